@@ -14,8 +14,7 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from busbw.history.acknowledged import Acknowledged, acknowledged
-from busbw.history.files import Read, read_all
+from busbw.history.files import Acknowledged, Read, acknowledged, read_all
 from busbw.history.levels import CaseHistory, CaseSession, MachineHistory, machine_history
 from busbw.history.levels import LevelChange as history_LevelChange
 from busbw.history.lines import Line, Series

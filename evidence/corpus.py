@@ -59,12 +59,10 @@ class Side:
 
     @cached_property
     def mean_s(self) -> float:
-        """The mean of the samples."""
         return math.fsum(self.samples_s) / len(self.samples_s)
 
     @cached_property
     def median_s(self) -> float:
-        """The median of the samples."""
         return statistics.median(self.samples_s)
 
 
@@ -88,7 +86,6 @@ class RecordedLaunch:
         return shift_of_samples(self.reference.samples_s, self.candidate.samples_s)
 
     def exchanged(self) -> RecordedLaunch:
-        """The same with the sides' names exchanged."""
         return replace(self, reference=self.candidate, candidate=self.reference)
 
 
@@ -114,12 +111,10 @@ class RecordedSession:
 
     @property
     def payloads(self) -> tuple[int, ...]:
-        """Every payload in bytes, least first."""
         return tuple(sorted({launch.payload_bytes for launch in self.launches}))
 
 
 def read(folder: Path = FOLDER) -> tuple[RecordedSession, ...]:
-    """Every session of every file in `folder`, oldest first."""
     sessions = [one for path in sorted(folder.glob(f"*{SUFFIX}")) for one in _read_file(path)]
     _refuse_repeated(sessions, folder)
     return tuple(sorted(sessions, key=lambda one: (datetime.fromisoformat(one.recorded), one.id)))

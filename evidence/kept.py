@@ -18,7 +18,7 @@ from pathlib import Path
 
 from busbw.history.files import read_all
 from busbw.history.lines import Line
-from busbw.judge import rule
+from busbw.judge import usual
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.words import Device
@@ -42,7 +42,6 @@ class Kept:
     later_s: Times
 
     def only(self, cases: Sequence[Case]) -> Kept:
-        """With these cases alone."""
         times_s, later_s = ({c: of[c] for c in cases} for of in (self.times_s, self.later_s))
         return replace(self, times_s=times_s, later_s=later_s)
 
@@ -82,7 +81,7 @@ def judged(
     }
     before = past({case: one[:LAUNCHES] for case, one in accepted.times_s.items()})
     policy = POLICIES[tonight.device]
-    return night(rule.learn([before], times_s, policy.rule), times_s, policy)
+    return night(usual.learn([before], times_s, policy.rule), times_s, policy)
 
 
 def _taken(tonight: Kept, case: Case, later: bool) -> Sequence[float]:
@@ -91,7 +90,6 @@ def _taken(tonight: Kept, case: Case, later: bool) -> Sequence[float]:
 
 
 def rows(sessions: Sequence[Kept]) -> Iterator[str]:
-    """The table of what is red for nothing, and of what is seen, of every pair of sessions."""
     yield row("sizes", "fresh launches", "question", "answers", "share (95 %)")
     yield row(*["---"] * 5)
     whole = list(itertools.combinations(sessions, 2))

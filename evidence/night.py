@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.judge import rule
+from busbw.judge import rule, usual
 from busbw.judge.policy import Policy
 from busbw.model.case import Case
 
@@ -36,16 +36,14 @@ class Night:
     noisy: int
     blind: int
     undecided: bool
-    past: rule.Night
+    past: usual.Night
 
     @property
     def regressed(self) -> set[Case]:
-        """The cases that are slower."""
         return {case for case, one in self.called.items() if one > 0}
 
     @property
     def is_red(self) -> bool:
-        """A case is slower, or all together are."""
         return self.slower or bool(self.regressed)
 
     @property
@@ -54,12 +52,11 @@ class Night:
         return self.noisier or 10 * self.blind > len(self.called)
 
 
-def past(times_s: Times) -> rule.Night:
-    """A session that nobody judged, such as an accepted one."""
-    return rule.Night(launches={case: rule.Launches.of(one) for case, one in times_s.items()})
+def past(times_s: Times) -> usual.Night:
+    return usual.Night(launches={case: usual.Launches.of(one) for case, one in times_s.items()})
 
 
-def night(known: rule.Past, times_s: Times, policy: Policy) -> Night:
+def night(known: usual.Past, times_s: Times, policy: Policy) -> Night:
     """The verdicts on the first three launches of each case; the others are there to confirm."""
     count = dict.fromkeys(times_s, LAUNCHES)
     while True:
@@ -88,11 +85,11 @@ def night(known: rule.Past, times_s: Times, policy: Policy) -> Night:
         noisy=sum(one.is_noisy for one in calls.values()),
         blind=sum(one.called == 0 and one.limit > too_wide for one in calls.values()),
         undecided=undecided,
-        past=rule.Night(launches=today, called={c: one for c, one in called.items() if one}),
+        past=usual.Night(launches=today, called={c: one for c, one in called.items() if one}),
     )
 
 
 def _nearest(case: Case, cases: Times) -> list[Case]:
     """The two sizes next to it, which are measured again beside a suspect."""
     alike = [one for one in cases if one.key.family == case.key.family]
-    return rule.nearest(case, sorted(alike, key=lambda one: one.payload_bytes))
+    return usual.nearest(case, sorted(alike, key=lambda one: one.payload_bytes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from busbw.judge import paired, rule
+from busbw.judge import paired, usual
 from busbw.judge.policy import POLICIES
 from busbw.model.words import Device
 from busbw.model.words import Outcome as Verdict
@@ -52,7 +52,7 @@ def stored(draw: Draw) -> Outcome:
         cases[payload]: [one.candidate.launch_time_s for one in pairs]
         for payload, pairs in draw.pairs.items()
     }
-    found = night(rule.learn(before, today, POLICY.rule), today, POLICY)
+    found = night(usual.learn(before, today, POLICY.rule), today, POLICY)
     if found.is_red or found.undecided:
         return Outcome.ALARM
     return Outcome.UNDECIDED if found.blind else Outcome.CLEAR

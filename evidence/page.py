@@ -37,7 +37,6 @@ def replaced(document: str, lines: Iterable[str]) -> str:
 def generated(
     found: Mapping[Injection | None, Mapping[str, Answers]], sessions: Sequence[RecordedSession]
 ) -> Iterator[str]:
-    """All that stands between the marks."""
     yield from _answers(found, by_injection(sessions))
     yield ""
     yield from _slowdowns(sessions)

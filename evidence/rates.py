@@ -233,8 +233,7 @@ SUBJECTS: Mapping[str, Subject] = {
         _red(10, "<= 0.35 %"),
     ),
     "drift 0.2": Subject(
-        Noise(drift=0.002),
-        Question(10, "named", ">= 98 %; a case <= 1.5 %", _drifting),
+        Noise(drift=0.002), Question(10, "named", ">= 98 %; a case <= 1.5 %", _drifting)
     ),
     "t of 3 degrees": Subject(
         Noise(freedom=3),
@@ -255,10 +254,7 @@ SUBJECTS: Mapping[str, Subject] = {
         _itself(10),
     ),
     "differs by case": Subject(
-        Noise(differ=0.5),
-        _red(3, "said"),
-        _red(10, "<= 0.6 %"),
-        _one(10, 0.05, ">= 85 %"),
+        Noise(differ=0.5), _red(3, "said"), _red(10, "<= 0.6 %"), _one(10, 0.05, ">= 85 %")
     ),
     "8 cases": Subject(
         Noise(),

@@ -39,7 +39,6 @@ _SAMPLES, _BUDGET_S = 40, 1.5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What a recording takes."""
     parser.add_argument("--file", type=Path, default=corpus.FOLDER / f"cpu{corpus.SUFFIX}")
     parser.add_argument("--sessions", type=int, default=1, help="how many of each share")
     parser.add_argument(

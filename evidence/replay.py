@@ -63,13 +63,11 @@ class Answers:
     seed: str
 
     def share(self, outcome: Outcome) -> float:
-        """The share of replays with this outcome."""
         counts = self.replayed.values()
         return sum(one[outcome] for one in counts) / sum(one.total() for one in counts)
 
     @property
     def recorded_alarms(self) -> int:
-        """How many sessions alarm as they were recorded."""
         return list(self.recorded.values()).count(Outcome.ALARM)
 
     @property

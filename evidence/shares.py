@@ -96,5 +96,4 @@ def percent(share: float) -> str:
 
 
 def row(*cells: str) -> str:
-    """One row of a Markdown table."""
     return f"| {' | '.join(cells)} |"

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from busbw.judge import rule
+from busbw.judge import usual
 from busbw.judge.policy import Policy
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
@@ -33,7 +33,6 @@ FRAMEWORKS = ("jax", "tensorflow")
 
 
 def case(payload_bytes: int, framework: str = "jax") -> Case:
-    """An all-reduce like any other."""
     return _Simulated(
         framework=framework,
         payload_bytes=payload_bytes,
@@ -47,7 +46,6 @@ def case(payload_bytes: int, framework: str = "jax") -> Case:
 
 
 def grid(frameworks: int = 2, sizes: int = 21) -> tuple[Case, ...]:
-    """Cases from 1K up, of one or two frameworks."""
     return tuple(
         case(KIB << power, name) for name in FRAMEWORKS[:frameworks] for power in range(sizes)
     )
@@ -103,11 +101,10 @@ class Device:
         }
         self.sessions = 0
         self._common = self.random.gauss(0.0, 1.0) if noise.wanders else 0.0
-        self.past: list[rule.Night] = [past(self._draw(LAUNCHES))]
-        self._known: rule.Past | None = None
+        self.past: list[usual.Night] = [past(self._draw(LAUNCHES))]
+        self._known: usual.Past | None = None
 
     def nights(self, count: int, loss: Loss = _none) -> list[Night]:
-        """`count` nights more, each judged by those before."""
         found = []
         for _ in range(count):
             found.append(self.night(loss))
@@ -118,7 +115,7 @@ class Device:
     def night(self, loss: Loss = _none, *, times: float = 1.0, always_slow: bool = False) -> Night:
         """One more, which no later night knows of, with `times` as much noise."""
         drawn = self._draw(LAUNCHES + 6, loss, times=times, always_slow=always_slow)
-        self._known = self._known or rule.learn(self.past, self.cases, self.policy.rule)
+        self._known = self._known or usual.learn(self.past, self.cases, self.policy.rule)
         return night(self._known, drawn, self.policy)
 
     def _falling(self, case: Case) -> float:

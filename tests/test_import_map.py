@@ -343,7 +343,7 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/plugin/phases.py", "import pytest"),
         ("busbw/commands/__init__.py", "from busbw import studies"),
         ("busbw/studies/estimate/sums.py", "from . import methods"),
-        ("busbw/studies/estimate/sums.py", "from busbw.commands.command import UsageError"),
+        ("busbw/studies/estimate/sums.py", "from busbw.commands import UsageError"),
         ("busbw/__main__.py", "from busbw.commands import main"),
         ("busbw/report/pictures.py", "import vl_convert"),
         ("busbw/worker/backends/values.py", "import numpy as np"),

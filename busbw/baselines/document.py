@@ -47,7 +47,6 @@ class StoredLine:
 
     @property
     def line_key(self) -> tuple[str, str, str, str, int]:
-        """The key of the case that the line is about; `CaseKey.line_key` is the same."""
         return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
 
     @property

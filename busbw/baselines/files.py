@@ -50,12 +50,10 @@ class Codec(Generic[D]):
 
     @property
     def name(self) -> str:
-        """What a document says that it is."""
         (field,) = (one for one in fields(self.kind) if one.name == "document")
         return str(field.default)
 
     def empty(self, key: EnvironmentKey, case: Case) -> D:
-        """The file of `case` on `key` without entries."""
         return self.kind(
             document=self.name,
             environment=key,
@@ -67,7 +65,6 @@ class Codec(Generic[D]):
 
 
 def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Path:
-    """The file of `case` on `key` below `root`; `folder` is a codec's, by default that of times."""
     return root / folder / key.folder / case.key.file_name
 
 

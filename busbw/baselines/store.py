@@ -21,7 +21,7 @@ from busbw.model.verdict import Reference
 
 from . import files
 from .document import BaselineError, Status, case_of, check_payload, read_json
-from .timed import TIMED, read
+from .timed import TIMED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +34,7 @@ class Contents:
 
 def contents_of(path: Path) -> Contents:
     """What is in `path`. Raises BaselineError for any other file."""
-    document = read(path)
+    document = files.read(TIMED, path)
     return Contents(
         key=document.environment,
         baselines=tuple(
@@ -81,7 +81,6 @@ def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[Baseline, .
 
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
-    """The frameworks that have baselines on `key`."""
     return _frameworks((root / key.folder).glob("*.*.*.json"))
 
 
@@ -103,7 +102,6 @@ def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
 
 
 def frameworks_below(root: Path) -> frozenset[str]:
-    """The frameworks that have baselines on any key below `root`."""
     return _frameworks(root.glob("*/*/*.*.*.json"))
 
 
@@ -114,7 +112,6 @@ def _frameworks(paths: Iterable[Path]) -> frozenset[str]:
 
 
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
-    """Another strategy with which the case has an entry, on the same key; "" if none."""
     folder = root / key.folder
     for path in sorted(folder.glob(f"{case.key.stem}.*.json")):
         named = CaseKey.of_file(path.name)
@@ -126,7 +123,6 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
 
 
 def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
-    """Which other key has a file for this framework, collective and strategy, if any."""
     wanted = key.folder
     there = [
         path.parent.relative_to(root) for path in sorted(root.glob(f"*/*/{case.key.file_name}"))

@@ -10,11 +10,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.baselines import files
 from busbw.baselines.document import (
     Status,
     StoredFile,
@@ -105,7 +103,6 @@ class Document(StoredFile):
     history: tuple[Update, ...] = ()
 
     def entry(self, case: Case, memory_limit_bytes: int | None = None) -> Entry | None:
-        """The line of `case`, or that of out of memory under the limit; None: no such line."""
         wanted = (case.key.line_key, memory_limit_bytes)
         found = (e for e in self.entries if (e.line_key, e.memory_limit_bytes) == wanted)
         return next(found, None)
@@ -182,11 +179,6 @@ def _check_microseconds(value_us: float, location: str) -> None:
 TIMED = Codec(kind=Document, folder="", checked=checked)
 
 
-def read(path: Path) -> Document:
-    """The checked Document in `path`. Raises BaselineError."""
-    return files.read(TIMED, path)
-
-
 # Enough launches to know the noise, and few enough that the level follows the machine and a line
 # can still be read.
 MOST_SESSIONS = 10
@@ -249,9 +241,7 @@ def baseline_of(case: Case, entry: Entry) -> Baseline:
 
 def _session_of(stored: StoredSession) -> BaselineSession:
     return converted(
-        BaselineSession,
-        stored,
-        times_s=tuple(time_us / 1e6 for time_us in stored.times_us),
+        BaselineSession, stored, times_s=tuple(time_us / 1e6 for time_us in stored.times_us)
     )
 
 

@@ -66,7 +66,6 @@ class Refusal:
 
     @property
     def text(self) -> str:
-        """The case, its level, its pin, and the budget."""
         return f"{self.case.name}: the baseline was not written: {self._loss}"
 
     @property
@@ -226,7 +225,6 @@ def _change(path: Path, document: Document, before: Entry, after: Entry | None) 
 def _existing(
     draft: Draft[Document], cases: Sequence[Keyed]
 ) -> list[tuple[Path, Document, list[Case]]]:
-    """The files of these cases that exist, each read once, with the cases that it is for."""
     found: dict[Path, tuple[Path, Document, list[Case]]] = {}
     for key, case in cases:
         path, document = draft.find(key, case)

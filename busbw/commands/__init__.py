@@ -1,25 +1,234 @@
-"""Commands: `busbw COMMAND`, which `python -m busbw COMMAND` is, too.
+"""Commands: `busbw COMMAND`, which `python -m busbw COMMAND` is, too; and what commands share.
 
 A command is a module in this room or a folder in `studies` that has `add_to`, and is found by being
 there. It reads options and files, passes values to other rooms, prints the results, and returns an
-exit code: 0 all was fine, 1 something was not, 2 usage. Nothing imports a command; what several of
-them share is here, too.
+exit code: 0 all was fine, 1 something was not, 2 usage. Nothing imports a command, and the file
+that an option names is checked before a command does anything, so that no file of a user is lost.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import importlib
+import json
 import math
 import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
+from typing import TypeAlias
 
-from busbw import __version__, wire
-from busbw.model.words import refusal
+from busbw import __version__, files, nights, wire
+from busbw.agent.handshake import split_address
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import LocalTransport
+from busbw.driver.transport import Starter
+from busbw.frameworks import FRAMEWORKS
+from busbw.history.files import HistoryError, folders
+from busbw.model.words import Capability, refusal
+from busbw.report.nights import MachineNights
+from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
 
-from .command import CommandError
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+class CommandError(Exception):
+    """Why a command ends without an answer; the message is the sentence that the user reads."""
+
+    exit_code = 1
+
+
+class UsageError(CommandError):
+    """Invalid options or files, or a file that must not be overwritten."""
+
+    exit_code = 2
+
+
+@contextlib.contextmanager
+def raised_as(
+    wanted: type[CommandError], *kinds: type[Exception], where: str = ""
+) -> Iterator[None]:
+    """Turn exceptions of `kinds` into the `wanted` one, whose message begins with `where`."""
+    try:
+        yield
+    except kinds as error:
+        raise wanted(f"{where}{error}") from error
+
+
+usage_error = functools.partial(raised_as, UsageError)
+command_error = functools.partial(raised_as, CommandError)
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    help: str,
+    description: str,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=help, description=description, allow_abbrev=False)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def parsed(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """A type for argparse whose ValueError is the sentence that the user reads."""
+
+    def convert(text: str) -> object:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return convert
+
+
+def whole_number_from(text: str, least: int) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < least:
+        raise ValueError(f"{text!r}; accepted is a whole number from {least} on")
+    return int(text)
+
+
+def whole_number(least: int) -> Callable[[str], object]:
+    """A type for argparse: a whole number from `least` on."""
+    return parsed(functools.partial(whole_number_from, least=least))
+
+
+def seconds_above_0(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise ValueError(f"{text!r}; accepted is a number of seconds above 0")
+
+
+def address(text: str) -> tuple[str, int]:
+    """Host and port of where a session listens."""
+    host, port = split_address(text, least_port=1)
+    if not host:
+        raise ValueError(f"{text!r}; accepted is HOST:PORT")
+    return host, port
+
+
+def name_of(known: Iterable[str]) -> Callable[[str], object]:
+    """A type for argparse, instead of its choices: one of the `known` names."""
+    accepted = tuple(known)
+
+    def parse(text: str) -> str:
+        if text not in accepted:
+            raise ValueError(refusal(text, accepted))
+        return text
+
+    return parsed(parse)
+
+
+def shown(known: Iterable[str]) -> str:
+    return f"{{{','.join(known)}}}"
+
+
+def names_of(known: Iterable[str]) -> Callable[[str], object]:
+    """A type for argparse: a comma list of `known` names, without repeats."""
+    accepted = tuple(known)
+
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+        for name in names:
+            if name not in accepted:
+                raise ValueError(refusal(name, accepted))
+        return names
+
+    return parsed(parse)
+
+
+def session_in(path: Path) -> Session | CompiledSession:
+    """The session in a file of `--results`. Raises UsageError."""
+    with usage_error(DocumentError), usage_error(files.InputError, where=f"{path}: "):
+        return read_results(files.content(path), str(path))
+
+
+def machines_in(
+    root: Path, baselines: Path, *, named: str | None, others: Collection[str] = ()
+) -> Sequence[MachineNights]:
+    """The machine that is `named`, or those of the `others` that the history has, or all of it.
+
+    `baselines` says which changes are accepted. Raises UsageError where there is none.
+    """
+    wanted = {named} if named is not None else set(others)
+    with usage_error(HistoryError, where="--history: "):
+        found = nights.machines(root, baselines, wanted or None)
+        if not found:
+            known = ", ".join(folders(root)) or "nothing"
+            option = "--history" if named is None else "--machine"
+            names = ", ".join(sorted(wanted)) or "sessions"
+            raise UsageError(f"{option}: {root} has no {names}; it has {known}")
+    return found
+
+
+def add_document(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--document", type=Path, metavar="FILE", help="write the page to FILE instead of stdout"
+    )
+
+
+def check_file(
+    option: str,
+    path: Path | None,
+    what: str,
+    ours: Callable[[str], bool],
+    inputs: Iterable[Path] = (),
+) -> None:
+    """Raise UsageError unless `path` may be written: as `files.check`, with the option's name."""
+    if path is not None:
+        with usage_error(files.Refused, where=f"{option}: "):
+            files.check(path, what=what, ours=ours, inputs=inputs)
+
+
+def json_with(*keys: str) -> Callable[[str], bool]:
+    """Whether a text is JSON: an object with these keys, or a list of such objects."""
+
+    def is_ours(text: str) -> bool:
+        try:
+            document = json.loads(text)
+        except ValueError:
+            return False
+        rows = document if isinstance(document, list) else [document]
+        return bool(rows) and all(isinstance(r, dict) and set(keys) <= set(r) for r in rows)
+
+    return is_ours
+
+
+def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
+    """Write a file; the exit code: 1, with a sentence after `prefix`, where it cannot be."""
+    try:
+        files.write(path, content)
+    except OSError as error:
+        print(f"{prefix}{files.reason(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def starter(framework: str, capability: Capability, device: str = "") -> Starter:
+    return Starter(
+        python=sys.executable,
+        framework=framework,
+        capability=capability,
+        device=device,
+        defaults=FRAMEWORKS[framework].environment,
+    )
+
+
+@contextlib.contextmanager
+def local_executor(on_note: Callable[[str], None] = lambda note: None) -> Iterator[Executor]:
+    """An executor of processes on this machine, with nothing left at the end."""
+    bundle = Bundle()
+    try:
+        yield Executor(LocalTransport(bundle), on_note)
+    finally:
+        bundle.remove()
 
 
 def write_escaped(write: Callable[[str], int], text: str) -> int:

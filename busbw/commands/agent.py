@@ -11,17 +11,18 @@ import platform
 import sys
 from pathlib import Path
 
-from busbw.agent.handshake import (
-    LEAST_CHARACTERS,
-    JoinError,
-    Place,
-    SecretError,
-    secret_of,
-    split_address,
-)
+from busbw.agent.handshake import LEAST_CHARACTERS, JoinError, Place, SecretError, secret_of
 from busbw.agent.serve import AgentError, take_part
 
-from .command import CommandError, Commands, add_command, parsed, usage_error, whole_number
+from . import (
+    Commands,
+    add_command,
+    address,
+    command_error,
+    parsed,
+    usage_error,
+    whole_number,
+)
 
 ORDER = 2
 
@@ -43,7 +44,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument(
         "--session",
-        type=parsed(_address),
+        type=parsed(address),
         required=True,
         metavar="HOST:PORT",
         help="where the session listens, as its --listen says",
@@ -82,18 +83,9 @@ def run(options: argparse.Namespace) -> int:
     with usage_error(SecretError):
         secret = secret_of(options.secret_file, os.environ, sys.stdin)
     place = Place(host=host, port=port, rank=options.rank, name=options.host_name)
-    try:
+    with command_error(JoinError, AgentError):
         take_part(place, secret, options.wait)
-    except (JoinError, AgentError) as error:
-        raise CommandError(str(error)) from error
     return 0
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, port = split_address(text, least_port=1)
-    if not host:
-        raise ValueError(f"{text!r}; accepted is HOST:PORT")
-    return host, port
 
 
 def _name(text: str) -> str:

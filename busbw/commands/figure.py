@@ -7,31 +7,33 @@ PNG is written. Measures nothing.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from busbw import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
+from busbw.baselines.store import read_published
 from busbw.model.words import refusal
 from busbw.report.chart import Picture
-from busbw.report.charts.bandwidth import bandwidth
+from busbw.report.charts.bandwidth import PublishedCurve, PublishedPoint, bandwidth, published
 from busbw.report.charts.curves import memory
 from busbw.report.charts.history import case_history, ratios
 from busbw.report.drawing.layout import Size
 from busbw.report.pictures import PictureError, is_picture, png, svg
 from busbw.report.reading import Session
 
-from .command import (
-    CommandError,
+from . import (
     Commands,
     UsageError,
     add_command,
     check_file,
+    command_error,
+    machines_in,
+    session_in,
     usage_error,
+    write_file,
 )
-from .documents import machines_in, published_chart, published_files, session_in
 
 ORDER = 1
 _FORMS = (".svg", ".png")
@@ -81,34 +83,23 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             "what to draw: accepted are files of --results, --published=DEVICE or --history=DIR"
         )
-    read = [*options.results, *_published_files(options)]
+    tables = [] if options.published is None else _published_files(options)
+    read = [*options.results, *tables]
     check_file("--output", output, "a picture of busbw figure", is_picture, read)
-    chart = _picture(options)
+    picture = _picture(options, tables)
     drawn: Callable[..., str | bytes] = svg if form == ".svg" else png
-    try:
-        content = drawn(chart, Size())
-    except PictureError as error:
-        raise CommandError(str(error)) from error
-    return _write(output, content)
+    with command_error(PictureError):
+        content = drawn(picture, Size())
+    return write_file(content, output, "busbw figure: --output: ")
 
 
-def _write(output: Path, content: str | bytes) -> int:
-    try:
-        files.write(output, content)
-    except OSError as error:
-        print(f"busbw figure: --output: {files.reason(error)}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _picture(options: argparse.Namespace) -> Picture:
-    if options.history is None:
-        for name in ("machine", "case"):
-            if getattr(options, name) is not None:
-                raise UsageError(f"--{name}: is of a history; give --history=DIR with it")
-    if options.published is not None:
-        return published_chart(_published_files(options))
-    return _nights(options) if options.history is not None else _sessions(options.results)
+def _picture(options: argparse.Namespace, tables: Sequence[Path]) -> Picture:
+    if options.history is not None:
+        return _nights(options)
+    for name in ("machine", "case"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name}: is of a history; give --history=DIR with it")
+    return published([_curve(path) for path in tables]) if tables else _sessions(options.results)
 
 
 def _sessions(paths: Sequence[Path]) -> Picture:
@@ -146,18 +137,35 @@ def _nights(options: argparse.Namespace) -> Picture:
 
 def _published_files(options: argparse.Namespace) -> list[Path]:
     """The tables of the device. Raises UsageError where there are none."""
-    if options.published is None:
-        return []
     with usage_error(BaselineError, where="--baselines: "):
         folder = options.baselines or files.shipped_baselines()
         check_folder(folder)
-    every = published_files(folder)
-    found = published_files(folder, options.published)
-    if not found:
-        known = tuple(dict.fromkeys(path.parent.parent.name for path in every))
-        raise UsageError(
-            f"--published: {refusal(options.published, known)}"
-            if known
-            else f"--published: there are no published figures in {folder}"
+    tables: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob("*/*/published.*.json")):
+        tables.setdefault(path.parent.parent.name, []).append(path)
+    if not tables:
+        raise UsageError(f"--published: there are no published figures in {folder}")
+    if options.published not in tables:
+        raise UsageError(f"--published: {refusal(options.published, tuple(tables))}")
+    return tables[options.published]
+
+
+def _curve(path: Path) -> PublishedCurve:
+    with usage_error(BaselineError):
+        table = read_published(path)
+    points = tuple(
+        PublishedPoint(
+            payload_bytes=one.payload_bytes,
+            algbw_gb_per_s=one.algbw_gb_per_s,
+            doubt=one.doubt,
         )
-    return found
+        for one in table.entries
+    )
+    return PublishedCurve(
+        slice=table.slice,
+        device_kind=table.device_kind,
+        ranks=table.ranks,
+        collective=table.collective,
+        source=table.source,
+        points=points,
+    )

@@ -13,18 +13,16 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.history.acknowledged import Acknowledged, acknowledged
-from busbw.history.files import HistoryError, append_from, check, read_all
+from busbw import wire
+from busbw.history import files
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
-from busbw.history.lines import Line
 from busbw.judge.policy import POLICIES
 from busbw.model.stored import StoredCase, moment_text
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.report.renderers import rendered
-from busbw.report.results import fields_of
 from busbw.report.table import Column, Row, Table, TextLine
 
-from .command import Commands, UsageError, add_command, check_file, usage_error, write_file
+from . import Commands, UsageError, add_command, check_file, usage_error, write_file
 
 ORDER = 1
 
@@ -84,9 +82,9 @@ def _append_from(options: argparse.Namespace) -> int:
     for name in ("json", "csv", "machine"):
         if getattr(options, name):
             raise UsageError(f"--append-from: --{name} is for showing a history; give one of them")
-    with usage_error(HistoryError):
-        check(options.folder)
-        for one in append_from(options.folder, options.append_from):
+    with usage_error(files.HistoryError):
+        files.check(options.folder)
+        for one in files.append_from(options.folder, options.append_from):
             for note in one.notes:
                 print(f"note: {note}")
             print(f"{one.path}: {plural(one.lines, 'line')} appended")
@@ -95,22 +93,20 @@ def _append_from(options: argparse.Namespace) -> int:
 
 def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]:
     folder, machine = options.folder, options.machine
-    with usage_error(HistoryError):
-        found = read_all(folder)
-        known = acknowledged(options.baselines)
+    with usage_error(files.HistoryError):
+        found = files.read_all(folder)
+        known = files.acknowledged(options.baselines)
     if machine is not None and machine not in found:
         names = ", ".join(found) or "none"
         raise UsageError(f"--machine: {folder} has no {machine}; it has {names}")
     if not found:
         raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
     chosen = {name: read for name, read in found.items() if machine in (None, name) and read.lines}
-    machines = [_machine(name, read.lines, known) for name, read in chosen.items()]
+    machines = []
+    for name, read in chosen.items():
+        apart = POLICIES[read.lines[-1].device].session_apart
+        machines.append(machine_history(name, read.lines, apart=apart, known=known))
     return machines, [note for read in chosen.values() for note in read.notes]
-
-
-def _machine(name: str, lines: Sequence[Line], known: Sequence[Acknowledged]) -> MachineHistory:
-    policy = POLICIES[lines[-1].device]
-    return machine_history(name, lines, apart=policy.session_apart, known=known)
 
 
 def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:
@@ -245,7 +241,7 @@ def _document(machine: MachineHistory) -> dict[str, object]:
             {
                 "name": name,
                 "series": one.series.text,
-                "case": fields_of(StoredCase.of(one.case)),
+                "case": wire.to_json(StoredCase.of(one.case)),
                 "stack": one.series.stack,
                 "is_reference": one.series.is_reference,
                 "level_s": one.level_s,

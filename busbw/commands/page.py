@@ -16,15 +16,16 @@ from busbw.report.page.html import html, is_page
 from busbw.report.pictures import PictureError
 from busbw.report.reading import CompiledSession, Session
 
-from .command import (
-    CommandError,
+from . import (
     Commands,
     UsageError,
     add_command,
     check_file,
+    command_error,
+    machines_in,
+    session_in,
     write_file,
 )
-from .documents import machines_in, session_in
 
 ORDER = 1
 
@@ -64,10 +65,8 @@ def run(options: argparse.Namespace) -> int:
     check_file("--output", options.output, "a page of busbw page", is_page, options.results)
     sessions = [session_in(path) for path in options.results]
     machines = () if options.history is None else _machines(options, sessions)
-    try:
+    with command_error(PictureError):
         text = html(page(sessions, machines))
-    except PictureError as error:
-        raise CommandError(str(error)) from error
     return write_file(text, options.output, "busbw page: --output: ")
 
 

@@ -17,7 +17,7 @@ from busbw.stacks import build
 from busbw.stacks.build import Built, all_built, prune
 from busbw.stacks.lock import SUFFIX, Lock, StackError, read
 
-from .command import CommandError, Commands, UsageError, add_command, name_of
+from . import Commands, UsageError, add_command, command_error, name_of
 
 ORDER = 1
 
@@ -62,10 +62,8 @@ def run(options: argparse.Namespace) -> int:
     cache = cache_folder(options.stack_cache)
     if cache is None:
         raise UsageError("--stack-cache: 'none'; accepted is a folder")
-    try:
+    with command_error(StackError):
         return _ACTIONS[options.action](options, cache)
-    except StackError as error:
-        raise CommandError(str(error)) from error
 
 
 def _locks(options: argparse.Namespace) -> list[_Found]:

@@ -21,8 +21,7 @@ from busbw.model.words import payload_text
 from busbw.report.traces import RATES, TraceCell, trace_document, trace_lines
 from busbw.traces.chrome import MOST_BYTES
 
-from .cells import FORMATS, Gathering, Labels, Session
-from .command import (
+from . import (
     Commands,
     add_command,
     check_file,
@@ -34,6 +33,7 @@ from .command import (
     whole_number,
     write_file,
 )
+from .cells import FORMATS, Gathering, Labels, Session
 
 ORDER = 1
 _STDOUT = Path("-")

@@ -20,7 +20,7 @@ from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from busbw.stats.change_points import Change, changes_of
 from busbw.stats.variance import Variance, moderated, successive_variance
 
-from .acknowledged import Acknowledged
+from .files import Acknowledged
 from .lines import Line
 
 # Fewer cases do not show what they share.
@@ -87,7 +87,6 @@ class CaseHistory:
 
     @property
     def newest_s(self) -> float | None:
-        """The time of the newest session that has one."""
         return tuple(self.times_s.values())[-1] if self.times_s else None
 
 
@@ -107,12 +106,10 @@ class MachineHistory:
 
     @property
     def outcomes(self) -> Mapping[str, int]:
-        """How many sessions ended with which verdict."""
         return Counter(line.session_outcome.value for line in self.sessions.values())
 
     @property
     def without_verdict(self) -> int:
-        """How many sessions had none."""
         return self.outcomes.get(SessionOutcome.NO_VERDICT.value, 0)
 
     @property
@@ -180,9 +177,7 @@ class _Level:
 _Logs = Mapping[int, float]
 
 
-def _levels(
-    sessions: Sequence[EarlierSession],
-) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
+def _levels(sessions: Sequence[EarlierSession]) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
     """The levels of the cases of a series, and the changes that most of them share.
 
     Log time = level + what most cases share + the case's own part; levels change.
@@ -228,7 +223,6 @@ def _variance(values: _Logs) -> Variance | None:
 
 
 def _found(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
-    """The changes of a series, by position in all sessions."""
     at = list(values)
     changes = changes_of(list(values.values()), variance) if variance else ()
     return tuple(replace(one, at=at[one.at], until=at[one.until]) for one in changes)

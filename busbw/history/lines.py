@@ -74,7 +74,6 @@ class Line:
 
     @property
     def began(self) -> datetime:
-        """When the session began."""
         return moment_of(self.at)
 
     @property
@@ -88,7 +87,6 @@ class Line:
 
     @property
     def is_level(self) -> bool:
-        """Whether its times say what the case takes."""
         return bool(self.times_us) and self.is_ordinary
 
     @property
@@ -98,7 +96,6 @@ class Line:
 
 
 def new_session() -> str:
-    """A name that no other session has."""
     return os.urandom(8).hex()
 
 
@@ -154,7 +151,6 @@ class Series:
 
     @classmethod
     def of(cls, line: Line) -> Series:
-        """The series that `line` is in, if its times say what a case takes."""
         return cls(framework=line.case.framework, stack=line.stack, is_reference=line.is_reference)
 
     @property
@@ -189,10 +185,5 @@ def _session(lines: list[Line]) -> EarlierSession:
         },
         regressed=frozenset(line.case.case for line in lines if line.outcome is Outcome.REGRESSED),
         improved=frozenset(line.case.case for line in lines if line.outcome is Outcome.IMPROVED),
-        surroundings={
-            **first.versions,
-            **first.flags,
-            HOST: first.host,
-            OWN_CODE: first.worker,
-        },
+        surroundings={**first.versions, **first.flags, HOST: first.host, OWN_CODE: first.worker},
     )

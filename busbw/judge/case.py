@@ -20,9 +20,9 @@ from busbw.model.words import Outcome, plural, seconds_text
 from busbw.stats.launches import launch_time_s, relative_mad
 
 from . import rule
-from .notes import clock_disagreement
 from .policy import Policy
-from .validity import broken, memory_verdict, only_at_the_moment
+from .usual import Usual, nearest
+from .validity import broken, clock_disagreement, memory_verdict, only_at_the_moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +47,6 @@ class Terms:
 
     @property
     def missing_fails(self) -> bool:
-        """Whether a case without a baseline fails."""
         return self.require_baselines and not (self.accept_all or self.accept_new)
 
 
@@ -64,7 +63,6 @@ class StoredReference:
 
 
 def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
-    """The Summary of launch times in seconds (at least one) of `case`."""
     median = statistics.median(times_s)
     return Summary(
         times_s=tuple(times_s),
@@ -98,9 +96,10 @@ def judge_case(
     nearest: str = "",
     reference: Reference | None = None,
 ) -> Ruling:
-    """The verdict so far on one measured case. `nearest` is reported if `stored` is None."""
-    if stored is not None and measurement.failures and not _same_limit(stored.baseline, terms):
-        stored = None
+    if stored is not None and measurement.failures and stored.baseline.oom:
+        # Out of memory under one limit says nothing of out of memory under another.
+        same = stored.baseline.memory_limit_bytes == terms.memory_limit_bytes
+        stored = stored if same else None
     judged = _judge(spec, measurement, stored, terms, nearest)
     return with_sides(judged, terms, measurement, reference=reference)
 
@@ -114,13 +113,7 @@ def with_sides(judged: Ruling, terms: Terms, now: Measurement, **sides: Any) -> 
     return replace(judged, verdict=replace(verdict, case=now.case, notes=notes, **sides))
 
 
-def _same_limit(baseline: Baseline, terms: Terms) -> bool:
-    """Out of memory under one limit says nothing of out of memory under another."""
-    return not baseline.oom or baseline.memory_limit_bytes == terms.memory_limit_bytes
-
-
 def summary_of_runs(measurement: Measurement) -> Summary:
-    """The Summary of a measurement's runs, at least one."""
     now = summary_of(measurement.case, [launch_time_s(run) for run in measurement.runs])
     calls_s = [run.dispatch_s for run in measurement.runs if run.dispatch_s is not None]
     return replace(now, dispatch_s=statistics.median(calls_s)) if calls_s else now
@@ -164,11 +157,7 @@ def _judge(
 
 
 def _out_of_memory(
-    spec: Spec,
-    failures: Sequence[Failure],
-    baseline: Baseline | None,
-    terms: Terms,
-    nearest: str,
+    spec: Spec, failures: Sequence[Failure], baseline: Baseline | None, terms: Terms, nearest: str
 ) -> Verdict:
     worst = failures[0]
     if baseline is None:
@@ -187,11 +176,7 @@ def _out_of_memory(
 
 
 def _compare(
-    spec: Spec,
-    measurement: Measurement,
-    limit: rule.Limit,
-    stored: StoredReference,
-    terms: Terms,
+    spec: Spec, measurement: Measurement, limit: rule.Limit, stored: StoredReference, terms: Terms
 ) -> Ruling:
     case, policy, usual = measurement.case, terms.policy, limit.usual
     times_s = [launch_time_s(run) for run in measurement.runs]
@@ -236,7 +221,6 @@ def _is_blind(found: rule.Call, terms: Terms) -> bool:
 
 
 def _level_summary(case: Case, level: float, baseline: Baseline) -> Summary:
-    """The Summary of a baseline's launches, with its median and rates those of `level`."""
     level_s = math.exp(level)
     return replace(
         summary_of(case, baseline.times_s),
@@ -249,7 +233,6 @@ def _level_summary(case: Case, level: float, baseline: Baseline) -> Summary:
 def _stored_text(
     found: rule.Call, limit: rule.Limit, before: Summary, now: Summary, terms: Terms
 ) -> str:
-    """Times, ratio and rates, what was found, and by which limit."""
     text = (
         f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}, "
         f"{math.exp(found.off):.3f} x the time, "
@@ -293,7 +276,7 @@ def _limit_text(found: rule.Call, limit: rule.Limit, terms: Terms) -> str:
     return ", ".join(parts)
 
 
-def _notes(found: rule.Call, usual: rule.Usual) -> Iterator[str]:
+def _notes(found: rule.Call, usual: Usual) -> Iterator[str]:
     """What became of a suspicion, and modes: ``two modes: 3 launches at 21 us, 2 at 184 us``."""
     if found.suspected and found.fresh is not None and found.called == 0 and not found.is_noisy:
         yield f"suspected, and not confirmed by fresh launches ({math.exp(found.fresh):.3f} x)"
@@ -333,10 +316,9 @@ def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
 
 
 def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> list[Spec]:
-    """The two sizes next to it of the same kind that were measured."""
     alike = [
         other
         for other, one in judged.items()
         if replace(other, payload_bytes=spec.payload_bytes) == spec and one.verdict.now is not None
     ]
-    return rule.nearest(spec, sorted(alike, key=lambda other: other.payload_bytes))
+    return nearest(spec, sorted(alike, key=lambda other: other.payload_bytes))

@@ -88,7 +88,6 @@ def _out_of_memory(
 
 
 def _memory(failure: Failure) -> str:
-    """Needed and available bytes to a hundredth of a GiB, as the compiler reports them."""
     if failure.needed_bytes is None or failure.available_bytes is None:
         return failure.message.splitlines()[0]
     needed, available = (bytes_text(n, 2) for n in (failure.needed_bytes, failure.available_bytes))
@@ -189,10 +188,7 @@ def _bytes(what: str, before: int, now: int) -> Iterator[Difference]:
 
 
 def judge_compiled_session(
-    verdicts: Sequence[CompiledVerdict],
-    *,
-    asked_to_skip: str = "",
-    missing: Sequence[str] = (),
+    verdicts: Sequence[CompiledVerdict], *, asked_to_skip: str = "", missing: Sequence[str] = ()
 ) -> SessionVerdict:
     """FINE if everything that was asked for was tried; the results are the verdicts of the cases.
 
@@ -217,7 +213,6 @@ def _reasons(
 
 
 def _compiled(verdicts: Sequence[CompiledVerdict]) -> str:
-    """How many cases were compiled, for how many topologies, by which releases; how many not."""
     tried = [one for one in verdicts if one.outcome is not Outcome.SKIPPED]
     topologies = len({one.spec.topology for one in tried})
     where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"

@@ -1,8 +1,7 @@
 """The curve over all payloads, t(S) = latency + S / bandwidth, and how a regression moves it.
 
-Only what is certain is said: latency, bandwidth, all, or a list of the sizes. Whether a single size
-has regressed is known already (`case`); decides no outcome, but for a shift of the whole curve,
-which no single size shows (`shift_of_curve`).
+Only what is certain is said: latency, bandwidth, all, or a list of the sizes. Decides no outcome,
+but for a shift of the whole curve, which no single size shows (`shift_of_curve`).
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ class Curve:
     rms_log_error: float
 
     def seconds(self, payload_bytes: int) -> float:
-        """The fitted time for a payload."""
         return self.latency_s + payload_bytes / self.bandwidth_bytes_per_s
 
     def latency_share(self, payload_bytes: int) -> float:
@@ -164,7 +162,6 @@ def locate(curve: Curve | None, sizes: Sequence[SizeShift]) -> Shape | None:
 
 
 def _certain(curve: Curve | None, sizes: Sequence[SizeShift]) -> _Fit | None:
-    """The shape that describes all sizes where no other does; None: the sizes by themselves."""
     if len(sizes) < LEAST_SIZES:
         alike = len(sizes) > 1 and all(size.significant for size in sizes)
         return _fits(None, sizes, 0.0)[0] if alike else None
@@ -235,7 +232,6 @@ def _text(found: _Fit, curve: Curve | None) -> str:
 
 
 def _sizes_text(sizes: Sequence[SizeShift]) -> str:
-    """The sizes that are slower, by how much, and how many there are."""
     slow = sorted((one for one in sizes if one.significant), key=lambda one: one.payload_bytes)
     names = [payload_text(size.payload_bytes) for size in slow]
     listed = ", ".join(names)

@@ -1,7 +1,7 @@
-"""Which sessions today is compared with: those of the baselines, and those since.
+"""Which sessions today is compared with, and which levels are not what was accepted any more.
 
 A baseline pins what must not be lost; the history says what has been usual since it was accepted.
-Decides which sessions count; what they amount to is `rule`'s.
+Each night may lose too little to be seen; the sessions together show it, and the night it began.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from datetime import datetime, timedelta
 
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, EarlierSession, merged
-from busbw.model.words import plural
+from busbw.model.verdict import Answer
+from busbw.model.words import change_text, plural
+from busbw.stats.variance import squares_of
 
 from . import rule
 from .policy import Policy
+from .usual import Launches, Night, learn
 
 # What differs from one session to the next though nothing changed.
 _PASSING = {"load", "clock MHz"}
@@ -35,9 +38,8 @@ class Levels:
     highest: Mapping[Case, float]
 
     def tonight(self, today_s: Mapping[Case, Sequence[float]], policy: Policy) -> rule.Tonight:
-        """The limits of the launches `today_s`, seconds by case."""
-        today = {c: rule.Launches.of(one) for c, one in today_s.items() if c in self.highest}
-        past = rule.learn([_night(one) for one in self.sessions], today, policy.rule)
+        today = {c: Launches.of(one) for c, one in today_s.items() if c in self.highest}
+        past = learn([_night(one) for one in self.sessions], today, policy.rule)
         found = rule.limits(past, today, policy.rule)
         limits = {case: _at_most(one, self.highest[case]) for case, one in found.limits.items()}
         return replace(found, limits=limits)
@@ -71,8 +73,8 @@ def cost_of_limit(levels: Sequence[Levels], tonight: Sequence[rule.Tonight], rat
     )
 
 
-def _night(session: EarlierSession) -> rule.Night:
-    return rule.Night(
+def _night(session: EarlierSession) -> Night:
+    return Night(
         launches={case: _launches(session, case) for case in session.times_s},
         called={
             **dict.fromkeys(session.improved & session.times_s.keys(), -1),
@@ -81,16 +83,15 @@ def _night(session: EarlierSession) -> rule.Night:
     )
 
 
-def _launches(session: EarlierSession, case: Case) -> rule.Launches:
+def _launches(session: EarlierSession, case: Case) -> Launches:
     """What it measured of `case`; launches differ within each of the sessions that were joined."""
-    whole = rule.Launches.of(session.times_s[case])
-    parts = [rule.Launches.of(one.times_s[case]) for one in session.parts if case in one.times_s]
+    whole = Launches.of(session.times_s[case])
+    parts = [Launches.of(one.times_s[case]) for one in session.parts if case in one.times_s]
     squares, freedom = (math.fsum(one.squares for one in parts), sum(one.freedom for one in parts))
     return replace(whole, squares=squares, freedom=freedom) if parts else whole
 
 
 def _at_most(limit: rule.Limit, highest: float) -> rule.Limit:
-    """With a level that is not above the pinned one."""
     above = limit.usual.level - highest
     if above <= 0:
         return limit
@@ -111,11 +112,9 @@ class Known:
 
     @property
     def timed(self) -> list[Baseline]:
-        """The baselines that have times."""
         return [one for one in self.baselines if one.sessions]
 
     def sessions(self, apart: timedelta) -> tuple[EarlierSession, ...]:
-        """Those that count: of the baselines, and of the history since they were accepted."""
         accepted = _accepted(self.timed)
         begins = {one.case: one.sessions[0].began for one in self.timed}
         later = _later(self.history, begins, accepted)
@@ -147,7 +146,7 @@ def _accepted(timed: Sequence[Baseline]) -> list[EarlierSession]:
         for one in baseline.sessions:
             key = (one.began, one.commit)
             times_s = found.setdefault(key, {})
-            # Sessions of one day, of which no more is known, are minutes apart.
+            # Two sessions of a case may begin within a second: moments have no fractions.
             times_s[baseline.case] = times_s.get(baseline.case, ()) + one.times_s
             lasting = {name: one.surroundings[name] for name in one.surroundings.keys() - _PASSING}
             surroundings.setdefault(key, {**one.versions, **lasting})
@@ -162,7 +161,6 @@ def _later(
     begins: Mapping[Case, datetime],
     accepted: Sequence[EarlierSession],
 ) -> list[EarlierSession]:
-    """Those of the history from the acceptance of each case on that the baseline does not have."""
     known = {item for one in accepted for item in one.times_s.items()}
     return _with(
         history,
@@ -175,7 +173,6 @@ def _later(
 def _with(
     sessions: Sequence[EarlierSession], wanted: Callable[[EarlierSession, Case], bool]
 ) -> list[EarlierSession]:
-    """With the cases that are `wanted` of a session, and without sessions that have none."""
     found = []
     for one in sessions:
         times_s = {case: times_s for case, times_s in one.times_s.items() if wanted(one, case)}
@@ -194,3 +191,143 @@ def _after(
         if any(case in one.times_s and one.began >= moment for one in sessions)
     }
     return tuple(_with(sessions, lambda one, c: c not in measured or one.began >= since[c]))
+
+
+# More cases than these are counted.
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drift:
+    """A level that lies `log_ratio` above the accepted one, since the session that `began` then.
+
+    `case` is None for what all cases of a framework share. `changes` are what changed with that
+    session, such as ``jaxlib 0.10.1 -> 0.10.2``. `than` says what the first level is. `is_over`:
+    tonight it is back at that.
+    """
+
+    framework: str
+    case: Case | None
+    log_ratio: float
+    began: datetime
+    sessions: int
+    changes: tuple[str, ...]
+    than: str = "accepted"
+    is_over: bool = False
+
+    @property
+    def text(self) -> str:
+        name = f"all cases of {self.framework}" if self.case is None else self.case.name
+        verb = "are" if self.case is None else "is"
+        loss = change_text(math.expm1(self.log_ratio))
+        if self.is_over:
+            return f"{name} {verb} back, after being {loss} slower since {self.began:%Y-%m-%d}"
+        text = (
+            f"{name} {verb} {loss} slower than {self.than} since {self.began:%Y-%m-%d}, "
+            f"{plural(self.sessions, 'session')} ago"
+        )
+        return f"{text}; what changed there: {', '.join(self.changes) or 'nothing that is known'}"
+
+
+def drifts(
+    sessions: Sequence[EarlierSession], today: EarlierSession, tonight: rule.Tonight
+) -> tuple[Drift, ...]:
+    several = [*sessions, today]
+    shared = [
+        _drift(name, None, one.rise, {**one.before, len(sessions): one.tonight}, several)
+        for name, one in tonight.shared.items()
+        if one.rise
+    ]
+    cases = [
+        _drift(case.framework, case, one.rise, {**one.usual.own, len(sessions): one.own}, several)
+        for case, one in tonight.limits.items()
+        if one.rise
+    ]
+    cases.sort(key=lambda one: one.log_ratio, reverse=True)
+    return (*shared, *cases)
+
+
+def drift_text(found: Sequence[Drift]) -> str:
+    more = len(found) - _MOST_NAMED
+    texts = [one.text for one in found[:_MOST_NAMED]]
+    return "; ".join([*texts, *([f"and {plural(more, 'case')} more"] if more > 0 else [])])
+
+
+def _drift(
+    framework: str,
+    case: Case | None,
+    rise: float,
+    series: Mapping[int, float],
+    sessions: Sequence[EarlierSession],
+) -> Drift:
+    """A step, from its first session on, or a rise since the first session, if that fits better."""
+    at, values = list(series), list(series.values())
+    begin = min(range(1, len(values)), key=lambda split: _rest_of_step(values, split))
+    slope = rise / (len(values) - 1)
+    line = squares_of([value - slope * number for number, value in enumerate(values)])
+    if line < _rest_of_step(values, begin):
+        begin = 1
+    else:
+        rise = statistics.fmean(values[begin:]) - statistics.fmean(values[:begin])
+    now, before = sessions[at[begin]], sessions[at[begin] - 1]
+    return Drift(
+        framework=framework,
+        case=case,
+        log_ratio=rise,
+        began=now.began,
+        sessions=len(values) - begin,
+        changes=now.changes_since(before),
+        is_over=values[-1] - statistics.fmean(values[:begin]) < rise / 2,
+    )
+
+
+def _rest_of_step(values: Sequence[float], split: int) -> float:
+    return squares_of(values[:split]) + squares_of(values[split:])
+
+
+def machine_answer(
+    framework: str, nights: Sequence[EarlierSession] | None, today: EarlierSession, policy: Policy
+) -> Answer:
+    """The answer from the reference's earlier `nights`.
+
+    The reference is slower if all its cases together lost more than the limit of a session, or if
+    a level rose over the nights. The answer is unknown without an earlier night, without a history
+    (`nights` is None), and with too few cases to compare them together unless one of them rose.
+    """
+    if nights is None:
+        return Answer(text=f"unknown without --history ({framework})", is_slower=None)
+    earlier = merged(nights, policy.session_apart)
+    if not earlier:
+        text = f"unknown, this reference has no earlier night here ({framework})"
+        return Answer(text=text, is_slower=None)
+    cases = dict.fromkeys(case for one in earlier for case in one.times_s)
+    levels = Levels(sessions=earlier, highest=dict.fromkeys(cases, math.inf))
+    tonight = levels.tonight(today.times_s, policy)
+    risen = drifts(earlier, today, tonight)
+    drifted = [replace(one, than="at first") for one in risen if not one.is_over]
+    shared, least = tonight.shared.get(framework), policy.rule.least_cases
+    if shared is None or len(tonight.limits) < least:
+        text, is_slower = f"unknown from fewer than {least} cases", None
+    else:
+        is_slower = shared.is_slower
+        times, limit = math.exp(shared.off), math.exp(shared.limit)
+        earlier_text = plural(len(earlier), "earlier night")
+        text = (
+            f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"
+        )
+    texts = filter(None, (f"{text} ({framework})", drift_text(drifted)))
+    return Answer(text="; ".join(texts), is_slower=True if drifted else is_slower)
+
+
+def all_answers(answers: Sequence[Answer]) -> Answer | None:
+    """One for the session, of the frameworks' own; None without any.
+
+    Slower if one framework is slower; not slower only if that is known for each.
+    """
+    if not answers:
+        return None
+    found = {one.is_slower for one in answers}
+    return Answer(
+        text="; ".join(one.text for one in answers),
+        is_slower=True if True in found else None if None in found else False,
+    )

@@ -1,9 +1,7 @@
 """The candidate's launches against the reference's, measured in turn: no baseline, no drift.
 
-The test is sequential: several looks at a growing number of launches, with stated error rates.
-Given the launches of one case so far, in order, and what the session's other cases say of the
-noise, it decides or says how many it needs. Pure, so that recorded launches can be replayed through
-the same rule.
+The test is sequential: at several looks, with stated error rates, it decides or says how many
+launches it needs. Pure, so that recorded launches can be replayed through the same rule.
 """
 
 from __future__ import annotations
@@ -17,8 +15,14 @@ from busbw.model.case import Spec
 from busbw.model.launch import Measurement, Run
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Outcome, plural, seconds_text
-from busbw.stats.launches import Estimate, launch_time_s, of_launches, quantile, shift_of_samples
-from busbw.stats.spending import look_levels
+from busbw.stats.launches import (
+    Estimate,
+    launch_time_s,
+    look_levels,
+    of_launches,
+    quantile,
+    shift_of_samples,
+)
 from busbw.stats.variance import Variance, moderated, prior_variance, variance_of
 
 from .case import Ruling, Terms, summary_of_runs, with_sides
@@ -115,20 +119,14 @@ def _estimate(shifts: Sequence[float], prior: Variance | None) -> Estimate:
 
 
 def _limit(estimate: Estimate, level: float, floor: float) -> float:
-    """The log ratio beyond which it is slower by both the noise and the least effect."""
     return max(estimate.mean - estimate.lower(level), math.log1p(floor))
 
 
 def prior_of_pairs(
     pairs: Iterable[tuple[Measurement, Measurement]], terms: Terms
 ) -> Variance | None:
-    """What the cases of a session, each a reference and a candidate, say of the noise of each."""
-    found = (
-        _shifts(pairs_of(reference.runs, candidate.runs))
-        for reference, candidate in pairs
-        if not (reference.failures or candidate.failures)
-    )
-    return prior_of(found, _looks(terms))
+    whole = [(one, other) for one, other in pairs if not (one.failures or other.failures)]
+    return prior_of((_shifts(pairs_of(a.runs, b.runs)) for a, b in whole), _looks(terms))
 
 
 def judge_pair(
@@ -149,11 +147,7 @@ def judge_pair(
 
 
 def _judge(
-    spec: Spec,
-    reference: Measurement,
-    candidate: Measurement,
-    terms: Terms,
-    prior: Variance | None,
+    spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms, prior: Variance | None
 ) -> Ruling:
     found = broken(spec, candidate) or broken(spec, reference, WHOSE)
     if found is not None:
@@ -202,12 +196,10 @@ def pairs_of(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[R
 
 
 def _shifts(pairs: Sequence[tuple[Run, Run]]) -> list[float]:
-    """The log ratio of each pair of runs."""
     return [shift_of_samples(before.samples_s, now.samples_s) for before, now in pairs]
 
 
 def _looks(terms: Terms) -> Looks:
-    """The first look is after the launches asked for."""
     first = max(2, terms.launches)
     later = (count for count in terms.policy.looks.counts if count > first)
     return replace(terms.policy.looks, counts=(first, *later))

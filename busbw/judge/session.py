@@ -45,7 +45,6 @@ class SizeGroup:
 def groups_of_cases(
     verdicts: Sequence[Verdict], policy: Policy, *, in_turn: bool = False
 ) -> tuple[SizeGroup, ...]:
-    """The groups of those verdicts that have a time, in their order; of two stacks `in_turn`."""
     found: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.case is not None and verdict.now is not None:
@@ -81,7 +80,6 @@ def _group(verdicts: Sequence[Verdict], policy: Policy, *, groups: int | None) -
 
 
 def slower_text(name: str, cases: int, shared: Shared) -> str:
-    """A sentence if all `cases` of `name` are slower together, else ""."""
     if not shared.is_slower:
         return ""
     return (
@@ -165,10 +163,7 @@ _JUDGED = (SessionOutcome.FAILED, SessionOutcome.FINE)
 
 
 def session_verdict(
-    sentences: Mapping[SessionOutcome, str],
-    verdicts: Sequence[CaseVerdict],
-    *,
-    otherwise: str,
+    sentences: Mapping[SessionOutcome, str], verdicts: Sequence[CaseVerdict], *, otherwise: str
 ) -> SessionVerdict:
     """The verdict of what holds, each with its sentence, and FAILED if a case failed.
 
@@ -182,7 +177,6 @@ def session_verdict(
 
 
 def _failed_text(verdicts: Sequence[CaseVerdict]) -> str:
-    """How many cases failed, by outcome; empty where none did."""
     failed = [verdict for verdict in verdicts if verdict.failed]
     if not failed:
         return ""
@@ -195,7 +189,6 @@ def _by_outcome(verdicts: Sequence[CaseVerdict]) -> str:
 
 
 def limits_text(verdicts: Sequence[Verdict]) -> str:
-    """From which ratio on a case fails; empty where nothing was compared."""
     found = sorted((v.limit, v.spec.payload_bytes) for v in verdicts if v.limit and v.ratio)
     if not found:
         return ""
@@ -221,7 +214,6 @@ def _name(verdict: Verdict) -> str:
 
 
 def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
-    """What tonight's stack does that the reference does not, or that nothing is slower."""
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
     parts = [
         f"{v.outcome.value} {_name(v)}" + (f" {v.ratio:.3f} x the time" if v.ratio else "")
@@ -235,7 +227,6 @@ def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
 
 
 def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
-    """How many cases gave times, in how many launches, and how many gave none."""
     timed = [measurement for measurement in measurements if measurement.runs]
     if not timed:
         return f"{plural(len(verdicts), 'case')} out of memory, as expected"

@@ -1,21 +1,24 @@
 """The pytest plugin, alone to import pytest. Nothing imports it; `conftest.py` names it."""
 
-from .benchmark import (
-    pytest_benchmark_group_stats,
-    pytest_benchmark_update_json,
-    pytest_collection_modifyitems,
-)
-from .exit_code import pytest_deselected, pytest_itemcollected, pytest_sessionstart
 from .grid import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem
 from .items import (
     SessionItem,
     busbw_compiled,
     busbw_verdict,
+    pytest_benchmark_group_stats,
+    pytest_benchmark_update_json,
+    pytest_collection_modifyitems,
     pytest_report_teststatus,
     pytest_runtest_makereport,
 )
 from .options import pytest_addoption
-from .phases import pytest_runtestloop, pytest_sessionfinish
+from .phases import (
+    pytest_deselected,
+    pytest_itemcollected,
+    pytest_runtestloop,
+    pytest_sessionfinish,
+    pytest_sessionstart,
+)
 from .session import pytest_addhooks, pytest_configure
 from .terminal import pytest_report_collectionfinish, pytest_terminal_summary
 

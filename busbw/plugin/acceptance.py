@@ -29,7 +29,7 @@ from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from busbw.stacks.lock import StackError
 from busbw.stats.launches import launch_time_s
 
-from . import machine, reference_stack
+from . import machine, references
 from .session import Judged, Measured, Programs, TimedJob, Written
 from .settings import Settings
 
@@ -115,7 +115,7 @@ def _with_locks(written: Written, measured: Measured, wanted: Sequence[Accepted]
     frameworks = tuple(dict.fromkeys(one.measurement.case.framework for one in wanted))
     try:
         with locked(measured.resolved.settings.baselines):
-            notes = reference_stack.locked(measured, frameworks)
+            notes = references.locked(measured, frameworks)
     except (StackError, BaselineError, OSError) as error:
         words = files.reason(error) if isinstance(error, OSError) else str(error)
         text = (

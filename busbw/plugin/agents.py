@@ -35,13 +35,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def ssh_hosts_of(
-    texts: Mapping[str, str],
-    environment: Mapping[str, str],
-    wait_s: float,
-    slice_of: Callable[[Mapping[str, str]], tuple[tuple[str, ...], str]] = tpu.hosts_of_slice,
+    texts: Mapping[str, str], environment: Mapping[str, str], wait_s: float
 ) -> SshHosts:
-    """What the options ask for; `slice_of` has the hosts of this TPU slice. Raises ValueError."""
-    hosts = checked("hosts", lambda text: _hosts(text, slice_of, environment), texts["hosts"])
+    """What the options ask for. Raises ValueError."""
+    hosts = checked("hosts", lambda text: _hosts(text, environment), texts["hosts"])
     names = checked("host_env", _names, texts["host_env"])
     return SshHosts(
         hosts=hosts,
@@ -51,13 +48,9 @@ def ssh_hosts_of(
     )
 
 
-def _hosts(
-    text: str,
-    slice_of: Callable[[Mapping[str, str]], tuple[tuple[str, ...], str]],
-    environment: Mapping[str, str],
-) -> tuple[str, ...]:
+def _hosts(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     if text == SLICE:
-        found, source = slice_of(environment)
+        found, source = tpu.hosts_of_slice(environment)
         if not found:
             raise ValueError(f"{SLICE}: this host is none of a TPU slice, as {source} says")
     elif text.startswith("@"):

@@ -19,15 +19,14 @@ from packaging.version import InvalidVersion, Version
 from busbw.driver.executor import Executor, Interpreter, ProbeFailed, interpreter
 from busbw.driver.schedules import Side
 from busbw.frameworks import FRAMEWORKS
-from busbw.history.acknowledged import acknowledged
-from busbw.history.files import HistoryError
+from busbw.history.files import HistoryError, acknowledged
 from busbw.launchers import tpu
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import VIRTUAL_RANKS, extents_of
 from busbw.model.words import Device
 from busbw.workloads.collective import check_blocks
 
-from . import machine, reference_stack, resolution
+from . import machine, references, resolution
 from .session import Collected, Lockable
 from .settings import Settings, usage_error
 
@@ -42,17 +41,19 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
     frameworks = machine.frameworks_of(settings, specs)
     _check_slice(settings, frameworks)
     _check_blocks(settings, specs)
-    _check_acknowledged(settings)
+    if settings.against is None:
+        with usage_error(HistoryError, OSError):
+            acknowledged(settings.baselines)
     # Each of them is probed, and a failed probe is a usage error.
     ours = {name: _interpreter(settings, name, Side.CANDIDATE) for name in frameworks}
 
     def check_one(name: str) -> Lockable | None:
         if settings.against is not None and settings.against.is_baseline:
-            reference_stack.check_locked(settings, name)
+            references.check_locked(settings, name)
         elif settings.against is not None:
             _check_reference(settings, name, ours[name])
         resolution.check_examples(_trained(settings, specs, name))
-        return reference_stack.lockable_of(settings, name)
+        return references.lockable_of(settings, name)
 
     return replace(collected, lockable=_of_all(settings, frameworks, check_one))
 
@@ -106,12 +107,6 @@ def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
         for spec in specs if ranks else ():
             if spec.workload.is_bare:
                 check_blocks(spec, ranks or 0)
-
-
-def _check_acknowledged(settings: Settings) -> None:
-    if settings.against is None:
-        with usage_error(HistoryError, OSError):
-            acknowledged(settings.baselines)
 
 
 def _trained(settings: Settings, specs: Sequence[Spec], framework: str) -> list[Spec]:

@@ -1,8 +1,8 @@
 """Test items and their verdicts: the fixtures that read one, the session's item, their outcomes.
 
-A verdict has its own letter and word, and only what fails is counted as a failure. A case that was
-measured but not judged (noisy, no baseline, not comparable) is reported as skipped: it is no
-failure, and it is not a pass either. Its numbers are properties of the report, as in JUnit XML.
+A case that was measured but not judged (noisy, no baseline, not comparable) is reported as skipped:
+it is no failure, and it is not a pass either. pytest-benchmark records the samples, and whether it
+is installed, disabled or told to skip changes no verdict.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from busbw.model.case import CompileSpec, Spec
+from busbw.model.launch import Measurement
 from busbw.model.verdict import CaseVerdict, CompiledVerdict, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.session import training_medians, versions_text
 from busbw.report.table import attributes
 
-from .benchmark import replay
 from .session import SESSION, TOLD, VERDICT, Measured, judged_of, spec_of, under_xdist
 
 RUN_WITHOUT_XDIST = (
@@ -50,7 +50,7 @@ def busbw_verdict(request: pytest.FixtureRequest) -> Verdict:
         **training_medians(runs),
     }
     _record(request, found, known)
-    replay(request, measurement, known)
+    _replay(request, measurement, known)
     return found
 
 
@@ -203,3 +203,97 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
     if report.failed:
         return "failed", letter, (name, {"red": True})
     return category, letter, (name, {"green" if report.passed else "yellow": True})
+
+
+# The key in a benchmark's extra_info that says which case it is, and that it is one of busbw.
+_CASE = "case"
+
+# pytest-benchmark's options on its table, by their defaults.
+_OF_TABLE: Mapping[str, object] = {
+    "benchmark_columns": None,
+    "benchmark_sort": "min",
+    "benchmark_group_by": "group",
+    "benchmark_name": "normal",
+    "benchmark_time_unit": None,
+    "benchmark_verbose": False,
+    "benchmark_only": False,
+    "benchmark_compare": [],
+    "benchmark_histogram": [],
+}
+
+
+class _ReplayClock:
+    """Moves only when told, by the time of the next recorded sample."""
+
+    def __init__(self, samples_s: list[float]) -> None:
+        self._samples_s = iter(samples_s)
+        self._now_s = 0.0
+
+    def __call__(self) -> float:
+        return self._now_s
+
+    def step(self) -> None:
+        self._now_s += next(self._samples_s)
+
+
+def _replay(
+    request: pytest.FixtureRequest, measurement: Measurement, known: Mapping[str, object]
+) -> None:
+    samples_s = [sample for run in measurement.runs for sample in run.samples_s]
+    config, case = request.config, measurement.case
+    is_off = any(config.getoption(f"benchmark_{name}", False) for name in ("skip", "disable"))
+    if not samples_s or is_off or not config.pluginmanager.hasplugin("benchmark"):
+        return
+    clock = _ReplayClock(samples_s)
+    what = case.workload.word or case.strategy
+    marker = pytest.mark.benchmark(timer=clock, group=f"{case.framework}.{what}")
+    request.node.add_marker(marker)
+    benchmark = request.getfixturevalue("benchmark")
+    benchmark.extra_info.update(
+        {_CASE: request.param.id, **known},
+        iterations_per_sample=measurement.runs[0].iterations,
+    )
+    benchmark.pedantic(clock.step, rounds=len(samples_s), iterations=1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
+    """--benchmark-only keeps perf items, which request its fixture only while they run."""
+    asked = bool(config.getoption("benchmark_only", False))
+    measured = [item for item in items if asked and isinstance(spec_of(item), Spec)]
+    perf = [item for item in measured if isinstance(item, pytest.Function)]
+    names = [item.fixturenames for item in perf]
+    for item in perf:
+        item.fixturenames = [*item.fixturenames, "benchmark"]
+    yield
+    for item, before in zip(perf, names):
+        item.fixturenames = before
+
+
+def _is_asked_for(config: pytest.Config) -> bool:
+    return any(
+        (config.getoption(name, usual) or usual) != usual for name, usual in _OF_TABLE.items()
+    )
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_benchmark_group_stats(
+    config: pytest.Config, benchmarks: list[dict[str, Any]], group_by: str
+) -> Generator[None, Sequence[object], Sequence[object]]:
+    """Leave cases out of pytest-benchmark's table, unless it is asked for: it has no GB/s."""
+    if not _is_asked_for(config):
+        benchmarks[:] = [one for one in benchmarks if _CASE not in one["extra_info"]]
+    return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_json(
+    config: pytest.Config, benchmarks: list[object], output_json: dict[str, Any]
+) -> None:
+    """Name the case of each benchmark in place of objects that JSON cannot hold."""
+    for row in output_json["benchmarks"]:
+        if _CASE in row["extra_info"]:
+            row["params"] = {"case": row["extra_info"][_CASE]}
+            row["options"]["timer"] = "replayed"

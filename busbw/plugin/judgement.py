@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from busbw.baselines.store import other_ranks
 from busbw.judge.case import Ruling, Terms, judge_case
-from busbw.judge.drift import Drift, all_answers, drift_text, drifts
-from busbw.judge.levels import cost_of_limit
-from busbw.judge.notes import straggler_of, with_injections
+from busbw.judge.levels import Drift, all_answers, cost_of_limit, drift_text, drifts
 from busbw.judge.paired import judge_pair, prior_of_pairs
 from busbw.judge.policy import POLICIES, Policy
 from busbw.judge.rule import Tonight
@@ -22,7 +20,7 @@ from busbw.judge.session import (
     judge_session,
     slower_text,
 )
-from busbw.judge.validity import with_ceiling
+from busbw.judge.validity import straggler_of, with_ceiling, with_injections
 from busbw.model.case import Case, CompileSpec, Spec
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
@@ -37,11 +35,9 @@ _Rule = Callable[[Spec, TimedJob], Ruling]
 
 def rulings(measured: Measured) -> dict[Spec, Ruling]:
     rule = _paired(measured) if measured.resolved.paired else _stored(measured)
-    return {spec: _ruling(measured, spec, job, rule) for spec, job in _jobs(measured)}
-
-
-def _jobs(measured: Measured) -> Iterable[tuple[Spec, TimedJob]]:
-    return measured.resolved.jobs.items()
+    return {
+        spec: _ruling(measured, spec, job, rule) for spec, job in measured.resolved.jobs.items()
+    }
 
 
 def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> Ruling:
@@ -66,7 +62,7 @@ def _paired(measured: Measured) -> _Rule:
     terms = _terms(measured.resolved)
     pairs = {
         job.case: (measured.references[spec], measured.measurements[spec])
-        for spec, job in _jobs(measured)
+        for spec, job in measured.resolved.jobs.items()
     }
     prior = prior_of_pairs(pairs.values(), terms)
 
@@ -189,7 +185,7 @@ def _slower(
     groups: Sequence[SizeGroup],
 ) -> tuple[str, ...]:
     """What all cases of a framework lost, or the latency or the bandwidth of one of its curves."""
-    counts = Counter(job.case.framework for _, job in _jobs(measured))
+    counts = Counter(job.case.framework for job in measured.resolved.jobs.values())
     whole = (
         slower_text(name, counts[name], shared)
         for one in tonight.values()
@@ -222,7 +218,7 @@ def _moved(
     cases = {one.case for one in there if one.case is not None}
     return frozenset(
         job.case
-        for _, job in _jobs(measured)
+        for job in measured.resolved.jobs.values()
         if job.case in cases or job.case.framework in frameworks
     )
 

@@ -200,8 +200,9 @@ def surroundings(environment: Environment) -> dict[str, str]:
     return found
 
 
-def _clock_mhz(device: Device, cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
+def _clock_mhz(device: Device) -> float | None:
     """The processor's clock frequency, the mean over cores; None for other devices."""
+    cpuinfo = Path("/proc/cpuinfo")
     if device is not Device.CPU or not cpuinfo.exists():
         return None
     found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo.read_text(), flags=re.MULTILINE)

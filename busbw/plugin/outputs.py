@@ -13,7 +13,7 @@ from busbw import files, nights
 from busbw.driver.bundle import worker_hash
 from busbw.history.files import HistoryError, append
 from busbw.history.lines import Line, new_session
-from busbw.judge.notes import injected_ratio
+from busbw.judge.validity import injected_ratio
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
@@ -188,9 +188,5 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
 
 
 def _times_us(found: Measurement) -> tuple[float, ...]:
-    return tuple(_us(launch_time_s(run)) for run in found.runs)
-
-
-def _us(seconds: float) -> float:
-    """Microseconds, six digits: no clock gives more."""
-    return float(f"{1e6 * seconds:.6g}")
+    """Six digits: no clock gives more."""
+    return tuple(float(f"{1e6 * launch_time_s(run):.6g}") for run in found.runs)

@@ -1,14 +1,16 @@
 """The phases of a session, run by two hooks: up to the verdicts, and what is written at the end.
 
-The first runs before any test, so that measuring is not charged to one. The second writes accepted
-baselines, once, the results and the page; what cannot be written is an error, reported after
-everything else. Each phase has a file.
+The first runs before any test, so that measuring is not charged to one; what cannot be written at
+the end is an error. The exit code follows the verdict, whatever somebody's own hooks do to tests
+and exit codes.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+import functools
+import sys
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -18,23 +20,25 @@ from busbw.driver.agents import AgentGone, AgentsError, AgentsTransport, Incompa
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
 from busbw.driver.local import BusyError, LocalTransport, alone
-from busbw.judge.notes import injection_notes
+from busbw.judge.validity import injection_notes
 from busbw.model.case import CompileSpec, Spec
-from busbw.model.words import Outcome
+from busbw.model.words import Outcome, plural
 
 from . import checks, compilation, judgement, machine, measurement, resolution
 from .acceptance import accepted
 from .agents import transport_of
 from .compilers import CompileSettings
-from .exit_code import runs_tests, set_exit_code, unkept
+from .items import read_by_all
 from .outputs import appended, with_page, with_results
 from .session import (
     OF_ENVIRONMENT,
     SESSION,
+    VERDICT,
     Collected,
     Judged,
     Measured,
     Programs,
+    Written,
     collected_of,
     spec_of,
     under_xdist,
@@ -150,13 +154,13 @@ class _Loop:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
     """Write the results and, on request, baselines; nothing after an interrupt."""
     judged, failed = session.config.stash.get(SESSION, None), pytest.ExitCode.TESTS_FAILED
-    if not runs_tests(session):
+    if not _runs_tests(session):
         return
-    why = unkept(session) if exitstatus == pytest.ExitCode.OK else ""
+    why = _unkept(session) if exitstatus == pytest.ExitCode.OK else ""
     if why:
         # Somebody's own hook ran the tests, or none, and says that all is well.
         exitstatus = failed
-        set_exit_code(session, exitstatus, why)
+        _set_exit_code(session, exitstatus, why)
     if not isinstance(judged, Judged):
         return
     measured = judged.observed if isinstance(judged.observed, Measured) else None
@@ -167,5 +171,88 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     written = with_page(appended(with_results(written)))
     if written.errors and not exit_code:
         exit_code = failed
-    set_exit_code(session, exit_code or exitstatus, why)
+    _set_exit_code(session, exit_code or exitstatus, why)
     session.config.stash[SESSION] = written
+
+
+# The tests that were collected to read a verdict, and not deselected.
+_PROMISED = pytest.StashKey[dict[pytest.Item, None]]()
+
+# What the session ends with, as soon as that is known, and why if no test says it.
+_OWN = pytest.StashKey[tuple[int | pytest.ExitCode, str]]()
+
+# pytest's options with which a user leaves tests out, as they were given: a hook may set others.
+_LEAVES_OUT = (
+    "keyword",
+    "markexpr",
+    "deselect",
+    "lf",
+    "stepwise",
+    "stepwise_skip",
+    "stepwise_reset",
+)
+
+# Options with which no test runs.
+_LOOKS_ONLY = ("collectonly", "show_fixtures_per_test")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Remember a test that reads a verdict: others may take it out of the session's tests."""
+    if spec_of(item) is not None:
+        item.config.stash.setdefault(_PROMISED, {})[item] = None
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """What the user leaves out is not missed; what a hook of others leaves out is."""
+    for item in items:
+        if any(getattr(item.config.known_args_namespace, name, None) for name in _LEAVES_OUT):
+            item.config.stash.get(_PROMISED, {}).pop(item, None)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.add_cleanup(functools.partial(_hold, session))
+
+
+def _hold(session: pytest.Session) -> None:
+    if not _runs_tests(session):
+        return
+    green = session.exitstatus == pytest.ExitCode.OK
+    own, why = session.config.stash.get(_OWN, (pytest.ExitCode.TESTS_FAILED, ""))
+    if green and _OWN not in session.config.stash:
+        why = _unkept(session)
+        own = own if why else session.exitstatus
+    if green and own != session.exitstatus:
+        session.exitstatus = own
+        why = why or "somebody's own hook set the exit code to 0"
+    if why:
+        sys.stderr.write(f"ERROR: busbw: {why}\n")
+
+
+def _runs_tests(session: pytest.Session) -> bool:
+    """Whether pytest runs tests, in this process or in those of pytest-xdist that it started."""
+    option = session.config.option
+    return not under_xdist(session.config) and not any(
+        getattr(option, name, False) for name in _LOOKS_ONLY
+    )
+
+
+def _unkept(session: pytest.Session) -> str:
+    """Why a session that promised verdicts cannot be green, whatever its tests say, or ""."""
+    config, by_name = session.config, "busbw.plugin.promises"
+    promised, found = config.stash.get(_PROMISED, {}), config.stash.get(SESSION, None)
+    if not promised:
+        by_run = config.pluginmanager.hasplugin(by_name)
+        return "no test that was run reads a verdict of busbw" if by_run else ""
+    if not any(VERDICT in item.stash for item in promised):
+        return f"{plural(len(promised), 'case')} collected, and no test read a verdict"
+    judged = found.judged if isinstance(found, Written) else found
+    if not isinstance(judged, Judged):
+        return f"{plural(len(promised), 'case')} collected, and nothing was measured"
+    verdict = read_by_all(judged.session, session.items)
+    return verdict.headline() if verdict.failed else ""
+
+
+def _set_exit_code(session: pytest.Session, code: int | pytest.ExitCode, why: str = "") -> None:
+    """The session's own, which no later hook turns into a green one; `why`, if no test says it."""
+    session.exitstatus = code
+    session.config.stash[_OWN] = code, why

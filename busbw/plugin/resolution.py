@@ -25,13 +25,12 @@ from busbw.judge.levels import Levels
 from busbw.model.case import Case, GridError, NotHereError, Spec
 from busbw.model.launch import OwnProcesses, Plan
 from busbw.model.machine import EnvironmentKey, Probe
-from busbw.model.stored import EarlierSession
 from busbw.model.verdict import Reference, Verdict
 from busbw.model.words import Outcome
 
-from . import machine, reference_stack, references
+from . import machine, references
 from .agents import SshSettings
-from .session import Collected, LevelKey, Machine, Resolved, TimedJob
+from .session import Collected, Machine, Resolved, TimedJob
 from .settings import Settings, how_to_get, usage_error
 
 # A launch of two stacks in turn costs two processes to start: a few more samples are worth it.
@@ -56,13 +55,15 @@ def resolved(
     frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
     jobs = _jobs(collected.settings, found.target, case_of)
     levels = _levels(collected.settings, jobs.values(), found.target)
-    lockable = reference_stack.lockable(collected, frameworks)
-    collected = reference_stack.with_stacks(collected, found.target, frameworks, say)
+    lockable = references.lockable(collected, frameworks)
+    collected = references.with_stacks(collected, found.target, frameworks, say)
     settings = collected.settings
     theirs: tuple[Probe, ...] = ()
     if settings.against is not None:
         theirs = machine.reference_probes(settings, found, frameworks, executor)
         _check_same_cases(settings, found.target, case_of, theirs)
+    with usage_error(HistoryError, OSError):
+        nights = references.nights_of(settings, jobs.values())
     # Cases of training on one device and in several processes have keys of their own.
     keys = [job.key for job in jobs.values()]
     widest = max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
@@ -78,7 +79,7 @@ def resolved(
         plan=_plan(settings),
         levels=levels,
         lockable=lockable,
-        nights=_nights(settings, jobs.values()),
+        nights=nights,
         examples=examples_for(case_of.values(), folder),
         stored_frameworks=frozenset()
         if settings.against is not None
@@ -212,13 +213,6 @@ def _levels(
         return {}
     with usage_error(BaselineError, HistoryError, OSError):
         return references.levels_at(settings, (job.key for job in jobs), target.device)
-
-
-def _nights(
-    settings: Settings, jobs: Iterable[TimedJob]
-) -> dict[LevelKey, Sequence[EarlierSession] | None]:
-    with usage_error(HistoryError, OSError):
-        return references.nights_of(settings, jobs)
 
 
 def examples_for(cases: Iterable[Case], folder: Path) -> str:

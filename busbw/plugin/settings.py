@@ -25,29 +25,27 @@ from busbw.model.case import Asked
 from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, extents_of, mesh_text, names_of
 from busbw.model.words import Device, Placement, nearest
-from busbw.plugin.forms import (
-    WRITING,
-    baselines_of,
-    history_of,
-    page_of,
-    results_of,
-    stack_cache_of,
-)
 from busbw.workloads import WORKLOADS
 from busbw.workloads.dense_step import STEP_PAYLOADS
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
 from .forms import (
+    WRITING,
     Against,
     against_of,
+    baselines_of,
     checked,
     flag,
+    history_of,
     injection_of,
     one_of,
+    page_of,
     program,
     ratio_of,
+    results_of,
     seconds_of,
+    stack_cache_of,
     updates_of,
     whole,
     words_of,

@@ -13,13 +13,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw import metrics
+from busbw import metrics, wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.words import payload_text, seconds_text
 from busbw.traces.iterations import Iteration
 
 from .renderers import rendered
-from .results import fields_of
 from .table import Column, Table, TextLine, attributes, rows_of
 
 TRACE_SCHEMA = 2
@@ -156,9 +155,9 @@ def trace_document(
         "schema_version": TRACE_SCHEMA,
         "cells": [_cell(cell) for cell in cells],
         "files": list(files),
-        "problems": [fields_of(one) for one in problems],
+        "problems": [wire.to_json(one) for one in problems],
         "warnings": list(warnings),
-        "unknown": [fields_of(one) for one in unknown],
+        "unknown": [wire.to_json(one) for one in unknown],
     }
 
 
@@ -172,8 +171,8 @@ def _cell(cell: TraceCell) -> dict[str, object]:
             for rank, (count, total_s) in cell.recorded.items()
         },
         **{f"{rate}_gb_per_s": cell.gb_per_s(rate) for rate in RATES},
-        "slowest_rank": fields_of(cell.slowest),
-        "devices": {name: fields_of(times) for name, times in cell.devices.items()},
+        "slowest_rank": wire.to_json(cell.slowest),
+        "devices": {name: wire.to_json(times) for name, times in cell.devices.items()},
         "iterations": [
             {
                 **attributes(one, "call", "index", "slowest_s", "fastest_s", "mean_s"),

@@ -85,7 +85,6 @@ def _without_spikes(values: Sequence[float], far: float) -> list[float]:
 
 
 def _edges(values: Sequence[float], threshold: float) -> list[int]:
-    """Where levels begin, the first at 0, and the end."""
     sums = [0.0, *itertools.accumulate(values)]
     found = {0, len(values)}
     stretches = [(0, len(values))]

@@ -27,7 +27,6 @@ def squares_of(values: Sequence[float]) -> float:
 
 
 def variance_of(values: Sequence[float]) -> Variance:
-    """The sample variance of at least two values, about their mean."""
     freedom = len(values) - 1
     return Variance(value=squares_of(values) / freedom, freedom=freedom)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from busbw.baselines.document import BaselineError, read_json
 from busbw.baselines.store import contents_of
-from busbw.commands.command import UsageError, usage_error
+from busbw.commands import UsageError, usage_error
 from busbw.judge.curve import fit
 from busbw.model.case import Case
 from busbw.model.launch import Run
@@ -117,8 +117,17 @@ class TimedFile:
     def curve(self, words: str | None) -> tuple[str, Case, MeasuredCurve]:
         """The one curve whose name has all of `words`, by name and kind. Raises UsageError."""
         curves = self.curves()
-        name = _chosen(self.path, sorted(curves), (words or "").split())
-        return (name, *curves[name])
+        wanted = set((words or "").split())
+        fitting = [name for name in sorted(curves) if wanted <= set(name.replace(",", " ").split())]
+        if len(fitting) == 1:
+            return (fitting[0], *curves[fitting[0]])
+        if not curves:
+            raise UsageError(f"{self.path}: holds no time of an all-reduce")
+        what = "several curves" if fitting else "none of that name"
+        those = fitting or sorted(curves)
+        some, rest = "; ".join(those[:_SHOWN_NAMES]), those[_SHOWN_NAMES:]
+        more = f"; and {plural(len(rest), 'other')}" if rest else ""
+        raise UsageError(f"{self.path}: {what}; --curve-case takes words of one of: {some}{more}")
 
 
 def timed_in(path: Path) -> TimedFile:
@@ -126,13 +135,7 @@ def timed_in(path: Path) -> TimedFile:
     with usage_error(BaselineError, DocumentError):
         raw = read_json(path)
         if isinstance(raw, dict) and "cases" in raw:
-            session = session_of(raw, str(path))
-            if isinstance(session, CompiledSession):
-                raise UsageError(f"{path}: holds no times, but what was compiled")
-            key = session.environment.key
-            with usage_error(ValueError, where=f"{path}: environment.key."):
-                check_key(key)
-            return TimedFile(path=path, key=key, cases=_timed(session))
+            return _of_session(path, session_of(raw, str(path)))
         if not isinstance(raw, dict) or "entries" not in raw:
             raise UsageError(
                 f"{path}: neither results of a session (cases) nor a baseline (entries)"
@@ -143,8 +146,12 @@ def timed_in(path: Path) -> TimedFile:
     return TimedFile(path=path, key=stored.key, cases=times)
 
 
-def _timed(session: Session) -> tuple[TimedCase, ...]:
-    return tuple(
+def _of_session(path: Path, session: Session | CompiledSession) -> TimedFile:
+    if isinstance(session, CompiledSession):
+        raise UsageError(f"{path}: holds no times, but what was compiled")
+    with usage_error(ValueError, where=f"{path}: environment.key."):
+        check_key(session.environment.key)
+    cases = tuple(
         TimedCase(
             case=one.case,
             seconds=statistics.median(one.now.times_s),
@@ -153,6 +160,7 @@ def _timed(session: Session) -> tuple[TimedCase, ...]:
         for one in session.verdicts
         if one.case and one.now and one.now.times_s and one.outcome is not Outcome.FAILED
     )
+    return TimedFile(path=path, key=session.environment.key, cases=cases)
 
 
 def kind_of(case: Case) -> Case:
@@ -172,18 +180,3 @@ def _curve_of(group: Sequence[TimedCase]) -> MeasuredCurve:
     if fitted is not None:
         line = Line(latency_s=fitted.latency_s, bytes_per_s=fitted.bandwidth_bytes_per_s)
     return MeasuredCurve(points=tuple(sorted(points.items())), line=line)
-
-
-def _chosen(path: Path, names: Sequence[str], words: Sequence[str]) -> str:
-    fitting = [
-        name for name in names if all(word in name.replace(",", " ").split() for word in words)
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if not names:
-        raise UsageError(f"{path}: holds no time of an all-reduce")
-    what = "several curves" if fitting else "none of that name"
-    those = fitting or names
-    some = those[:_SHOWN_NAMES]
-    more = f"; and {plural(len(those) - len(some), 'other')}" if len(those) > len(some) else ""
-    raise UsageError(f"{path}: {what}; --curve-case takes words of one of: {'; '.join(some)}{more}")

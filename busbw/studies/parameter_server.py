@@ -14,8 +14,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
-from busbw.commands import command
+from busbw import commands
 from busbw.driver.executor import trained
 from busbw.driver.local import BusyError, alone
 from busbw.model.launch import Failure, LaunchId
@@ -29,9 +30,6 @@ from busbw.workloads.training import checked
 from .study import Study, add_framework
 
 ORDER = 5
-# For a row, and for another session's end: as long as a session of pytest waits.
-_TIMEOUT_S, _WAIT_S = 300.0, 1800.0
-
 _DESCRIPTION = """
 Train a small net in one process, and in groups of local processes with parameter servers, as in
 a published table, and write a page of Markdown with seconds per epoch and accuracy next to the
@@ -74,28 +72,17 @@ class Row:
 
     @property
     def epoch_s(self) -> float:
-        """Their median."""
+        """The median of `later_s`."""
         return statistics.median(self.later_s)
 
 
-def _row(
-    servers: int,
-    workers: int,
-    epoch: str,
-    first: str,
-    accuracy: str,
-    strategy: TrainingStrategy | None = None,
-) -> Row:
-    training = TrainingRequest(
-        net=Net.PERCEPTRON,
-        strategy=strategy,
-        ranks=workers,
-        servers=servers,
-        epochs=10,
-        examples=20000,
-        unseen=5000,
-        batch=100,
-    )
+_TRAINING = TrainingRequest(
+    net=Net.PERCEPTRON, ranks=1, epochs=10, examples=20000, unseen=5000, batch=100
+)
+
+
+def _row(servers: int, workers: int, epoch: str, first: str, accuracy: str, **asked: Any) -> Row:
+    training = dataclasses.replace(_TRAINING, servers=servers, ranks=workers, **asked)
     return Row(training=training, epoch=epoch, first=first, accuracy=accuracy)
 
 
@@ -116,25 +103,17 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_framework(parser, ("tensorflow", "fake"), help="fake: invented figures")
     add = parser.add_argument
     epochs = "of each worker (default: 10)"
-    add("--epochs", type=command.whole_number(1), default=10, metavar="N", help=epochs)
+    add("--epochs", type=commands.whole_number(1), default=10, metavar="N", help=epochs)
     names = f"a comma list of {', '.join(_ROWS)} (default: all)"
-    add("--rows", type=command.names_of(_ROWS), default=tuple(_ROWS), metavar="NAMES", help=names)
+    add("--rows", type=commands.names_of(_ROWS), default=tuple(_ROWS), metavar="NAMES", help=names)
+    seconds = commands.parsed(commands.seconds_above_0)
+    # As long as a session of pytest waits.
     for option, default_s, what in (
-        ("--timeout", _TIMEOUT_S, "for the training of a row"),
-        ("--device-wait", _WAIT_S, "for another session's end on the same machine"),
+        ("--timeout", 300.0, "for the training of a row"),
+        ("--device-wait", 1800.0, "for another session's end on the same machine"),
     ):
         words = f"{what} (default: {default_s:g})"
-        add(option, type=command.parsed(_seconds), default=default_s, metavar="SECONDS", help=words)
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise ValueError(f"{text!r}; accepted is a number of seconds above 0")
-    return found
+        add(option, type=seconds, default=default_s, metavar="SECONDS", help=words)
 
 
 def _say(text: str) -> None:
@@ -146,28 +125,25 @@ def _say_waiting(holder: str) -> None:
 
 
 def _sums(options: argparse.Namespace) -> list[Row]:
-    """All rows; raises command.CommandError for the first that has none."""
-    worker = command.starter(options.framework, Capability.TRAIN, device="cpu")
+    """All rows; raises commands.CommandError for the first that has none."""
+    worker = commands.starter(options.framework, Capability.TRAIN, device="cpu")
     rows = []
-    try:
-        with (
-            alone(options.device_wait, _say_waiting),
-            command.local_executor(_say) as executor,
-        ):
-            for number, name in enumerate(options.rows, start=1):
-                if sys.stderr.isatty():
-                    _say(f"{number}/{len(options.rows)} {name}")
-                row = _ROWS[name]
-                training = dataclasses.replace(row.training, epochs=options.epochs)
-                launch = LaunchId(name=name)
-                given = trained(executor, worker, launch, training, options.timeout)
-                answer = given if isinstance(given, Failure) else checked(training, given)
-                if isinstance(answer, Failure):
-                    what = f"{answer.kind.value}: {name}: {answer.message}"
-                    raise command.CommandError("\n    ".join([what, *answer.log.splitlines()]))
-                rows.append(dataclasses.replace(row, training=training, answer=answer))
-    except BusyError as error:
-        raise command.CommandError(str(error)) from error
+    with (
+        commands.command_error(BusyError),
+        alone(options.device_wait, _say_waiting),
+        commands.local_executor(_say) as executor,
+    ):
+        for number, name in enumerate(options.rows, start=1):
+            if sys.stderr.isatty():
+                _say(f"{number}/{len(options.rows)} {name}")
+            row = _ROWS[name]
+            training = dataclasses.replace(row.training, epochs=options.epochs)
+            given = trained(executor, worker, LaunchId(name=name), training, options.timeout)
+            answer = given if isinstance(given, Failure) else checked(training, given)
+            if isinstance(answer, Failure):
+                what = f"{answer.kind.value}: {name}: {answer.message}"
+                raise commands.CommandError("\n    ".join([what, *answer.log.splitlines()]))
+            rows.append(dataclasses.replace(row, training=training, answer=answer))
     return rows
 
 
@@ -180,26 +156,25 @@ def parameter_server_page(rows: Sequence[Row]) -> list[str]:
     epochs = plural(training.epochs, "epoch")
     data = f"{training.examples} examples in batches of {training.batch}, {training.unseen} unseen"
     single = next((row for row in rows if not row.training.servers), None)
-    table = text_table(_HEAD, [_cells(row, single) for row in rows])
     return filled(
         resources.files(__package__) / "parameter_server.md",
         machine=[f"Measured on {machine} with {versions}.", "", f"{epochs} of {data}."],
-        times=rendered("markdown", table),
+        times=rendered("markdown", text_table(_HEAD, [_cells(row, single) for row in rows])),
     )
 
 
 def _cells(row: Row, single: Row | None) -> list[str]:
     answer, run = row.answer, row.run
     assert answer is not None
-    ratios = ["-", "-"]
+    published = here = "-"
     if single is not None:
-        ratios = [f"{row.published_s / single.published_s:.1f}"]
-        ratios += [f"{row.epoch_s / single.epoch_s:.1f}"]
+        published = f"{row.published_s / single.published_s:.1f}"
+        here = f"{row.epoch_s / single.epoch_s:.1f}"
     return [
         row.training.name,
-        *(row.epoch, row.first, ratios[0], row.accuracy),
+        *(row.epoch, row.first, published, row.accuracy),
         f"{row.epoch_s:.2f} ({min(row.later_s):.2f}-{max(row.later_s):.2f})",
-        *(f"{run.epochs_s[0]:.2f}", ratios[1], f"{100 * run.accuracy:.1f} %"),
+        *(f"{run.epochs_s[0]:.2f}", here, f"{100 * run.accuracy:.1f} %"),
         f"{run.updates}/{answer.gradients}",
     ]
 

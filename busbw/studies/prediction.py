@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from busbw.commands.command import UsageError
+from busbw.commands import UsageError, usage_error
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
@@ -49,8 +49,6 @@ the time that the bare all-reduce predicts, and write a page of Markdown that sa
 prediction holds.
 """
 
-_Curves = Mapping[Case, MeasuredCurve]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PredictedStep:
@@ -80,11 +78,6 @@ class PredictedStep:
         return None if self.single_s is None else self.step_s - self.single_s
 
     @property
-    def line_s(self) -> float | None:
-        """What the line predicts."""
-        return None if self.line is None else self.line.seconds(self.case.payload_bytes)
-
-    @property
     def ratio(self) -> float | None:
         """Measured over predicted by the curve; None where one of them is missing."""
         return _over(self.measured_s, self.predicted_s)
@@ -100,10 +93,11 @@ def _over(part_s: float | None, whole_s: float | None) -> float | None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     results = "what `pytest perf/ -m training --results=FILE` wrote; several go into one page"
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=results)
+    add("results", nargs="+", type=Path, metavar="RESULTS", help=results)
     curve = "predict from this file's all-reduces, results or a baseline, not each file's own"
-    parser.add_argument("--curve", type=Path, metavar="FILE", help=curve)
+    add("--curve", type=Path, metavar="FILE", help=curve)
 
 
 def _question(options: argparse.Namespace) -> list[tuple[TimedFile, TimedFile]]:
@@ -115,7 +109,7 @@ def _question(options: argparse.Namespace) -> list[tuple[TimedFile, TimedFile]]:
 
 def _sums(question: Sequence[tuple[TimedFile, TimedFile]]) -> list[PredictedStep]:
     """Raises UsageError for a file without steps of several ranks, or a step without a curve."""
-    rows = []
+    rows: list[PredictedStep] = []
     for file, other in question:
         curves = dict(other.curves().values())
         steps = [one for one in file.cases if not one.case.workload.is_bare]
@@ -124,9 +118,12 @@ def _sums(question: Sequence[tuple[TimedFile, TimedFile]]) -> list[PredictedStep
             what = "no training step of several ranks" if steps else "no time of a training step"
             raise UsageError(f"{file.path}: holds {what}; `-m training` measures them")
         singles = {_work(one.case): one.seconds for one in steps if one.case.strategy == _SINGLE}
-        for one in several:
-            row = _measured(one, singles.get(_work(one.case)), file.path)
-            rows.append(row if row.unpredicted else _predicted(row, curves, file.path))
+        rows += [
+            _dense(one, curves, file.path)
+            if isinstance(one.case.workload, DenseStep)
+            else _under_strategy(one, singles.get(_work(one.case)), curves)
+            for one in several
+        ]
     return rows
 
 
@@ -135,78 +132,75 @@ def _work(case: Case) -> tuple[object, ...]:
     return case.framework, case.workload, case.dtype
 
 
-def _measured(step: TimedCase, single_s: float | None, path: Path) -> PredictedStep:
-    """By the profiler in a dense step; under a strategy by `single_s`, and only a ring has a curve.
+def _under_strategy(
+    step: TimedCase, single_s: float | None, curves: Mapping[Case, MeasuredCurve]
+) -> PredictedStep:
+    """Measured by `single_s`; predicted by the ring of its framework, and only if it is one."""
+    case = step.case
+    row = PredictedStep(case=case, step_s=step.seconds, single_s=single_s)
+    if case.strategy != _MIRRORED:
+        why = _WITHOUT_CURVE.get(case.strategy, f"no curve of {case.strategy} is measured")
+        return replace(row, unpredicted=why)
+    # Results may name a framework that is not known.
+    framework = FRAMEWORKS.get(case.framework)
+    ring = replace(case, strategy=framework.ring if framework else "")
+    missing = f"no ring of {case.framework} was measured on {plural(case.ranks, 'rank')}"
+    try:
+        return _predicted(row, ring, curves, missing)
+    except OutsideError as error:
+        return replace(row, unpredicted=str(error))
 
-    Raises UsageError for times that cannot be.
-    """
+
+def _dense(step: TimedCase, curves: Mapping[Case, MeasuredCurve], path: Path) -> PredictedStep:
+    """Measured by the profiler. Raises UsageError for times that cannot be, or without a curve."""
     case = step.case
     row = PredictedStep(case=case, step_s=step.seconds)
-    if not isinstance(case.workload, DenseStep):
-        why = _WITHOUT_CURVE.get(case.strategy, f"no curve of {case.strategy} is measured")
-        is_ring = case.strategy == _MIRRORED
-        return replace(row, single_s=single_s, unpredicted="" if is_ring else why)
     inside = [run.over_ranks_s for run in step.runs if run.over_ranks_s]
     if not all(one.get(name, 0) > 0 for one in inside for name in ("fastest", "slowest")):
         raise UsageError(f"{path}: {case.name}: over_ranks_s: expected seconds above 0")
-    if not inside:
-        return row
-    # The rank that comes last does not wait: its all-reduce is the shortest.
-    last_s, first_s = (
-        statistics.median(one[name] for one in inside) for name in ("fastest", "slowest")
-    )
-    return replace(row, last_s=last_s, first_s=first_s)
+    if inside:
+        # The rank that comes last does not wait: its all-reduce is the shortest.
+        last_s, first_s = (
+            statistics.median(one[name] for one in inside) for name in ("fastest", "slowest")
+        )
+        row = replace(row, last_s=last_s, first_s=first_s)
+    where = f"{path}: {case.name} on {plural(case.ranks, 'rank')}: "
+    with usage_error(OutsideError, where=where):
+        return _predicted(row, case, curves, "no all-reduce alone of this kind was measured")
 
 
-def _predicted(row: PredictedStep, curves: _Curves, path: Path) -> PredictedStep:
-    """A dense step must have a curve: UsageError; a strategy without one says why."""
-    case = row.case
-    ranks = plural(case.ranks, "rank")
-    is_dense = isinstance(case.workload, DenseStep)
-    if not is_dense:
-        # Results may name a framework that is not known.
-        framework = FRAMEWORKS.get(case.framework)
-        case = replace(case, strategy=framework.ring if framework else "")
-    missing = f"no ring of {case.framework} was measured on {ranks}"
-    if is_dense:
-        missing = "no all-reduce alone of this kind was measured"
-    try:
-        curve = _curve(case, curves)
-        if curve is None:
-            raise OutsideError(missing)
-        reading = curve.read(case.payload_bytes)
-    except OutsideError as error:
-        if is_dense:
-            raise UsageError(f"{path}: {case.name} on {ranks}: {error}") from error
-        return replace(row, unpredicted=str(error))
-    return replace(row, predicted_s=reading.seconds, how=reading.how, line=curve.line)
-
-
-def _curve(case: Case, curves: _Curves) -> MeasuredCurve | None:
-    """The curve of the step's own clock, else of the only clock with one."""
+def _predicted(
+    row: PredictedStep, case: Case, curves: Mapping[Case, MeasuredCurve], missing: str
+) -> PredictedStep:
+    """By the curve of the step's own clock, else of the only clock with one; or OutsideError."""
     wanted = kind_of(case)
-    if wanted in curves:
-        return curves[wanted]
     others = [replace(wanted, protocol=Protocol(clock=clock)) for clock in Clock]
-    found = [curves[one] for one in others if one in curves]
-    return found[0] if len(found) == 1 else None
+    found = [curves[one] for one in ([wanted] if wanted in curves else others) if one in curves]
+    if len(found) != 1:
+        raise OutsideError(missing)
+    (curve,) = found
+    reading = curve.read(case.payload_bytes)
+    return replace(row, predicted_s=reading.seconds, how=reading.how, line=curve.line)
 
 
 def document(rows: Sequence[PredictedStep]) -> list[dict[str, Any]]:
     """Everything known of each case."""
-    return [
-        {
-            "case": row.case.name,
-            **attributes(row.case, "ranks", "payload_bytes"),
-            **attributes(row, "step_s", "predicted_s", "how", "last_s", "first_s", "single_s"),
-            **attributes(row, "measured_s", "ratio", "unpredicted"),
-            "line_s": row.line_s,
-            "line_ratio": _over(row.measured_s, row.line_s),
-            "agrees": None if row.ratio is None else agrees(row.ratio),
-            "share": _over(row.measured_s, row.step_s),
-        }
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        line_s = None if row.line is None else row.line.seconds(row.case.payload_bytes)
+        found.append(
+            {
+                "case": row.case.name,
+                **attributes(row.case, "ranks", "payload_bytes"),
+                **attributes(row, "step_s", "predicted_s", "how", "last_s", "first_s", "single_s"),
+                **attributes(row, "measured_s", "ratio", "unpredicted"),
+                "line_s": line_s,
+                "line_ratio": _over(row.measured_s, line_s),
+                "agrees": None if row.ratio is None else agrees(row.ratio),
+                "share": _over(row.measured_s, row.step_s),
+            }
+        )
+    return found
 
 
 def prediction_page(
@@ -245,11 +239,12 @@ def _kind(case: Case) -> str:
 def _cells(group: Sequence[PredictedStep]) -> list[str]:
     """All after the kind; where nothing predicts, the last one says why."""
     known = document(group)
-    holds = [payload_text(row.case.payload_bytes) for row in group if agrees(row.ratio or 0)]
+    sizes = [payload_text(row["payload_bytes"]) for row in known]
+    holds = [size for size, row in zip(sizes, known, strict=True) if row["agrees"]]
     reasons = dict.fromkeys(row.unpredicted for row in group if row.unpredicted)
     return [
-        ", ".join(payload_text(row.case.payload_bytes) for row in group),
-        ", ".join(_seconds(row.measured_s) for row in group),
+        ", ".join(sizes),
+        ", ".join(_seconds(row["measured_s"]) for row in known),
         *(", ".join(_ratio(row[name]) for row in known) for name in ("ratio", "line_ratio")),
         f"unpredicted: {'; '.join(reasons)}" if reasons else ", ".join(holds) or "nowhere",
     ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from busbw.commands.command import (
+from busbw.commands import (
     Commands,
     add_command,
     add_document,

@@ -21,7 +21,7 @@ from busbw import files, grid, metrics
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import find_published
-from busbw.commands.command import CommandError, local_executor, starter, usage_error
+from busbw.commands import CommandError, local_executor, starter, usage_error
 from busbw.driver.parallel import Job, Parallel, cache_folder
 from busbw.frameworks import COMPILED
 from busbw.hardware.topologies import topology_of

@@ -58,26 +58,23 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
     from busbw.worker.serve import serve, serve_compiler, serve_trainer
 
     launch, capability = LaunchId.parse(options.launch), Capability(options.capability)
+    member = None
     try:
-        member = (
-            wire.from_json(ClusterMember, wire.parsed(options.member), "member")
-            if options.member
-            else None
-        )
+        if options.member:
+            member = wire.from_json(ClusterMember, wire.parsed(options.member), "member")
         if capability is Capability.COMPILE:
             with without_garbage_collection():
                 compiler = backends.load_compiler(options.framework)
             serve_compiler(channel, compiler, launch=launch)
-            return
-        if capability is Capability.TRAIN:
+        elif capability is Capability.TRAIN:
             assert member is not None
             with without_garbage_collection():
                 trainer = backends.load_trainer(options.framework, member)
             serve_trainer(channel, trainer, launch=launch)
-            return
-        with without_garbage_collection():
-            backend = backends.load(options.framework, device, options.ranks, member)
-        serve(channel, backend, launch=launch)
+        else:
+            with without_garbage_collection():
+                backend = backends.load(options.framework, device, options.ranks, member)
+            serve(channel, backend, launch=launch)
     except (MeasuringError, wire.WireError) as error:
         # The driver shows a log's last line: one sentence, and no stack above it.
         sys.exit(str(error))

@@ -9,16 +9,17 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import files, wire
+from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure, LaunchId
 from busbw.model.machine import Compiler, Topology
 from busbw.model.words import FailureKind
-from busbw.worker import process
 from busbw.worker.backends.base import (
     AbstractCompiler,
     AbstractLowered,
@@ -65,9 +66,12 @@ class CompileSession:
             except CompileError as error:
                 kept = _Refused(error=str(error))
             _keep(path, kept)
-        if isinstance(kept, _Refused):
-            raise _translated(kept.error)
-        return kept
+        if isinstance(kept, Optimized):
+            return kept
+        refused = CompileError(kept.error)
+        if is_out_of_memory(refused):
+            raise out_of_memory(refused)
+        raise MeasuringError(FailureKind.COMPILE_ERROR, kept.error)
 
     def _path(self, lowered: AbstractLowered, topology: Topology, build: Compiler) -> Path | None:
         """Named by all that decides what comes out: program, compiler, flags, topology."""
@@ -78,7 +82,8 @@ class CompileSession:
             build.build,
             build.release,
             sorted(build.versions.items()),
-            sorted(process.compiler_flags().items()),
+            # Never to be recorded: these are whole values.
+            sorted(variables.of_compilers(os.environ).items()),
             topology.layout,
             topology.chip_config,
             topology.target_config,
@@ -116,13 +121,6 @@ def _keep(path: Path | None, kept: Optimized | _Refused) -> None:
             f"the compiled program cannot be kept: {files.reason(error)}; with "
             "--compile-cache=none nothing is"
         ) from error
-
-
-def _translated(words: str) -> MeasuringError:
-    error = CompileError(words)
-    if is_out_of_memory(error):
-        return out_of_memory(error)
-    return MeasuringError(FailureKind.COMPILE_ERROR, words)
 
 
 def _read(case: Case, topology: Topology, step: int, optimized: Optimized) -> Compiled:

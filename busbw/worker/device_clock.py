@@ -17,7 +17,7 @@ from pathlib import Path
 
 from busbw.model.case import Case
 from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work_or_wanted
-from busbw.traces.event import RecordedCollective, Trace, TraceError
+from busbw.traces.event import RecordedCollective, TraceError
 from busbw.traces.recognition import UNKNOWN
 from busbw.worker.backends.base import AbstractBackend, MeasuringError, Reader, unavailable
 from busbw.worker.sampling import Gathered, Sampled, Sampler, alone, launch_time_s
@@ -85,17 +85,15 @@ def read(
             all_kinds = collectives(trace)
             unknown += sum(one.kind == UNKNOWN for one in all_kinds)
             ones = [one for one in all_kinds if one.kind == kind]
-            found += _with_hidden(ones, trace) if with_overlap else ones
+            if with_overlap:
+                others = Overlap(trace)
+                ones = [replace(one, hidden_s=others.hidden_s(one)) for one in ones]
+            found += ones
     except TraceError as error:
         raise _no_clock(str(error)) from error
     if unknown and not found:
         raise _no_clock(f"the profiler recorded {unknown} collectives of unknown kind, no {kind}")
     return tuple(found)
-
-
-def _with_hidden(found: Sequence[RecordedCollective], trace: Trace) -> list[RecordedCollective]:
-    others = Overlap(trace)
-    return [replace(one, hidden_s=others.hidden_s(one)) for one in found]
 
 
 def times(
@@ -127,6 +125,7 @@ def times(
     counted = [[one for index, one in enumerate(ones) if index % iterations] for _, ones in ordered]
     kept = _of_all([[one.duration_s for one in ones] for ones in counted], gathered)
     overlap = _overlap_fraction([one for ones in counted for one in ones])
+    shares = [row[0] for row in gathered([math.nan if overlap is None else overlap])]
     by_call = {
         name: _means([aggregate(at_once) for at_once in zip(*kept)], iterations - 1)
         for name, aggregate in _OVER_RANKS.items()
@@ -136,7 +135,7 @@ def times(
         samples_s=tuple(by_call["slowest"]),
         rank_times_s=tuple(statistics.median(durations) for durations in kept),
         over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},
-        overlap_fraction=_median_of_all(overlap, gathered),
+        overlap_fraction=None if any(map(math.isnan, shares)) else statistics.median(shares),
     )
 
 
@@ -144,11 +143,6 @@ def _of_all(own: Sequence[Sequence[float]], gathered: Gathered) -> list[Sequence
     each = len(own[0])
     rows = gathered([seconds for durations in own for seconds in durations])
     return [row[begin : begin + each] for row in rows for begin in range(0, len(row), each)]
-
-
-def _median_of_all(own: float | None, gathered: Gathered) -> float | None:
-    found = [row[0] for row in gathered([math.nan if own is None else own])]
-    return None if any(map(math.isnan, found)) else statistics.median(found)
 
 
 def _overlap_fraction(found: Sequence[RecordedCollective]) -> float | None:

@@ -14,13 +14,22 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Extra, FailureKind
 from busbw.worker import host
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
-from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
+from busbw.worker.sampling import (
+    LEAST_SAMPLES,
+    LONG_BUDGETS,
+    Phases,
+    Sampled,
+    Sampler,
+    launch_time_s,
+)
 
 if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
-from busbw.worker.sampling import LONG_BUDGETS
 
 LARGE_BYTES = 2**30
+
+# Of an injection's turns: fewer would say little of a few percent.
+LEAST_TURNS = 5
 
 # Of the samples of several processes at the same time.
 _OVER_PROCESSES: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -29,6 +38,7 @@ _OVER_PROCESSES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "fastest": min,
 }
 
+_Pair = tuple[float, float]
 _Turns = Generator[bool, bool, "Run | Failure"]
 
 
@@ -250,12 +260,6 @@ def _by_process(run: Run, slopes: Sampled) -> Run:
 def _failure(ended: Run | Failure | None) -> Failure | None:
     assert not isinstance(ended, Run)
     return ended
-
-
-# Fewer would say little of a few percent.
-LEAST_TURNS = 5
-
-_Pair = tuple[float, float]
 
 
 def measured_ratio(sampler: Sampler) -> float | None:

@@ -51,11 +51,6 @@ def _restart_with_huge_pages() -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def compiler_flags() -> dict[str, str]:
-    """The environment variables that steer a compiler, with their values: never to be recorded."""
-    return variables.of_compilers(os.environ)
-
-
 def allocator() -> str:
     """What the C library was told, as part of a protocol id."""
     return "hugepages" if variables.has_huge_pages(os.environ) else "malloc"

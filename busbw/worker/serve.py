@@ -7,16 +7,17 @@ none. A worker measures, compiles or trains, and imports nothing of what the oth
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from busbw import wire, workloads
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
+from busbw.model.launch import Compiled, Failure, Injection, LaunchId, Plan, Run
 from busbw.model.machine import EnvironmentKey, Topology
-from busbw.model.training import TrainingRequest
+from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.worker import host
 from busbw.worker.backends.base import (
     AbstractBackend,
@@ -72,13 +73,17 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> No
     """
     from busbw.worker.measure import MeasureSession
 
-    channel.send("ready", None)
     session = MeasureSession(backend=backend, launch=launch)
+    _answer(channel, partial(_measured, session))
+
+
+def _answer(channel: Channel, answered: Callable[[dict[str, Any]], tuple[str, Any]]) -> None:
+    channel.send("ready", None)
     for request in channel.received():
-        channel.send(*_measured(request, session))
+        channel.send(*answered(request))
 
 
-def _measured(request: dict[str, Any], session: MeasureSession) -> tuple[str, Any]:
+def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, Any]:
     name = part(request, "request", str)
     if name == "probe":
         found = session.backend.probe()
@@ -103,37 +108,34 @@ def _measured(request: dict[str, Any], session: MeasureSession) -> tuple[str, An
     return _named(session.measure(*asked))
 
 
-def _named(answer: Run | Failure | bool) -> tuple[str, Any]:
+def _named(answer: Run | Failure | Compiled | TrainingAnswer | bool) -> tuple[str, Any]:
     return ("enough" if isinstance(answer, bool) else type(answer).__name__), answer
 
 
 def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: LaunchId) -> None:
     from busbw.worker.compile import CompileSession
 
-    channel.send("ready", None)
     session = CompileSession(compiler=compiler, launch=launch)
-    for request in channel.received():
+
+    def answered(request: dict[str, Any]) -> tuple[str, Any]:
         topology = part(request, "topology", Topology)
         if part(request, "request", str) == "describe":
-            channel.send("Compiler", compiler.describe(topology))
-            continue
+            return "Compiler", compiler.describe(topology)
         cache = part(request, "cache", str)
         session.cache = Path(cache) if cache else None
-        answer = session.compile(part(request, "case", Case), topology)
-        channel.send(type(answer).__name__, answer)
+        return _named(session.compile(part(request, "case", Case), topology))
+
+    _answer(channel, answered)
 
 
 def serve_trainer(channel: Channel, trainer: AbstractTrainer, *, launch: LaunchId) -> None:
-    channel.send("ready", None)
-    for request in channel.received():
+    def answered(request: dict[str, Any]) -> tuple[str, Any]:
         try:
-            channel.send(*_trained(request, trainer))
+            if part(request, "request", str) == "offer":
+                trainer.offer()
+                return "offered", None
+            return _named(trainer.train(part(request, "training", TrainingRequest)))
         except MeasuringError as error:
-            channel.send("Failure", error.failure(launch))
+            return _named(error.failure(launch))
 
-
-def _trained(request: dict[str, Any], trainer: AbstractTrainer) -> tuple[str, Any]:
-    if part(request, "request", str) == "offer":
-        trainer.offer()
-        return "offered", None
-    return "TrainingAnswer", trainer.train(part(request, "training", TrainingRequest))
+    _answer(channel, answered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import multiprocessing
 import os
 import tempfile
@@ -16,11 +17,13 @@ import pytest
 from busbw import locks
 from busbw.baselines import files, timed
 from busbw.baselines.document import BaselineError
-from busbw.baselines.store import find
+from busbw.baselines.store import contents_of, find, find_published
 from busbw.baselines.timed import Accepted, Occasion
 from busbw.baselines.updates import Change, Rules, save
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
+from busbw.model.verdict import Reference
+from busbw.workloads.dense_step import DenseStep
 from tests import build
 
 from .written import written
@@ -88,12 +91,12 @@ def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
     written(save, root, [accepted], occasion=TODAY, rules=RULES)
     baseline = _found(root)
     assert baseline is not None
-    assert (
-        baseline.oom,
-        baseline.times_s,
-        baseline.needed_bytes,
-        baseline.available_bytes,
-    ) == (True, (), 20, 10)
+    assert (baseline.oom, baseline.times_s, baseline.needed_bytes, baseline.available_bytes) == (
+        True,
+        (),
+        20,
+        10,
+    )
     assert (baseline.date, baseline.level_s, baseline.pinned_s) == (TODAY.date, None, None)
 
 
@@ -125,7 +128,7 @@ def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
         for size in (4, 8)
     ]
     assert len(written(save, root, accepted, occasion=TODAY, rules=RULES).changes) == 2
-    assert tuple(e.payload_bytes for e in timed.read(root / FILE).entries) == (4, 8)
+    assert tuple(e.payload_bytes for e in files.read(timed.TIMED, root / FILE).entries) == (4, 8)
 
 
 def test_only_new_leaves_what_is_there_alone(root: Path) -> None:
@@ -217,7 +220,7 @@ def test_a_file_takes_its_place_whole(root: Path, monkeypatch: pytest.MonkeyPatc
     real, placed = os.replace, []
 
     def watched(source: str, target: Path) -> None:
-        placed.append(len(timed.read(Path(source)).entries))
+        placed.append(len(files.read(timed.TIMED, Path(source)).entries))
         real(source, target)
 
     monkeypatch.setattr(os, "replace", watched)
@@ -291,5 +294,151 @@ def test_concurrent_saves_by_two_processes_lose_nothing(
     for writer in writers:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0]
-    sizes = {entry.payload_bytes for entry in timed.read(root / FILE).entries}
+    sizes = {entry.payload_bytes for entry in files.read(timed.TIMED, root / FILE).entries}
     assert set(range(4, 4 + 8 * SAVES, 4)) == sizes
+
+
+OCCASION = Occasion(at=f"{build.DATE}T03:00:00Z")
+
+
+def test_all_of_a_file_comes_back_with_its_key_also_what_is_out_of_memory(tmp_path: Path) -> None:
+    key = build.key()
+    accepted = [
+        Accepted(key=key, measurement=build.measurement(1e-3), times_s=(1e-3, 3e-3, 2e-3)),
+        Accepted(
+            key=key,
+            measurement=build.measurement(failures=(build.out_of_memory(),), payload_bytes=8192),
+            times_s=(),
+        ),
+    ]
+    saved = written(save, tmp_path, accepted, occasion=OCCASION, rules=Rules(budget=0.1))
+    (path,) = {change.path for change in saved.changes}
+    moved = path.rename(tmp_path / "elsewhere.json")
+    contents = contents_of(moved)
+    timed, lacking = contents.baselines
+    assert contents.key == key
+    assert timed.case == build.case()
+    assert timed.level_s == pytest.approx(2e-3)
+    assert lacking.oom and lacking.case.payload_bytes == 8192
+
+
+def test_what_a_file_s_name_says_of_its_cases_is_kept_while_it_keeps_that_name(
+    tmp_path: Path,
+) -> None:
+    measured = build.measurement(1e-3, step="dense")
+    accepted = [Accepted(key=build.key(), measurement=measured, times_s=(1e-3,))]
+    saved = written(save, tmp_path, accepted, occasion=OCCASION, rules=Rules(budget=0.1))
+    (path,) = {change.path for change in saved.changes}
+    (stored,) = contents_of(path).baselines
+    assert stored.case == measured.case
+    assert stored.case.workload == DenseStep()
+
+
+def test_another_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text("{}")
+    with pytest.raises(BaselineError, match=r"other\.json: this does not say what it is"):
+        contents_of(path)
+
+
+KEY = EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x4")
+ENTRIES = (
+    {"payload": "4K", "payload_bytes": 4096, "status": "ok", "algbw_gb_per_s": 1.5},
+    {"payload": "1M", "payload_bytes": 2**20, "status": "oom", "doubt": "a typing error?"},
+)
+
+
+def _table(*entries: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    ordinary = {
+        "document": "busbw published figures",
+        "version": 1,
+        "source": "a paper, table 3",
+        "method": "by hand",
+        "slice": "v2-8",
+        "device_kind": "TPU v2",
+        "ranks": 8,
+        "collective": "all_reduce",
+        "entries": entries or ENTRIES,
+    }
+    return {**ordinary, **changes}
+
+
+def _published(root: Path, document: Any, name: str = "paper") -> Path:
+    path = root / "tpu-v2" / "8r" / f"published.all_reduce.{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_published_figure_is_found_by_its_payload(tmp_path: Path) -> None:
+    _published(tmp_path, _table())
+    assert Reference(
+        source="v2-8: a paper, table 3", oom=False, algbw_gb_per_s=1.5
+    ) == find_published(tmp_path, KEY, build.case(ranks=8))
+
+
+def test_a_published_out_of_memory_keeps_its_doubt(tmp_path: Path) -> None:
+    _published(tmp_path, _table())
+    found = find_published(tmp_path, KEY, build.case(payload_bytes=2**20))
+    assert found is not None
+    assert (found.oom, found.algbw_gb_per_s, found.doubt) == (True, None, "a typing error?")
+
+
+def test_what_nobody_published_is_none(tmp_path: Path) -> None:
+    assert find_published(tmp_path, KEY, build.case()) is None
+    _published(tmp_path, _table())
+    assert find_published(tmp_path, KEY, build.case(payload_bytes=8192)) is None
+    assert find_published(tmp_path, KEY, build.case(collective="all_gather")) is None
+    other = EnvironmentKey(device_kind="TPU v2", ranks=4)
+    assert find_published(tmp_path, other, build.case()) is None
+
+
+def test_of_two_tables_the_first_by_name_that_has_the_payload_is_taken(tmp_path: Path) -> None:
+    _published(tmp_path, _table(ENTRIES[1], source="first"), name="a")
+    _published(tmp_path, _table(source="second"), name="b")
+    found = find_published(tmp_path, KEY, build.case())
+    assert found is not None
+    assert found.source == "v2-8: second"
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"algbw_gb_per_s": None}, r"entries\[0\]\.algbw_gb_per_s: expected with the status 'ok'"),
+        ({"status": "oom"}, r"entries\[0\]\.algbw_gb_per_s: expected with the status 'ok'"),
+        ({"status": "fine"}, r"entries\[0\]\.status: expected one of ok, oom"),
+        ({"gbps": 1}, r"entries\[0\]\.gbps: unknown key"),
+        ({"algbw_gb_per_s": "1.5"}, r"entries\[0\]\.algbw_gb_per_s: expected a number"),
+        ({"algbw_gb_per_s": 1e300}, r"entries\[0\]\.algbw_gb_per_s: expected GB/s above 0, up to"),
+        ({"algbw_gb_per_s": -0.0}, r"entries\[0\]\.algbw_gb_per_s: expected GB/s above 0, up to"),
+        ({"payload": "0", "payload_bytes": 0}, r"entries\[0\]\.payload: '0' is not 0 bytes"),
+        ({"doubt": "\udfff"}, r"entries\[0\]\.doubt: expected text"),
+    ],
+)
+def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
+    tmp_path: Path, entry: dict[str, Any], words: str
+) -> None:
+    _published(tmp_path, _table({**ENTRIES[0], **entry}))
+    with pytest.raises(BaselineError, match=rf"paper\.json: document\.{words}"):
+        find_published(tmp_path, KEY, build.case())
+
+
+def test_a_second_entry_for_a_payload_is_refused(tmp_path: Path) -> None:
+    _published(tmp_path, _table(ENTRIES[0], ENTRIES[0]))
+    with pytest.raises(BaselineError, match=r"document\.entries\[1\]: a second entry for "):
+        find_published(tmp_path, KEY, build.case())
+
+
+def test_a_table_without_its_source_is_refused(tmp_path: Path) -> None:
+    table = _table()
+    del table["source"]
+    _published(tmp_path, table)
+    with pytest.raises(BaselineError, match=r"document\.source: missing"):
+        find_published(tmp_path, KEY, build.case())
+
+
+def test_what_is_no_json_is_refused_with_line_and_column(tmp_path: Path) -> None:
+    path = _published(tmp_path, {})
+    path.write_text("{\n  version: 1\n}")
+    with pytest.raises(BaselineError, match=r"paper\.json:2:3: not JSON"):
+        find_published(tmp_path, KEY, build.case())

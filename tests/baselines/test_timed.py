@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from busbw.baselines.document import BaselineError, Status, dumps
-from busbw.baselines.timed import Document, Entry, StoredSession, Update, read
+from busbw.baselines.files import read
+from busbw.baselines.timed import TIMED, Document, Entry, StoredSession, Update
 from busbw.model.machine import Protocol
 from tests import build
 
@@ -70,12 +71,12 @@ def _edited(folder: Path, **entry: Any) -> Path:
 
 
 def test_a_document_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert read(_written(tmp_path, dumps(DOCUMENT))) == DOCUMENT
+    assert read(TIMED, _written(tmp_path, dumps(DOCUMENT))) == DOCUMENT
 
 
 def test_a_document_without_entries_is_read_as_it_was_written(tmp_path: Path) -> None:
     empty = replace(DOCUMENT, entries=(), history=())
-    assert empty == read(_written(tmp_path, dumps(empty)))
+    assert empty == read(TIMED, _written(tmp_path, dumps(empty)))
 
 
 def test_each_payload_stands_on_one_line_in_order() -> None:
@@ -111,7 +112,7 @@ def test_what_is_no_document_is_refused_with_file_and_place(
 ) -> None:
     path = _written(tmp_path, text)
     with pytest.raises(BaselineError) as caught:
-        read(path)
+        read(TIMED, path)
     assert str(caught.value).startswith(f"{path}{place}")
 
 
@@ -119,12 +120,12 @@ def test_bytes_that_are_no_text_are_refused_with_the_file(tmp_path: Path) -> Non
     path = tmp_path / "bad.json"
     path.write_bytes(b"\xff\xfe{")
     with pytest.raises(BaselineError, match=r"bad\.json: "):
-        read(path)
+        read(TIMED, path)
 
 
 def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match=r"gone\.json: "):
-        read(tmp_path / "gone.json")
+        read(TIMED, tmp_path / "gone.json")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_another_format_is_refused_with_what_is_accepted_and_what_helps(
     document = {**json.loads(dumps(DOCUMENT)), **changes, "novelty": True}
     path = _written(tmp_path, json.dumps({k: v for k, v in document.items() if v is not ...}))
     with pytest.raises(BaselineError) as refused:
-        read(path)
+        read(TIMED, path)
     assert str(refused.value) == (
         f"{path}: {what}; accepted is 'busbw baseline' of version 1: move the file away, and "
         "record it again with --update-baselines=all"
@@ -177,7 +178,7 @@ def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
 ) -> None:
     path = _edited(tmp_path, **changes)
     with pytest.raises(BaselineError, match=rf"psum\.json: document\.{words}"):
-        read(path)
+        read(TIMED, path)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,7 @@ def test_a_nonsensical_session_is_refused_with_file_and_key_path(
     with pytest.raises(
         BaselineError, match=rf"psum\.json: document\.entries\[0\]\.sessions\[1\]\.{words}"
     ):
-        read(path)
+        read(TIMED, path)
 
 
 def test_a_session_is_written_with_the_moment_at_which_it_began() -> None:
@@ -233,11 +234,11 @@ def test_out_of_memory_needs_its_date(tmp_path: Path) -> None:
     document = json.loads(dumps(DOCUMENT))
     del document["entries"][1]["date"]
     with pytest.raises(BaselineError, match=r"entries\[1\]\.date: expected one with the status"):
-        read(_written(tmp_path, json.dumps(document)))
+        read(TIMED, _written(tmp_path, json.dumps(document)))
 
 
 def test_a_missing_key_is_refused_with_file_and_key_path(tmp_path: Path) -> None:
     document = json.loads(dumps(DOCUMENT))
     del document["entries"][1]["protocol"]
     with pytest.raises(BaselineError, match=r"document\.entries\[1\]\.protocol: missing"):
-        read(_written(tmp_path, json.dumps(document)))
+        read(TIMED, _written(tmp_path, json.dumps(document)))

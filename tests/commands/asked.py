@@ -40,6 +40,11 @@ class Answer:
         rows = [line for line in self.out.splitlines() if line.startswith("|")]
         return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if " " in row]
 
+    def refuses(self, *words: str) -> None:
+        """A usage error with these words, before anything else was said."""
+        assert (self.code, self.out) == (2, "")
+        assert [word for word in words if word not in self.err] == []
+
     @property
     def errors(self) -> list[str]:
         """The lines on stderr."""

@@ -1,4 +1,4 @@
-"""`python -m busbw estimate`: figures of documents, placements, methods, the step.
+"""`python -m busbw estimate`: figures of documents, placements, methods, steps, curves, refusals.
 
 "tensorflow分布式" is the document of the four machines with a network of 1 Gbit/s.
 """
@@ -14,10 +14,36 @@ from typing import Any
 
 import pytest
 
-from busbw.model.words import MIB
+from busbw import wire
+from busbw.baselines.document import Status, dumps
+from busbw.baselines.timed import Document, Entry, StoredSession
+from busbw.model.machine import EnvironmentKey, Protocol
+from busbw.model.words import MIB, payload_text
+from busbw.report.results import results as report_results
+from tests import build
 
-from .asked import ROOT, command
-from .estimates import estimate, rows
+from .asked import ROOT, Answer, asked_here, command
+
+
+def estimate(*arguments: str | Path) -> Answer:
+    """In this process, since most of these tests are many questions."""
+    return asked_here("estimate", *arguments)
+
+
+def rows(*arguments: str | Path) -> list[dict[str, Any]]:
+    """The estimates, best first, of a question that is answered."""
+    answer = estimate(*arguments, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    found: list[dict[str, Any]] = answer.document["estimates"]
+    return found
+
+
+def refused(says: str, *arguments: str) -> None:
+    """Nothing is printed but a sentence with `says`, and the exit code is that of usage."""
+    answer = estimate(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert says in answer.errors[-1]
+
 
 GIGABIT = ("--gradient-bytes=553.36MB", "--ranks=4", "--bandwidth=125MB/s", "--compute=0.55s")
 SMALL = ("--gradient-bytes=1MB", "--ranks=4", "--bandwidth=1GB/s")
@@ -106,11 +132,11 @@ def test_a_placement_without_its_link_is_left_out_with_a_note() -> None:
 
 
 def test_servers_can_be_asked_for() -> None:
-    names = {one["method"] for one in rows(*SMALL, "--servers=2,9")}
+    names = {one["method"] for one in rows(*SMALL, "--servers=2,5")}
     assert {one for one in names if "server" in one} == {
         "parameter server, 2 dedicated",
         "parameter server, 2 beside workers",
-        "parameter server, 9 dedicated",
+        "parameter server, 5 dedicated",
     }
     (server,) = (
         one["server_bytes"] for one in rows(*SMALL, "--servers=2") if "dedicated" in one["method"]
@@ -185,3 +211,274 @@ def test_a_reader_who_leaves_early_hears_no_complaint() -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+# A ring of four over 4 GB/s with 10 us a step: 60 us + S / (4 GB/s / 1.5).
+TIMES = {size: 60e-6 + 1.5 * size / 4e9 for size in (1024, 65536, MIB, 16 * MIB, 64 * MIB)}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """The results of a session."""
+    verdicts = [
+        build.verdict(
+            spec=build.spec(payload_bytes=size),
+            case=build.case(payload_bytes=size),
+            now=build.summary(times_s=(time_s, 2 * time_s, time_s / 2), median_s=time_s),
+        )
+        for size, time_s in TIMES.items()
+    ]
+    document = report_results(
+        began=build.BEGAN,
+        environment=build.environment(),
+        plan=build.plan(),
+        session=None,
+        verdicts=verdicts,
+        measurements={},
+        measuring_s=1.0,
+        spent_s={},
+        quantiles_s={},
+    )
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(document))
+    return file
+
+
+def _baseline(*dtypes: str) -> Document:
+    key = EnvironmentKey(device_kind="cpu", ranks=4, cores=2)
+    entries = [
+        Entry(
+            dtype=dtype,
+            reduce_op="sum",
+            placement="in_place",
+            payload=payload_text(size),
+            payload_bytes=size,
+            status=Status.OK,
+            pinned_us=1e6 * time_s,
+            pinned_date=build.DATE,
+            sessions=(
+                StoredSession(
+                    date=build.DATE, at=f"{build.DATE}T03:00:00Z", times_us=(1e6 * time_s,)
+                ),
+            ),
+            protocol=Protocol.parse("host/chain2"),
+        )
+        for dtype in dtypes
+        for size, time_s in TIMES.items()
+    ]
+    return Document(
+        environment=key,
+        framework="jax",
+        collective="all_reduce",
+        strategy="psum",
+        entries=tuple(entries),
+    )
+
+
+@pytest.fixture
+def baseline(tmp_path: Path) -> Path:
+    file = tmp_path / "jax.all_reduce.psum.json"
+    file.write_text(dumps(_baseline("float32")))
+    return file
+
+
+def test_a_training_step_s_baseline_is_no_curve_of_an_all_reduce(tmp_path: Path) -> None:
+    file = tmp_path / "jax.dense_step.all_reduce.psum.json"
+    file.write_text(dumps(_baseline("float32")))
+    refused("holds no time of an all-reduce", f"--curve={file}", "--gradient-bytes=1MiB")
+
+
+@pytest.mark.parametrize("kind", ["results", "baseline"])
+def test_a_measured_curve_gives_its_own_time_and_that_of_other_methods(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    file: Path = request.getfixturevalue(kind)
+    found = {one["method"]: one for one in rows(f"--curve={file}", "--gradient-bytes=16MiB")}
+    measured = found["measured all-reduce"]
+    assert (measured["ranks"], measured["hosts"], measured["how"]) == (4, 1, "measured")
+    assert measured["communication_s"] == pytest.approx(TIMES[16 * MIB])
+    # What the times were made of: a ring over 4 GB/s with 10 us a step.
+    ring = found["ring all-reduce"]
+    assert ring["communication_s"] == pytest.approx(TIMES[16 * MIB], rel=0.02)
+    tree = found["tree all-reduce"]
+    assert tree["communication_s"] == pytest.approx(4 * (10e-6 + 16 * MIB / 4e9), rel=0.02)
+
+
+def test_between_and_beyond_the_payloads_it_is_said_how(results: Path) -> None:
+    for size, how, rough in (
+        ("2MiB", "interpolated", 0.1),
+        ("1GiB", "by latency and bandwidth", 0.02),
+    ):
+        (measured,) = (
+            one
+            for one in rows(f"--curve={results}", f"--gradient-bytes={size}")
+            if one["method"] == "measured all-reduce"
+        )
+        exact_s = 60e-6 + 1.5 * (2 * MIB if size == "2MiB" else 2**30) / 4e9
+        assert measured["how"] == how
+        assert measured["communication_s"] == pytest.approx(exact_s, rel=rough)
+
+
+def test_a_curve_answers_with_the_bus_bandwidth_that_is_needed(results: Path) -> None:
+    found = rows(
+        f"--curve={results}", "--gradient-bytes=64MiB", "--compute=10ms", "--want-efficiency=0.9"
+    )
+    (measured,) = (one for one in found if one["method"] == "measured all-reduce")
+    wanted_s = 10e-3 / 9
+    assert measured["wanted_bytes_per_s"] == pytest.approx(1.5 * 64 * MIB / wanted_s)
+
+
+def test_of_many_curves_three_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "many.json"
+    file.write_text(dumps(_baseline("float32", "bfloat16", "float16", "int32")))
+    refused("; and 1 other", f"--curve={file}", "--gradient-bytes=1MiB")
+
+
+def test_several_curves_in_a_file_want_a_choice(tmp_path: Path) -> None:
+    file = tmp_path / "both.json"
+    file.write_text(dumps(_baseline("float32", "bfloat16")))
+    refused("several curves", f"--curve={file}", "--gradient-bytes=1MiB")
+    refused("none of that name", f"--curve={file}", "--gradient-bytes=1MiB", "--curve-case=int8")
+    answer = estimate(f"--curve={file}", "--gradient-bytes=1MiB", "--curve-case=jax bfloat16")
+    assert answer.code == 0 and "bfloat16" in answer.out
+
+
+def test_other_ranks_than_were_measured_are_refused(results: Path) -> None:
+    refused("was measured on 4", f"--curve={results}", "--gradient-bytes=1MiB", "--ranks=8")
+
+
+def _changed(file: Path, *place: str | int, to: Any) -> None:
+    document = json.loads(file.read_text())
+    inner = document
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = to
+    file.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("place", "to", "says"),
+    [
+        (
+            ("version",),
+            99,
+            "'busbw results' of version 99; accepted is 'busbw results' of version 1: ",
+        ),
+        (("document",), 4, "this says 4 of version 1; accepted is 'busbw results' of "),
+        (("environment",), None, "environment: expected an object"),
+        (("environment", "key", "ranks"), "4", "environment.key.ranks: expected a whole number"),
+        (("cases",), {}, "cases: expected a list"),
+        (("cases", 1, "case", "payload_bytes"), "1K", "cases[1].case.payload_bytes"),
+        (("cases", 1, "measured", "times_s"), [-1.0], "cases[1].measured.times_s"),
+        (("cases",), [], "holds no time of an all-reduce"),
+        (("cases", 1, "case", "mesh"), "2x", "cases[1].case: mesh: '2x' is not a mesh"),
+        (("cases", 1, "case", "ranks"), 1, "one rank is no collective"),
+        (("cases", 1, "measured", "times_s"), [1.7e308] * 2, "cases[1].measured.times_s[0]: exp"),
+        (("environment", "key", "hosts"), 0, "environment.key.hosts: expected 1 to 1000000, got 0"),
+        (("environment", "key", "mesh"), "x", "environment.key.mesh: 'x' is not a mesh"),
+    ],
+)
+def test_damaged_results_are_refused_by_file_and_place(
+    results: Path, place: tuple[str | int, ...], to: Any, says: str
+) -> None:
+    _changed(results, *place, to=to)
+    refused(says, f"--curve={results}", "--gradient-bytes=1MiB")
+    refused(str(results), f"--curve={results}", "--gradient-bytes=1MiB")
+
+
+def test_damaged_baselines_are_refused_by_file_and_place(baseline: Path) -> None:
+    _changed(baseline, "entries", 0, "sessions", 0, "times_us", to=[-1.0])
+    says = f"{baseline}: document.entries[0].sessions[0].times_us[0]"
+    refused(says, f"--curve={baseline}", "--gradient-bytes=1MiB")
+
+
+def test_any_other_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(json.dumps(wire.to_json(build.plan())))
+    refused("neither results", f"--curve={file}", "--gradient-bytes=1MiB")
+
+
+def test_failed_and_foreign_cases_are_not_part_of_the_curve(results: Path) -> None:
+    _changed(results, "cases", 0, "outcome", to="FAILED")
+    _changed(results, "cases", 1, "case", "collective", to="all_gather")
+    (note,) = (
+        one
+        for one in estimate(f"--curve={results}", "--gradient-bytes=1MiB", "--json").document[
+            "notes"
+        ]
+        if one.startswith("curve:")
+    )
+    assert "3 payloads from 1048576 to 67108864 bytes" in note
+
+
+LINKED = ("--ranks=4", "--bandwidth=1gbe")
+
+
+@pytest.mark.parametrize(
+    ("says", "arguments"),
+    [
+        ("required", ["--ranks=4", "--bandwidth=1gbe"]),
+        ("not allowed with", ["--model=vgg-16", "--parameters=3", *LINKED]),
+        ("'-3'", ["--parameters=-3", *LINKED]),
+        ("accepted is a number of parameters", ["--parameters=0", *LINKED]),
+        ("from 1 to 1e+15", ["--gradient-bytes=1e20MB", *LINKED]),
+        ("accepted is bytes with a unit", ["--gradient-bytes=16M", *LINKED]),
+        ("accepted is bytes with a unit", ["--gradient-bytes=-5MB", *LINKED]),
+        ("'gpt-17'; accepted are resnet-50", ["--model=gpt-17", *LINKED]),
+        ("--dtype says nothing", ["--gradient-bytes=5MB", "--dtype=float16", *LINKED]),
+        ("from 2 to", ["--parameters=3", "--ranks=1", "--bandwidth=1gbe"]),
+        ("from 2 to", ["--parameters=3", "--ranks=1e9", "--bandwidth=1gbe"]),
+        ("how many --ranks", ["--parameters=3", "--bandwidth=1gbe"]),
+        ("evenly over 3 hosts", ["--parameters=3", *LINKED, "--hosts=3"]),
+        ("from 1 to", ["--parameters=3", *LINKED, "--hosts=0"]),
+        ("say a link", ["--parameters=3", "--ranks=4"]),
+        ("without --intra", ["--parameters=3", *LINKED, "--intra=1gbe"]),
+        ("unrecognized arguments: --latency=1us", ["--parameters=3", *LINKED, "--latency=1us"]),
+        ("needs --intra", ["--parameters=3", "--ranks=4", "--inter=1gbe"]),
+        ("accepted is a rate", ["--parameters=3", "--ranks=4", "--bandwidth=125"]),
+        ("accepted is a rate", ["--parameters=3", "--ranks=4", "--bandwidth=-1GB/s"]),
+        ("accepted is a rate", ["--parameters=3", "--ranks=4", "--bandwidth=0GB/s"]),
+        ("did you mean 'nvlink-1'?", ["--parameters=3", "--ranks=4", "--bandwidth=nvlink-17"]),
+        ("names are nvlink-1, nv", ["--parameters=3", "--ranks=4", "--bandwidth=quick"]),
+        ("did you mean 'vgg-16'?", ["--model=vgg16", *LINKED]),
+        ("accepted is a time", ["--parameters=3", "--ranks=4", "--intra=1gbe,-5us"]),
+        ("accepted is a time", ["--parameters=3", *LINKED, "--compute=-1s"]),
+        ("from 1e-09 to", ["--parameters=3", *LINKED, "--compute=0s"]),
+        ("accepted is a time", ["--parameters=3", *LINKED, "--compute=1e9s"]),
+        ("a share, from 0 to 1", ["--parameters=3", *LINKED, "--compute=1s", "--overlap=1.5"]),
+        ("--overlap needs --compute", ["--parameters=3", *LINKED, "--overlap=0.5"]),
+        ("needs --compute", ["--parameters=3", *LINKED, "--want-efficiency=0.5"]),
+        (
+            "an efficiency, from 1e-06 to 0.999999",
+            ["--parameters=3", *LINKED, "--compute=1s", "--want-efficiency=1"],
+        ),
+        ("from 1 to", ["--parameters=3", *LINKED, "--servers=0"]),
+        ("buckets are absurd", ["--gradient-bytes=1GB", *LINKED, "--bucket=1B"]),
+        ("unrecognized arguments: --figure=x.svg", ["--parameters=3", *LINKED, "--figure=x.svg"]),
+        ("--curve-case belongs", ["--parameters=3", *LINKED, "--curve-case=jax"]),
+        ("without --bandwidth", ["--parameters=3", *LINKED, "--curve=nowhere.json"]),
+        ("nowhere.json", ["--parameters=3", "--curve=nowhere.json"]),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(says: str, arguments: list[str]) -> None:
+    refused(says, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "expected an object"),
+        ("{}", "expected an object"),
+        ('{"w": 3}', "w: expected a list"),
+        ('{"w": [2, -1]}', "w: expected a list of whole numbers above 0"),
+        ('{"w": [2.5]}', "w: expected a list"),
+        ('{"w": [1], "w": [2]}', "occurs twice"),
+        ("{", "not JSON"),
+        ('{"w": [' + ", ".join(["1" + "0" * 20] * 30) + "]}", "more than 1e+15 parameters"),
+    ],
+)
+def test_shapes_that_are_none_are_refused_by_name(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "shapes.json"
+    file.write_text(text)
+    refused(f"{file}", f"--shapes={file}", "--ranks=2", "--bandwidth=1gbe")
+    refused(says, f"--shapes={file}", "--ranks=2", "--bandwidth=1gbe")

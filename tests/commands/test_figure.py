@@ -1,4 +1,4 @@
-"""`python -m busbw figure`: pictures of results and published figures, and every refusal."""
+"""`python -m busbw figure` and `page`: pictures and pages of files, and every refusal."""
 
 from __future__ import annotations
 
@@ -36,12 +36,6 @@ def _drawn(*arguments: str | Path) -> Answer:
     answer = asked_here("figure", *arguments)
     assert (answer.code, answer.out, answer.err) == (0, "", "")
     return answer
-
-
-def _refused(answer: Answer, *words: str) -> None:
-    assert (answer.code, answer.out) == (2, "")
-    for word in words:
-        assert word in answer.err
 
 
 def test_an_svg_shows_the_curve(results: Path, tmp_path: Path) -> None:
@@ -96,7 +90,7 @@ def test_a_picture_of_ours_is_replaced_and_nothing_else(
     _drawn(results, "-o", path)
     _drawn("--published=tpu-v2", "-o", path)
     path.write_text("<svg>mine</svg>")
-    _refused(asked_here("figure", results, "-o", path), "--output", "something else than a picture")
+    asked_here("figure", results, "-o", path).refuses("--output", "something else than a picture")
     assert path.read_text() == "<svg>mine</svg>"
 
 
@@ -104,7 +98,7 @@ def test_what_is_read_is_not_written_over(results: Path, tmp_path: Path) -> None
     link = tmp_path / "link.svg"
     link.symlink_to(results)
     before = results.read_bytes()
-    _refused(asked_here("figure", results, "-o", link), "--output", "is read, too")
+    asked_here("figure", results, "-o", link).refuses("--output", "is read, too")
     assert results.read_bytes() == before
 
 
@@ -129,17 +123,17 @@ def test_what_cannot_be_drawn_is_a_usage_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _written(tmp_path / "x.json", verdict(4096, 6.0))
-    _refused(asked_here("figure", *options), *words)
+    asked_here("figure", *options).refuses(*words)
     assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
 
 
 def test_a_bad_document_is_named_with_the_place(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("{}")
-    _refused(asked_here("figure", path, "-o", tmp_path / "a.svg"), f"{path}: ")
+    asked_here("figure", path, "-o", tmp_path / "a.svg").refuses(f"{path}: ")
     _written(path, verdict(4096, None))
     answer = asked_here("figure", path, "-o", tmp_path / "a.svg")
-    _refused(answer, f"{path}: no bandwidth of a collective by itself")
+    answer.refuses(f"{path}: no bandwidth of a collective by itself")
 
 
 def test_without_vl_convert_it_says_what_to_install(
@@ -180,9 +174,9 @@ def test_what_was_compiled_has_its_memory_drawn(tmp_path: Path) -> None:
 def test_what_was_compiled_stands_alone_and_needs_a_program(results: Path, tmp_path: Path) -> None:
     path = tmp_path / "compiled.json"
     path.write_text(compiled_text(program(4096, None)))
-    _refused(asked_here("figure", path, "-o", tmp_path / "a.svg"), "no program was compiled")
-    _refused(
-        asked_here("figure", path, results, "-o", tmp_path / "a.svg"), "has a picture of its own"
+    asked_here("figure", path, "-o", tmp_path / "a.svg").refuses("no program was compiled")
+    asked_here("figure", path, results, "-o", tmp_path / "a.svg").refuses(
+        "has a picture of its own"
     )
 
 
@@ -219,10 +213,131 @@ def test_what_a_history_does_not_have_is_refused_with_what_it_has(
     nights: Path, tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
     answer = asked_here("figure", f"--history={nights}", *options, "-o", tmp_path / "a.svg")
-    _refused(answer, said)
+    answer.refuses(said)
 
 
 @pytest.mark.parametrize("option", ["--machine=x/4r", "--case=x"])
 def test_options_of_a_history_need_one(results: Path, tmp_path: Path, option: str) -> None:
     answer = asked_here("figure", results, option, "-o", tmp_path / "a.svg")
-    _refused(answer, "is of a history; give --history=DIR with it")
+    answer.refuses("is of a history; give --history=DIR with it")
+
+
+def _page(*arguments: str | Path) -> str:
+    """What the command writes."""
+    pytest.importorskip("jinja2")
+    pytest.importorskip("vl_convert")
+    *_, output = arguments
+    answer = asked_here("page", *arguments)
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+    return Path(output).read_text()
+
+
+def test_a_page_shows_the_session(results: Path, tmp_path: Path) -> None:
+    text = _page(results, "-o", tmp_path / "a.html")
+    assert text.startswith("<!DOCTYPE html>")
+    for word in ("All-reduce on AMD EPYC, 4 ranks", "OUT_OF_MEMORY", "4K"):
+        assert word in text
+
+
+def test_an_earlier_page_is_replaced_and_no_other_file(results: Path, tmp_path: Path) -> None:
+    output = tmp_path / "a.html"
+    _page(results, "-o", output)
+    _page(results, "-o", output)
+    output.write_text("<!DOCTYPE html><p>somebody's own")
+    answer = asked_here("page", results, "-o", output)
+    answer.refuses(f"--output: {output}", "a page of busbw page")
+    assert "somebody's own" in output.read_text()
+
+
+def test_its_input_is_never_replaced(results: Path) -> None:
+    before = results.read_text()
+    asked_here("page", results, "-o", results).refuses("--output: ")
+    assert results.read_text() == before
+
+
+def test_nothing_to_show_is_a_usage_error(tmp_path: Path) -> None:
+    answer = asked_here("page", "-o", tmp_path / "a.html")
+    answer.refuses("accepted are files of --results, --history=DIR, or both")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "not JSON"),
+        ("[]", "document: expected an object"),
+        ('{"schema": 9, "cases": []}', "this is of an earlier busbw (schema 9); accepted is "),
+        ('{"schema": 2, "compilers": 1}', "(schema 2); accepted is 'busbw compiled results'"),
+    ],
+)
+def test_a_page_of_a_bad_document_names_it(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    asked_here("page", path, "-o", tmp_path / "a.html").refuses(f"{path}: ", said)
+    assert not (tmp_path / "a.html").exists()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    answer = asked_here("page", tmp_path / "no.json", "-o", tmp_path / "a.html")
+    answer.refuses(f"{tmp_path / 'no.json'}: ")
+
+
+def test_without_the_libraries_it_says_what_to_install(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("jinja2", "vl_convert"):
+        monkeypatch.setitem(sys.modules, name, None)
+        answer = asked_here("page", results, "-o", tmp_path / "a.html")
+        assert (answer.code, answer.out) == (1, "")
+        assert "python -m pip install 'busbw[page]'" in answer.err
+        assert not (tmp_path / "a.html").exists()
+        monkeypatch.undo()
+
+
+def test_a_full_disk_leaves_the_earlier_page(results: Path, tmp_path: Path) -> None:
+    output = tmp_path / "a.html"
+    before = _page(results, "-o", output)
+    answer = asked_here("page", results, "-o", "/dev/full")
+    assert answer.code == 1 and "No space left on device" in answer.err
+    assert output.read_text() == before
+
+
+def test_with_a_history_the_nights_of_its_machine_are_there(
+    results: Path, nights: Path, tmp_path: Path
+) -> None:
+    text = _page(results, f"--history={nights}", "-o", tmp_path / "a.html")
+    assert "amd-epyc-2c/4r: 3 nights from 2026-01-01" in text
+    assert "tpu-v5-lite" not in text
+
+
+def test_a_history_alone_has_a_page_of_all_machines_or_of_one(nights: Path, tmp_path: Path) -> None:
+    text = _page(f"--history={nights}", "-o", tmp_path / "a.html")
+    assert "History of tpu-v5-lite/4r" in text and "History of amd-epyc-2c/4r" in text
+    text = _page(f"--history={nights}", "--machine=tpu-v5-lite/4r", "-o", tmp_path / "a.html")
+    assert "tpu-v5-lite/4r" in text and "amd-epyc" not in text
+
+
+def test_a_machine_that_is_not_in_the_history_is_refused_with_those_that_are(
+    nights: Path, results: Path, tmp_path: Path
+) -> None:
+    answer = asked_here("page", f"--history={nights}", "--machine=x/4r", "-o", tmp_path / "a.html")
+    answer.refuses("--machine: ", "has no x/4r; it has amd-epyc-2c/4r, tpu-v5-lite/4r")
+    answer = asked_here("page", results, "--machine=x/4r", "-o", tmp_path / "a.html")
+    answer.refuses("--machine: is of a history")
+
+
+def test_a_history_without_nights_of_the_session_is_refused(nights: Path, tmp_path: Path) -> None:
+    other = _written(tmp_path / "b.json", verdict(4096, 6.0, ranks=8), key=build.key(ranks=8))
+    answer = asked_here("page", other, f"--history={nights}", "-o", tmp_path / "a.html")
+    answer.refuses("--history: ", "has no amd-epyc-2c/8r")
+
+
+@pytest.mark.parametrize("what", ["missing", "empty", "damaged"])
+def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, what: str) -> None:
+    root = tmp_path / what
+    if what == "empty":
+        root.mkdir()
+    if what == "damaged":
+        (root / "a" / "4r").mkdir(parents=True)
+        (root / "a" / "4r" / "2026.jsonl").write_text("{}\n")
+    answer = asked_here("page", f"--history={root}", "-o", tmp_path / "a.html")
+    answer.refuses("--history: ", str(root))

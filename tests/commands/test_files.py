@@ -1,14 +1,20 @@
-"""Files named on a command line that are none: each has the command's own error and exit code."""
+"""Files that commands read and write: refused by name, and nobody's own is written over."""
 
 from __future__ import annotations
 
+import json
 import os
+import resource
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .asked import Answer, asked_here, command
+from .asked import ROOT, Answer, asked_here, command, of_today, put
+from .test_prediction import _session as steps
 
 
 def _curve(path: Path) -> tuple[str, ...]:
@@ -19,7 +25,7 @@ def _shapes(path: Path) -> tuple[str, ...]:
     return "estimate", f"--shapes={path}", "--ranks=2", "--bandwidth=1gbe"
 
 
-def _prediction(path: Path) -> tuple[str, ...]:
+def _results(path: Path) -> tuple[str, ...]:
     return "prediction", str(path)
 
 
@@ -27,7 +33,7 @@ def _prediction_curve(path: Path) -> tuple[str, ...]:
     return "prediction", str(path.parent / "missing"), f"--curve={path}"
 
 
-ASKED = (_curve, _shapes, _prediction, _prediction_curve)
+QUESTIONS = (_curve, _shapes, _results, _prediction_curve)
 
 
 def _folder(path: Path) -> None:
@@ -72,7 +78,7 @@ NONE = {
 }
 
 
-each_question = pytest.mark.parametrize("question", ASKED)
+each_question = pytest.mark.parametrize("question", QUESTIONS)
 Question = Callable[[Path], tuple[str, ...]]
 
 
@@ -99,3 +105,177 @@ def test_what_would_never_end_is_not_even_begun(
     path = tmp_path / "named.json"
     become(path)
     _refused(path, command(*question(path)), says)
+
+
+GOOD = [[100.0, 120.0, 110.0], [90.0, 130.0, 105.0]]
+
+
+def recording(folder: Path) -> Path:
+    """A recording of one host, in TensorBoard's layout."""
+    put(folder, "s", a_xplane=of_today(GOOD))
+    return folder / "plugins" / "profile" / "s" / "a.xplane.pb"
+
+
+def refused(answer: Answer, option: str, *words: str) -> None:
+    """A usage error, before anything else was said."""
+    assert (answer.code, answer.out) == (2, "")
+    (error,) = answer.errors
+    assert f"{option}: " in error
+    assert all(word in error for word in words)
+
+
+def named(path: Path, how: str) -> Path | str:
+    """The same file by another name."""
+    link = path.parent / "link"
+    if how == "symbolic":
+        link.symlink_to(path.name)
+    if how == "hard":
+        os.link(path, link)
+    same: dict[str, Path | str] = {"path": path, "relative": os.path.relpath(path, ROOT)}
+    return same.get(how, link)
+
+
+NAMES = ["path", "relative", "symbolic", "hard"]
+
+
+@pytest.mark.parametrize("how", NAMES)
+def test_a_recording_is_not_written_over(tmp_path: Path, how: str) -> None:
+    path = recording(tmp_path)
+    before = path.read_bytes()
+    answer = command("trace", tmp_path, "--payload=1M", f"--json={named(path, how)}")
+    refused(answer, "--json", "is read, too, and would be lost")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("how", NAMES)
+def test_the_results_of_a_prediction_are_not_written_over(tmp_path: Path, how: str) -> None:
+    path = steps(tmp_path / "a.json", 1.0)
+    before = path.read_bytes()
+    answer = command("prediction", path, f"--document={named(path, how)}")
+    refused(answer, "--document", "is read, too, and would be lost")
+    assert path.read_bytes() == before
+
+
+def test_the_curve_of_a_prediction_is_not_written_over(tmp_path: Path) -> None:
+    path, curve = steps(tmp_path / "a.json", 1.0), steps(tmp_path / "b.json", 1.0)
+    before = curve.read_bytes()
+    answer = command("prediction", path, f"--curve={curve}", f"--document={curve}")
+    refused(answer, "--document", "is read, too")
+    assert curve.read_bytes() == before
+
+
+def test_published_figures_are_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "published.json"
+    path.write_text("{}")
+    asked = ("--framework=fake", "--compile-cache=none", f"--baselines={tmp_path}")
+    refused(command("tpu-v2", *asked, f"--document={path}"), "--document", "is read, too")
+    assert path.read_text() == "{}"
+
+
+def _trace(folder: Path, output: Path) -> Answer:
+    recording(folder / "in")
+    return command("trace", folder / "in", "--payload=1M", f"--json={output}")
+
+
+def _prediction(folder: Path, output: Path) -> Answer:
+    return command("prediction", steps(folder / "a.json", 1.0), f"--document={output}")
+
+
+def _tpu_v2(folder: Path, output: Path) -> Answer:
+    return command("tpu-v2", "--framework=fake", "--compile-cache=none", f"--document={output}")
+
+
+def _parameter_server(folder: Path, output: Path) -> Answer:
+    asked = ("--framework=fake", "--rows=single", "--epochs=1")
+    return command("parameter-server", *asked, f"--document={output}")
+
+
+def _figure(folder: Path, output: Path) -> Answer:
+    pytest.importorskip("vl_convert")
+    return command("figure", "--published=tpu-v2", f"--output={_as_svg(output)}")
+
+
+def _as_svg(output: Path) -> Path:
+    """The same file by a name that ends as commands want it that draw."""
+    link = output.with_name("out.svg")
+    if not link.is_symlink():
+        link.symlink_to(output)
+    return link
+
+
+ASKED: dict[str, tuple[str, Callable[[Path, Path], Answer]]] = {
+    "trace": ("--json", _trace),
+    "prediction": ("--document", _prediction),
+    "tpu-v2": ("--document", _tpu_v2),
+    "parameter-server": ("--document", _parameter_server),
+    "figure": ("--output", _figure),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_somebody_s_file_is_not_written_over(tmp_path: Path, name: str) -> None:
+    option, asked = ASKED[name]
+    output = tmp_path / "notes"
+    output.write_text("# My notes\n\nkeep them\n")
+    refused(asked(tmp_path, output), option, "holds something else than", "accepted is a new or")
+    assert output.read_text() == "# My notes\n\nkeep them\n"
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_it_wrote_itself_is_written_again(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BUSBW_FAKE", raising=False)
+    _, asked = ASKED[name]
+    output = tmp_path / "output"
+    for _ in range(2):
+        answer = asked(tmp_path, output)
+        assert (answer.code, answer.err) == (0, "")
+        assert output.stat().st_size
+        shutil.rmtree(tmp_path / "in", ignore_errors=True)
+
+
+@pytest.mark.parametrize("name", ["tpu-v2", "parameter-server", "trace", "prediction", "figure"])
+def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    option, asked = ASKED[name]
+    os.mkfifo(tmp_path / "fifo")
+    refused(asked(tmp_path, tmp_path / "fifo"), option, "is a FIFO; accepted is a file")
+
+
+def test_a_page_in_json_is_written_again_too(tmp_path: Path) -> None:
+    path, output = steps(tmp_path / "a.json", 1.0), tmp_path / "out.json"
+    for _ in range(2):
+        assert command("prediction", path, "--json", f"--document={output}").code == 0
+    assert json.loads(output.read_text())
+
+
+def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> None:
+    path, output = steps(tmp_path / "a.json", 1.0), tmp_path / "page.md"
+    assert command("prediction", path, f"--document={output}").code == 0
+    before = output.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "prediction", str(path), f"--document={output}"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    error = f"busbw prediction: --document: {output}: File too large\n"
+    assert (done.returncode, done.stderr) == (1, error)
+    assert output.read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.json", "page.md"]
+
+
+@pytest.mark.parametrize(("name", "said"), [("file", "is no folder"), ("none", "there is no")])
+def test_published_figures_are_looked_for_in_a_folder(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "file").touch()
+    asked = ("--framework=fake", "--compile-cache=none", f"--baselines={tmp_path / name}")
+    refused(command("tpu-v2", *asked), "--baselines", said)
+
+
+def test_a_cache_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.touch()
+    answer = command("tpu-v2", "--framework=fake", f"--compile-cache={cache}")
+    refused(answer, "--compile-cache", f"{cache} is no folder")

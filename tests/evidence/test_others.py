@@ -1,17 +1,22 @@
-"""The rules of other tools: at, below and beyond each of their limits."""
+"""The rules that are replayed, at and beyond their limits, and how shares are said."""
 
 from __future__ import annotations
 
 import importlib
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from busbw.model.words import MIB
 from evidence.others import OTHERS, mann_whitney_p
+from evidence.own import stored
 from evidence.replay import Draw, Outcome
+from evidence.shares import bootstrapped, clopper_pearson, percent, wilson
 
-from .synthetic import draw
+from .synthetic import draw, side
 
 RCCL = "ROCm/cvs RCCL paired, 7 pairs"
 LIMITS = {
@@ -97,3 +102,100 @@ def test_ties_count_against_a_difference() -> None:
     assert mann_whitney_p([1.0] * 26, [1.0] * 26) == 1.0
     apart, tied = ([*range(26)], [*range(26, 52)]), ([*range(26)], [*range(25, 51)])
     assert mann_whitney_p(*apart) < mann_whitney_p(*tied)
+
+
+SIZES = tuple(1024 << power for power in range(7))
+# Sessions of a shared machine, of which one may take twice as long as another.
+STORED = (1.0, 1.1, 0.95, 1.05, 0.9, 1.0)
+
+
+def _own_draw(factor: float, fourth: Sequence[float] | None = None) -> Draw:
+    """Nine launches of each payload, all of one factor, or those of the fourth of others."""
+    factors: dict[int, Sequence[float]] = dict.fromkeys(SIZES, [factor] * 9)
+    return draw({**factors, SIZES[3]: fourth or factors[SIZES[3]]}, STORED)
+
+
+@pytest.mark.parametrize("factor", [0.3, 0.9, 1.0, 1.1])
+def test_a_machine_in_another_mood_is_clear(factor: float) -> None:
+    assert stored(_own_draw(factor)) is Outcome.CLEAR
+
+
+def test_one_slow_payload_is_enough_own() -> None:
+    assert stored(_own_draw(1.0, [2.5] * 9)) is Outcome.ALARM
+
+
+def test_a_suspicion_that_is_not_seen_again_is_none() -> None:
+    assert stored(_own_draw(1.0, [2.5] * 3 + [1.0] * 6)) is Outcome.CLEAR
+    assert stored(_own_draw(1.0, [2.5] * 6 + [1.0] * 3)) is Outcome.ALARM
+
+
+def test_one_that_cannot_be_seen_again_is_counted_against_the_rule() -> None:
+    whole = _own_draw(1.0, [2.5] * 3 + [1.0] * 6)
+    short = {payload: launches[:5] for payload, launches in whole.pairs.items()}
+    assert stored(replace(whole, pairs=short)) is Outcome.ALARM
+
+
+def test_all_payloads_slower_together_is_an_alarm() -> None:
+    assert stored(_own_draw(2.2)) is Outcome.ALARM
+    assert stored(_own_draw(1.5)) is Outcome.CLEAR
+
+
+def test_payloads_that_differ_too_much_to_judge_are_undecided() -> None:
+    wild = (1.0, 0.2, 5.0, 0.2, 5.0, 1.0)
+    assert stored(draw({1024: [1.0] * 9, MIB: [1.0] * 9}, wild)) is Outcome.UNDECIDED
+
+
+def test_a_reference_that_was_measured_beside_it_says_nothing() -> None:
+    slow = _own_draw(2.5)
+    pairs = {
+        payload: tuple(replace(one, reference=side(2.5)) for one in launches)
+        for payload, launches in slow.pairs.items()
+    }
+    assert stored(replace(slow, pairs=pairs)) is Outcome.ALARM
+
+
+@pytest.fixture(scope="module")
+def scipy() -> Any:
+    """SciPy's statistics, which take a second to import."""
+    return importlib.import_module("scipy.stats")
+
+
+@pytest.mark.parametrize(("method", "ours"), [("exact", clopper_pearson), ("wilson", wilson)])
+@pytest.mark.parametrize(
+    ("found", "among"), [(0, 1), (0, 40), (1, 40), (13, 40), (40, 40), (7, 2000), (1999, 2000)]
+)
+def test_the_interval_is_scipys(scipy: Any, found: int, among: int, method: str, ours: Any) -> None:
+    expected = scipy.binomtest(found, among).proportion_ci(confidence_level=0.95, method=method)
+    assert ours(found, among) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_the_bootstrap_lies_around_the_pooled_share_and_is_always_the_same() -> None:
+    counts = [(one, 10) for one in (2, 5, 8, 5, 4, 6, 5, 5)]
+    lower, upper = bootstrapped(counts, seed="1")
+    assert 0.3 < lower < 0.5 < upper < 0.7
+    assert (lower, upper) == bootstrapped(counts, seed="1") != bootstrapped(counts, seed="2")
+
+
+def test_sessions_that_all_agree_count_once_each() -> None:
+    assert bootstrapped([(0, 100)] * 5, seed="1") == clopper_pearson(0, 5)
+    assert bootstrapped([(100, 100)] * 5, seed="1") == clopper_pearson(5, 5)
+    lower, upper = bootstrapped([(0, 10), (10, 10)] * 4, seed="1")
+    assert 0 < lower < 0.5 < upper < 1
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0 %"),
+        (0.0005, "0.05 %"),
+        (0.004, "0.4 %"),
+        (0.02, "2 %"),
+        (0.088, "8.8 %"),
+        (0.123, "12 %"),
+        (0.9, "90 %"),
+        (0.996, "99.6 %"),
+        (1, "100 %"),
+    ],
+)
+def test_a_share_has_decimals_near_the_ends_only(share: float, text: str) -> None:
+    assert percent(share) == text

@@ -10,15 +10,7 @@ import pytest
 from evidence import corpus
 from evidence.corpus import RecordedSession
 from evidence.own import OWN
-from evidence.replay import (
-    BASELINE_LAUNCHES,
-    LAUNCHES,
-    Draw,
-    Outcome,
-    ReplayError,
-    Urn,
-    replay,
-)
+from evidence.replay import BASELINE_LAUNCHES, LAUNCHES, Draw, Outcome, ReplayError, Urn, replay
 from evidence.shares import clopper_pearson
 
 from . import synthetic

@@ -22,7 +22,7 @@ from busbw.report.drawing.layout import Size
 from busbw.report.page import page
 from busbw.report.page.content import Figure, Section
 from busbw.report.reading import DocumentError, Session, read_results
-from tests.commands.test_estimate_curves import _baseline
+from tests.commands.test_estimate import _baseline
 from tests.commands.test_prediction import _session, _strategies
 from tests.recorded.corpus import Recorded, sessions
 from tests.report.written import document, verdict

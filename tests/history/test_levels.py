@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw.history.acknowledged import Acknowledged
+from busbw.history.files import Acknowledged
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line, Series
 from busbw.model.stored import StoredCase

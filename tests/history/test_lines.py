@@ -1,18 +1,21 @@
-"""A line of the history is read as strictly as a baseline, and written as it was read."""
+"""A line of the history is read strictly; and lines as earlier sessions."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
 from busbw import wire
-from busbw.history.lines import new_session, parsed
+from busbw.history.lines import Line, Series, earlier, new_session, parsed
+from busbw.model.stored import StoredCase
 from busbw.model.words import FailureKind, Outcome
+from tests import build
 
-from .lines import line
+from .lines import line, session
 
 
 def test_a_line_is_one_line_that_gives_itself_again() -> None:
@@ -23,10 +26,7 @@ def test_a_line_is_one_line_that_gives_itself_again() -> None:
 
 def test_a_case_without_times_says_why() -> None:
     lost = line(
-        outcome=Outcome.OUT_OF_MEMORY,
-        times_us=(),
-        ratio=None,
-        failure=FailureKind.OUT_OF_MEMORY,
+        outcome=Outcome.OUT_OF_MEMORY, times_us=(), ratio=None, failure=FailureKind.OUT_OF_MEMORY
     )
     assert parsed(lost.text, "line 1") == lost
 
@@ -71,3 +71,88 @@ def test_no_two_sessions_have_one_name() -> None:
     names = {new_session() for _ in range(100)}
     assert len(names) == 100
     assert parsed(line(session=names.pop()).text, "line 1")
+
+
+_FIRST, _SECOND = "0" * 16, "1" * 16
+CASE = build.case()
+OTHER = build.case(payload_bytes=8192)
+
+
+def _line(**changes: Any) -> Line:
+    case = changes.pop("case", CASE)
+    return line(session=_FIRST, case=StoredCase.of(case), **changes)
+
+
+def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> None:
+    (found,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax"))
+    assert found.began == datetime(2026, 1, 31, 3, tzinfo=timezone.utc)
+    assert found.times_s.keys() == {CASE, OTHER}
+    assert found.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
+    assert found.times_s[OTHER] == pytest.approx((20e-6,))
+    assert found.regressed == frozenset()
+
+
+def test_its_surroundings_are_versions_flags_the_host_and_our_code() -> None:
+    (found,) = earlier([_line()], Series(framework="jax"))
+    assert found.surroundings == {
+        "jax": "0.10.0",
+        "XLA_FLAGS": "--xla_one=1",
+        "host": "tpu-vm-7",
+        "busbw's own code": "fedcba9876543210",
+    }
+
+
+def test_lines_of_one_session_belong_together_though_others_stand_between_them() -> None:
+    lines = [*session(_FIRST), *session(_SECOND)]
+    found = earlier([lines[0], lines[2], lines[1], lines[3]], Series(framework="jax"))
+    assert [len(one.times_s) for one in found] == [2, 2]
+
+
+def test_a_case_of_another_framework_is_none_of_its_session() -> None:
+    lines = [_line(), _line(case=build.case(framework="tensorflow"))]
+    assert [list(one.times_s) for one in earlier(lines, Series(framework="jax"))] == [[CASE]]
+    assert earlier(lines, Series(framework="fake")) == []
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_regressed_is_said(outcome: Outcome) -> None:
+    (found,) = earlier([_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax"))
+    assert found.regressed == ({CASE} if outcome is Outcome.REGRESSED else frozenset())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"injected": "delay:50%"},
+        {"paired": True},
+        {"times_us": (), "failure": FailureKind.OUT_OF_MEMORY},
+    ],
+)
+def test_what_says_nothing_of_the_level_is_left_out(changes: dict[str, Any]) -> None:
+    assert earlier([_line(**changes)], Series(framework="jax")) == []
+    (found,) = earlier([_line(**changes), _line(case=OTHER)], Series(framework="jax"))
+    assert list(found.times_s) == [OTHER]
+
+
+REFERENCE: dict[str, Any] = {"paired": True, "stack": "0123456789abcdef", "is_reference": True}
+
+
+def test_the_nights_of_a_reference_and_those_in_turn_with_it_are_series_of_their_own() -> None:
+    lines = [
+        replace(_line(), **REFERENCE),
+        replace(_line(), **REFERENCE | {"session": "1" * 16, "stack": "another"}),
+        replace(_line(), **REFERENCE | {"session": "2" * 16, "is_reference": False}),
+    ]
+    own = Series(framework="jax", stack=REFERENCE["stack"], is_reference=True)
+    (found,) = earlier(lines, own)
+    assert found.began == lines[0].began
+    assert len(earlier(lines, replace(own, is_reference=False))) == 1
+    assert earlier(lines, replace(own, framework="tensorflow")) == []
+    assert earlier(lines, Series(framework="jax")) == []
+
+
+def test_a_series_says_what_it_is() -> None:
+    series = Series(framework="jax", stack="0123456789abcdef")
+    assert series.text == "jax in turn with the reference 0123456789abcdef"
+    assert replace(series, is_reference=True).text == "the reference 0123456789abcdef of jax"
+    assert replace(series, stack="").text == "jax"

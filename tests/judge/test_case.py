@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.case import Terms, judge_case, summary_of
+from busbw.judge.case import Rerun, Ruling, Terms, judge_case, rerun, summary_of
+from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference
@@ -65,11 +66,7 @@ def test_a_suspicion_is_no_answer_yet_and_asks_for_more() -> None:
     found = judged(build.measurement(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
     assert (found.verdict.outcome, found.verdict.failed) == (Outcome.NOISY, False)
     assert (found.wanted, found.suspected) == (6, True)
-
-
-def test_a_suspicion_that_waits_says_so() -> None:
-    text = _verdict(build.measurement(1.4e-3, 1.4e-3, 1.4e-3), STEADY).text
-    assert "; suspected, not yet seen again (limit 1.200 x" in text
+    assert "; suspected, not yet seen again (limit 1.200 x" in found.verdict.text
 
 
 @pytest.mark.parametrize("fresh_s", [1e-3, 1.1e-3])
@@ -145,11 +142,8 @@ def test_with_few_sessions_the_limit_is_provisional_and_says_so(number: int, wor
     assert Outcome.PASS is verdict.outcome
     assert verdict.provisional
     assert verdict.text.endswith(f", provisional: {words})")
-
-
-def test_with_three_sessions_it_is_provisional_no_more() -> None:
-    verdict = _verdict(build.measurement(1e-3), STEADY)
-    assert not verdict.provisional and "provisional" not in verdict.text
+    full = _verdict(build.measurement(1e-3), STEADY)
+    assert not full.provisional and "provisional" not in full.text
 
 
 def test_sessions_that_differ_so_much_that_a_loss_cannot_be_ruled_out_are_noisy() -> None:
@@ -205,20 +199,20 @@ def test_another_protocol_is_incomparable_and_passes_for_no_baseline(
 
 def test_out_of_memory_as_in_the_baseline_is_expected() -> None:
     verdict = _verdict(_all_out_of_memory(), OOM, require_baselines=True)
-    assert (
-        verdict.outcome,
-        verdict.failed,
-        verdict.expected,
-    ) == (Outcome.OUT_OF_MEMORY, False, True)
+    assert (verdict.outcome, verdict.failed, verdict.expected) == (
+        Outcome.OUT_OF_MEMORY,
+        False,
+        True,
+    )
 
 
 def test_out_of_memory_where_there_was_a_time_is_a_failure_that_names_the_time() -> None:
     verdict = _verdict(_all_out_of_memory(), STEADY)
-    assert (
-        verdict.outcome,
-        verdict.failed,
-        verdict.expected,
-    ) == (Outcome.OUT_OF_MEMORY, True, False)
+    assert (verdict.outcome, verdict.failed, verdict.expected) == (
+        Outcome.OUT_OF_MEMORY,
+        True,
+        False,
+    )
     assert "the baseline of 2026-01-02 has 1 ms" in verdict.text
     assert not _verdict(_all_out_of_memory(), STEADY, accept_all=True).failed
 
@@ -234,3 +228,58 @@ def test_a_published_figure_is_shown_and_changes_nothing() -> None:
     stored = held_against(STEADY, now, POLICY)
     found = judge_case(build.spec(), now, stored, terms, reference=reference)
     assert (Outcome.PASS, reference) == (found.verdict.outcome, found.verdict.reference)
+
+
+SPECS = [build.spec(payload_bytes=1024 << place) for place in range(5)]
+THREE = dict.fromkeys(SPECS, 3)
+
+
+def _judged(spec: Spec, wanted: int | None = None, **changes: Any) -> Ruling:
+    suspected = changes.pop("suspected", False)
+    verdict = build.verdict(Outcome.PASS, spec=spec, **changes)
+    return Ruling(verdict=verdict, wanted=wanted, suspected=suspected)
+
+
+def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
+    """Decided cases, but those at these places, such as ``at2``."""
+    return {spec: of_place.get(f"at{i}", _judged(spec)) for i, spec in enumerate(SPECS)}
+
+
+def test_where_all_is_decided_nothing_more_is_measured() -> None:
+    assert rerun(_grid(), THREE) == Rerun(specs=(), passes=0)
+
+
+def test_an_undecided_case_is_measured_alone_in_what_it_lacks() -> None:
+    found = rerun(_grid(at2=_judged(SPECS[2], 9)), THREE)
+    assert found == Rerun(specs=(SPECS[2],), passes=6)
+
+
+def test_of_a_suspect_the_two_next_sizes_are_measured_too() -> None:
+    found = rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE)
+    assert found == Rerun(specs=tuple(SPECS[1:4]), passes=3)
+
+
+def test_at_the_end_of_the_grid_both_are_on_one_side() -> None:
+    first = rerun(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE)
+    assert first.specs == tuple(SPECS[:3])
+    last = rerun(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE)
+    assert last.specs == tuple(SPECS[2:])
+
+
+def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
+    other = build.spec(payload_bytes=2048, dtype="bfloat16")
+    judged = _grid(
+        at2=_judged(SPECS[2], 6, suspected=True), at1=_judged(SPECS[1], now=None, failed=True)
+    )
+    judged[other] = _judged(other)
+    assert rerun(judged, {**THREE, other: 3}).specs == (SPECS[0], SPECS[2], SPECS[3])
+
+
+def test_so_many_passes_that_the_first_case_has_what_it_wants() -> None:
+    judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
+    assert rerun(judged, THREE) == Rerun(specs=(SPECS[0], SPECS[4]), passes=2)
+
+
+def test_what_has_the_launches_that_it_wants_is_not_measured_again() -> None:
+    judged = _grid(at0=_judged(SPECS[0], 9), at1=_judged(SPECS[1], 6))
+    assert rerun(judged, {**THREE, SPECS[1]: 6}) == Rerun(specs=(SPECS[0],), passes=6)

@@ -1,16 +1,18 @@
-"""The curve t = latency + S / bandwidth: what is fitted, and when it is not."""
+"""The curve t = latency + S / bandwidth, and what a regression looks like over the sizes."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.curve import Curve, fit
+from busbw.judge.curve import Curve, Shape, SizeShift, fit, locate, shift_of_curve
+from busbw.model.words import KIB, MIB, RegressionShape
 
 LATENCY_S, BANDWIDTH = 50e-6, 3.4e9
 SIZES = tuple(1024 * 4**step for step in range(9))
@@ -129,3 +131,223 @@ def test_a_machine_slower_by_a_factor_has_both_parts_slower_by_it(factor: float)
     one, other = _fit(points), _fit({size: t * factor for size, t in points.items()})
     assert pytest.approx(one.latency_s * factor, rel=1e-6) == other.latency_s
     assert pytest.approx(one.bandwidth_bytes_per_s / factor) == other.bandwidth_bytes_per_s
+
+
+ERROR = 0.03
+
+Ratio = Callable[[int], float]
+
+
+def latency(change: float) -> Ratio:
+    return lambda size: 1 + change * CURVE.latency_share(size)
+
+
+def bandwidth(change: float) -> Ratio:
+    return lambda size: 1 + change * (1 - CURVE.latency_share(size))
+
+
+def at(change: float, *slow: int) -> Ratio:
+    return lambda size: 1 + change * (size in slow)
+
+
+def shifts(
+    ratio: Ratio,
+    sizes: Sequence[int] = SIZES,
+    *,
+    seed: int | None = None,
+    error: float = ERROR,
+    judged: bool = True,
+) -> list[SizeShift]:
+    """The sizes' shifts by `ratio`, with noise if there is a seed; two errors are significant."""
+    source = random.Random(seed)
+    ratios = [
+        math.log(ratio(s)) + (source.gauss(0, error) if seed is not None else 0.0) for s in sizes
+    ]
+    return [
+        SizeShift(
+            payload_bytes=size,
+            log_ratio=one,
+            standard_error=error,
+            significant=judged and one > 2 * error,
+        )
+        for size, one in zip(sizes, ratios)
+    ]
+
+
+THREE = (MIB, 4 * MIB, 16 * MIB)
+LATENCY, SHAPE_BANDWIDTH = RegressionShape.LATENCY, RegressionShape.BANDWIDTH
+ALL, LIST = RegressionShape.ALL, RegressionShape.SIZES
+
+
+def _located(located: Shape | None) -> Shape:
+    assert located is not None
+    return located
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (latency(0.15), "the latency grew by 15 % (50 us -> 57.5 us); the bandwidth did not fall"),
+        (latency(1.5), "the latency grew to 2.5 x (50 us -> 125 us); the bandwidth did not fall"),
+        (
+            bandwidth(0.25),
+            "the bandwidth fell by 20 % (3.40 GB/s -> 2.72 GB/s); the latency did not grow",
+        ),
+        (at(0.15, *SIZES), "all payloads are slower, by 15 %"),
+        (at(1.4, *SIZES), "all payloads are slower, to 2.4 x"),
+        (at(0.15, 64 * KIB), "64K is slower, by 15 % (1 of 9 sizes)"),
+        (at(1.98, 64 * KIB), "64K is slower, to 3 x (1 of 9 sizes)"),
+        (at(0.15, *SIZES[6:]), "4M, 16M, 64M are slower, 1.15 to 1.15 x the time (3 of 9 sizes)"),
+        (
+            lambda size: {KIB: 1.2, 64 * KIB: 1.3, 4 * MIB: 1.5}.get(size, 1.0),
+            "1K, 64K, 4M are slower, 1.2 to 1.5 x the time (3 of 9 sizes)",
+        ),
+        (
+            lambda size: {KIB: 1.1, MIB: 0.5, 4 * MIB: 0.4}.get(size, 1.0),
+            "1K is slower, by 10 % (1 of 9 sizes)",
+        ),
+    ],
+)
+def test_the_words_say_what_is_slower_and_by_how_much(ratio: Ratio, text: str) -> None:
+    assert _located(locate(CURVE, shifts(ratio, error=0.01))).text == text
+
+
+def test_the_order_of_the_sizes_changes_nothing() -> None:
+    sizes = shifts(latency(0.15), seed=1)
+    assert locate(CURVE, sizes[::-1]) == locate(CURVE, sizes)
+
+
+def test_many_payloads_are_named_by_the_first_and_the_last() -> None:
+    sizes = shifts(lambda size: 1.1 if size < SIZES[7] else 0.5, error=0.01)
+    located = _located(locate(CURVE, sizes))
+    assert (
+        located.text == "7 payloads from 1K to 4M are slower, 1.1 to 1.1 x the time (7 of 9 sizes)"
+    )
+
+
+def test_where_no_size_is_judged_slower_nothing_is_located() -> None:
+    assert locate(CURVE, shifts(latency(0.15), judged=False)) is None
+    assert locate(CURVE, []) is None
+
+
+@pytest.mark.parametrize("curve", [None, CURVE], ids=["no-curve", "curve"])
+def test_few_sizes_are_all_slower_or_listed(curve: Curve | None) -> None:
+    assert _located(locate(curve, shifts(at(0.15, *THREE), THREE))).kind is ALL
+    assert _located(locate(curve, shifts(at(0.15, MIB), THREE))).kind is LIST
+    assert _located(locate(curve, shifts(at(0.15, MIB), [MIB]))).text == "1M is slower, by 15 %"
+
+
+def test_one_size_on_a_noisy_machine_is_not_all_of_them() -> None:
+    sizes = shifts(lambda size: 2.2 if size == MIB else 1.05, SIZES[3:8], error=0.15)
+    assert _located(locate(CURVE, sizes)).text == "1M is slower, to 2.2 x (1 of 5 sizes)"
+
+
+def test_only_the_sizes_that_are_judged_slower_are_listed() -> None:
+    """The step of 64M is larger in units of its error, but its policy asks for more."""
+    loud = SizeShift(
+        payload_bytes=64 * MIB, log_ratio=0.02, standard_error=0.001, significant=False
+    )
+    located = _located(locate(None, [*shifts(at(0.1, KIB), error=0.01)[:-1], loud]))
+    assert located.text == "1K is slower, by 10 % (1 of 9 sizes)"
+
+
+def test_equal_launches_without_any_spread_are_located_too() -> None:
+    assert _located(locate(CURVE, shifts(at(0.15, *SIZES), error=0.0))).kind is ALL
+
+
+def test_a_shift_says_that_no_single_payload_shows_it() -> None:
+    sizes = shifts(latency(0.1), judged=False)
+    located = _located(shift_of_curve(CURVE, sizes, quantile=3.0, floor=0.05))
+    assert located.text == (
+        "the latency grew by 10 % (50 us -> 55 us); the bandwidth did not fall; "
+        "no single payload shows it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "quantile", "floor"),
+    [
+        (shifts(latency(0.1), judged=False), 3.0, 0.12),
+        (shifts(latency(0.1), judged=False), 10.0, 0.02),
+        (shifts(latency(0.15)), 3.0, 0.05),
+        (shifts(at(0.4, SIZES[8]), judged=False), 3.0, 0.05),
+        (shifts(latency(-0.3), judged=False), 3.0, 0.05),
+        (shifts(latency(0.1), SIZES[:1], judged=False), 3.0, 0.05),
+        ([], 3.0, 0.05),
+    ],
+    ids=["floor", "error", "judged", "one size", "faster", "a single size", "none"],
+)
+def test_these_are_no_shift(sizes: list[SizeShift], quantile: float, floor: float) -> None:
+    assert shift_of_curve(CURVE, sizes, quantile=quantile, floor=floor) is None
+    assert shift_of_curve(None, sizes, quantile=quantile, floor=floor) is None
+
+
+# Thousands of simulated curves.
+SEEDS = 500
+
+
+def _named(ratio: Ratio, sizes: Sequence[int] = SIZES, curve: Curve | None = CURVE) -> Counter[str]:
+    found = (locate(curve, shifts(ratio, sizes, seed=seed)) for seed in range(SEEDS))
+    return Counter(one.kind.name if one else "" for one in found)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("ratio", "kind"),
+    [
+        (latency(0.3), LATENCY),
+        (bandwidth(0.3), SHAPE_BANDWIDTH),
+        (at(0.3, *SIZES), ALL),
+        (at(0.3, SIZES[0]), LIST),
+        (at(0.3, SIZES[4]), LIST),
+        (at(0.3, SIZES[0], SIZES[3], SIZES[6]), LIST),
+        (latency(2.0), LATENCY),
+        (bandwidth(2.0), SHAPE_BANDWIDTH),
+    ],
+)
+def test_a_shape_is_named_where_it_is_clear_and_a_wrong_one_in_1_of_50(
+    ratio: Ratio, kind: RegressionShape
+) -> None:
+    named = _named(ratio)
+    assert named[kind.name] >= 0.9 * SEEDS
+    assert named[kind.name] + named["SIZES"] >= 0.98 * SEEDS
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_a_step_is_never_called_a_part_of_the_curve_but_where_it_looks_like_one() -> None:
+    assert _named(at(0.3, *SIZES[6:]))["SIZES"] >= 0.95 * SEEDS
+    assert set(_named(at(0.3, *SIZES[4:]))) <= {"SIZES", "BANDWIDTH"}
+    assert set(_named(at(0.15, *SIZES[5:]), SIZES[5:])) <= {"ALL", "SIZES"}
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_three_times_is_named_right_where_caches_bend_the_curve() -> None:
+    bent = {s: CURVE.seconds(s) + max(0, s - 2**20) / 4e9 + max(0, s - 2**25) / 2e9 for s in SIZES}
+    curve = fit(bent)
+    for ratio, kind in ((latency(2.0), LATENCY), (bandwidth(2.0), SHAPE_BANDWIDTH)):
+        assert _named(ratio, curve=curve)[kind.name] >= 0.9 * SEEDS
+
+
+def _shifted(ratio: Ratio, seeds: int = SEEDS) -> Counter[str]:
+    noisy = (shifts(ratio, seed=seed, judged=False) for seed in range(seeds))
+    found = (shift_of_curve(CURVE, one, quantile=3.0, floor=0.02) for one in noisy)
+    return Counter(one.kind.name if one else "" for one in found)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_pure_noise_is_a_shift_in_no_more_than_1_of_100_seeds() -> None:
+    assert _shifted(lambda size: 1.0, seeds=1000)[""] >= 990
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("ratio", "name"),
+    [(latency(0.1), "LATENCY"), (bandwidth(0.1), "BANDWIDTH"), (at(0.1, *SIZES), "ALL")],
+)
+def test_ten_percent_that_no_size_shows_is_a_shift_of_the_curve(ratio: Ratio, name: str) -> None:
+    assert _shifted(ratio)[name] >= 0.8 * SEEDS

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from busbw.judge.case import Ruling, Terms
-from busbw.judge.paired import judge_pair, pairs_of, prior_of_pairs
+from busbw.judge.paired import Decision, decide, judge_pair, pairs_of, prior_of, prior_of_pairs
+from busbw.judge.policy import POLICIES, Looks
 from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Protocol
-from busbw.model.words import Clock, FoundBy, Outcome
+from busbw.model.words import Clock, Device, FoundBy, Outcome
 from busbw.stats.variance import Variance
 from tests import build
 
-from .rules import POLICY
+from .rules import LOOKS, POLICY
 
 TERMS = Terms(policy=POLICY, launches=6)
 SAMPLES = (1e-3, 1.01e-3, 1.02e-3, 1.01e-3)
@@ -206,3 +210,203 @@ def test_clocks_of_the_candidate_that_disagree_are_noted() -> None:
     verdict = _judged(Measurement(case=build.case(), runs=runs), _side("reference", 1.0, 6)).verdict
     assert Outcome.PASS is verdict.outcome
     assert [note.split(":")[0] for note in verdict.notes] == ["clocks disagree"]
+
+
+SLOWER = math.log(1.1)
+SESSIONS = 400
+CASES = 3
+
+Noise = Callable[[random.Random], float]
+
+
+def _decided(*shifts: float, looks: Looks = LOOKS, floor: float = 0.02) -> Decision:
+    return decide(shifts, looks, cases=1, floor=floor)
+
+
+def test_before_the_first_look_so_many_launches_are_wanted() -> None:
+    for launches in ([], [0.0] * 5):
+        found = _decided(*launches)
+        assert (found.outcome, found.wanted, found.suspected) == (None, 6, False)
+        assert found.estimate is None
+
+
+def test_no_difference_at_the_first_look_passes() -> None:
+    found = _decided(*[0.001, -0.001] * 3)
+    assert (found.outcome, found.wanted) == (Outcome.PASS, None)
+
+
+def test_what_is_not_clear_is_looked_at_again_with_more_launches() -> None:
+    unclear = (0.1, -0.1, 0.08, -0.06, 0.05, -0.04)
+    first = _decided(*unclear)
+    assert (first.outcome, first.wanted, first.suspected) == (None, 9, False)
+    assert first.estimate is not None and first.limit is not None
+    assert _decided(*unclear, 0.1, -0.1, 0.05).wanted == 12
+
+
+def test_undecided_after_the_last_look_wants_no_more() -> None:
+    found = _decided(*[0.2, -0.2] * 6)
+    assert (found.outcome, found.wanted, found.suspected) == (None, None, False)
+
+
+def test_what_is_called_slower_lies_beyond_the_limit_that_is_shown_with_it() -> None:
+    source = random.Random(5)
+    called = 0
+    for _ in range(300):
+        shifts = [source.gauss(0.05, 0.03) for _ in range(15)]
+        found = _decided(*shifts)
+        if found.outcome is Outcome.REGRESSED:
+            assert found.estimate is not None and found.limit is not None
+            assert found.estimate.mean > found.limit
+            called += 1
+    assert called > 50
+
+
+def test_a_suspicion_that_fresh_launches_do_not_confirm_leaves_a_trace() -> None:
+    slow = [SLOWER, SLOWER + 0.001] * 3
+    found = _decided(*slow, -0.1, -0.1, -0.1)
+    assert found.outcome is not Outcome.REGRESSED and found.dropped == 6
+    assert _decided(*slow, SLOWER, SLOWER, SLOWER).dropped == 0
+
+
+def test_a_suspicion_asks_for_its_confirmation_first() -> None:
+    found = _decided(*[SLOWER, SLOWER + 0.01] * 3)
+    assert (found.outcome, found.wanted, found.suspected) == (None, 9, True)
+
+
+def test_a_suspicion_that_is_seen_again_has_regressed() -> None:
+    found = _decided(*[SLOWER, SLOWER + 0.01] * 4, SLOWER)
+    assert Outcome.REGRESSED is found.outcome
+    assert found.limit is not None and found.estimate is not None
+    assert found.estimate.freedom == 8
+    assert found.estimate.mean > found.limit >= math.log1p(LOOKS.floor)
+
+
+def test_a_suspicion_that_is_not_seen_again_is_dropped_and_looked_at_as_before() -> None:
+    moody = [SLOWER, SLOWER + 0.01] * 3
+    dropped = _decided(*moody, 0.0, 0.0, 0.0)
+    assert (dropped.outcome, dropped.wanted, dropped.suspected) == (None, 12, False)
+    calm = replace(LOOKS, counts=(6, 40))
+    assert Outcome.PASS is _decided(*moody, *[0.0] * 34, looks=calm).outcome
+
+
+def test_what_is_faster_in_the_same_measure_has_improved_without_confirmation() -> None:
+    found = _decided(*[-SLOWER, -SLOWER - 0.01] * 3)
+    assert (found.outcome, found.wanted) == (Outcome.IMPROVED, None)
+
+
+def test_a_sure_but_small_difference_is_below_the_floor_and_passes() -> None:
+    assert Outcome.PASS is _decided(*[0.019] * 6).outcome
+    assert _decided(*[0.021] * 6).suspected
+
+
+def test_where_no_clock_resolves_the_difference_the_floor_is_higher_and_it_still_ends() -> None:
+    assert Outcome.PASS is _decided(*[0.2] * 6, floor=0.3).outcome
+
+
+def test_more_cases_make_each_of_them_harder_to_suspect() -> None:
+    shifts = [0.03, 0.05, 0.04, 0.06, 0.02, 0.05]
+    alone = decide(shifts, LOOKS, cases=1, floor=0.02)
+    among = decide(shifts, LOOKS, cases=1000, floor=0.02)
+    assert alone.limit is not None and among.limit is not None
+    assert alone.limit < among.limit
+
+
+def _six(deviation: float) -> list[float]:
+    """Six shifts without a difference, of this standard deviation."""
+    return [deviation * math.sqrt(5 / 6) * sign for sign in (1, -1) * 3]
+
+
+def test_a_case_alone_and_cases_that_do_not_differ_at_all_have_no_prior() -> None:
+    assert prior_of([_six(0.03)], LOOKS) is None
+    assert prior_of([_six(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
+
+
+def test_alike_cases_weigh_as_many_degrees_of_freedom_as_there_are_others_up_to_a_limit() -> None:
+    for cases, freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
+        found = prior_of([_six(0.03)] * cases, LOOKS)
+        assert found is not None
+        assert found.freedom == freedom
+        assert 0.02**2 < found.value < 0.04**2
+
+
+def test_cases_that_differ_much_in_noise_weigh_little() -> None:
+    found = prior_of([_six(0.001 * 4**number) for number in range(8)], LOOKS)
+    assert found is not None and found.freedom < 2
+
+
+def test_launches_after_the_first_look_do_not_change_the_prior() -> None:
+    cases = [_six(0.03), _six(0.02), _six(0.05)]
+    later = [[*one, 0.5, -0.5] for one in cases]
+    assert prior_of(later, LOOKS) == prior_of(cases, LOOKS)
+
+
+def test_other_cases_add_certainty_so_that_less_is_a_suspicion() -> None:
+    shifts = [0.08 + one for one in _six(0.03)]
+    prior = Variance(value=0.03**2, freedom=20.0)
+    alone = decide(shifts, LOOKS, cases=42, floor=0.02)
+    among = decide(shifts, LOOKS, cases=42, floor=0.02, prior=prior)
+    assert alone.limit is not None and among.limit is not None
+    assert among.limit < alone.limit / 2
+    assert (alone.suspected, among.suspected) == (False, True)
+
+
+def test_a_case_quieter_than_the_others_is_drawn_to_them_and_a_noisier_one_is_not() -> None:
+    prior = Variance(value=0.03**2, freedom=20.0)
+    for deviation, error in ((0.001, 0.03 * math.sqrt(20 / 25)), (0.06, 0.06)):
+        found = decide(_six(deviation), LOOKS, cases=1, floor=0.02, prior=prior)
+        assert found.estimate is not None
+        assert found.estimate.error == pytest.approx(error / math.sqrt(6), rel=1e-3)
+        assert found.estimate.freedom == 25
+
+
+def _normal(deviation: float) -> Noise:
+    return lambda chance: chance.gauss(0.0, deviation)
+
+
+def _heavy(deviation: float) -> Noise:
+    """Student's t with three degrees of freedom, scaled to this standard deviation."""
+
+    def draw(chance: random.Random) -> float:
+        squares = sum(chance.gauss(0.0, 1.0) ** 2 for _ in range(3))
+        return deviation * chance.gauss(0.0, 1.0) / math.sqrt(squares)
+
+    return draw
+
+
+def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None:
+    """One case without a prior, measured as often as the rule wants."""
+    looks, shifts = POLICIES[Device.CPU].looks, list[float]()
+    while True:
+        found = decide(shifts, looks, cases=CASES, floor=looks.floor)
+        if found.wanted is None:
+            return found.outcome
+        shifts += [slower + noise(chance) for _ in range(found.wanted - len(shifts))]
+
+
+def _share_of_alarms(noise: Noise, slower: float = 0.0) -> float:
+    """Of sessions of three cases, all with the same noise and as much slower."""
+    chance = random.Random(20260101)
+    alarms = sum(
+        Outcome.REGRESSED in [_ended(chance, noise, slower) for _ in range(CASES)]
+        for _ in range(SESSIONS)
+    )
+    return alarms / SESSIONS
+
+
+@pytest.mark.parametrize("noise", [_normal(0.03), _normal(0.08), _heavy(0.03), _heavy(0.08)])
+def test_fewer_than_one_unchanged_session_in_a_hundred_alarms(noise: Noise) -> None:
+    assert _share_of_alarms(noise) < 0.01
+
+
+@pytest.mark.parametrize("noise", [_normal(0.05), _heavy(0.05)])
+def test_what_takes_a_tenth_longer_is_found_in_most_cases(noise: Noise) -> None:
+    chance = random.Random(20260102)
+    found = [_ended(chance, noise, math.log(1.1)) for _ in range(SESSIONS)]
+    assert found.count(Outcome.REGRESSED) > 0.95 * SESSIONS
+    assert Outcome.PASS not in found[: SESSIONS // 10]
+
+
+def test_most_unchanged_cases_pass_and_hardly_any_is_left_undecided() -> None:
+    chance = random.Random(20260103)
+    found = [_ended(chance, _normal(0.05), 0.0) for _ in range(SESSIONS)]
+    assert found.count(Outcome.PASS) > 0.95 * SESSIONS

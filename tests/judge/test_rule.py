@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge import rule
+from busbw.judge import rule, usual
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import Launches, Night
+from busbw.judge.usual import Launches, Night
 from busbw.model.case import Case
+from busbw.model.words import Clock
 from busbw.model.words import Device as Class
 from tests import build
 
@@ -50,7 +51,7 @@ def test_launches_are_summed_up_as_logarithms() -> None:
 def test_a_night_counts_unless_the_next_repeats_it_or_none_is_there_yet(
     said: list[int], counts: list[bool]
 ) -> None:
-    assert rule.counted(said) == counts
+    assert usual.counted(said) == counts
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -194,8 +195,8 @@ def test_a_red_night_that_is_not_repeated_is_learnt_as_noise() -> None:
     assert after.deviation > 1.3 * pending.deviation
 
 
-def _limits(nights: Sequence[rule.Night], today: Mapping[Case, Launches]) -> rule.Tonight:
-    return rule.limits(rule.learn(nights, today, TPU.rule), today, TPU.rule)
+def _limits(nights: Sequence[usual.Night], today: Mapping[Case, Launches]) -> rule.Tonight:
+    return rule.limits(usual.learn(nights, today, TPU.rule), today, TPU.rule)
 
 
 def test_without_an_earlier_session_there_is_no_limit() -> None:
@@ -212,3 +213,68 @@ def test_equal_launches_are_no_reason_to_fail() -> None:
     found = _limits(sessions, today)
     assert {round(math.exp(one.slower), 3) for one in found.limits.values()} == {1.02}
     assert found.noisier == 1
+
+
+OWN_MACHINE = (Class.GPU, Class.TPU)
+
+
+@pytest.mark.parametrize("device", Class)
+def test_the_floor_is_below_a_loss_that_must_not_go_unseen(device: Class) -> None:
+    rule = POLICIES[device].rule
+    assert 0 < rule.floor < rule.blind
+    assert 0 < rule.rise <= rule.slower
+
+
+@pytest.mark.parametrize("device", OWN_MACHINE)
+def test_what_all_cases_lost_is_seen_before_it_is_lost_to_the_budget(device: Class) -> None:
+    policy = POLICIES[device]
+    assert policy.rule.slower < policy.budget and policy.rule.rise < policy.budget
+
+
+@pytest.mark.parametrize("device", Class)
+def test_one_accepted_session_is_blind_to_nothing_that_must_be_seen(device: Class) -> None:
+    rule = POLICIES[device].rule
+    factor = rule.factor + rule.factor_of_one
+    for prior in (rule.prior, rule.prior_alone):
+        assert math.sqrt(2) * factor * prior < math.log1p(rule.blind)
+
+
+@pytest.mark.parametrize("device", Class)
+def test_two_stacks_in_turn_alarm_less_than_once_in_a_hundred_on_any_machine(
+    device: Class,
+) -> None:
+    assert 0 < POLICIES[device].looks.false_alarms < 0.01
+
+
+@pytest.mark.parametrize("device", Class)
+def test_only_a_clock_of_the_host_has_a_least_difference(device: Class) -> None:
+    policy = POLICIES[device]
+    for clock in (Clock.HOST, Clock.DISPATCH):
+        assert policy.least_difference_of(clock) == policy.least_difference_s > 0
+    assert policy.least_difference_of(Clock.DEVICE) == 0
+
+
+@pytest.mark.parametrize("device", Class)
+def test_looks_follow_each_other_and_a_confirmation_needs_fresh_launches(device: Class) -> None:
+    looks = POLICIES[device].looks
+    assert sorted(set(looks.counts)) == list(looks.counts)
+    assert looks.counts[0] > 2
+    assert looks.confirming > 0 and POLICIES[device].rule.confirming > 0
+
+
+@pytest.mark.parametrize("device", Class)
+def test_what_is_suspected_lies_between_nothing_and_the_limit(device: Class) -> None:
+    rule = POLICIES[device].rule
+    assert 0 < rule.suspect <= rule.by_fastest <= 1
+
+
+@pytest.mark.parametrize("device", Class)
+def test_what_is_wanted_is_found_above_the_floor_and_below_the_budget(device: Class) -> None:
+    policy = POLICIES[device]
+    assert 0 < policy.looks.floor < policy.looks.wanted < policy.budget < 1
+
+
+@pytest.mark.parametrize("device", Class)
+def test_the_noise_of_sessions_is_known_only_from_several(device: Class) -> None:
+    policy = POLICIES[device]
+    assert policy.full_sessions > 2

@@ -35,7 +35,12 @@ WITHOUT_CACHE = ("-p", "no:cacheprovider")
 NOT_NEEDED = ("-p", "no:hypothesispytest")
 TIMEOUT_S = 120
 # Samples of a millisecond and more: the floor of 20 us for a difference decides nothing.
-SLOW = {"latency_s": 1e-3}
+SLOW: dict[str, Any] = {"latency_s": 1e-3}
+# An accelerator, whose budget is 10 %.
+TPU: dict[str, Any] = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
+# As many payloads as it takes to tell what all cases share.
+SEVEN = "--payloads=1K:64K"
+HISTORY = "--history=history"
 
 # What pytest prints is no part of it: the limit holds while files are written.
 _FULL = """
@@ -76,30 +81,57 @@ class Ran:
         return line
 
     @property
+    def document(self) -> dict[str, Any]:
+        """The file of --results, which must be there."""
+        assert self.results is not None, self.text
+        return self.results
+
+    @property
+    def cases(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.document["cases"]
+        return found
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The outcome of each case by its id."""
+        return {case["id"]: case["outcome"] for case in self.cases}
+
+    @property
     def outcomes(self) -> dict[str, str]:
         """The outcome of each case by its payload."""
-        assert self.results is not None, self.text
-        cases = self.results["cases"]
-        return {payload_text(c["case"]["payload_bytes"]): c["outcome"] for c in cases}
+        return {payload_text(c["case"]["payload_bytes"]): c["outcome"] for c in self.cases}
+
+    @property
+    def tests(self) -> dict[str, ElementTree.Element]:
+        """What JUnit has of each test item, by its name."""
+        assert self.junit is not None, self.text
+        return {case.get("name", ""): case for case in self.junit.iter("testcase")}
 
     @property
     def failures(self) -> list[str]:
         """What JUnit says of each case that failed; the session's own item is none."""
-        assert self.junit is not None, self.text
-        return [
-            (failure.get("message") or "") + (failure.text or "")
-            for case in self.junit.iter("testcase")
-            if case.get("name") != "session"
-            for failure in case.iter("failure")
-        ]
+        cases = [case for name, case in self.tests.items() if name != "session"]
+        return [_words(failure) for case in cases for failure in case.iter("failure")]
+
+    @property
+    def session_failure(self) -> str:
+        """What JUnit says of the session's own failed item."""
+        (failure,) = self.tests["session"].iter("failure")
+        return _words(failure)
+
+    def properties(self, payload: str = "1M") -> dict[str, str]:
+        """The JUnit properties of one case."""
+        (case,) = (case for name, case in self.tests.items() if name.endswith(f"-{payload}]"))
+        return {one.get("name", ""): one.get("value", "") for one in case.iter("property")}
 
     def case(self, payload: str = "1M") -> dict[str, Any]:
         """What --results says of the only case with `payload`."""
-        assert self.results is not None, self.text
-        wanted = [c for c in self.results["cases"] if c["case"]["payload"] == payload]
-        (found,) = wanted
-        assert isinstance(found, dict)
+        (found,) = (case for case in self.cases if case["case"]["payload"] == payload)
         return found
+
+
+def _words(failure: ElementTree.Element) -> str:
+    return (failure.get("message") or "") + (failure.text or "")
 
 
 class Folder:
@@ -229,6 +261,18 @@ class Folder:
         """All files below baselines/."""
         return sorted(path for path in (self.path / "baselines").rglob("*") if path.is_file())
 
+    @property
+    def baseline_file(self) -> Path:
+        """The only one."""
+        (found,) = self.baseline_files
+        return found
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What the only file of baselines says."""
+        found: dict[str, Any] = json.loads(self.baseline_file.read_text())
+        return found
+
     def updated(self, *options: str) -> Ran:
         """A session that stores its times."""
         return self.run("--update-baselines", *options, exit_code=0)
@@ -238,9 +282,21 @@ class Folder:
         begun_by = (*self._before, *options)
         self._written.or_by(lambda: self.updated(*options), begun_by, self.path)
 
+    def slower(self, factor: float, *options: str, script: Mapping[str, object] = SLOW) -> None:
+        """Have baselines, and from now on let every case take `factor` times as long."""
+        self.script(**script)
+        self.with_baselines(*options)
+        self.script(**script, cases=[{"slower": factor}])
+
+    def regressed(self, *options: str) -> None:
+        """Have a baseline that today's times will not meet."""
+        self.script(**SLOW)
+        self.with_baselines(*options)
+        self.scale_baseline(1 / 3)
+
     def scale_baseline(self, factor: float, payload: str = "1M") -> None:
         """Change the times and the pin of one line by hand."""
-        (path,) = self.baseline_files
+        path = self.baseline_file
         before = path.read_text().splitlines(keepends=True)
         after = [_scaled(line, factor) if f'"{payload}"' in line else line for line in before]
         assert sum(a != b for a, b in zip(before, after)) == 1

@@ -94,12 +94,6 @@ def test_no_other_session_writes_anything_and_it_says_why(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_noisy_case_is_not_written_and_it_says_why(tmp_path: Path) -> None:
-    written = write(judged(tmp_path, outcome=Outcome.NOISY))
-    assert written.notes == ("jax.all_reduce.psum.float32.4K: the baseline was not written: NOISY",)
-    assert written.changes == ()
-
-
 WHY: dict[str, Any] = {"accept_regression": "why"}
 NAMED = {**WHY, "names_cases": True}
 NEW, BETTER = {"update_baselines": "new"}, {"update_baselines": "improved"}

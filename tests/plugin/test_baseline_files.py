@@ -148,8 +148,7 @@ def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
         folder.start("--update-baselines", f"--payloads={sizes}") for sizes in ("1K,4K", "2K,8K")
     ]
     assert [session.wait(60) for session in sessions] == [0, 0]
-    (path,) = folder.baseline_files
-    payloads = [entry["payload"] for entry in json.loads(path.read_text())["entries"]]
+    payloads = [entry["payload"] for entry in folder.stored["entries"]]
     assert payloads == ["1K", "2K", "4K", "8K"]
 
 

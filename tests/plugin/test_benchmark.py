@@ -17,7 +17,9 @@ def rows(folder: Folder) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_json_holds_every_sample_exactly_and_the_rates(folder: Folder) -> None:
+def test_the_json_holds_every_sample_exactly_what_was_measured_and_no_objects(
+    folder: Folder,
+) -> None:
     json_option = f"--benchmark-json={folder.path / 'benchmark.json'}"
     ran = folder.run(json_option, "--payloads=1K,1M", "--launches=2", exit_code=0)
     assert [row["name"] for row in rows(folder)] == [
@@ -34,6 +36,14 @@ def test_the_json_holds_every_sample_exactly_and_the_rates(folder: Folder) -> No
         assert extra["algbw_gb_per_s"] == case["measured"]["algbw_gb_per_s"]
         assert extra["payload_bytes"] == case["case"]["payload_bytes"]
         assert row["group"] == "fake.fake"
+        assert row["params"] == {"case": f"fake-default-float32-{payload}"}
+        assert extra["collective"] == "all_reduce" and extra["dtype"] == "float32"
+        assert extra["outcome"] == case["outcome"] == "NO_BASELINE"
+        assert extra["provisional"] is False and extra["spread"] == case["measured"]["spread"]
+        assert extra["device"] == ran.document["environment"]["key"]["device_kind"]
+        assert extra["versions"] == "fake 1"
+    text = (folder.path / "benchmark.json").read_text()
+    assert "UNSERIALIZABLE" not in text and " object at 0x" not in text
 
 
 def test_its_table_shows_the_cases_that_have_samples_and_no_others(folder: Folder) -> None:
@@ -58,22 +68,6 @@ def test_its_table_is_left_out_and_that_of_other_tests_is_not(folder: Folder) ->
     table = ran.text.split("- benchmark: 1 tests -")[1]
     assert "test_own" in table
     assert "test_collective[" not in table
-
-
-def test_its_json_says_what_was_measured_and_holds_no_objects(folder: Folder) -> None:
-    path = folder.path / "benchmark.json"
-    ran = folder.run(f"--benchmark-json={path}", exit_code=0)
-    (row,) = rows(folder)
-    assert row["params"] == {"case": "fake-default-float32-1M"}
-    extra, case = row["extra_info"], ran.case()
-    assert extra["collective"] == "all_reduce" and extra["dtype"] == "float32"
-    assert extra["outcome"] == case["outcome"] == "NO_BASELINE"
-    assert extra["provisional"] is False and extra["spread"] == case["measured"]["spread"]
-    assert ran.results is not None
-    assert extra["device"] == ran.results["environment"]["key"]["device_kind"]
-    assert extra["versions"] == "fake 1"
-    text = path.read_text()
-    assert "UNSERIALIZABLE" not in text and " object at 0x" not in text
 
 
 def test_its_own_compare_is_not_the_judge(folder: Folder) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from .folder import Folder
-from .test_outcomes import properties
 
 # Eight ranks: busbw is 1.75 times the script's rate.
 A100: dict[str, Any] = {
@@ -31,7 +30,7 @@ def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
     found = ran.case()["ceiling"]
     assert (found["bytes_per_s"], found["text"]) == (300e9, "links: 12 of 25.0 GB/s")
     assert found["share"] == pytest.approx(175 / 300, rel=0.04)
-    assert float(properties(ran)["ceiling_share"]) == found["share"]
+    assert float(ran.properties()["ceiling_share"]) == found["share"]
     lines = ran.text.splitlines()
     (head,) = (line for line in lines if line.split()[:1] == ["size"])
     (row,) = (line for line in lines if line.split()[:1] == ["1M"])
@@ -57,7 +56,7 @@ def test_where_no_ceiling_is_known_nothing_is_said_of_one(
     assert ran.case()["ceiling"] is None
     assert not any(line.startswith("ceiling") for line in ran.text.splitlines())
     assert "of ceiling" not in ran.text
-    assert "ceiling_share" not in properties(ran)
+    assert "ceiling_share" not in ran.properties()
 
 
 @pytest.mark.parametrize(
@@ -99,12 +98,11 @@ def test_more_than_the_hardware_allows_is_an_error_and_no_number(folder: Folder)
 def test_it_is_never_written_neither_as_new_nor_as_better(folder: Folder, wanted: str) -> None:
     folder.script(**A100, gb_per_s=POSSIBLE)
     folder.with_baselines("--payloads=1M")
-    (path,) = folder.baseline_files
-    before = path.read_bytes()
+    before = folder.baseline_file.read_bytes()
     folder.script(**A100, gb_per_s=IMPOSSIBLE)
     ran = folder.run(f"--update-baselines={wanted}", "--payloads=1M,2M", exit_code=1)
     assert ran.outcomes == {"1M": "FAILED", "2M": "FAILED"}
-    assert path.read_bytes() == before
+    assert folder.baseline_file.read_bytes() == before
 
 
 def test_a_switch_that_adds_up_is_noted_and_passes(folder: Folder) -> None:

@@ -16,6 +16,7 @@ from . import standing_in
 from .folder import Folder, Ran
 
 JAX = ("--frameworks=jax", f"--python=jax={sys.executable}")
+BLOCKS = ("--collectives=all_to_all", "--payloads=8")
 _HAS = "#!/bin/sh\necho '{}'\n"
 
 
@@ -48,8 +49,24 @@ def test_a_session_that_is_fine_waits(folder: Folder) -> None:
     assert "another session has been measuring on this machine" in ran.sentence
 
 
-def test_a_tpu_that_is_not_there(busy: Folder) -> None:
-    assert said(busy, "--device=tpu").endswith("no TPU to measure on (fake: not in the script)")
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--device=tpu",), "no TPU to measure on (fake: not in the script)"),
+        (("--mesh=2x4", "--ranks=4"), "--ranks=4 asks for 4"),
+        (("--mesh=2x4", "--axes=z"), "no axis of the mesh 2x4; it has x, y"),
+        ((*BLOCKS, "--ranks=4"), "payload of 8 is not 4 equal blocks of float32"),
+        ((*BLOCKS, "--mesh=2x2"), "payload of 8 is not 4 equal blocks of float32"),
+        ((*BLOCKS, "--device=cpu"), "payload of 8 is not 4 equal blocks of float32"),
+        (
+            ("--frameworks=jax", "--python=jax=/bin/false"),
+            "--python: /bin/false does not run as Python: it said nothing",
+        ),
+        (("--against=baseline",), "--against=baseline: fake: no stack is locked below "),
+    ],
+)
+def test_what_no_device_decides(busy: Folder, options: tuple[str, ...], sentence: str) -> None:
+    assert sentence in said(busy, *options)
 
 
 def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder: Folder) -> None:
@@ -58,20 +75,6 @@ def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder:
         ran = folder.run("--device=tpu", "--device-wait=0.3", exit_code=4)
     assert "another session has been measuring on this machine" in ran.sentence
     assert folder.run("--device=tpu", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-
-
-def test_a_mesh_that_the_asked_ranks_do_not_make(busy: Folder) -> None:
-    assert said(busy, "--mesh=2x4", "--ranks=4").endswith("--ranks=4 asks for 4")
-
-
-def test_an_axis_that_the_mesh_does_not_have(busy: Folder) -> None:
-    assert said(busy, "--mesh=2x4", "--axes=z").endswith("no axis of the mesh 2x4; it has x, y")
-
-
-@pytest.mark.parametrize("ranks", ["--ranks=4", "--mesh=2x2", "--device=cpu"])
-def test_a_payload_that_the_ranks_cannot_share(busy: Folder, ranks: str) -> None:
-    options = ("--collectives=all_to_all", "--payloads=8", ranks)
-    assert "payload of 8 is not 4 equal blocks of float32" in said(busy, *options)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +98,6 @@ def test_an_interpreter_without_what_is_needed(
     assert ending == f"ERROR: busbw: {option}: {python}: {sentence}"
 
 
-def test_a_program_that_is_no_interpreter(busy: Folder) -> None:
-    ending = said(busy, "--frameworks=jax", "--python=jax=/bin/false")
-    assert ending.endswith("--python: /bin/false does not run as Python: it said nothing")
-
-
 def test_one_stack_under_two_names(busy: Folder) -> None:
     ours, theirs = (having(busy, name, path="/packages/jax") for name in ("ours", "theirs"))
     options = ("--frameworks=jax", f"--python=jax={ours}", f"--against={theirs}")
@@ -114,11 +112,6 @@ def test_what_is_wrong_with_a_reference_counts_if_no_framework_has_one(busy: Fol
     options = ("perf", "--payloads=1M", "--device-wait=3600", *pythons, f"--against={theirs}")
     ran = busy.pytest(*options, exit_code=4, reports=False)
     assert f"--against: {theirs}: no jax there" in ran.sentence
-
-
-def test_a_reference_that_is_not_locked(busy: Folder) -> None:
-    ending = said(busy, "--against=baseline")
-    assert "--against=baseline: fake: no stack is locked below " in ending
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,16 @@ def test_the_default_is_every_power_of_two_from_1k_to_1024m(folder: Folder) -> N
 
 def test_every_dtype_is_measured_and_stored_by_its_name(folder: Folder) -> None:
     ran = folder.updated("--dtypes=float32,bfloat16,int32")
-    assert ran.results is not None
-    assert [c["case"]["dtype"] for c in ran.results["cases"]] == ["float32", "bfloat16", "int32"]
-    (path,) = folder.baseline_files
-    assert path.read_text().count('"payload": "1M"') == 3
+    assert [c["case"]["dtype"] for c in ran.cases] == ["float32", "bfloat16", "int32"]
+    assert folder.baseline_file.read_text().count('"payload": "1M"') == 3
 
 
 def test_a_cpu_has_four_virtual_ranks_or_as_many_as_are_asked_for(folder: Folder) -> None:
-    assert folder.run(exit_code=0).case()["case"]["ranks"] == 4
+    ran = folder.run(exit_code=0)
+    assert ran.case()["case"]["ranks"] == 4
+    (header,) = (line for line in ran.text.splitlines() if line.startswith("busbw device: "))
+    assert header.endswith("4 virtual devices; using CPU: no TPU or GPU found")
+    assert ran.document["environment"]["changed"] == ""
     ran = folder.run("--ranks=6", exit_code=0)
     case = ran.case()
     assert case["case"]["ranks"] == 6
@@ -78,25 +80,22 @@ def test_a_case_that_hangs_fails_alone_with_its_stack(folder: Folder) -> None:
 
 def test_both_placements_are_two_cases_and_in_place_is_not_named(folder: Folder) -> None:
     ran = folder.updated("--placement=out_of_place,in_place")
-    assert ran.results is not None
-    assert [(c["id"], c["case"]["placement"]) for c in ran.results["cases"]] == [
+    assert [(c["id"], c["case"]["placement"]) for c in ran.cases] == [
         ("fake-out_of_place-default-float32-1M", "out_of_place"),
         ("fake-default-float32-1M", "in_place"),
     ]
-    (path,) = folder.baseline_files
-    assert path.read_text().count('"payload": "1M"') == 2
+    assert folder.baseline_file.read_text().count('"payload": "1M"') == 2
 
 
 def test_the_default_and_its_name_are_one_case(folder: Folder) -> None:
     ran = folder.run("--placement=default,in_place", exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
-    assert ran.results is not None and len(ran.results["cases"]) == 1
+    assert len(ran.cases) == 1
 
 
 def test_every_reduce_op_is_a_case_of_its_own_and_the_sum_is_not_named(folder: Folder) -> None:
     ran = folder.updated("--reduce-ops=sum,max,min")
-    assert ran.results is not None
-    assert [(c["id"], c["case"]["reduce_op"]) for c in ran.results["cases"]] == [
+    assert [(c["id"], c["case"]["reduce_op"]) for c in ran.cases] == [
         ("fake-default-float32-1M", "sum"),
         ("fake-max-default-float32-1M", "max"),
         ("fake-min-default-float32-1M", "min"),
@@ -111,8 +110,7 @@ def test_every_reduce_op_is_a_case_of_its_own_and_the_sum_is_not_named(folder: F
 
 def test_a_collective_that_reduces_nothing_has_none(folder: Folder) -> None:
     ran = folder.run("--collectives=all_reduce,permute", "--reduce-ops=max,min", exit_code=0)
-    assert ran.results is not None
-    assert [(c["case"]["collective"], c["case"]["reduce_op"]) for c in ran.results["cases"]] == [
+    assert [(c["case"]["collective"], c["case"]["reduce_op"]) for c in ran.cases] == [
         ("all_reduce", "max"),
         ("all_reduce", "min"),
         ("permute", "none"),
@@ -129,8 +127,7 @@ def test_a_strategy_is_measured_under_its_true_name(folder: Folder) -> None:
 
 def test_two_names_of_one_strategy_are_two_tests_of_one_measurement(folder: Folder) -> None:
     ran = folder.run("--strategies=default,fake", exit_code=0)
-    assert ran.results is not None
-    cases = ran.results["cases"]
+    cases = ran.cases
     assert [c["id"] for c in cases] == ["fake-default-float32-1M", "fake-fake-float32-1M"]
     assert [c["outcome"] for c in cases] == ["NO_BASELINE", "NO_BASELINE"]
     assert [len(c["launches"]) for c in cases] == [1, 1]
@@ -149,8 +146,7 @@ def test_tensorflow_s_strategies_for_gpus_are_known_where_none_is_attached(folde
 
 def test_every_collective_is_measured_under_its_name_with_its_bus_factor(folder: Folder) -> None:
     ran = folder.run("--collectives=" + ",".join(COLLECTIVES), exit_code=0)
-    assert ran.results is not None
-    cases = ran.results["cases"]
+    cases = ran.cases
     assert [case["id"] for case in cases] == [
         "fake-default-float32-1M",
         "fake-all_gather-out_of_place-default-float32-1M",
@@ -182,8 +178,7 @@ def test_each_has_a_baseline_file_of_its_own_and_is_found_in_it_again(folder: Fo
         "fake.permute.fake.json",
     ]
     ran = folder.run(*options, exit_code=0)
-    assert ran.results is not None
-    assert [case["outcome"] for case in ran.results["cases"]] == ["PASS", "PASS"]
+    assert [case["outcome"] for case in ran.cases] == ["PASS", "PASS"]
 
 
 def test_a_framework_that_nobody_named_drops_out_where_it_has_none_of_them(
@@ -199,8 +194,7 @@ def test_a_framework_that_nobody_named_drops_out_where_it_has_none_of_them(
 
 def test_a_collective_named_twice_is_measured_once(folder: Folder) -> None:
     ran = folder.run("--collectives=permute,permute", exit_code=0)
-    assert ran.results is not None
-    assert [case["case"]["collective"] for case in ran.results["cases"]] == ["permute"]
+    assert [case["case"]["collective"] for case in ran.cases] == ["permute"]
 
 
 def test_a_cpu_has_as_many_virtual_ranks_as_the_mesh(folder: Folder) -> None:
@@ -263,8 +257,7 @@ def test_a_mesh_of_processes_says_how_many_ranks_each_has(folder: Folder) -> Non
 @pytest.mark.exhaustive
 def test_a_mesh_of_hosts_has_baselines_in_a_folder_of_its_layout(folder: Folder) -> None:
     folder.with_baselines(*NAMED, "--axes=hosts")
-    (path,) = folder.baseline_files
-    assert path.parent.name == "8r-hosts2xdevices4-1h2p"
+    assert folder.baseline_file.parent.name == "8r-hosts2xdevices4-1h2p"
     assert folder.run(*NAMED, "--axes=hosts", exit_code=0).outcomes == {"1M": "PASS"}
     assert folder.run(*NAMED, "--axes=devices", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
@@ -277,12 +270,6 @@ def test_jax_runs_along_hosts_and_along_devices(folder: Folder, axes: str) -> No
     case = folder.run("--frameworks=jax", *options, exit_code=0).case("4K")
     assert case["outcome"] == "NO_BASELINE"
     assert case["launches"][0]["values_checked"] > 0
-
-
-def test_auto_says_what_was_looked_for_first(folder: Folder) -> None:
-    ran = folder.run(exit_code=0)
-    (header,) = (line for line in ran.text.splitlines() if line.startswith("busbw device: "))
-    assert header.endswith("4 virtual devices; using CPU: no TPU or GPU found")
 
 
 def test_with_more_verbosity_it_says_why_nothing_else_was_found(folder: Folder) -> None:

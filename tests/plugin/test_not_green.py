@@ -9,7 +9,7 @@ import pytest
 from tests.sweep import sweep
 
 from . import nightly, standing_in
-from .folder import SLOW, WITHOUT_CACHE, Folder, Ran
+from .folder import SEVEN, SLOW, TPU, WITHOUT_CACHE, Folder, Ran
 
 SHORT = """\
 from busbw.driver.schedules import AbstractSchedule
@@ -21,18 +21,7 @@ def run(self):
 
 AbstractSchedule.run = run
 """
-TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 THREE = "--payloads=512K,1M,2M"
-# As many as it takes to tell what all cases share.
-SEVEN = "--payloads=1K:64K"
-
-
-def session_failure(ran: Ran) -> str:
-    """What JUnit says of the session's own failed item."""
-    assert ran.junit is not None
-    (item,) = (case for case in ran.junit.iter("testcase") if case.get("name") == "session")
-    (failure,) = item.iter("failure")
-    return (failure.get("message") or "") + (failure.text or "")
 
 
 def assert_not_green(folder: Folder, *options: str, said: str) -> Ran:
@@ -41,8 +30,8 @@ def assert_not_green(folder: Folder, *options: str, said: str) -> Ran:
     command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
     asked = ("--update-baselines", "--no-reference-lock")
     ran = folder.pytest(*command, *asked, *options, exit_code=1)
-    assert said in session_failure(ran), ran.text
-    assert ran.results is not None and ran.results["session"]["outcome"] == said.split(":")[0]
+    assert said in ran.session_failure, ran.text
+    assert ran.document["session"]["outcome"] == said.split(":")[0]
     assert f"note: no baseline was written: {said}" in ran.text
     assert {path: path.read_bytes() for path in folder.baseline_files} == before
     return ran
@@ -102,8 +91,7 @@ def test_a_framework_that_has_baselines_and_reaches_the_device_no_more(folder: F
     standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
     said = "NO_VERDICT: there are baselines that were not measured: tensorflow: not found"
     ran = assert_not_green(folder, *both, said=said)
-    assert ran.results is not None
-    outcomes = [case["outcome"] for case in ran.results["cases"]]
+    outcomes = [case["outcome"] for case in ran.cases]
     assert sorted(outcomes) == ["PASS", "SKIPPED"]
 
 
@@ -120,14 +108,12 @@ def test_a_framework_without_baselines_that_is_skipped_is_only_said(folder: Fold
 
 def test_a_session_in_which_all_cases_together_are_slower(folder: Folder) -> None:
     """Beyond two and a half times the time and the noise, by less than any single case can show."""
-    folder.script(**SLOW)
-    folder.with_baselines(SEVEN)
-    folder.script(**SLOW, cases=[{"slower": 2.6}])
+    folder.slower(2.6, SEVEN)
     ran = folder.run(SEVEN, exit_code=1)
     said = "SLOWER: fake: all 7 cases together take 2.600 x the time (limit 2.5"
-    assert said in session_failure(ran)
-    assert session_failure(ran).count("stack or machine: unknown") >= 1
-    assert ran.results is not None and ran.results["session"]["outcome"] == "SLOWER"
+    assert said in ran.session_failure
+    assert ran.session_failure.count("stack or machine: unknown") >= 1
+    assert ran.document["session"]["outcome"] == "SLOWER"
     assert "1 failed, 7 passed" in ran.last_line
 
 
@@ -150,12 +136,10 @@ def test_such_a_session_becomes_no_baseline_without_a_reason(folder: Folder) -> 
 def test_a_machine_at_another_speed_within_what_it_may_be_is_green(
     folder: Folder, factor: float
 ) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines(SEVEN)
-    folder.script(**SLOW, cases=[{"slower": factor}])
+    folder.slower(factor, SEVEN)
     ran = folder.run(SEVEN, exit_code=0)
     assert set(ran.outcomes.values()) == {"PASS"}
-    assert ran.results is not None and ran.results["session"]["outcome"] == "FINE"
+    assert ran.document["session"]["outcome"] == "FINE"
     assert f"shared with others: {factor:.1f}" in ran.case("4K")["text"] or factor < 1
     assert ran.case("4K")["ratio"] == pytest.approx(factor, rel=0.01)
 
@@ -213,8 +197,7 @@ def test_a_framework_that_has_baselines_and_is_not_installed(
 ) -> None:
     said = "NO_VERDICT: there are baselines that were not measured: tensorflow: not installed here"
     ran = assert_not_green(folder, *without_tensorflow, said=said)
-    assert ran.results is not None
-    outcomes = {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    outcomes = ran.ids
     assert outcomes == {
         "jax-default-float32-1M": "PASS",
         "tensorflow-default-float32-1M": "SKIPPED",
@@ -301,6 +284,5 @@ def test_fewer_ranks_than_yesterday_are_said_and_fail_where_baselines_are_requir
     assert f"; {said}" in folder.run(exit_code=0).text
     assert said not in folder.run("--ranks=7", exit_code=0).text
     ran = folder.run("--require-baselines", exit_code=1)
-    assert ran.results is not None
-    assert ran.results["session"]["outcomes"] == ["FAILED", "NO_VERDICT"]
-    assert said in session_failure(ran)
+    assert ran.document["session"]["outcomes"] == ["FAILED", "NO_VERDICT"]
+    assert said in ran.session_failure

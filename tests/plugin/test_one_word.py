@@ -15,10 +15,8 @@ from tests.commands.asked import command
 from tests.sweep import sweep
 
 from . import nightly
-from .folder import SLOW, Folder, Ran
-from .test_not_green import session_failure
+from .folder import TPU, Folder, Ran
 
-TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 SEVEN = ("--payloads=1K:64K", "--history=history")
 KILLED = {"payload_bytes": 2048, "then": "kill"}
 
@@ -90,11 +88,11 @@ def test_all_that_holds_is_said_everywhere_and_the_first_is_the_word(
 
 def assert_said_everywhere(folder: Folder, ran: Ran, words: list[str]) -> None:
     """That all words are said, and the first stored as the word, in every place."""
-    said, found = ", ".join(words), ran.results
+    said, found = ", ".join(words), ran.document
     assert any(line.startswith(f"{said}: ") for line in ran.text.splitlines()), ran.text
     assert found is not None
     assert (found["session"]["outcome"], found["session"]["outcomes"]) == (words[0], words)
-    assert said == "FINE" or session_failure(ran).count(f"{said}: ") > 0
+    assert said == "FINE" or ran.session_failure.count(f"{said}: ") > 0
     (machine,) = read_all(folder.path / "history").values()
     last = [line for line in machine.lines if not line.is_reference][-1]
     assert (last.session_outcome.value, [one.value for one in last.session_outcomes]) == (

@@ -209,8 +209,7 @@ SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
 
 def _slower(ran: Ran) -> dict[str, bool | None]:
     """What the results answer to both questions."""
-    assert ran.results is not None, ran.text
-    session = ran.results["session"]
+    session = ran.document["session"]
     return {name: session[name]["is_slower"] for name in ("stack", "machine")}
 
 

@@ -28,8 +28,7 @@ PYTHON = f"--host-python={ssh.python()}"
 def test_each_host_has_a_process_unless_more_are_asked_for(folder: Folder) -> None:
     for options, processes in (((), 2), (("--processes=4",), 4)):
         ran = folder.run("--hosts=one,two", PYTHON, *options, exit_code=0)
-        assert ran.results is not None
-        key = ran.results["environment"]["key"]
+        key = ran.document["environment"]["key"]
         assert (key["hosts"], key["processes"], key["ranks"]) == (2, processes, processes)
         assert "busbw: starting 2 agents through ssh" in ran.text
     assert not folder.left_over()
@@ -39,8 +38,7 @@ def test_each_host_has_a_process_unless_more_are_asked_for(folder: Folder) -> No
 def test_hosts_may_be_in_a_file(folder: Folder) -> None:
     (folder.path / "hosts").write_text("# ours\none\n\n  two  # the second\n")
     ran = folder.run("--hosts=@hosts", PYTHON, exit_code=0)
-    assert ran.results is not None
-    assert ran.results["environment"]["key"]["hosts"] == 2
+    assert ran.document["environment"]["key"]["hosts"] == 2
 
 
 def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folder) -> None:

@@ -26,17 +26,11 @@ def test_it_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
     assert ">FAILED</strong>" in text and "1 of 2 cases failed" in text
 
 
-def test_tonight_is_in_its_history(folder: Folder) -> None:
+def test_tonight_is_in_its_history_and_an_earlier_page_alone_is_replaced(folder: Folder) -> None:
     folder.script(**SLOW)
     for nights in ("1 night", "2 nights"):
         folder.run("--page=night.html", "--history=history", "--payloads=1K", exit_code=0)
         assert f"{nights} from " in _page(folder)
-
-
-def test_an_earlier_page_is_replaced_and_no_other_file(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.run("--page=night.html", "--payloads=1K", exit_code=0)
-    folder.run("--page=night.html", "--payloads=1K", exit_code=0)
     (folder.path / "night.html").write_text("my own")
     ran = folder.run("--page=night.html", "--payloads=1K", exit_code=4)
     assert "--page: " in ran.sentence and "an earlier page" in ran.sentence
@@ -71,14 +65,12 @@ def test_a_page_that_cannot_be_written_is_an_error_and_the_results_are_there(
     folder.fill_disk(bytes_left=15_000)
     ran = folder.run("--page=night.html", "--payloads=1K", exit_code=1)
     assert "--page: no page was written: " in ran.text
-    assert ran.results is not None
     assert not (folder.path / "night.html").exists()
 
 
 def test_processes_without_any_work_of_their_own_are_on_it(folder: Folder) -> None:
     ran = folder.run("--page=night.html", "--processes=2", "--payloads=64K:256K", exit_code=0)
-    assert ran.results is not None
-    launches = [one for case in ran.results["cases"] for one in case["launches"]]
+    launches = [one for case in ran.cases for one in case["launches"]]
     assert {own_s for one in launches for own_s in one["process_own_s"]} == {0.0}
     assert "3 cases measured" in _page(folder)
 

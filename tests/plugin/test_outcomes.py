@@ -6,16 +6,9 @@ import pytest
 
 from tests.sweep import sweep
 
-from .folder import SLOW, Folder, Ran
+from .folder import SLOW, Folder
 
 PASSES = [1, 2, 3]
-
-
-def properties(ran: Ran, payload: str = "1M") -> dict[str, str]:
-    """The JUnit properties of one case."""
-    assert ran.junit is not None
-    (case,) = (c for c in ran.junit.iter("testcase") if c.get("name", "").endswith(f"-{payload}]"))
-    return {p.get("name", ""): p.get("value", "") for p in case.iter("property")}
 
 
 def test_a_case_like_its_baseline_passes(folder: Folder) -> None:
@@ -27,9 +20,7 @@ def test_a_case_like_its_baseline_passes(folder: Folder) -> None:
 
 @pytest.mark.exhaustive
 def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines("--payloads=1K,1M,2M", "--launches=2")
-    folder.scale_baseline(1 / 3)
+    folder.regressed("--payloads=1K,1M,2M", "--launches=2")
     ran = folder.run("--payloads=1K,1M,2M", "--launches=2", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "2M": "PASS"}
     assert ran.last_line.strip("= ").startswith("2 failed, 2 passed in")
@@ -40,11 +31,9 @@ def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Fol
 
 
 def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.scale_baseline(1 / 3)
+    folder.regressed()
     ran = folder.run("-v", exit_code=1)
-    found = properties(ran)
+    found = ran.properties()
     case = ran.case()
     assert found["outcome"] == case["outcome"] == "REGRESSED"
     assert abs(float(found["ratio"]) - 3) < 0.01
@@ -61,8 +50,7 @@ def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -
     assert found["provisional"] == str(case["provisional"])
     kinds = {"framework": "fake", "collective": "all_reduce", "dtype": "float32"}
     assert {name: found[name] for name in kinds} == kinds
-    assert ran.results is not None
-    environment = ran.results["environment"]
+    environment = ran.document["environment"]
     assert found["device"] == environment["key"]["device_kind"]
     versions = environment["versions"]["fake"]
     assert found["versions"] == ", ".join(f"{name} {one}" for name, one in versions.items())
@@ -198,9 +186,7 @@ def test_a_worker_that_hangs_after_its_replies_loses_nothing_and_is_noted(folder
 
 @pytest.mark.exhaustive
 def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines("--payloads=1M")
-    folder.scale_baseline(1 / 3)
+    folder.regressed("--payloads=1M")
     oom = [{"payload_bytes": 2**21, "then": "out_of_memory"}]
     folder.script(**SLOW, cases=oom)
     ran = folder.run("--payloads=1M:4M", "-q", exit_code=1)

@@ -13,17 +13,16 @@ from busbw.history.lines import Line
 from busbw.model.words import Outcome, SessionOutcome
 
 from . import nightly
-from .folder import FAKE, ROOT, SLOW, WITHOUT_CACHE, Folder
+from .folder import FAKE, ROOT, SEVEN, SLOW, TPU, WITHOUT_CACHE, Folder
 
 
 def test_it_holds_environment_plan_session_and_every_case_in_full(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--update-baselines", "--payloads=1K,2K", "--launches=2", exit_code=1)
     ran = folder.run("--payloads=1K,2K", "--launches=2", exit_code=1)
-    assert ran.results is not None
-    assert ran.results["environment"]["key"]["device_kind"] == "Fake CPU"
-    assert ran.results["environment"]["versions"] == {"fake": {"fake": "1"}}
-    assert ran.results["plan"]["launches"] == 2
+    assert ran.document["environment"]["key"]["device_kind"] == "Fake CPU"
+    assert ran.document["environment"]["versions"] == {"fake": {"fake": "1"}}
+    assert ran.document["plan"]["launches"] == 2
     case = ran.case("1K")
     assert case["outcome"] == "PASS"
     assert case["case"]["framework"] == "fake"
@@ -79,11 +78,6 @@ def test_without_it_no_file_is_written(folder: Folder) -> None:
     assert ran.results is None
 
 
-TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
-# As many as it takes to tell what all cases share.
-SEVEN = "--payloads=1K:64K"
-
-
 def _lines(folder: Folder, name: str = "history") -> tuple[Line, ...]:
     (found,) = read_all(folder.path / name).values()
     return found.lines
@@ -99,7 +93,6 @@ def test_a_session_appends_a_line_for_each_case(folder: Folder) -> None:
     assert {line.outcome for line in found} == {Outcome.NO_BASELINE}
     assert {line.session_outcome for line in found} == {SessionOutcome.FINE}
     assert all(line.versions == {"fake": "1"} and line.host and line.worker for line in found)
-    assert ran.results is not None
     times_s = ran.case("1K")["measured"]["times_s"]
     assert [1e-6 * time_us for time_us in found[0].times_us] == pytest.approx(times_s, rel=1e-5)
     (path,) = (folder.path / "history").rglob("*.jsonl")
@@ -216,7 +209,7 @@ def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
     _drifted(folder)
     ran = folder.run(SEVEN, "--history=history", exit_code=1)
     assert set(ran.outcomes.values()) == {"PASS"}
-    assert ran.results is not None and ran.results["session"]["outcome"] == "DRIFT"
+    assert ran.document["session"]["outcome"] == "DRIFT"
     night = nightly.days_ago(3)[:10]
     said = (
         rf"DRIFT: all cases of fake are 1\.[6-9]\d* % slower than accepted since {night}, "
@@ -234,7 +227,7 @@ def test_a_drift_that_is_acknowledged_is_the_level_from_that_day_on(folder: Fold
     file = folder.path / "baselines" / "acknowledged.toml"
     file.write_text(f'[[change]]\nsince = {nightly.days_ago(3)[:10]}\nreason = "see #7"\n')
     ran = folder.run(SEVEN, "--history=history", exit_code=0)
-    assert ran.results is not None and ran.results["session"]["outcome"] == "FINE"
+    assert ran.document["session"]["outcome"] == "FINE"
     file.write_text("[[change]]\nsince = 2026-01-01\n")
     ran = folder.run(SEVEN, "--history=history", exit_code=4)
     assert "acknowledged.toml: file.change[0].reason: missing" in ran.text
@@ -246,8 +239,7 @@ def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
     ran = folder.updated(SEVEN, "--history=history")
     assert "FINE: 7 cases measured" in ran.text
     assert "; accepted: all cases of fake are 1." in ran.text
-    (path,) = folder.baseline_files
-    entries = json.loads(path.read_text())["entries"]
+    entries = folder.stored["entries"]
     assert {len(entry["sessions"]) for entry in entries} == {1}
     after = folder.run(SEVEN, "--history=history", exit_code=0)
     assert after.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .folder import SLOW, Folder
+from .folder import Folder
 
 SHADOW = """
 import pytest
@@ -21,21 +21,15 @@ def _conftest(folder: Folder, text: str) -> None:
     (folder.path / "perf" / "conftest.py").write_text(text)
 
 
-def _slower(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.script(**SLOW, cases=[{"slower": 5}])
-
-
 @pytest.mark.parametrize("name", ["verdict", "compiled"])
 def test_an_ordinary_name_of_a_fixture_is_in_nobody_s_way(folder: Folder, name: str) -> None:
-    _slower(folder)
+    folder.slower(5)
     _conftest(folder, SHADOW.format(name=name))
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 
 def test_a_fixture_in_place_of_ours_is_a_usage_error(folder: Folder) -> None:
-    _slower(folder)
+    folder.slower(5)
     _conftest(folder, SHADOW.format(name="busbw_verdict"))
     ran = folder.run(exit_code=4)
     assert "test_collective reads another fixture busbw_verdict than busbw's" in ran.text
@@ -46,7 +40,7 @@ def test_a_fixture_in_place_of_ours_is_a_usage_error(folder: Folder) -> None:
 def test_the_exit_code_follows_the_verdict_whoever_runs_the_tests(
     folder: Folder, conftest: str
 ) -> None:
-    _slower(folder)
+    folder.slower(5)
     _conftest(folder, conftest)
     ran = folder.run(exit_code=1)
     assert "1 REGRESSED: fake 1M 5.0" in ran.text
@@ -150,7 +144,7 @@ def test_another_test_in_the_place_of_ours_is_not_green(folder: Folder, conftest
 
 @pytest.mark.parametrize("conftest", [GREEN, EXIT, UNCONFIGURE], ids=["set", "exit", "unconfigure"])
 def test_no_hook_turns_the_exit_code_into_a_green_one(folder: Folder, conftest: str) -> None:
-    _slower(folder)
+    folder.slower(5)
     _conftest(folder, conftest)
     assert "ERROR: busbw: " in folder.run(exit_code=1).text
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from . import nightly
-from .folder import SLOW, Folder, Ran
+from .folder import SEVEN, SLOW, TPU, Folder, Ran
 
 SECRET = "hunter2-hunter2"
 HIDDEN = (
@@ -16,8 +15,6 @@ HIDDEN = (
     *("NCCL_COMM_ID", "JAX_COORDINATOR_ADDRESS", "TF_CONFIG"),
 )
 NOT_NAMED = ("HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "OMPI_TOKEN")
-SEVEN = "--payloads=1K:64K"
-TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 
 
 @pytest.fixture
@@ -38,11 +35,18 @@ def written(folder: Folder, ran: Ran) -> str:
     return "\n".join([ran.text, *(path.read_text() for path in names)])
 
 
-def test_values_are_written_by_exact_name_and_others_as_set(full: Folder) -> None:
+def test_values_are_written_by_exact_name_others_as_set_and_no_home_directory(
+    full: Folder,
+) -> None:
     ran = full.updated()
+    assert "/home/somebody" not in written(full, ran)
+    assert "people/me" not in written(full, ran)
     assert SECRET not in written(full, ran)
-    assert ran.results is not None
-    flags = ran.results["environment"]["flags"]
+    environment = ran.document["environment"]
+    assert environment["framework_paths"] == {"fake": "~/venv/jax"}
+    assert ran.case()["launches"][0]["framework_path"] == "~/venv/jax"
+    flags = environment["flags"]
+    assert flags["TPU_LIBRARY_PATH"] == "~/libtpu.so"
     assert {name: flags.get(name) for name in HIDDEN} == dict.fromkeys(HIDDEN, "(set)")
     assert not set(NOT_NAMED) & set(flags)
     (path,) = full.baseline_files
@@ -52,25 +56,13 @@ def test_values_are_written_by_exact_name_and_others_as_set(full: Folder) -> Non
     assert surroundings["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
 
 
-def test_no_home_directory_is_written(full: Folder) -> None:
-    ran = full.updated()
-    assert "/home/somebody" not in written(full, ran)
-    assert "people/me" not in written(full, ran)
-    assert ran.results is not None
-    environment = ran.results["environment"]
-    assert environment["framework_paths"] == {"fake": "~/venv/jax"}
-    assert environment["flags"]["TPU_LIBRARY_PATH"] == "~/libtpu.so"
-    assert ran.case()["launches"][0]["framework_path"] == "~/venv/jax"
-
-
 @pytest.mark.exhaustive
 def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
     asked = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
     ran = full.pytest("perf", *asked, "-p", "no:cacheprovider", "--update-baselines", exit_code=0)
     assert SECRET not in written(full, ran)
     assert "/home/somebody" not in written(full, ran)
-    assert ran.results is not None
-    (compiler,) = ran.results["compilers"]
+    (compiler,) = ran.document["compilers"]
     assert compiler["flags"]["JAX_SECRET"] == "(set)"
     assert compiler["flags"]["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
 
@@ -99,11 +91,3 @@ def test_a_changed_flag_is_told_and_of_a_hidden_one_that_it_went(folder: Folder)
     assert "JAX_SECRET (set) -> none" in said
     assert "TF_VAR_kept" not in said
     assert SECRET not in ran.text
-
-
-def _add_surroundings(path: Path, more: dict[str, str]) -> None:
-    document = json.loads(path.read_text())
-    for entry in document["entries"]:
-        for session in entry["sessions"]:
-            session.setdefault("surroundings", {}).update(more)
-    path.write_text(json.dumps(document))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from . import nightly
-from .folder import ROOT, SLOW, Folder, Ran
+from .folder import ROOT, SEVEN, SLOW, TPU, Folder, Ran
 
 MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|#x[0-9A-F]{2}")
 EVIL = "evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"
@@ -33,7 +33,6 @@ def says(folder: Folder, said: str) -> str:
 
 def texts(folder: Folder, ran: Ran) -> dict[str, str]:
     """What a session shows and writes, by what it is."""
-    assert ran.results is not None
     files = [path for path in folder.path.glob("history/**/*") if path.is_file()]
     return {
         "terminal": ran.text,
@@ -185,10 +184,6 @@ def test_a_latency_that_is_too_small_to_see_is_no_0(folder: Folder) -> None:
     assert "latency 0 us" not in ran.text
 
 
-TPU = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
-SEVEN = "--payloads=1K:64K"
-
-
 def _summary(folder: Folder, *names: str) -> list[str]:
     """The lines of the script, by a Python that has nothing installed."""
     script = ROOT / ".github" / "summarize.py"
@@ -211,9 +206,7 @@ def _history(folder: Folder) -> str:
 
 
 def test_what_changed_comes_first_and_what_is_as_usual_is_a_count(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines("--payloads=1K,1M,2M,4M", "--launches=2")
-    folder.scale_baseline(1 / 3)
+    folder.regressed("--payloads=1K,1M,2M,4M", "--launches=2")
     folder.scale_baseline(3, "2M")
     folder.run("--payloads=1K,1M,2M,4M", "--launches=2", exit_code=1)
     lines = _summary(folder, "results.json")

@@ -1,22 +1,15 @@
-"""The session's own item, and that nothing which selects or skips tests makes a session green."""
+"""The session's own item, that no selection or skipping is green, and no framework is imported."""
 
 from __future__ import annotations
 
 import pytest
 
-from .folder import FAKE, SLOW, Folder, Ran
+from .folder import FAKE, Folder, Ran
 
 
 def items(ran: Ran) -> list[str]:
     """The test items of a --collect-only -q, in order."""
     return [line.split("::", 1)[1] for line in ran.text.splitlines() if "::" in line]
-
-
-def regressed(folder: Folder) -> None:
-    """A baseline that today's times will not meet."""
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.scale_baseline(1 / 3)
 
 
 def test_collect_only_shows_it_last_and_starts_no_process(folder: Folder) -> None:
@@ -65,7 +58,7 @@ def test_benchmark_skip_is_not_green_and_the_verdicts_are_the_same(folder: Folde
 
 @pytest.mark.exhaustive
 def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> None:
-    regressed(folder)
+    folder.regressed()
     for options in (["--benchmark-disable"], ["--benchmark-only"], ["-p", "no:benchmark"]):
         ran = folder.run(*options, "--payloads=1M,2M", exit_code=1)
         assert ran.outcomes == {"1M": "REGRESSED", "2M": "NO_BASELINE"}
@@ -144,3 +137,36 @@ def test_nothing_of_it_shows_where_no_perf_item_is_collected(folder: Folder) -> 
     ran = folder.pytest("test_other.py", "--frameworks=fake", exit_code=0)
     assert "1 passed in" in ran.last_line
     assert "session" not in ran.text.split("collected")[1]
+
+
+WATCH = """
+import sys
+
+def seen(when):
+    there = [name for name in ("jax", "jaxlib", "tensorflow") if name in sys.modules]
+    print(f"\\nat {when}: {there}", file=sys.stderr)
+
+def pytest_collection_finish():
+    seen("collection")
+
+def pytest_unconfigure():
+    seen("end")
+"""
+
+
+def test_neither_framework_is_imported_at_collection_or_at_the_end(folder: Folder) -> None:
+    (folder.path / "watch.py").write_text(WATCH)
+    ran = folder.run("-p", "watch", "-s", "--update-baselines", exit_code=0)
+    assert "at collection: []" in ran.text
+    assert "at end: []" in ran.text
+
+
+def test_collecting_every_framework_imports_none(folder: Folder) -> None:
+    (folder.path / "watch.py").write_text(WATCH)
+    for name in ("jax", "tensorflow"):
+        (folder.path / f"{name}.py").write_text("raise AssertionError('imported')\n")
+    options = ("-p", "watch", "-s", "--frameworks=jax,tensorflow,fake", "--collect-only")
+    ran = folder.run(*options, exit_code=0)
+    assert "tensorflow-default-float32-1M" in ran.text
+    assert "at collection: []" in ran.text
+    assert "at end: []" in ran.text

@@ -22,8 +22,7 @@ ALL = (
 
 
 def _by_strategy(ran: Ran) -> dict[str, dict[str, Any]]:
-    assert ran.results is not None, ran.text
-    return {case["id"].split("-")[2]: case for case in ran.results["cases"]}
+    return {case["id"].split("-")[2]: case for case in ran.cases}
 
 
 def _outcomes(ran: Ran) -> dict[str, str]:
@@ -42,10 +41,7 @@ def test_each_strategy_is_a_test_with_an_outcome_of_its_own(folder: Folder) -> N
         **dict.fromkeys(ALL[:-1], Outcome.NO_BASELINE.value),
         "tpu": Outcome.SKIPPED.value,
     }
-    assert ran.junit is not None
-    assert f"test_strategy[fake-cnn_step-{ALL[1]}-float32-143656]" in {
-        case.get("name") for case in ran.junit.iter("testcase")
-    }
+    assert f"test_strategy[fake-cnn_step-{ALL[1]}-float32-143656]" in ran.tests
 
 
 @pytest.mark.exhaustive
@@ -65,8 +61,7 @@ def test_on_a_tpu_its_own_strategy_is_the_only_one(folder: Folder) -> None:
 @pytest.mark.exhaustive
 def test_training_holds_the_strategies_beside_the_dense_step(folder: Folder) -> None:
     ran = folder.run("-m", "training", exit_code=0)
-    assert ran.results is not None
-    ids = [case["id"] for case in ran.results["cases"]]
+    ids = [case["id"] for case in ran.cases]
     assert "fake-dense_step-default-float32-1M" in ids
     assert "fake-cnn_step-mirrored-float32-143656" in ids
 
@@ -115,9 +110,7 @@ def test_the_results_hold_what_training_gave(folder: Folder) -> None:
 
 def test_junit_has_what_training_gave_and_no_rates(folder: Folder) -> None:
     ran = folder.run(*CNN, "--strategies=mirrored", exit_code=0)
-    assert ran.junit is not None
-    (first, _) = ran.junit.iter("testcase")
-    found = {one.get("name"): one.get("value") for one in first.iter("property")}
+    found = ran.properties("143656")
     assert found["accuracy"] == "0.9375"
     assert {"median_s", "epoch_s", "first_epoch_s"} < set(found)
     assert "busbw_gb_per_s" not in found
@@ -192,8 +185,7 @@ def test_ranks_that_do_not_share_a_batch_are_a_usage_error(folder: Folder) -> No
 @pytest.mark.exhaustive
 def test_with_two_stacks_in_turn_they_are_left_out_and_said(folder: Folder) -> None:
     ran = folder.run("-m", "training", "--against-env=X=1", exit_code=0)
-    assert ran.results is not None
-    steps = {case["id"].split("-")[1]: case for case in ran.results["cases"]}
+    steps = {case["id"].split("-")[1]: case for case in ran.cases}
     assert steps["dense_step"]["outcome"] == "PASS"
     assert steps["cnn_step"]["outcome"] == "SKIPPED"
     assert "groups of processes are not measured in turn" in steps["cnn_step"]["text"]

@@ -27,15 +27,14 @@ def _regressed(folder: Folder, *options: str) -> Ran:
     return folder.run("--payloads=1K,1M", *options, exit_code=1)
 
 
-def test_the_end_is_the_answer_then_the_line_of_pytest(folder: Folder) -> None:
-    *_, regressed, session, last = _regressed(folder).text.strip().splitlines()
+def test_the_end_is_the_answer_which_says_a_failure_once_then_the_line_of_pytest(
+    folder: Folder,
+) -> None:
+    text = _regressed(folder).text
+    *_, regressed, session, last = text.strip().splitlines()
     assert re.fullmatch(r"1 REGRESSED: fake 1M 3\.\d+ x \(limit \d\.\d+ x\)", regressed)
     assert session.startswith("FAILED: 1 of 2 cases failed: 1 REGRESSED; 2 cases measured in ")
     assert re.search(r"=+ 2 failed, 1 passed in ", last)
-
-
-def test_a_failure_is_said_once_and_counts_as_one(folder: Folder) -> None:
-    text = _regressed(folder).text
     assert "= FAILURES =" not in text and "short test summary" not in text
     assert text.count("x the time") == 0
     assert text.count("1 REGRESSED: ") == 1
@@ -81,9 +80,7 @@ def test_in_a_log_there_is_a_line_for_each_pass(folder: Folder) -> None:
 
 
 def test_passes_that_are_added_are_counted_up_to_the_last_of_them(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines("--launches=2")
-    folder.script(**SLOW, cases=[{"slower": 3}])
+    folder.slower(3, "--launches=2")
     text = folder.run("--launches=2", exit_code=1).text
     found = re.findall(r"^busbw: pass (\d/\d)", text, flags=re.MULTILINE)
     assert found == ["1/2", "2/2", "3/5", "4/5", "5/5"]

@@ -1,9 +1,15 @@
-"""-m training: steps beside their collectives, with baselines of their own; else nothing of it."""
+"""-m training: steps beside their collectives, with baselines of their own; their examples."""
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
+from busbw.model.training import CNN, EXAMPLE_BYTES
+from busbw.plugin import resolution
+from tests import build
 from tests.worker.backends import real
 
 from .folder import SLOW, Folder
@@ -22,8 +28,7 @@ def _collected(folder: Folder, *options: str) -> list[str]:
 def _ids(folder: Folder, *options: str) -> dict[str, str]:
     """Outcomes by the id of their case."""
     ran = folder.run(*TRAINING, *options, exit_code=0)
-    assert ran.results is not None
-    return {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    return ran.ids
 
 
 @pytest.mark.parametrize("options", [(), ("-m", "not training")])
@@ -77,8 +82,7 @@ def test_how_much_of_the_all_reduce_computing_hid_is_shown_where_it_is_known(
     (head,) = [n for n, line in enumerate(lines) if line.endswith("in a dense step, 4 ranks:")]
     assert lines[head + 1].split()[-1] == "hidden"
     assert lines[head + 3].split()[10:] == shown
-    assert ran.results is not None
-    (step,) = [case for case in ran.results["cases"] if case["case"]["step"]]
+    (step,) = [case for case in ran.cases if case["case"]["step"]]
     (launch,) = step["launches"]
     wanted = None if hidden is None else pytest.approx(hidden, abs=1e-3)
     assert launch["overlap_fraction"] == wanted
@@ -86,10 +90,8 @@ def test_how_much_of_the_all_reduce_computing_hid_is_shown_where_it_is_known(
 
 def test_a_step_has_no_rates_in_the_table_or_in_junit(folder: Folder) -> None:
     ran = folder.run(*TRAINING, exit_code=0)
-    assert ran.junit is not None
     names = {
-        case.get("name"): {one.get("name") for one in case.iter("property")}
-        for case in ran.junit.iter("testcase")
+        name: {one.get("name") for one in case.iter("property")} for name, case in ran.tests.items()
     }
     assert "busbw_gb_per_s" not in names[f"test_dense_step[{STEP}]"]
     assert "busbw_gb_per_s" in names[f"test_all_reduce_alone[{ALONE}]"]
@@ -98,8 +100,7 @@ def test_a_step_has_no_rates_in_the_table_or_in_junit(folder: Folder) -> None:
 def test_a_step_without_a_whole_recording_is_measured_all_the_same(folder: Folder) -> None:
     folder.script(**SLOW, events_lost=1)
     ran = folder.run(*TRAINING, exit_code=0)
-    assert ran.results is not None
-    (step,) = [case for case in ran.results["cases"] if case["case"]["step"]]
+    (step,) = [case for case in ran.cases if case["case"]["step"]]
     assert step["launches"][0]["over_ranks_s"] == {}
     assert "in a dense step, 4 ranks:" in ran.text
 
@@ -129,16 +130,14 @@ def test_a_step_that_got_slower_fails_and_its_all_reduce_does_not(folder: Folder
     folder.with_baselines(*TRAINING, "--launches=5")
     folder.script(**SLOW, cases=[{"step": "dense", "slower": 6}])
     ran = folder.run(*TRAINING, "--launches=5", exit_code=1)
-    assert ran.results is not None
-    found = {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    found = ran.ids
     assert found == {STEP: "REGRESSED", ALONE: "PASS"}
 
 
 def test_a_step_whose_ranks_disagree_fails_alone(folder: Folder) -> None:
     folder.script(cases=[{"step": "dense", "then": "wrong_result"}])
     ran = folder.run(*TRAINING, exit_code=1)
-    assert ran.results is not None
-    found = {case["id"]: case["outcome"] for case in ran.results["cases"]}
+    found = ran.ids
     assert found == {STEP: "FAILED", ALONE: "NO_BASELINE"}
 
 
@@ -196,8 +195,7 @@ def test_tensorflow_s_step_stands_beside_its_all_reduce_and_has_a_baseline_of_it
         "tensorflow.all_reduce.ring.json",
         "tensorflow.dense_step.all_reduce.ring.json",
     ]
-    assert ran.results is not None
-    (step,) = [case for case in ran.results["cases"] if case["case"]["step"]]
+    (step,) = [case for case in ran.cases if case["case"]["step"]]
     (run,) = step["launches"]
     assert run["proof"]["collectives"] == {"CollectiveReduceV2": 2}
     assert set(run["over_ranks_s"]) == {"slowest", "mean", "median", "fastest"}
@@ -239,3 +237,32 @@ def test_a_gradient_that_is_none_is_no_reason_to_refuse_a_session_without_traini
     assert ran.outcomes == {"1K": "NO_BASELINE"}
     ran = folder.run("-m", "training", "--payloads=1K", exit_code=4)
     assert "a gradient of 1K is no multiple of 2K" in ran.sentence
+
+
+LEARNS = build.case(framework="tensorflow", step=CNN)
+
+
+def test_nothing_is_written_where_nothing_is_learned(tmp_path: Path) -> None:
+    others = [build.case(), build.case(framework="fake", step=CNN), build.case(step="dense")]
+    assert resolution.examples_for(others, tmp_path) == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_each_example_is_its_pixels_and_its_label(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    content = Path(resolution.examples_for([LEARNS], tmp_path)).read_bytes()
+    count, rest = divmod(len(content), EXAMPLE_BYTES)
+    assert (count, rest) == (1797, 0)
+    labels = content[EXAMPLE_BYTES - 1 :: EXAMPLE_BYTES]
+    assert labels[:12] == bytes([*range(10), 0, 1])
+    # The first one is a nought: ink around, none in the middle.
+    assert list(content[2 * 8 : 3 * 8]) == [0, 3, 15, 2, 0, 11, 8, 0]
+    assert max(content) == 16
+
+
+def test_without_scikit_learn_it_is_said_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(pytest.UsageError, match=r'pip install "busbw\[tf\]", or leave it out'):
+        resolution.examples_for([LEARNS], tmp_path)

@@ -125,12 +125,11 @@ def test_settings_have_the_effect_of_their_options(folder: Folder) -> None:
     folder.ini({f"busbw_{name}": text for name, text in settings.items()})
     (folder.path / "elsewhere").mkdir()
     ran = folder.pytest("perf", "-p", "no:cacheprovider", exit_code=1)
-    assert ran.results is not None
-    (case,) = ran.results["cases"]
+    (case,) = ran.cases
     assert case["id"] == "fake-max-out_of_place-host-2x4-y-fake-bfloat16-2K"
     assert case["case"]["ranks"] == 8
     assert case["outcome"] == "NO_BASELINE"
-    plan = ran.results["plan"]
+    plan = ran.document["plan"]
     assert (plan["launches"], plan["timeout_s"]) == (2, 7)
     assert plan["memory_limit_bytes"] == 3 * 2**30
     assert "busbw baselines: elsewhere/" in ran.text

@@ -8,6 +8,8 @@ from .folder import WITHOUT_CACHE, Folder
 from .test_reference_options import AGAINST
 
 WHOLE = "accepted is a whole number from "
+SECONDS = "accepted is a number of seconds above 0"
+NO_LIMITS = ("", "25", "0%", "1x", "x", "%", "-5%", "nan%", "inf%", "1,5x")
 SIZE = "is not a size; accepted is a whole number of bytes with K, M or G"
 DTYPES = "accepted are float32, bfloat16, float16, int32"
 DELAY = "; accepted is delay:AMOUNT, where AMOUNT is such as 15%, "
@@ -23,11 +25,15 @@ VALUES = [
     ("--launches", ["0", "-1", "few", ""], f"{WHOLE}1"),
     ("--ranks", ["0", "1"], "fewer than two ranks are not a collective"),
     ("--ranks", ["-3", "many", "2.5"], f"{WHOLE}2"),
-    (
-        "--case-timeout",
-        ["0", "-1", "soon", "nan", "inf"],
-        "accepted is a number of seconds above 0",
-    ),
+    ("--case-timeout", ["0", "-1", "soon", "nan", "inf"], SECONDS),
+    ("--time-budget", ["0", "-1", "soon", "nan", "inf", ""], f"--time-budget: {{!r}}; {SECONDS}"),
+    ("--device-wait", ["forever"], SECONDS),
+    ("--agents-wait", ["soon"], SECONDS),
+    ("--agents", ["0", "-1", "many", "1.5"], "a whole number from 1"),
+    ("--memory-limit", ["much", "0", "1K:1G", "-1G"], "is not a size"),
+    ("--fail-above", [*NO_LIMITS], "--fail-above: {!r}; accepted is a loss such as 25%"),
+    ("--update-baselines", ["some", ""], "accepted are all, new, improved"),
+    ("--rebase", ["", " "], "accepted is a reason in words"),
     # Of another width: no slip of one that there is.
     (
         "--dtypes",
@@ -46,6 +52,13 @@ VALUES = [
     ("--inject", ["chaos", "payload:10%", "sleep:60%"], INJECTED),
     ("--against-env", ["NAME", "=value", ""], "--against-env: {!r}; accepted is NAME=VALUE"),
     ("--try-env", ["NAME", "=value", ""], "--try-env: {!r}; accepted is NAME=VALUE"),
+    ("--against", ["/nowhere/python", "", "keras=python3"], "--against: {!r} is not an executable"),
+    ("--against=fake", ["/nowhere/python"], "--against: {!r} is not an executable program"),
+    (
+        "--python",
+        ["fake", "keras=python3", "=python3"],
+        "accepted is FRAMEWORK=INTERPRETER, one of jax, tensorflow, fake",
+    ),
     ("--inject", ["memory:much", "memory:", "delay:5%@much", "delay:5%@1K+"], "is not a size"),
 ]
 OPTIONS = [
@@ -112,6 +125,34 @@ OPTIONS = [
     (["--ranks-per-process=2"], "there are no --processes whose ranks they could be"),
     ([*TWO, "--ranks=6"], "2 processes of 2 have 4 ranks"),
     (["--inject=dealy:15%"], f"'dealy'; did you mean 'delay'? {INJECTED}"),
+    (["--agents=2", "--processes=3"], "2 agents cannot share --processes=3 equally; accepted is "),
+    (["--agents=local", "--topology=v5e:2x4"], "--agents: not with --topology"),
+    (["--listen=127.0.0.1:0"], "--listen: there are no --agents=N"),
+    (["--listen=127.0.0.1:0", "--agents=local"], "--listen: there are no --agents=N"),
+    (["--secret-file=secret"], "--secret-file: there are no --agents=N"),
+    (["--secret-file=secret", "--agents=local"], "--secret-file: there are no --agents=N"),
+    (["--libtpu=0.0.40"], "--libtpu: only with --topology"),
+    (["--accept-compiled-changes"], "--accept-compiled-changes: only with --topology"),
+    (["--python=fake=/bin/false"], "/bin/false: the worker ended with exit code 1"),
+    (
+        ["--against=/bin/false"],
+        "busbw: the reference: /bin/false: the worker ended with exit code 1",
+    ),
+    (
+        ["--try-env=A=B", "--against=baseline"],
+        "--try-env: not with --against=baseline, whose nights are a history",
+    ),
+    (
+        ["--fail-above=25%", AGAINST],
+        "--fail-above: not with --against: it is a limit against stored times",
+    ),
+    (["--update-baselines", "--accept-regression="], "accepted is a reason in words"),
+    (["--update-baselines", "--accept-regression=  "], "accepted is a reason in words"),
+    (["--accept-regression=why"], "--accept-regression: needs --update-baselines"),
+    (
+        ["--accept-regression=why", "--update-baselines=new"],
+        "--accept-regression: needs --update-baselines",
+    ),
     # What is slowed down on purpose, or measured in turn, becomes no baseline.
     (["--inject=delay:5%", "--update-baselines"], "--update-baselines: not with --inject: "),
     (["--inject=delay:5%", "--rebase=why"], "--rebase: not with --inject: these are no times "),

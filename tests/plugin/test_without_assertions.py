@@ -9,7 +9,6 @@ import pytest
 from tests.sweep import sweep
 
 from .folder import FAKE, SLOW, WITHOUT_CACHE, Folder, Ran
-from .test_session import regressed
 
 # pytest itself warns that failing tests will pass, which is an error here.
 PLAIN = ("--assert=plain", "-W", "ignore::pytest.PytestConfigWarning")
@@ -33,7 +32,7 @@ def optimized(folder: Folder, *options: str, exit_code: int) -> Ran:
 
 
 def test_without_assertions_a_regression_and_a_wrong_result_fail(folder: Folder) -> None:
-    regressed(folder)
+    folder.regressed()
     folder.script(**SLOW, cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
     ran = optimized(folder, "--payloads=1K,1M,2M", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "1M": "REGRESSED", "2M": "NO_BASELINE"}
@@ -51,7 +50,7 @@ def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Fol
 
 @pytest.mark.exhaustive
 def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
-    regressed(folder)
+    folder.regressed()
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark="xfail(strict=False)"))
     folder.environment.setenv("PYTHONPATH", str(folder.path))
     ran = folder.run("-p", "every_test", exit_code=1)
@@ -61,7 +60,7 @@ def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
 
 @pytest.mark.exhaustive
 def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
-    regressed(folder)
+    folder.regressed()
     test = "import pytest\n\n\ndef test_collective(busbw_verdict):\n    pytest.skip('busy')\n"
     (folder.path / "perf" / "test_collectives.py").write_text(test)
     ran = folder.run(exit_code=1)
@@ -70,7 +69,7 @@ def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
 
 
 def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) -> None:
-    regressed(folder)
+    folder.regressed()
     test = "def test_collective(busbw_verdict):\n    pass\n"
     (folder.path / "perf" / "test_collectives.py").write_text(test)
     ran = folder.run(exit_code=1)
@@ -103,7 +102,7 @@ def test_options_that_run_no_test_are_usage_errors_and_write_nothing(
 
 @pytest.mark.exhaustive
 def test_setup_show_runs_every_test(folder: Folder) -> None:
-    regressed(folder)
+    folder.regressed()
     assert folder.run("--setup-show", exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 

@@ -29,6 +29,6 @@ def test_a_file_that_was_written_once_is_written_the_same(
         stored = wire.from_json(compiled.CompiledDocument, document.read_json(file), "document")
         assert document.dumps(stored) == text
         return
-    found = timed.read(file)
+    found = files.read(timed.TIMED, file)
     assert document.dumps(found) == text
     assert len(contents_of(file).baselines) == len(found.entries)

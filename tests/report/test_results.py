@@ -1,22 +1,53 @@
-"""A session as one JSON document: plain values, all of them, and the same again from its text."""
+"""A session as one JSON document: what the published schema says, and nothing else."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import pytest
 
-from busbw.model.case import Spec
+from busbw import wire
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Verdict
-from busbw.model.words import Device, FoundBy, Outcome, SessionOutcome
-from busbw.report.results import results
+from busbw.model.training import TrainingRun
+from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Straggler, Verdict
+from busbw.model.words import FailureKind, FoundBy, Outcome, SessionOutcome
+from busbw.report.results import MeasuredResults, results
+from busbw.stats.launches import quantiles_s
 from tests import build
 
-FINE = SessionVerdict(outcomes=(SessionOutcome.FINE,), text="1 cases measured")
+from .schemas import DOCS, DOCUMENTS, text
+from .written import compiled_text, program
+
+TRAINING: TrainingRun = build.training_run(reductions={"CollectiveReduceV2": 4}, reduced_bytes=9)
+RUN = build.run(
+    1e-3,
+    2e-3,
+    injected="delay:5%@1M",
+    injected_ratio=1.06,
+    clocks_s={"host": 1e-3, "device": 0.9e-3},
+    dispatch_s=2e-5,
+    first_call_s=0.1,
+    rank_times_s=(0.8e-3, 0.9e-3),
+    process_times_s=(0.9e-3, 1e-3),
+    over_processes_s={"slowest": 1e-3, "median": 0.95e-3, "fastest": 0.9e-3},
+    process_own_s=(1e-4, 0.0),
+    phases_s={"sampling": 0.2},
+    peak_memory_bytes=1 << 20,
+    training=TRAINING,
+)
+# A failure and a case of which all is known that can be.
+LACKING = build.out_of_memory(
+    found=FoundBy.PREDICTED,
+    needed_bytes=2,
+    available_bytes=1,
+    capacity_bytes=3,
+    process_bytes=4,
+    exit_code=-9,
+    log="the end",
+)
 COMPARED = build.verdict(
     Outcome.REGRESSED,
     failed=True,
@@ -27,167 +58,161 @@ COMPARED = build.verdict(
     limit=1.6,
     modes=((1e-3, 1.1e-3), (4e-3,)),
     provisional=True,
-    reference=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0),
+    ceiling=Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True),
+    straggler=Straggler(process=1, ratio=2.1, host="b", rank=3),
+    reference=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0, doubt="old"),
 )
-LACKING = build.out_of_memory(found=FoundBy.PREDICTED, needed_bytes=2, available_bytes=1)
-OUT = build.verdict(Outcome.OUT_OF_MEMORY, now=None, failure=LACKING, expected=True)
+OUT = build.verdict(
+    Outcome.OUT_OF_MEMORY,
+    spec=build.spec(payload_bytes=8192),
+    now=None,
+    failure=LACKING,
+    expected=True,
+    reference=Reference(source="a paper", oom=True),
+)
 UNRESOLVED = build.verdict(
-    Outcome.SKIPPED, spec=build.spec(payload_bytes=8192), case=None, now=None, text="no device"
+    Outcome.SKIPPED, spec=build.spec(payload_bytes=1024), case=None, now=None
+)
+SHIFTED = SessionVerdict(
+    outcomes=(SessionOutcome.MACHINE_SHIFT, SessionOutcome.DRIFT),
+    text="measured",
+    stack=Answer(text="nothing slower", is_slower=None),
+    machine=Answer(text="1.1 x", is_slower=True),
 )
 
 
-def _document(
-    *verdicts: Verdict,
-    measurements: Mapping[Spec, Measurement] | None = None,
-    session: SessionVerdict | None = FINE,
-    quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]] | None = None,
-) -> dict[str, Any]:
+def _document(*verdicts: Verdict, session: SessionVerdict | None = SHIFTED) -> dict[str, Any]:
+    measured = Measurement(case=build.case(), runs=(RUN, RUN), failures=(LACKING,))
     return results(
         began=build.BEGAN,
-        environment=build.environment(flags={"XLA_FLAGS": "--x"}, clock_mhz=2400.0),
+        environment=build.environment(flags={"XLA_FLAGS": "--x"}, load=0.5, clock_mhz=2400.0),
         plan=build.plan(),
         session=session,
         verdicts=verdicts,
-        measurements=measurements or {},
+        measurements={COMPARED.spec: measured},
+        references={COMPARED.spec: measured},
         measuring_s=12.5,
         spent_s={"starting": 2.0, "measuring": 10.0},
-        quantiles_s=quantiles_s or {},
+        process_hosts=("a", "b"),
+        quantiles_s={COMPARED.spec: [quantiles_s(RUN), quantiles_s(RUN)]},
     )
 
 
-def _kinds(value: Any) -> set[type]:
-    """The exact types of everything in a document."""
-    inner: Sequence[Any] = ()
-    if isinstance(value, dict):
-        inner = [*value, *value.values()]
-    elif isinstance(value, list):
-        inner = value
-    return {type(value)}.union(*(_kinds(one) for one in inner))
+def _complaints(document: object, name: str = "results") -> list[str]:
+    schema = json.loads((DOCS / f"{name}.schema.json").read_text(encoding="utf-8"))
+    found = jsonschema.Draft202012Validator(schema).iter_errors(document)
+    return [f"{error.json_path}: {error.message}" for error in found]
 
 
-def test_a_document_holds_nothing_but_what_json_has() -> None:
-    measured = build.measurement(1e-3, failures=(LACKING,))
-    document = _document(COMPARED, OUT, UNRESOLVED, measurements={build.spec(): measured})
-    assert _kinds(document) <= {dict, list, str, int, float, bool, type(None)}
-    assert document == json.loads(json.dumps(document, allow_nan=False))
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_published_schema_is_the_generated_one(name: str) -> None:
+    published = (DOCS / f"{name}.schema.json").read_text(encoding="utf-8")
+    assert published == text(DOCUMENTS[name]), "run: python -m tests.report.schemas"
+    jsonschema.Draft202012Validator.check_schema(json.loads(published))
+
+
+@pytest.mark.parametrize("session", [SHIFTED, None])
+def test_a_document_is_plain_valid_and_read_back_as_it_was(session: SessionVerdict | None) -> None:
+    document = _document(COMPARED, OUT, UNRESOLVED, session=session)
+    plain = json.loads(json.dumps(document, allow_nan=False))
+    assert document == plain
+    assert _complaints(plain) == []
+    assert wire.to_json(wire.from_json(MeasuredResults, plain)) == document
 
 
 def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     document = _document()
     assert (document["document"], document["version"]) == ("busbw results", 1)
-    assert Device.CPU.value == document["environment"]["device"]
+    assert document["began"] == "2026-01-02T03:04:05+00:00"
+    assert document["environment"] | {"device": "cpu", "load": 0.5} == document["environment"]
     assert document["environment"]["key"]["ranks"] == 4
-    assert document["environment"]["flags"] == {"XLA_FLAGS": "--x"}
-    assert document["environment"]["clock_mhz"] == 2400.0
-    assert build.plan().samples == document["plan"]["samples"]
+    assert document["plan"]["samples"] == build.plan().samples
     assert document["session"] == {
-        "outcome": "FINE",
-        "outcomes": ["FINE"],
-        "text": "1 cases measured",
-        "stack": None,
-        "machine": None,
+        "outcome": "MACHINE_SHIFT",
+        "outcomes": ["MACHINE_SHIFT", "DRIFT"],
+        "text": "measured",
+        "stack": {"text": "nothing slower", "is_slower": None},
+        "machine": {"text": "1.1 x", "is_slower": True},
     }
-    assert document["measuring_s"] == 12.5
-    assert document["spent_s"] == {"starting": 2.0, "measuring": 10.0}
+    assert (document["measuring_s"], document["process_hosts"]) == (12.5, ["a", "b"])
 
 
-def test_a_session_without_a_verdict_has_none() -> None:
-    assert _document(session=None)["session"] is None
-
-
-def test_a_compared_case_has_both_summaries_and_the_limit() -> None:
+def test_a_compared_case_has_both_summaries_the_limit_and_every_sample() -> None:
     (case,) = _document(COMPARED)["cases"]
-    assert (
-        case["id"],
-        case["outcome"],
-        case["failed"],
-    ) == ("jax-default-float32-4K", "REGRESSED", True)
-    assert (
-        case["ratio"],
-        case["ratio_interval"],
-        case["ratio_error"],
-        case["limit"],
-        case["modes"],
-        case["provisional"],
-    ) == (2.0, [1.9, 2.1], 0.02, 1.6, [[1e-3, 1.1e-3], [4e-3]], True)
-    assert case["measured"] == case["baseline"]
-    assert case["baseline"]["times_s"] == [1e-3, 1.1e-3, 0.9e-3]
-    assert case["published"]["source"] == "a paper"
-
-
-def test_a_case_names_its_payload_as_people_write_it() -> None:
-    (case,) = _document(COMPARED)["cases"]
+    assert (case["id"], case["outcome"]) == ("jax-default-float32-4K", "REGRESSED")
     assert (case["case"]["payload"], case["case"]["payload_bytes"]) == ("4K", 4096)
+    assert (case["ratio"], case["ratio_interval"], case["limit"]) == (2.0, [1.9, 2.1], 1.6)
+    assert case["modes"] == [[1e-3, 1.1e-3], [4e-3]]
+    assert case["measured"] == case["baseline"]
+    assert case["published"]["source"] == "a paper"
+    assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3]] * 2
+    assert case["launches"] == case["reference_launches"]
+    assert case["launches"][0]["launch"] == "1.0"
+    assert case["quantiles_s"][0] == quantiles_s(RUN)
+    assert case["failures"][0]["found"] == "predicted"
 
 
-def test_a_case_has_the_ceiling_and_the_share_that_it_reached() -> None:
-    ceiling = Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True)
-    held = replace(COMPARED, ceiling=ceiling)
-    reached, lost = _document(held, replace(held, now=None))["cases"]
-    assert reached["ceiling"] == {
-        "bytes_per_s": 8e9,
-        "most_bytes_per_s": 9e9,
-        "text": "links",
-        "sure": True,
-        "in_switch": False,
-        "share": 0.75,
-    }
+def test_a_case_has_the_share_of_its_ceiling_that_it_reached() -> None:
+    reached, lost = _document(COMPARED, replace(COMPARED, now=None))["cases"]
+    assert reached["ceiling"]["share"] == 0.75
     assert lost["ceiling"] == reached["ceiling"] | {"share": None}
 
 
-def test_a_case_without_a_ceiling_has_none() -> None:
-    (case,) = _document(COMPARED)["cases"]
-    assert case["ceiling"] is None
-
-
-def test_a_failure_is_written_with_its_words() -> None:
-    (case,) = _document(OUT)["cases"]
-    assert (
-        case["failure"]["kind"],
-        case["failure"]["found"],
-        case["failure"]["needed_bytes"],
-    ) == ("OUT_OF_MEMORY", "predicted", 2)
-    assert (case["measured"], case["ratio_interval"]) == (None, None)
-    assert case["expected"]
-
-
-def test_every_launch_is_written_with_every_sample() -> None:
-    runs = (build.run(1e-3, 2e-3, launch="1.0"), build.run(3e-3, launch="2.0"))
-    measured = Measurement(case=build.case(), runs=runs, failures=(LACKING,))
-    (case,) = _document(COMPARED, measurements={build.spec(): measured})["cases"]
-    assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3], [3e-3]]
-    assert case["launches"][0]["proof"]["collectives"] == {"all-reduce": 1}
-    assert [failure["found"] for failure in case["failures"]] == ["predicted"]
-
-
-def test_a_launch_has_what_was_injected() -> None:
-    run = build.run(1e-3, injected="delay:5%")
-    measured = Measurement(case=build.case(), runs=(run,))
-    (case,) = _document(COMPARED, measurements={build.spec(): measured})["cases"]
-    (launch,) = case["launches"]
-    assert launch["injected"] == "delay:5%"
-
-
-@pytest.mark.parametrize("outcome", SessionOutcome)
-def test_every_answer_of_a_session_is_written_by_its_name(outcome: SessionOutcome) -> None:
-    slower = Answer(text="1.1 x", is_slower=True)
-    document = _document(session=SessionVerdict(outcomes=(outcome,), text="why", machine=slower))
-    assert document["session"] == {
-        "outcome": outcome.value,
-        "outcomes": [outcome.value],
-        "text": "why",
-        "stack": None,
-        "machine": {"text": "1.1 x", "is_slower": True},
-    }
-
-
-def test_the_quantiles_of_every_launch_stand_beside_the_launches() -> None:
-    quantiles_s = [{"p25": 1.0, "p50": 2.0}, {"p25": 3.0, "p50": 4.0}]
-    document = _document(COMPARED, UNRESOLVED, quantiles_s={build.spec(): quantiles_s})
-    assert [case["quantiles_s"] for case in document["cases"]] == [quantiles_s, []]
-
-
 def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:
-    (case,) = _document(UNRESOLVED)["cases"]
+    lost, case = _document(OUT, UNRESOLVED)["cases"]
+    assert (lost["measured"], lost["ratio_interval"], lost["expected"]) == (None, None, True)
+    assert lost["failure"]["kind"] == FailureKind.OUT_OF_MEMORY.value
     assert (case["case"], case["launches"], case["failures"]) == (None, [], [])
-    assert (case["id"], case["text"]) == ("jax-default-float32-8K", "no device")
+    assert (case["id"], case["ceiling"]) == ("jax-default-float32-1K", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param(("extra",), 1, id="an unknown key at the top"),
+        pytest.param(("version",), 2, id="another version"),
+        pytest.param(("document",), "busbw history", id="another document"),
+        pytest.param(("environment", "key", "ranks"), 1, id="one rank"),
+        pytest.param(("environment", "device"), "abacus", id="an unknown device"),
+        pytest.param(("session", "outcome"), "GREEN", id="an unknown session outcome"),
+        pytest.param(("session", "outcomes"), [], id="a session of which nothing holds"),
+        pytest.param(("session", "machine"), "slower", id="an answer without its question"),
+        pytest.param(("environment", "clock_mhz"), 0, id="a processor that stands still"),
+        pytest.param(("cases", 0, "ratio_error"), -0.1, id="an error below 0"),
+        pytest.param(("cases", 0, "modes"), [[]], id="a mode of no launch"),
+        pytest.param(("cases", 0, "quantiles_s", 0), {"p25": 1.0}, id="a quantile of four"),
+        pytest.param(("cases", 0, "outcome"), "CHANGED", id="an outcome of compiling"),
+        pytest.param(("cases", 0, "failed"), None, id="no word on whether it failed"),
+        pytest.param(("cases", 0, "case", "payload"), "1 KiB", id="a payload in other words"),
+        pytest.param(("cases", 0, "measured", "median_s"), -1.0, id="a time below 0"),
+        pytest.param(("cases", 0, "measured", "extra"), 1.0, id="an unknown key in a summary"),
+        pytest.param(("cases", 0, "ceiling", "bytes_per_s"), 0, id="a ceiling on the floor"),
+        pytest.param(("cases", 0, "ceiling", "share"), "half", id="a share in words"),
+        pytest.param(("cases", 0, "ratio_interval"), [1.0], id="half an interval"),
+        pytest.param(("cases", 0, "launches", 0, "injected_ratio"), 0, id="no time at all"),
+        pytest.param(("cases", 0, "launches", 0, "samples_s"), [], id="a launch without samples"),
+        pytest.param(("cases", 0, "launches", 0, "overlap_fraction"), 1.1, id="more than all"),
+        pytest.param(("cases", 0, "published", "oom"), "no", id="a word for a truth value"),
+        pytest.param(("cases", 1, "failure", "kind"), "TIRED", id="an unknown kind of failure"),
+        pytest.param(("cases", 1, "failure", "found"), "guessed", id="an unknown way of finding"),
+    ],
+)
+def test_the_schema_refuses_a_broken_document(path: tuple[str | int, ...], value: object) -> None:
+    document: Any = json.loads(json.dumps(_document(COMPARED, OUT)))
+    place = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    assert _complaints(document) != []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_schema_refuses_a_document_that_lacks_a_key(name: str) -> None:
+    document = {
+        "results": _document(COMPARED),
+        "compiled": json.loads(compiled_text(program(4096, 8192), missing="no plugin")),
+    }[name]
+    assert _complaints(document, name) == []
+    for key in document:
+        lacking = {other: value for other, value in document.items() if other != key}
+        assert _complaints(lacking, name) == [f"$: {key!r} is a required property"]

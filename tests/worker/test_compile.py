@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from busbw.collectives import COLLECTIVES
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure, LaunchId
+from busbw.model.machine import Topology
 from busbw.model.words import FailureKind, FoundBy
 from busbw.worker import process
 from busbw.worker.backends.base import AbstractLowered, CompileError, Optimized
@@ -55,46 +57,41 @@ class Lowered(FakeLowered):
         return super().compiled()
 
 
-def bench(tmp_path: Path, compiler: Counting) -> CompileSession:
-    return CompileSession(compiler=compiler, launch=LAUNCH, cache=tmp_path)
+def bench(compiler: FakeCompiler, cache: Path | None = None) -> CompileSession:
+    return CompileSession(compiler=compiler, launch=LAUNCH, cache=cache)
 
 
-def test_the_second_time_nothing_is_compiled(tmp_path: Path) -> None:
+def test_the_second_time_nothing_is_compiled_unless_there_is_no_cache(tmp_path: Path) -> None:
     compiler = Counting()
-    first = bench(tmp_path, compiler).compile(CASE, V5E)
-    assert bench(tmp_path, compiler).compile(CASE, V5E) == first
+    first = bench(compiler, tmp_path).compile(CASE, V5E)
+    assert bench(compiler, tmp_path).compile(CASE, V5E) == first
     assert isinstance(first, Compiled)
     assert compiler.compiled == 1
-
-
-def test_without_a_cache_it_is_compiled_each_time() -> None:
-    compiler = Counting()
     for _ in range(2):
-        CompileSession(compiler=compiler, launch=LAUNCH).compile(CASE, V5E)
-    assert compiler.compiled == 2
+        bench(compiler).compile(CASE, V5E)
+    assert compiler.compiled == 3
 
 
 def test_what_was_refused_is_kept_too(tmp_path: Path) -> None:
     compiler = Counting("INTERNAL: no")
-    found = [bench(tmp_path, compiler).compile(CASE, V5E) for _ in range(2)]
+    found = [bench(compiler, tmp_path).compile(CASE, V5E) for _ in range(2)]
     assert compiler.compiled == 1
-    assert [one.kind for one in found if isinstance(one, Failure)] == [
-        FailureKind.COMPILE_ERROR
-    ] * 2
+    kinds = [one.kind for one in found if isinstance(one, Failure)]
+    assert kinds == [FailureKind.COMPILE_ERROR] * 2
 
 
 def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = Counting()
-    bench(tmp_path, compiler).compile(CASE, V5E)
-    bench(tmp_path, compiler).compile(CASE, topology_of("v6e:2x4"))
+    bench(compiler, tmp_path).compile(CASE, V5E)
+    bench(compiler, tmp_path).compile(CASE, topology_of("v6e:2x4"))
     compiler.program = "another"
-    bench(tmp_path, compiler).compile(CASE, V5E)
+    bench(compiler, tmp_path).compile(CASE, V5E)
     monkeypatch.setenv("XLA_FLAGS", "--xla_something=1")
-    bench(tmp_path, compiler).compile(CASE, V5E)
+    bench(compiler, tmp_path).compile(CASE, V5E)
     monkeypatch.setenv(process.RELEASE, "libtpu 2")
-    bench(tmp_path, compiler).compile(CASE, V5E)
+    bench(compiler, tmp_path).compile(CASE, V5E)
     assert compiler.compiled == 5
 
 
@@ -113,10 +110,10 @@ def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
 )
 def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
     compiler = Counting()
-    bench(tmp_path, compiler).compile(CASE, V5E)
+    bench(compiler, tmp_path).compile(CASE, V5E)
     (kept,) = tmp_path.rglob("*.json.gz")
     kept.write_bytes(damaged(kept.read_bytes()))
-    assert isinstance(bench(tmp_path, compiler).compile(CASE, V5E), Compiled)
+    assert isinstance(bench(compiler, tmp_path).compile(CASE, V5E), Compiled)
     assert compiler.compiled == 2
 
 
@@ -125,52 +122,78 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
         "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
         "temporaries (16.00G) exceeds available HBM (15.75G)"
     )
-    found = CompileSession(compiler=Counting(words), launch=LAUNCH).compile(CASE, V5E)
+    found = bench(Counting(words)).compile(CASE, V5E)
     assert isinstance(found, Failure)
     assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.RAISED)
     assert (found.needed_bytes, found.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
 
 
 def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
-    small = replace(H100, memory_bytes=CASE.payload_bytes - 1)
-    found = CompileSession(compiler=Counting(), launch=LAUNCH).compile(CASE, small)
+    payload = CASE.payload_bytes
+    found = bench(Counting()).compile(CASE, replace(H100, memory_bytes=payload - 1))
     assert isinstance(found, Failure)
     assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
-    assert (found.needed_bytes, found.available_bytes) == (
-        CASE.payload_bytes,
-        CASE.payload_bytes - 1,
-    )
-    enough = replace(H100, memory_bytes=CASE.payload_bytes)
-    assert isinstance(
-        CompileSession(compiler=Counting(), launch=LAUNCH).compile(CASE, enough), Compiled
-    )
+    assert (found.needed_bytes, found.available_bytes) == (payload, payload - 1)
+    enough = replace(H100, memory_bytes=payload)
+    assert isinstance(bench(Counting()).compile(CASE, enough), Compiled)
 
 
 def test_where_there_is_no_compiler_the_case_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"missing": {"tpu": "no libtpu"}}')
-    found = CompileSession(compiler=FakeCompiler(), launch=LAUNCH).compile(CASE, V5E)
+    found = bench(FakeCompiler()).compile(CASE, V5E)
     assert isinstance(found, Failure)
     assert (found.kind, found.message) == (FailureKind.UNAVAILABLE, "no libtpu")
 
 
-def test_a_training_step_is_answered_with_its_all_reduce(tmp_path: Path) -> None:
-    found = CompileSession(compiler=FakeCompiler(), launch=LAUNCH).compile(build.step(), V5E)
+def test_a_training_step_is_answered_with_its_all_reduce_or_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = bench(FakeCompiler()).compile(build.step(), V5E)
     assert isinstance(found, Compiled)
     assert (found.collectives, found.groups) == ({"all-reduce": 1}, "1x8")
-
-
-def test_a_training_step_without_an_all_reduce_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
-    found = CompileSession(compiler=FakeCompiler(), launch=LAUNCH).compile(build.step(), V5E)
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.NOT_A_COLLECTIVE
-    assert "expected 1 all-reduce of 4096 bytes (float32) over 8 ranks" in found.message
+    lost = bench(FakeCompiler()).compile(build.step(), V5E)
+    assert isinstance(lost, Failure)
+    assert lost.kind is FailureKind.NOT_A_COLLECTIVE
+    assert "expected 1 all-reduce of 4096 bytes (float32) over 8 ranks" in lost.message
 
 
 def test_training_steps_that_differ_are_kept_apart(tmp_path: Path) -> None:
     steps = [build.step(), build.step(rows=32), build.step(batch=Batch.DRAWN)]
     for step in (*steps, *steps):
-        CompileSession(compiler=FakeCompiler(), launch=LAUNCH, cache=tmp_path).compile(step, V5E)
+        bench(FakeCompiler(), tmp_path).compile(step, V5E)
     assert len(list(tmp_path.rglob("*.json.gz"))) == len(steps)
+
+
+def _case(name: str, clock: str, **changes: str) -> Case:
+    asked = COLLECTIVES[name]
+    return build.case(
+        ranks=8,
+        framework="fake",
+        strategy="fake",
+        protocol=f"{clock}/fake",
+        collective=name,
+        placement=asked.placements[0],
+        reduce_op="sum" if asked.reduce_ops else "none",
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("clock", ["device", "dispatch"])
+@pytest.mark.parametrize("topology", [V5E, H100], ids=["v5e", "h100"])
+def test_every_collective_is_written_so_that_it_can_be_proved(
+    name: str, clock: str, topology: Topology
+) -> None:
+    found = bench(FakeCompiler()).compile(_case(name, clock), topology)
+    assert isinstance(found, Compiled), found
+    assert found.collectives == {COLLECTIVES[name].hlo: 1}
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_along_an_axis_the_groups_are_the_axis_s(name: str) -> None:
+    found = bench(FakeCompiler()).compile(_case(name, "device", mesh="2x4", axes="y"), V5E)
+    assert isinstance(found, Compiled), found
+    assert found.groups == "2x4"

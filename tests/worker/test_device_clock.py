@@ -49,10 +49,32 @@ def _refused(found: list[RecordedCollective], *, ranks: int, calls: int, iterati
     return str(caught.value)
 
 
-def test_of_each_collective_the_slowest_rank_counts() -> None:
-    found = _found([[9.0, 1.0, 2.0]], [[9.0, 3.0, 1.0]])
-    times = device_clock.times(found, ranks=2, calls=1, iterations=3)
-    assert times.samples_s == ((3.0 + 2.0) / 2,)
+@pytest.mark.parametrize(
+    ("ranks", "samples_s", "rank_times_s"),
+    [
+        # Of each collective the slowest rank counts.
+        ([[[9.0, 1.0, 2.0]], [[9.0, 3.0, 1.0]]], (2.5,), (1.5, 2.0)),
+        # The first of every call is its warm-up, and left out.
+        (
+            [[[900.0, 1.0, 1.0], [800.0, 2.0, 2.0], [0.0, 3.0, 3.0]]] * 2,
+            (1.0, 2.0, 3.0),
+            (2.0, 2.0),
+        ),
+        # A sample is the mean over the others of its call, a rank's time the median of its own.
+        ([[[0.0, 1.0, 2.0, 6.0], [0.0, 10.0, 20.0, 60.0]]], (3.0, 30.0), (8.0,)),
+        (
+            [[[99.0, 1.0, 5.0], [99.0, 2.0, 2.0]], [[0.0, 7.0, 7.0], [0.0, 7.0, 9.0]]],
+            (7, 8),
+            (2, 7),
+        ),
+    ],
+)
+def test_of_each_collective_but_the_first_of_a_call_the_slowest_rank_counts(
+    ranks: list[Calls], samples_s: tuple[float, ...], rank_times_s: tuple[float, ...]
+) -> None:
+    calls, iterations = len(ranks[0]), len(ranks[0][0])
+    said = device_clock.times(_found(*ranks), ranks=len(ranks), calls=calls, iterations=iterations)
+    assert (said.samples_s, said.rank_times_s) == (samples_s, rank_times_s)
 
 
 def test_the_launch_is_also_told_by_the_other_ranks_and_by_the_mean() -> None:
@@ -64,24 +86,6 @@ def test_the_launch_is_also_told_by_the_other_ranks_and_by_the_mean() -> None:
         "median": 1.25,
         "fastest": 0.625,
     }
-
-
-def test_the_first_collective_of_every_call_is_its_warm_up_and_left_out() -> None:
-    calls = [[900.0, 1.0, 1.0], [800.0, 2.0, 2.0], [0.0, 3.0, 3.0]]
-    times = device_clock.times(_found(calls, calls), ranks=2, calls=3, iterations=3)
-    assert times.samples_s == (1.0, 2.0, 3.0)
-
-
-def test_a_sample_is_the_mean_over_the_other_collectives_of_its_call() -> None:
-    calls = [[0.0, 1.0, 2.0, 6.0], [0.0, 10.0, 20.0, 60.0]]
-    times = device_clock.times(_found(calls), ranks=1, calls=2, iterations=4)
-    assert times.samples_s == (3.0, 30.0)
-
-
-def test_each_rank_has_the_median_of_its_own_times_without_the_warm_up() -> None:
-    found = _found([[99.0, 1.0, 5.0], [99.0, 2.0, 2.0]], [[0.0, 7.0, 7.0], [0.0, 7.0, 9.0]])
-    times = device_clock.times(found, ranks=2, calls=2, iterations=3)
-    assert times.rank_times_s == (2.0, 7.0)
 
 
 def test_ranks_come_by_host_and_then_by_the_number_of_the_device() -> None:
@@ -114,34 +118,22 @@ def test_a_lost_event_is_a_failure_that_names_the_counts(lost: int) -> None:
     assert message.endswith("try --clock=host")
 
 
-def test_as_many_lost_on_every_rank_are_missed_too() -> None:
-    found = _found([[1.0, 1.0]], [[1.0, 1.0]])
-    assert "expected 4 on each of 2" in _refused(found, ranks=2, calls=2, iterations=2)
-
-
-def test_an_event_too_many_is_no_better_than_one_too_few() -> None:
-    assert "expected 2 on each of 1" in _refused(
-        _found([[1.0, 1.0, 1.0]]), ranks=1, calls=1, iterations=2
-    )
-
-
-def test_a_missing_rank_is_a_failure() -> None:
-    message = _refused(_found([[1.0, 1.0]]), ranks=2, calls=1, iterations=2)
-    assert "{'here/0': 2} by rank, expected 2 on each of 2" in message
-
-
-def test_a_rank_too_many_is_a_failure() -> None:
-    found = _found(*[[[1.0, 1.0]]] * 3)
-    assert "expected 2 on each of 2" in _refused(found, ranks=2, calls=1, iterations=2)
-
-
-def test_no_collective_at_all_is_a_failure() -> None:
-    assert "the profiler recorded no collectives" in _refused([], ranks=2, calls=1, iterations=2)
-
-
-def test_a_call_of_a_single_collective_has_nothing_after_its_warm_up() -> None:
-    message = _refused(_found([[1.0], [1.0]]), ranks=1, calls=2, iterations=1)
-    assert "a single collective has none after its warm-up" in message
+@pytest.mark.parametrize(
+    ("ranks", "expected", "said"),
+    [
+        ([[[1.0, 1.0]]] * 2, (2, 2, 2), "expected 4 on each of 2"),
+        ([[[1.0, 1.0, 1.0]]], (1, 1, 2), "expected 2 on each of 1"),
+        ([[[1.0, 1.0]]], (2, 1, 2), "{'here/0': 2} by rank, expected 2 on each of 2"),
+        ([[[1.0, 1.0]]] * 3, (2, 1, 2), "expected 2 on each of 2"),
+        ([], (2, 1, 2), "the profiler recorded no collectives"),
+        ([[[1.0], [1.0]]], (1, 2, 1), "a single collective has none after its warm-up"),
+    ],
+)
+def test_another_number_of_ranks_or_events_than_ran_is_a_failure(
+    ranks: list[Calls], expected: tuple[int, int, int], said: str
+) -> None:
+    count, calls, iterations = expected
+    assert said in _refused(_found(*ranks), ranks=count, calls=calls, iterations=iterations)
 
 
 def _write(path: Path, *names: str) -> None:
@@ -157,12 +149,21 @@ def _write(path: Path, *names: str) -> None:
     path.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
 
 
-def test_only_collectives_of_the_kind_are_read_wherever_they_lie(tmp_path: Path) -> None:
+def test_only_collectives_of_the_kind_are_read_wherever_they_lie_of_every_host(
+    tmp_path: Path,
+) -> None:
+    reader = partial(read_files, tmp_path)
+    assert device_clock.read(reader, "all_reduce") == ()
     names = ("all-reduce.1", "fusion.2", "all-gather.3", "all-reduce.4")
-    _write(tmp_path / "plugins" / "profile" / "now" / "host.trace.json.gz", *names)
-    found = device_clock.read(partial(read_files, tmp_path), "all_reduce")
-    assert [(one.name, one.device) for one in found] == [("all-reduce.1", 0), ("all-reduce.4", 0)]
-    assert [one.duration_s for one in found] == pytest.approx([2e-6, 2e-6])
+    for host in ("a", "b"):
+        _write(tmp_path / "plugins" / "profile" / f"{host}.trace.json.gz", *names)
+    found = device_clock.read(reader, "all_reduce")
+    assert [(one.name, one.device) for one in found] == [
+        ("all-reduce.1", 0),
+        ("all-reduce.4", 0),
+    ] * 2
+    assert [one.duration_s for one in found] == pytest.approx([2e-6] * 4)
+    assert len({one.rank for one in found}) == 2
 
 
 def test_only_collectives_of_unknown_kind_are_a_failure_that_says_so(tmp_path: Path) -> None:
@@ -172,19 +173,6 @@ def test_only_collectives_of_unknown_kind_are_a_failure_that_says_so(tmp_path: P
         device_clock.read(partial(read_files, tmp_path), "all_reduce")
     assert e.value.kind is FailureKind.UNAVAILABLE
     assert len(device_clock.read(partial(read_files, tmp_path), "all_gather")) == 1
-
-
-def test_every_host_s_recording_is_read(tmp_path: Path) -> None:
-    for host in ("a", "b"):
-        _write(tmp_path / f"{host}.trace.json.gz", "all-reduce.1")
-    assert (
-        len({one.rank for one in device_clock.read(partial(read_files, tmp_path), "all_reduce")})
-        == 2
-    )
-
-
-def test_a_folder_without_a_recording_has_no_collectives(tmp_path: Path) -> None:
-    assert device_clock.read(partial(read_files, tmp_path), "all_reduce") == ()
 
 
 @pytest.mark.parametrize(
@@ -218,11 +206,8 @@ def _hidden(*shares: float | None) -> float | None:
     return said.overlap_fraction
 
 
-def test_the_overlap_fraction_is_the_median_without_the_warm_up_s() -> None:
+def test_the_overlap_fraction_is_the_median_without_the_warm_up_s_or_unknown() -> None:
     assert _hidden(0.0, 0.25, 1.0) == 0.25
-
-
-def test_one_collective_of_which_nothing_is_known_makes_the_share_unknown() -> None:
     assert _hidden(0.0, 0.25, None) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from busbw.model import variables
 from busbw.model.words import Capability, Device
 from busbw.worker import process
+from busbw.worker.__main__ import without_garbage_collection
 
 
 @pytest.fixture
@@ -61,3 +63,19 @@ def test_without_glibc_it_stays_and_the_protocol_says_so(
     process.prepare(Device.CPU)
     assert not restarts
     assert process.allocator() == "malloc"
+
+
+def test_what_is_imported_is_never_looked_through_for_garbage_and_what_comes_later_is() -> None:
+    before = gc.get_freeze_count()
+    with without_garbage_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > before
+    gc.unfreeze()
+
+
+def test_after_an_import_that_failed_garbage_is_collected_again() -> None:
+    with pytest.raises(ImportError), without_garbage_collection():
+        raise ImportError
+    assert gc.isenabled()
+    gc.unfreeze()

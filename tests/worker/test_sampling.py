@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.sampling import Sampled
+from busbw.worker.sampling import Gathered, Phases, Sampled, launch_time_s
 
-from .scripted import BESIDE_S, SURE, Program, sampled, sampler
+from .scripted import BESIDE_S, Program, sampled, sampler
 
 Seconds = Callable[[int], float]
 
@@ -38,30 +43,15 @@ def test_a_sample_is_an_empty_call_and_then_a_chain_from_the_same_values() -> No
     assert program.calls.count(0) == 3 + 4
 
 
-def test_only_the_run_itself_is_timed() -> None:
-    # laying out and checking move the clock by 100 s each
-    assert pytest.approx((1e-3,) * 4) == _slopes(Program()).samples_s
-
-
 @pytest.mark.parametrize("shortest", [0, 1])
-@pytest.mark.parametrize("call_s", [2**-12, 0.5, 8.0, 64.0])
+@pytest.mark.parametrize("call_s", [0.0, 2**-12, 0.5, 8.0, 64.0])
 def test_what_every_call_costs_falls_out_of_the_slope_exactly(call_s: float, shortest: int) -> None:
     # Powers of two: nothing is rounded.
     program = Program(lambda _: 2**-10, call_s=lambda _: call_s, shortest=shortest)
     found = _slopes(program, min_sample_s=0.01)
     assert found.samples_s == (2**-10,) * 4
-    assert found.dispatch_s == call_s
-
-
-def test_a_call_that_costs_nothing_has_no_cost_that_could_be_told() -> None:
-    assert _slopes(Program(lambda _: 1.0)).dispatch_s is None
-
-
-def test_without_the_slope_a_call_s_cost_would_be_in_every_sample() -> None:
-    with_slope = sampled(sampler(Program(call_s=lambda _: 1.0)))
-    assert with_slope.samples_s == pytest.approx((1e-3,) * 4)
-    without = sampled(sampler(Program(call_s=lambda _: 1.0)), single=True)
-    assert without.samples_s == pytest.approx((1.001,) * 4)
+    # A call that costs nothing has no cost that could be told.
+    assert found.dispatch_s == (call_s or None)
 
 
 def test_where_an_empty_call_leaves_work_out_a_chain_of_one_is_what_is_counted_from() -> None:
@@ -73,14 +63,6 @@ def test_where_an_empty_call_leaves_work_out_a_chain_of_one_is_what_is_counted_f
         *(("fresh", 0), ("run", 1), ("check", 1)),
         *(("fresh", 0), ("run", 2), ("check", 2)),
     ]
-
-
-@pytest.mark.parametrize("most", [2, 3, 50])
-def test_the_longer_chain_is_longer_than_the_shortest_and_still_exact(most: int) -> None:
-    program = Program(lambda _: 1e-9, call_s=lambda _: 1e-3, shortest=1, most=most)
-    found = _slopes(program)
-    assert most == max(program.runs) == found.iterations
-    assert found.samples_s == pytest.approx((1e-9,) * 4, rel=1e-3)
 
 
 def test_the_shortest_chain_is_the_p25_of_all_so_that_one_slow_one_moves_nothing() -> None:
@@ -146,8 +128,7 @@ def test_warming_up_goes_on_while_each_run_is_much_faster_than_the_last() -> Non
 def test_warming_up_ends_with_the_budget() -> None:
     program = Program(lambda turn: 0.5**turn)
     _slopes(program, budget_s=BESIDE_S, samples=2, min_sample_s=0.0)
-    assert program.runs[:2] == [1, 1]
-    assert program.calls[2] == 0
+    assert (program.runs[:2], program.calls[2]) == ([1, 1], 0)
 
 
 def test_the_first_call_is_kept_apart() -> None:
@@ -182,6 +163,7 @@ def test_a_sample_lasts_as_long_as_the_plan_wants(one_s: float, step: int) -> No
     found = _slopes(program, min_sample_s=0.01)
     assert found.iterations * one_s >= 0.01
     assert found.iterations * one_s <= max(8 * 0.01, 2 * step * one_s)
+    assert {0} == {iterations % step for iterations in program.runs}
 
 
 @pytest.mark.parametrize("shortest", [0, 1])
@@ -213,17 +195,16 @@ def test_a_stall_of_the_only_short_chain_passes_for_nothing_where_the_warm_up_wa
     assert _slopes(program, budget_s=200.0).samples_s == (1000.0,)
 
 
-def test_iterations_come_in_whole_steps() -> None:
-    program = Program(lambda _: 1e-4, step=4)
-    assert _slopes(program).iterations % 4 == 0
-    assert {0} == {iterations % 4 for iterations in program.runs}
-
-
-@pytest.mark.parametrize("most", [1, 2, 7, 12, 100])
-def test_no_run_is_longer_than_values_stay_exact(most: int) -> None:
-    program = Program(lambda _: 1e-9, most=most)
+@pytest.mark.parametrize(
+    ("shortest", "most"), [(0, 1), (0, 2), (0, 7), (0, 12), (0, 100), (1, 2), (1, 3), (1, 50)]
+)
+def test_no_run_is_longer_than_values_stay_exact(shortest: int, most: int) -> None:
+    program = Program(
+        lambda _: 1e-9, call_s=lambda _: 1e-3 * shortest, shortest=shortest, most=most
+    )
     found = _slopes(program)
     assert most == max(program.runs) == found.iterations
+    assert found.samples_s == pytest.approx((1e-9,) * 4, rel=1e-3)
 
 
 def test_calibrating_grows_by_no_more_than_eight_at_a_time() -> None:
@@ -248,20 +229,6 @@ def test_sampling_ends_with_the_budget_after_two_samples_or_one_of_many_times_th
     assert count(1e6) == 12
 
 
-def test_the_values_of_every_chain_are_counted() -> None:
-    program = Program()
-    taking = sampler(program)
-    sampled(taking)
-    assert SURE * len(program.runs) == taking.values_checked
-
-
-@pytest.mark.parametrize("turn", [0, 1, 2, 4, 7])
-def test_a_wrong_value_in_any_chain_is_raised(turn: int) -> None:
-    with pytest.raises(MeasuringError, match="rank 1, element 7") as caught:
-        _slopes(Program(wrong_at=turn))
-    assert caught.value.kind is FailureKind.WRONG_RESULT
-
-
 def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
     program = Program(lambda _: 0.5, call_s=lambda _: 0.25)
     taking = sampler(program)
@@ -275,3 +242,167 @@ def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
             "checking": chains * BESIDE_S,
         }
     )
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def wait(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def test_what_is_spent_in_an_inner_phase_is_not_part_of_the_outer_one() -> None:
+    clock = _Clock()
+    phases = Phases(clock)
+    clock.wait(100)
+    with phases.of("compiling"):
+        clock.wait(1)
+        with phases.of("sampling"):
+            clock.wait(2)
+            with phases.of("checking"):
+                clock.wait(4)
+            clock.wait(8)
+        clock.wait(16)
+    clock.wait(100)
+    with phases.of("checking"):
+        clock.wait(32)
+    with phases.of("laying_out"):
+        pass
+    expected = {"compiling": 17, "sampling": 10, "checking": 36, "laying_out": 0}
+    assert phases.spent_s == expected
+
+
+def test_a_phase_that_ends_with_an_error_is_counted_and_over() -> None:
+    clock = _Clock()
+    phases = Phases(clock)
+    with phases.of("outer"):
+        with pytest.raises(ZeroDivisionError), phases.of("inner"):
+            clock.wait(3)
+            raise ZeroDivisionError
+        clock.wait(4)
+    assert phases.spent_s == {"inner": 3, "outer": 4}
+
+
+_WAIT_S = 20.0
+
+
+class Exchange:
+    """Values of `count` threads to all of them, as processes of a group have it."""
+
+    def __init__(self, count: int) -> None:
+        self._rows: list[tuple[float, ...]] = [()] * count
+        self._all_there = threading.Barrier(count, timeout=_WAIT_S)
+
+    def of(self, index: int) -> Gathered:
+        """For one of them."""
+
+        def gathered(values: Sequence[float]) -> Sequence[Sequence[float]]:
+            self._rows[index] = tuple(values)
+            self._all_there.wait()
+            rows = list(self._rows)
+            self._all_there.wait()
+            return rows
+
+        return gathered
+
+
+class Agreeing(Program):
+    """With the digest of what it has."""
+
+    def __init__(self, digest: int) -> None:
+        super().__init__()
+        self._digest = digest
+
+    @property
+    def digest(self) -> int | None:
+        return self._digest
+
+
+def together(programs: Sequence[Program], **plan: Any) -> list[Sampled]:
+    """What each finds."""
+    exchange = Exchange(len(programs))
+
+    def one(index: int) -> Sampled:
+        return sampled(sampler(programs[index], gathered=exchange.of(index), **plan))
+
+    with ThreadPoolExecutor(len(programs)) as pool:
+        return list(pool.map(one, range(len(programs))))
+
+
+def test_all_of_them_run_the_same_calls_and_have_the_same_samples() -> None:
+    programs = [Program(lambda turn: 1e-3), Program(lambda turn: 2e-3 if turn % 2 else 1e-4)]
+    one, other = together(programs)
+    assert programs[0].calls == programs[1].calls
+    assert (one.iterations, one.samples_s) == (other.iterations, other.samples_s)
+    assert one.by_process_s == other.by_process_s
+
+
+def test_a_call_takes_as_long_as_in_the_slowest_process() -> None:
+    one, other = together([Program(lambda _: 1e-3), Program(lambda _: 4e-3)])
+    assert one.samples_s == pytest.approx((4e-3,) * 4)
+    assert [times[0] for times in one.by_process_s] == pytest.approx([1e-3, 4e-3])
+    # For every two calls, an empty one and a chain, it lays out and compares once.
+    assert one.own_s == pytest.approx((BESIDE_S,) * 2, rel=0.1)
+    assert other.samples_s == one.samples_s
+
+
+def test_the_time_for_sampling_is_over_for_all_of_them_at_once() -> None:
+    # The clocks of both move by what they do themselves; one does a thousand times as much.
+    programs = [Program(lambda _: 1e-3), Program(lambda _: 1.0)]
+    one, other = together(programs, samples=50, budget_s=3000.0)
+    assert len(one.samples_s) == len(other.samples_s) < 50
+
+
+def test_processes_that_must_have_the_same_bits_are_compared() -> None:
+    together([Agreeing(5), Agreeing(5)])
+    with pytest.raises(MeasuringError, match="process 1 no longer agrees with process 0") as found:
+        together([Agreeing(5), Agreeing(6)])
+    assert found.value.kind is FailureKind.WRONG_RESULT
+
+
+@pytest.mark.parametrize(
+    ("stalls", "calls"), [(range(2, 3), [0, 8, 0, 12]), (range(2, 9), [])], ids=["once", "twice"]
+)
+def test_a_stall_while_calibrating_is_tried_again_and_what_stalls_twice_is_what_it_takes(
+    stalls: range, calls: list[int]
+) -> None:
+    # Turns: two to warm up, then the shortest chain.
+    program = Program(lambda turn: 0.5 if turn in stalls else 2**-10)
+    sampler(program).begin()
+    assert program.calls == [1, 1, *[0, 1] * 2, *calls]
+
+
+def test_before_the_first_turn_no_time_has_been_spent() -> None:
+    program = Program(lambda _: 1.0)
+    taking = sampler(program, budget_s=500.0)
+    taking.begin()
+    program.clock_s += 1e6
+    assert not taking.enough
+    taking.turn()
+    assert not taking.enough
+
+
+@pytest.mark.parametrize(
+    ("samples_s", "time_s"),
+    [
+        ((1.0, 2.0), 1.25),
+        ((5.0, 1.0, 3.0, 2.0, 4.0), 2.0),
+        ((1.0, 1.0, 1.0, 1.0, 900.0), 1.0),
+        ((4.0, 3.0, 2.0, 1.0), 1.75),
+        ((3.0,), 3.0),
+    ],
+)
+def test_the_time_of_a_launch_is_the_p25_of_its_samples(
+    samples_s: tuple[float, ...], time_s: float
+) -> None:
+    assert launch_time_s(samples_s) == time_s
+
+
+@given(st.lists(st.floats(min_value=1e-9, max_value=1e3), min_size=2, max_size=30))
+def test_the_time_of_a_launch_lies_between_its_best_and_its_median(samples_s: list[float]) -> None:
+    assert min(samples_s) <= launch_time_s(samples_s) * (1 + 1e-12)
+    assert launch_time_s(samples_s) <= statistics.median(samples_s) * (1 + 1e-12)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import busbw
 from busbw import files
-from busbw.commands.command import Commands, UsageError, add_command
+from busbw.commands import Commands, UsageError, add_command
 
 ORDER = -1
 

@@ -10,22 +10,23 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from busbw.commands.command import name_of, parsed, shown
+from busbw.commands import name_of, parsed, shown
 from busbw.model.words import plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Table, attributes, rows_of
 from busbw.studies.study import Study
 
-from . import catalog
-from .catalog import memory_by_optimizer
 from .methods import Level, Link
 from .question import (
     COMPUTE,
     COUNT,
+    DTYPE_BYTES,
     EFFICIENCY,
+    MODELS,
     RATE,
     SHARE,
     SIZE,
+    memory_by_optimizer,
     question_of,
     ranks,
     whole_numbers,
@@ -46,16 +47,15 @@ _SERVERS = "a comma list of how many parameter servers (default: 1, and as many 
 _OVERLAP = (
     "the share of --compute, at its end, beside which gradients can be exchanged (default: 0)"
 )
-_DTYPES = shown(catalog.DTYPE_BYTES)
 # Name, how a value is parsed, what stands for it in the help, help.
 _GRADIENTS: Sequence[tuple[str, Callable[[str], object], str, str]] = (
-    ("--model", str, "NAME", f"a model by name: {', '.join(catalog.MODELS)}"),
+    ("--model", str, "NAME", f"a model by name: {', '.join(MODELS)}"),
     ("--parameters", parsed(COUNT), "N", f"{COUNT.words} (10^6)"),
     ("--shapes", Path, "FILE", 'JSON of shapes in the order of the forward pass: {"w": [512, 2]}'),
     ("--gradient-bytes", parsed(SIZE), "SIZE", SIZE.words),
 )
 _OTHERS: Sequence[tuple[str, Callable[[str], object], str, str]] = (
-    ("--dtype", name_of(catalog.DTYPE_BYTES), _DTYPES, "type of a gradient (default: float32)"),
+    ("--dtype", name_of(DTYPE_BYTES), shown(DTYPE_BYTES), "type of a gradient (default: float32)"),
     ("--bucket", parsed(SIZE), "SIZE", "in buckets such as 25MiB (default: all at once)"),
     ("--servers", parsed(whole_numbers), "K", _SERVERS),
     ("--ranks", parsed(ranks), "N", "how many, with --curve its own"),

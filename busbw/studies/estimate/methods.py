@@ -1,10 +1,8 @@
 """Ways to synchronise gradients, as messages over links: all-reduce by algorithm, and servers.
 
-Each method says which messages follow each other over which links. Ranks are spread evenly over
-hosts and follow each other host by host (`Layout`); a host has one link to the others, which its
-ranks share. What adding up costs is left out. S is `payload_bytes`, n the ranks, w the workers, h
-the hosts, g the ranks of a host, k the servers, a the latency of a step, b the bandwidth of one
-direction. docs/studies.md has all formulas.
+Ranks follow each other host by host; a host has one link to the others, which its ranks share. S
+is `payload_bytes`, n the ranks, w the workers, h the hosts, g the ranks of a host, k the servers, a
+the latency of a step, b the bandwidth of one direction; docs/studies.md has all formulas.
 """
 
 from __future__ import annotations
@@ -114,7 +112,6 @@ class Layout:
 
     @property
     def per_host(self) -> int:
-        """Ranks in each host."""
         return self.ranks // self.hosts
 
     @property
@@ -131,27 +128,18 @@ class UnsupportedLayoutError(ValueError):
     """The method is not defined for this layout; the message says why."""
 
 
-def reduce_scatter(payload_bytes: float, layout: Layout) -> Cost:
-    """By a ring, (n-1) steps of S/n bytes: each rank sends and takes (n-1)/n S.
+def ring(payload_bytes: float, layout: Layout) -> Cost:
+    """A reduce-scatter and an all-gather, (n-1) steps of S/n: t = 2(n-1) a + 2(n-1)/n S/b.
 
     Of a host's ranks one sends to another host and one takes, so that the host's link carries as
-    much as a rank's, at the same time. An all-gather has the same messages. P. Patarasuk and X.
-    Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69, 2009.
+    much as a rank's, at the same time. No algorithm that adds up on ranks can send less. P.
+    Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+    JPDC 69, 2009. "tensorflow分布式" gives 2(N-1) K/N bytes and 2D(n-1)/(nS) seconds.
     """
     n = layout.ranks
-    sent_bytes = (n - 1) / n * payload_bytes
-    part = tuple(Flow(level, n - 1, sent_bytes, sent_bytes) for level, _ in layout.sizes)
-    return Cost(parts=(part,), sent_bytes=sent_bytes)
-
-
-def ring(payload_bytes: float, layout: Layout) -> Cost:
-    """A reduce-scatter and an all-gather: t = 2(n-1) a + 2(n-1)/n S/b.
-
-    No algorithm that adds up on ranks can send less. "tensorflow分布式" gives 2(N-1) K/N bytes and
-    2D(n-1)/(nS) seconds.
-    """
-    half = reduce_scatter(payload_bytes, layout)
-    return Cost(parts=half.parts * 2, sent_bytes=2 * half.sent_bytes)
+    half_bytes = (n - 1) / n * payload_bytes
+    half = tuple(Flow(level, n - 1, half_bytes, half_bytes) for level, _ in layout.sizes)
+    return Cost(parts=(half, half), sent_bytes=2 * half_bytes)
 
 
 def naive_ring(payload_bytes: float, layout: Layout) -> Cost:
@@ -178,25 +166,22 @@ def halving_doubling(payload_bytes: float, layout: Layout) -> Cost:
     else UnsupportedLayoutError. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
     communication operations in MPICH", IJHPCA 19, 2005.
     """
-    n, hosts, per_host = layout.ranks, layout.hosts, layout.per_host
+    n, hosts = layout.ranks, layout.hosts
     power = 1 << (n.bit_length() - 1)
     if hosts > 1 and power != n:
+        both = f"{hosts} hosts of {layout.per_host} ranks"
         raise UnsupportedLayoutError(
-            f"{hosts} hosts of {per_host} ranks are not both powers of two"
+            f"halving-doubling all-reduce: {both} are not both powers of two"
         )
-    sizes = layout.sizes if hosts > 1 else ((Level.INTRA, power),)
-    there = tuple(_exchange(level, size, payload_bytes) for level, size in sizes)
+    there: list[Part] = []
+    for level, size in layout.sizes if hosts > 1 else ((Level.INTRA, power),):
+        moved_bytes = (size - 1) / size * payload_bytes
+        there.append((Flow(level, size.bit_length() - 1, moved_bytes, moved_bytes),))
     sent_bytes = 2 * (power - 1) / power * payload_bytes
     if power == n:
         return Cost(parts=(*there, *reversed(there)), sent_bytes=sent_bytes)
     give = (Flow(Level.INTRA, 1, payload_bytes, 0.0),)
     return Cost(parts=(give, *there, *there, give), sent_bytes=sent_bytes + payload_bytes)
-
-
-def _exchange(level: Level, size: int, payload_bytes: float) -> Part:
-    """One way, halving or doubling, among `size` that have `payload_bytes` each."""
-    moved_bytes = (size - 1) / size * payload_bytes
-    return (Flow(level, size.bit_length() - 1, moved_bytes, moved_bytes),)
 
 
 def tree(payload_bytes: float, layout: Layout) -> Cost:
@@ -244,10 +229,7 @@ def dedicated(payload_bytes: float, layout: Layout, servers: int) -> Cost:
     server_bytes = layout.ranks * payload_bytes / servers
     level = Level.INTRA if layout.hosts == 1 else Level.INTER
     together = 1 if layout.hosts == 1 else layout.per_host
-    push = (
-        Flow(level, 1, together * payload_bytes, 0.0),
-        Flow(level, 1, 0.0, server_bytes),
-    )
+    push = (Flow(level, 1, together * payload_bytes, 0.0), Flow(level, 1, 0.0, server_bytes))
     return _pushed(push, payload_bytes, server_bytes)
 
 
@@ -257,6 +239,8 @@ def colocated(payload_bytes: float, layout: Layout, servers: int) -> Cost:
     What a worker pushes to the server on its own rank stays: with k = w both directions together
     are the 4 x 7/8 x S of 8 machines in "placement的估计". Over hosts, servers are spread evenly.
     """
+    if servers > layout.ranks:
+        raise UnsupportedLayoutError(f"{servers} servers beside fewer workers")
     workers, share_bytes = layout.ranks, payload_bytes / servers
     push = tuple(
         flow

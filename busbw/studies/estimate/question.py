@@ -1,7 +1,7 @@
 """The question: what a step exchanges and computes, on which ranks, over which links.
 
 Sizes, rates, times and counts are parsed strictly: units are written out, and impossible values are
-refused.
+refused. Models and links are known by name, with their sources.
 """
 
 from __future__ import annotations
@@ -14,14 +14,91 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.baselines.document import BaselineError, read_json
-from busbw.commands.command import UsageError, usage_error
+from busbw.commands import UsageError, usage_error
+from busbw.hardware.chips import CHIPS
 from busbw.model.stored import MOST_BYTES, MOST_S
 from busbw.model.words import listed, nearest, refusal
 from busbw.studies.curve import Line, timed_in
 
-from . import catalog
-from .methods import Level, Link
+from .methods import Level, Link, Links
 from .sums import Question, TrainingStep, buckets_of
+
+# Bytes of one gradient.
+DTYPE_BYTES: Mapping[str, int] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+
+# Trained parameters, whose gradients are exchanged. The first eight are named in
+# "placement的估计"; names and bandwidths are those of the simulator of Y. Peng et al., "DL2: a deep
+# learning-driven scheduler for deep learning clusters", IEEE TPDS 32, 2021 (trace.py in
+# github.com/pengyanghua/DL2), which has float32 sizes in MB for them.
+MODELS: Mapping[str, int] = {
+    # Trainable, as keras.applications.ResNet50 counts them and "placement的估计" says.
+    "resnet-50": 25_583_592,
+    # As keras.applications.VGG16 counts them; 138.36 M in "tensorflow分布式".
+    "vgg-16": 138_357_544,
+    # DL2: 6.92, 42.1, 36.5, 24, 6 and 19.2 MB.
+    "resnext-110": 1_730_000,
+    "inception-bn": 10_525_000,
+    "seq2seq": 9_125_000,
+    "cnn-text-classification": 6_000_000,
+    "dssm": 1_500_000,
+    "wlm": 4_800_000,
+    # A. Radford et al., "Language models are unsupervised multitask learners", 2019, counted by the
+    # layers of table 2's largest (48 of width 1600, 50,257 words, 1024 positions).
+    "gpt-2": 1_557_611_200,
+    # A. Dubey et al., "The Llama 3 herd of models", 2024, counted by table 3's layers.
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    # A. Q. Jiang et al., "Mixtral of experts", 2024, counted by table 1's layers: all experts.
+    "mixtral-8x7b": 46_702_792_704,
+}
+
+# Bytes per parameter for weights and gradients, and for the float32 copy of 16-bit weights.
+_PARAMETER_BYTES = {"float32": 4 + 4, "bfloat16": 2 + 2 + 4, "float16": 2 + 2 + 4}
+# Values that an optimizer keeps of each parameter, in float32; Adam momentum and variance.
+_STATE_VALUES = {"sgd": 0, "momentum": 1, "adam": 2}
+
+
+def memory_by_optimizer(dtype: str) -> dict[str, int]:
+    """Bytes per parameter for weights, gradients and state by optimizer; none for other types.
+
+    "placement的估计" (parameters 4, gradients 4, momentum and variance 8, in all 16); S.
+    Rajbhandari et al., "ZeRO", SC 2020, section 3.1, for mixed precision.
+    """
+    if dtype not in _PARAMETER_BYTES:
+        return {}
+    return {name: _PARAMETER_BYTES[dtype] + 4 * values for name, values in _STATE_VALUES.items()}
+
+
+# "placement的估计", after NVIDIA: links of a P100, V100 and A100, GB/s of one in both directions.
+_NVLINKS = {"nvlink-1": (4, 40), "nvlink-2": (6, 50), "nvlink-3": (12, 50)}
+# "placement的估计", MB/s between and inside machines; those of DL2's eight models, in this order.
+_INTER_MB_PER_S = (91.875, 233.0, 59.5, 145.875, 120.125, 60.75, 92.125, 10.375)
+_INTRA_MB_PER_S = (306.5, 427.75, 63.0, 1082.125, 181.125, 159.625, 65.625, 22.875)
+
+# Bytes per second of one end in one direction; sales figures of NVLink count both.
+LINKS: Mapping[str, float] = {
+    **{name: links * gb_per_s / 2 * 1e9 for name, (links, gb_per_s) in _NVLINKS.items()},
+    # "placement的估计": 63 GiB/s, measured between a POWER9 and a V100.
+    "nvlink-2-cpu": 63 * 2.0**30,
+    # 16 lanes, one direction.
+    "pcie-3": 16e9,
+    # About 31 GiB/s, between two Xeons and between two POWER9.
+    "upi": 31 * 2.0**30,
+    "x-bus": 31 * 2.0**30,
+    # 10 Gbit/s, from a network card through a switch to another.
+    "10gbe": 1.25e9,
+    # "tensorflow分布式": 1000 Mbit/s.
+    "1gbe": 125e6,
+    **{f"measured-intra-{i}": rate * 1e6 for i, rate in enumerate(_INTRA_MB_PER_S, 1)},
+    **{f"measured-inter-{i}": rate * 1e6 for i, rate in enumerate(_INTER_MB_PER_S, 1)},
+}
+
+
+def known_links() -> dict[str, tuple[str, float]]:
+    """Name and bytes per second of all links, by name in lower case; chips are links too."""
+    chips = {one.device_kind: one.link_bytes_per_s or 0.0 for one in CHIPS}
+    return {name.lower(): (name, rate) for name, rate in {**LINKS, **chips}.items() if rate}
+
 
 # More would take longer to count than to send.
 _MOST_BUCKETS = 10_000
@@ -87,10 +164,9 @@ def ranks(text: str) -> int:
 
 def question_of(options: argparse.Namespace) -> Question:
     """The question that options ask. Raises UsageError."""
-    if options.compute is None:
-        for option in ("overlap", "want_efficiency"):
-            if getattr(options, option) is not None:
-                raise UsageError(f"--{option.replace('_', '-')} needs --compute")
+    for option in ("overlap", "want_efficiency") if options.compute is None else ():
+        if getattr(options, option) is not None:
+            raise UsageError(f"--{option.replace('_', '-')} needs --compute")
     asked = replace(
         _gradients(options),
         servers=options.servers or (),
@@ -120,9 +196,8 @@ def _of_curve(options: argparse.Namespace, asked: Question) -> Question:
     n = case.group_size
     if options.ranks not in (None, n):
         raise UsageError(f"--ranks={options.ranks}: {options.curve} was measured on {n}")
-    sizes = [size for size, _ in curve.points]
-    note = f"curve: {name}, {len(sizes)} payloads from {sizes[0]} to {sizes[-1]} bytes"
-    links: dict[Level, Link] = {}
+    first, last = curve.points[0][0], curve.points[-1][0]
+    links: Links = {}
     others = "left out, no latency and bandwidth fit the curve"
     if curve.line is not None and math.isfinite(curve.line.bytes_per_s):
         links = dict.fromkeys(Level, link_of(curve.line, n))
@@ -133,7 +208,10 @@ def _of_curve(options: argparse.Namespace, asked: Question) -> Question:
         hosts=(file.key.hosts,),
         links=links,
         measured=curve,
-        notes=(note, f"other methods: {others}"),
+        notes=(
+            f"curve: {name}, {len(curve.points)} payloads from {first} to {last} bytes",
+            f"other methods: {others}",
+        ),
     )
 
 
@@ -150,24 +228,24 @@ def link_of(line: Line, ranks: int) -> Link:
     )
 
 
-def _links(options: argparse.Namespace) -> dict[Level, Link]:
+def _links(options: argparse.Namespace) -> Links:
     """The links that were named, one or both levels. Raises UsageError."""
+    named = {level: (f"--{level.value}", getattr(options, level.value)) for level in Level}
     if options.bandwidth is not None:
         if options.intra is not None or options.inter is not None:
             raise UsageError("--bandwidth is one link for everything: without --intra, --inter")
-        return dict.fromkeys(Level, _link_from("--bandwidth", options.bandwidth, options))
-    asked = {Level.INTRA: options.intra, Level.INTER: options.inter}
+        named = dict.fromkeys(Level, ("--bandwidth", options.bandwidth))
     return {
-        level: _link_from(f"--{level.value}", text, options)
-        for level, text in asked.items()
+        level: _link_from(option, text, full_duplex=not options.half_duplex)
+        for level, (option, text) in named.items()
         if text is not None
     }
 
 
-def _link_from(option: str, text: str, options: argparse.Namespace) -> Link:
+def _link_from(option: str, text: str, *, full_duplex: bool) -> Link:
     """A name or a rate, and perhaps a comma and a latency. Raises UsageError naming `option`."""
     what, _, latency = (part.strip() for part in text.partition(","))
-    known = catalog.known_links()
+    known = known_links()
     try:
         name, bytes_per_s = known.get(what.lower()) or (what, RATE(what))
         latency_s = TIME(latency) if latency else 0.0
@@ -177,7 +255,6 @@ def _link_from(option: str, text: str, options: argparse.Namespace) -> Link:
         others = f"names are {listed(names, where='docs/studies.md')}"
         meant = f"did you mean {near!r}?" if near else others
         raise UsageError(f"{option}: {error}; {meant}") from error
-    full_duplex = not options.half_duplex
     return Link(name=name, bytes_per_s=bytes_per_s, latency_s=latency_s, full_duplex=full_duplex)
 
 
@@ -190,14 +267,14 @@ def _gradients(options: argparse.Namespace) -> Question:
         name, values, dtype = "gradients", [round(options.gradient_bytes)], ""
     elif options.model is not None:
         name = options.model.lower()
-        if name not in catalog.MODELS:
-            raise UsageError(f"--model: {refusal(options.model, list(catalog.MODELS))}")
-        values = [catalog.MODELS[name]]
+        if name not in MODELS:
+            raise UsageError(f"--model: {refusal(options.model, list(MODELS))}")
+        values = [MODELS[name]]
     elif options.shapes is not None:
         name, values = options.shapes.name, _counted(options.shapes)
     else:
         name, values = "parameters", [round(options.parameters)]
-    tensors = [value * catalog.DTYPE_BYTES.get(dtype, 1) for value in values]
+    tensors = [value * DTYPE_BYTES.get(dtype, 1) for value in values]
     if options.bucket and sum(tensors) / options.bucket > _MOST_BUCKETS:
         raise UsageError(f"--bucket: more than {_MOST_BUCKETS} buckets are absurd")
     step = TrainingStep(

@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.commands.command import UsageError, usage_error
+from busbw.commands import UsageError, usage_error
 from busbw.model.words import plural
 from busbw.studies.curve import MeasuredCurve
 
 from . import methods
 from .methods import Cost, Layout, Level, Links
 
-# The ends of a search, as factors of a bandwidth.
-_ANY_FACTOR = (1e-24, 1e24)
+# The logarithms of the ends of a search, as factors of a bandwidth.
+_LOG_ENDS = (math.log(1e-24), math.log(1e24))
 _HALVINGS = 64
 
 Seconds = Callable[[float], float]
@@ -39,7 +39,6 @@ class TrainingStep:
     overlap: float = 0.0
 
     def communication_s(self, seconds_of: Seconds) -> float:
-        """All that is sent, one after another."""
         return sum(map(seconds_of, self.buckets)) or seconds_of(self.payload_bytes)
 
     def step_s(self, seconds_of: Seconds) -> float:
@@ -92,15 +91,13 @@ def least_factor(step_of: Callable[[float], float], limit_s: float) -> float | N
     `step_of` gives the step's time for a factor and never rises with it. For one link without
     latency and a ring it gives formula (3) of "tensorflow分布式", 2 D P (n-1) / (n (1-P) Ts).
     """
-    low, high = (math.log(end) for end in _ANY_FACTOR)
+    low, high = _LOG_ENDS
     if step_of(math.exp(high)) > limit_s:
         return None
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if step_of(math.exp(middle)) <= limit_s:
-            high = middle
-        else:
-            low = middle
+        suffices = step_of(math.exp(middle)) <= limit_s
+        low, high = (low, middle) if suffices else (middle, high)
     return math.exp(high)
 
 
@@ -181,8 +178,12 @@ def _add(question: Question, layout: Layout, found: Estimates) -> None:
     """The rows of one layout; a note where a link is missing or a method not defined."""
     left_out = f"left out in {plural(layout.hosts, 'host')}: "
     missing: set[Level] = set()
-    for name, cost_of in _methods(question.servers, layout, found.notes, left_out):
-        needed = cost_of(question.step.payload_bytes).levels - set(question.links)
+    for name, cost_of in _methods(question.servers, layout):
+        try:
+            needed = cost_of(question.step.payload_bytes).levels - set(question.links)
+        except methods.UnsupportedLayoutError as error:
+            found.notes.append(f"{left_out}{error}")
+            continue
         if not needed:
             found.rows.append(_row(question, layout, name, cost_of))
         missing |= needed
@@ -191,31 +192,16 @@ def _add(question: Question, layout: Layout, found: Estimates) -> None:
         found.notes.append(f"{left_out}what needs {words} (or --bandwidth)")
 
 
-def _methods(
-    asked_servers: Sequence[int], layout: Layout, notes: list[str], left_out: str
-) -> Iterator[tuple[str, _CostOf]]:
+def _methods(asked_servers: Sequence[int], layout: Layout) -> Iterator[tuple[str, _CostOf]]:
+    def laid(method: Callable[..., Cost], *servers: int) -> _CostOf:
+        return lambda payload_bytes: method(payload_bytes, layout, *servers)
+
     for name, method in methods.METHODS.items():
-        try:
-            method(1.0, layout)
-        except methods.UnsupportedLayoutError as error:
-            notes.append(f"{left_out}{name} all-reduce: {error}")
-        else:
-            yield f"{name} all-reduce", _laid(method, layout)
+        yield f"{name} all-reduce", laid(method)
     for k in asked_servers or sorted({1, layout.ranks}):
         if asked_servers or k == 1:
-            yield f"parameter server, {k} dedicated", _served(methods.dedicated, layout, k)
-        if k <= layout.ranks:
-            yield f"parameter server, {k} beside workers", _served(methods.colocated, layout, k)
-        else:
-            notes.append(f"{left_out}{k} servers beside fewer workers")
-
-
-def _laid(method: methods.Method, layout: Layout) -> _CostOf:
-    return lambda payload_bytes: method(payload_bytes, layout)
-
-
-def _served(method: Callable[[float, Layout, int], Cost], layout: Layout, servers: int) -> _CostOf:
-    return lambda payload_bytes: method(payload_bytes, layout, servers)
+            yield f"parameter server, {k} dedicated", laid(methods.dedicated, k)
+        yield f"parameter server, {k} beside workers", laid(methods.colocated, k)
 
 
 def _row(question: Question, layout: Layout, name: str, cost_of: _CostOf) -> Estimated:

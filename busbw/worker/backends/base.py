@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,20 +69,10 @@ class MeasuringError(Exception):
         )
 
 
-def unavailable(message: str) -> MeasuringError:
-    return MeasuringError(FailureKind.UNAVAILABLE, message)
-
-
-def wrong_world(message: str) -> MeasuringError:
-    return MeasuringError(FailureKind.WRONG_WORLD, message)
-
-
-def not_a_collective(message: str) -> MeasuringError:
-    return MeasuringError(FailureKind.NOT_A_COLLECTIVE, message)
-
-
-def wrong_result(message: str) -> MeasuringError:
-    return MeasuringError(FailureKind.WRONG_RESULT, message)
+unavailable = partial(MeasuringError, FailureKind.UNAVAILABLE)
+wrong_world = partial(MeasuringError, FailureKind.WRONG_WORLD)
+not_a_collective = partial(MeasuringError, FailureKind.NOT_A_COLLECTIVE)
+wrong_result = partial(MeasuringError, FailureKind.WRONG_RESULT)
 
 
 @dataclass(frozen=True)

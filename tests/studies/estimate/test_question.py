@@ -1,10 +1,124 @@
-"""Sizes, rates and times as people write them."""
+"""Models and links by name, as their sources and docs/studies.md have them; sizes as written."""
 
 from __future__ import annotations
 
-import pytest
+import re
+from pathlib import Path
 
-from busbw.studies.estimate import question
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.studies.curve import Line
+from busbw.studies.estimate.methods import METHODS, Layout, Level
+from busbw.studies.estimate.question import (
+    LINKS,
+    MODELS,
+    RATE,
+    SIZE,
+    TIME,
+    Quantity,
+    known_links,
+    link_of,
+    memory_by_optimizer,
+)
+
+PAGE = Path(__file__).parents[3] / "docs" / "studies.md"
+ROWS = {
+    cells[0]: cells[1:]
+    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    if line.startswith("|") and (cells := [cell.strip() for cell in line.strip("|").split("|")])
+}
+
+
+def test_distributed_tensorflow_vgg_16_has_138_36_m_parameters_and_553_44_mb() -> None:
+    assert round(MODELS["vgg-16"] / 1e6, 2) == 138.36
+    assert pytest.approx(553.44) == 138.36 * 4
+    assert 553.36 < MODELS["vgg-16"] * 4 / 1e6 < 553.44
+
+
+def test_vgg_16_counted_by_its_layers_is_the_figure() -> None:
+    channels = [(3, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 256)]
+    channels += [(256, 512), *[(512, 512)] * 5]
+    dense = [(512 * 7 * 7, 4096), (4096, 4096), (4096, 1000)]
+    convolutions = sum(9 * inputs * outputs + outputs for inputs, outputs in channels)
+    layers = sum(inputs * outputs + outputs for inputs, outputs in dense)
+    assert convolutions + layers == MODELS["vgg-16"]
+
+
+@pytest.mark.parametrize(
+    ("name", "megabytes"),
+    [
+        *(("resnet-50", 102.3), ("resnext-110", 6.92), ("inception-bn", 42.1), ("seq2seq", 36.5)),
+        *(("cnn-text-classification", 24.0), ("dssm", 6.0), ("wlm", 19.2)),
+    ],
+)
+def test_estimating_placement_s_other_models_have_the_bytes_of_their_source(
+    name: str, megabytes: float
+) -> None:
+    assert MODELS[name] * 4 / 1e6 == pytest.approx(megabytes, abs=0.05)
+
+
+def _decoder(width: int, layers: int, words: int, inner: int, keys: int, experts: int = 1) -> int:
+    """A decoder with grouped queries, gated layers, two norms a layer and its own output layer."""
+    attention = 2 * width * width + 2 * width * keys
+    router = width * experts if experts > 1 else 0
+    layer = attention + experts * 3 * width * inner + router + 2 * width
+    return 2 * words * width + layers * layer + width
+
+
+def test_models_of_today_counted_by_their_layers_are_the_figures() -> None:
+    assert _decoder(4096, 32, 128_256, 14_336, 1024) == MODELS["llama-3-8b"]
+    assert _decoder(8192, 80, 128_256, 28_672, 1024) == MODELS["llama-3-70b"]
+    assert _decoder(4096, 32, 32_000, 14_336, 1024, experts=8) == MODELS["mixtral-8x7b"]
+    width, layers = 1600, 48
+    layer = 12 * width * width + 13 * width
+    assert (50_257 + 1024) * width + layers * layer + 2 * width == MODELS["gpt-2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "links", "gb_per_s", "both"),
+    [("nvlink-1", 4, 40, 160), ("nvlink-2", 6, 50, 300), ("nvlink-3", 12, 50, 600)],
+)
+def test_nvlink_is_half_of_what_is_sold_since_that_counts_both_directions(
+    name: str, links: int, gb_per_s: float, both: float
+) -> None:
+    assert links * gb_per_s == both
+    assert LINKS[name] == both / 2 * 1e9
+
+
+def test_other_links_are_as_stated() -> None:
+    assert (LINKS["pcie-3"], LINKS["10gbe"], LINKS["1gbe"]) == (16e9, 10e9 / 8, 1000e6 / 8)
+    assert LINKS["nvlink-2-cpu"] == 63 * 2**30
+    assert LINKS["upi"] == LINKS["x-bus"] == 31 * 2**30
+    # And not five to ten times.
+    assert LINKS["nvlink-2-cpu"] / LINKS["pcie-3"] == pytest.approx(4.2, abs=0.05)
+    assert known_links()["nvidia h200"] == ("NVIDIA H200", 450e9)
+
+
+def test_adam_keeps_16_bytes_of_a_parameter_and_other_optimizers_less() -> None:
+    assert memory_by_optimizer("float32") == {"sgd": 8, "momentum": 12, "adam": 4 + 4 + 8}
+    assert memory_by_optimizer("bfloat16") == {"sgd": 8, "momentum": 12, "adam": 2 + 2 + 4 + 8}
+    assert memory_by_optimizer("float64") == {}
+
+
+@given(st.integers(2, 512), st.floats(1.0, 1e12))
+def test_a_ring_over_the_link_of_a_line_has_that_line(ranks: int, size: float) -> None:
+    line = Line(latency_s=1e-4, bytes_per_s=1e9)
+    ring = METHODS["ring"](size, Layout(ranks=ranks))
+    assert ring.seconds({Level.INTRA: link_of(line, ranks)}) == pytest.approx(line.seconds(size))
+
+
+def test_the_page_lists_every_model_and_link_with_its_figure() -> None:
+    for name, parameters in MODELS.items():
+        assert ROWS[name][0] == f"{parameters:,}"
+    for name, rate in LINKS.items():
+        if not name.startswith("measured"):
+            assert float(ROWS[name][0]) == pytest.approx(rate / 1e9, rel=1e-4)
+    for where in ("intra", "inter"):
+        listed = ROWS[f"measured-{where}-1 to -8"][1].removesuffix(" MB/s").split(", ")
+        there = [rate for name, rate in LINKS.items() if name.startswith(f"measured-{where}")]
+        assert [float(rate) * 1e6 for rate in listed] == there
 
 
 @pytest.mark.parametrize(
@@ -22,7 +136,7 @@ from busbw.studies.estimate import question
     ],
 )
 def test_sizes_are_decimal_unless_they_say_i(text: str, size: float) -> None:
-    assert question.SIZE(text) == size
+    assert SIZE(text) == size
 
 
 @pytest.mark.parametrize(
@@ -37,23 +151,25 @@ def test_sizes_are_decimal_unless_they_say_i(text: str, size: float) -> None:
     ],
 )
 def test_rates_are_in_bytes_and_a_small_b_is_a_bit(text: str, rate: float) -> None:
-    assert question.RATE(text) == rate
+    assert RATE(text) == rate
 
 
 @pytest.mark.parametrize(("text", "time_s"), [("0.55s", 0.55), ("550ms", 0.55), ("5us", 5e-6)])
 def test_times_are_in_seconds(text: str, time_s: float) -> None:
-    assert question.TIME(text) == pytest.approx(time_s)
+    assert TIME(text) == pytest.approx(time_s)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "MB", "5M", "5mb", "-5MB", "5MB ", "nan", "inf", "1e999", "5,3MB", "٣MB", "0B"]
+    ("parse", "texts"),
+    [
+        (
+            SIZE,
+            ["", "MB", "5M", "5mb", "-5MB", "5MB ", "nan", "inf", "1e999", "5,3MB", "٣MB", "0B"],
+        ),
+        (RATE, ["125", "125MB", "125/s", "0MB/s", "-1MB/s", "1e30GB/s"]),
+    ],
 )
-def test_what_is_no_size_is_an_error_that_names_it(text: str) -> None:
-    with pytest.raises(ValueError, match=r"accepted"):
-        question.SIZE(text)
-
-
-@pytest.mark.parametrize("text", ["125", "125MB", "125/s", "0MB/s", "-1MB/s", "1e30GB/s"])
-def test_what_is_no_rate_is_an_error_that_names_it(text: str) -> None:
-    with pytest.raises(ValueError, match=r"accepted"):
-        question.RATE(text)
+def test_what_is_no_quantity_is_an_error_that_names_it(parse: Quantity, texts: list[str]) -> None:
+    for text in texts:
+        with pytest.raises(ValueError, match=f"^{re.escape(repr(text))}; accepted is "):
+            parse(text)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from busbw.model.words import MIB
 from busbw.studies.estimate.methods import METHODS, Layout, Level, Link
-from busbw.studies.estimate.sums import TrainingStep, buckets_of, efficiency, least_factor
+from busbw.studies.estimate.sums import TrainingStep, buckets_of, least_factor
 
 D_BYTES, TS_S = 553.36e6, 0.55
 STEP = TrainingStep(payload_bytes=D_BYTES, compute_s=TS_S)
@@ -27,20 +27,6 @@ def _wanted(wanted: float, ranks: int = 4) -> float:
     found = least_factor(lambda rate: STEP.step_s(lambda size: _ring_s(rate, ranks)), TS_S / wanted)
     assert found is not None
     return found
-
-
-def test_distributed_tensorflow_over_a_gigabit_the_efficiency_is_0_0765_and_a_step_7_19_s() -> None:
-    assert efficiency(_ring_s(125e6), TS_S) == pytest.approx(0.0765, abs=5e-5)
-    predicted_s = STEP.step_s(lambda size: _ring_s(125e6))
-    assert predicted_s == pytest.approx(7.19, abs=0.005)
-    # It was measured, and the formula as printed lacks the 1 +.
-    assert 7.628 / predicted_s == pytest.approx(1.06, abs=0.005)
-    assert 1 / (_ring_s(125e6) / TS_S) == pytest.approx(0.0828, abs=5e-5)
-
-
-def test_distributed_tensorflow_an_efficiency_of_0_9_needs_13582_mb_per_s() -> None:
-    assert _wanted(0.9) / 1e6 == pytest.approx(13582, abs=0.5)
-    assert _wanted(0.9) * 8 / 1e6 == pytest.approx(108660, abs=0.5)
 
 
 def test_distributed_tensorflow_many_ranks_need_4_thirds_of_what_four_need() -> None:

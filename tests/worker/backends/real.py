@@ -5,15 +5,18 @@ pytest imports no framework, so that these tests look at what comes back over th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
 import os
+import random
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +25,16 @@ from busbw import grid, wire
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import LocalTransport
+from busbw.driver.parallel import Job, Parallel
 from busbw.driver.schedules import Passes, Side, Stack
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
+from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case, Spec
-from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
-from busbw.model.machine import Probe
-from busbw.model.words import Capability, Device
+from busbw.model.launch import Compiled, Failure, Injection, Measurement, Plan, Run
+from busbw.model.machine import Compiler, Probe
+from busbw.model.training import EXAMPLE_CLASSES, EXAMPLE_SIDE
+from busbw.model.words import Capability, Device, FailureKind
 from busbw.worker import process
 from tests import build
 
@@ -38,6 +44,20 @@ TIMEOUT_S = 120
 
 # What a run ends with where the machine stood still while a chain was timed.
 STALLED = "the host's clock cannot distinguish them"
+
+Results = dict[str, "Run | Failure"]
+
+# A topology, and what is asked for beside a JAX all-reduce of 1M.
+Wanted = tuple[str, Mapping[str, object]]
+
+_BEGIN = """
+import json, os, sys
+sys.path.insert(0, os.getcwd())
+from tests.worker.backends import real
+
+def say(value):
+    print("RESULT", json.dumps(value), flush=True)
+"""
 
 
 def needs(module: str) -> pytest.MarkDecorator:
@@ -72,42 +92,58 @@ def prepare(
     process.prepare(device, capability)
 
 
+def said(script: str, *arguments: str, timeout_s: float = TIMEOUT_S, **environ: str) -> list[Any]:
+    """What `script` hands to `say`, in a process of its own: it alone imports a framework."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BEGIN + script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, **environ},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    return [json.loads(line.removeprefix("RESULT ")) for line in lines]
+
+
+@contextlib.contextmanager
+def _executor() -> Iterator[Executor]:
+    bundle = Bundle()
+    try:
+        yield Executor(LocalTransport(bundle))
+    finally:
+        bundle.remove()
+
+
 def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:
     """One launch over cases of one framework, in the order of `specs`.
 
     A case in which the machine stalled is launched once more, twice at most.
     """
     framework = specs[0].framework
-    bundle = Bundle()
-    try:
-        start = starter(framework, ranks)
-        executor = Executor(LocalTransport(bundle))
-        target = grid.choose_target(
-            device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
-        )
-        stacks = {Side.CANDIDATE: Stack(starters={framework: start})}
-        keys = {grid.resolve(spec, target): target.key(spec) for spec in specs}
-        found: dict[Case, Run | Failure] = {}
+    target = grid.choose_target(
+        device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
+    )
+    stacks = {Side.CANDIDATE: Stack(starters={framework: starter(framework, ranks)})}
+    keys = {grid.resolve(spec, target): target.key(spec) for spec in specs}
+    found: dict[Case, Run | Failure] = {}
+    with _executor() as executor:
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _stalled(found.get(case))}
             if again:
                 passes = Passes(executor, again, plan, stacks)
                 passes.run()
                 found |= {one.case: _only(one) for one in passes.measurements()}
-        return [found[case] for case in keys]
-    finally:
-        bundle.remove()
+    return [found[case] for case in keys]
 
 
 @functools.cache
 def _probe(framework: str, ranks: int) -> Probe:
     """What a framework finds here, which is the same for all tests."""
-    bundle = Bundle()
-    try:
-        executor = Executor(LocalTransport(bundle))
+    with _executor() as executor:
         return probe(starter(framework, ranks), executor)
-    finally:
-        bundle.remove()
 
 
 def _stalled(result: Run | Failure | None) -> bool:
@@ -119,6 +155,37 @@ def _only(measurement: Measurement) -> Run | Failure:
     results: list[Run | Failure] = [*measurement.runs, *measurement.failures]
     assert len(results) == 1
     return results[0]
+
+
+def run_of(results: Mapping[str, Run | Failure], name: str) -> Run:
+    run = results[name]
+    assert isinstance(run, Run), run
+    return run
+
+
+def refused(found: object, kind: FailureKind, said: str) -> None:
+    assert isinstance(found, Failure), found
+    assert (found.kind, said in found.message) == (kind, True), found.message
+
+
+def check_clock(run: Run, clock: str) -> None:
+    """What every framework's run by one of the clocks says of its times."""
+    assert run.clock == clock
+    if clock == "dispatch":
+        assert (run.iterations, run.dispatch_s, list(run.clocks_s)) == (1, None, [clock])
+    elif clock == "device":
+        assert set(run.clocks_s) == {"host", "device"}
+        assert len(run.rank_times_s) == 4
+        assert all(seconds > 0 for seconds in (*run.rank_times_s, *run.samples_s))
+        assert run.iterations >= 2
+        assert run.phases_s["recording"] > 0
+    else:
+        assert (list(run.clocks_s), run.rank_times_s) == (["host"], ())
+        assert min(run.samples_s) <= run.clocks_s["host"] <= max(run.samples_s)
+        phases = {"compiling", "warming_up", "sampling", "laying_out", "checking"}
+        assert phases <= set(run.phases_s)
+        assert all(seconds >= 0 for seconds in run.phases_s.values())
+        assert run.phases_s["compiling"] >= run.compile_s > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +201,8 @@ class Sabotage:
     injection: Injection | None = None
 
 
-_SCRIPT = """
-import importlib, json, os, sys
-sys.path.insert(0, os.getcwd())
+_SABOTAGED = """
+import importlib
 from busbw import wire
 from busbw.model.case import Case
 from busbw.model.words import Device
@@ -145,10 +211,10 @@ from busbw.worker import measure
 from busbw.worker.backends import load
 
 framework, jobs = sys.argv[1], json.loads(sys.argv[2])
-from tests.worker.backends import real
 real.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
-program = importlib.import_module(f"busbw.worker.backends.{framework}.collective")
+name = {"jax": "collective", "tensorflow": "program"}[framework]
+program = importlib.import_module(f"busbw.worker.backends.{framework}.{name}")
 door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
 plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
 for job in jobs:
@@ -164,43 +230,103 @@ for job in jobs:
     for _ in range(3):
         desk = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
         result = desk.measure(case, plan, None, injection)
-        if sys.argv[3] not in getattr(result, "message", ""):
+        if real.STALLED not in getattr(result, "message", ""):
             break
     for owner, name, value in reversed(undone):
         setattr(owner, name, value)
-    reply = {"kind": type(result).__name__, "value": wire.to_json(result)}
-    print("RESULT", json.dumps(reply), flush=True)
+    say([type(result).__name__, wire.to_json(result)])
 """
 
 
-def sabotaged(framework: str, sabotages: Mapping[str, Sabotage]) -> dict[str, Run | Failure]:
+def sabotaged(framework: str, sabotages: Mapping[str, Sabotage]) -> Results:
     """What comes of measuring one case after each of these, all in one process."""
+    usual = {"framework": framework, "strategy": "psum" if framework == "jax" else "ring"}
     jobs = [
         {
             "code": textwrap.dedent(one.code),
-            "case": wire.to_json(_case(framework, one.case)),
+            "case": wire.to_json(build.case(**{**usual, **one.case})),
             "injection": wire.to_json(one.injection),
         }
         for one in sabotages.values()
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, framework, json.dumps(jobs), STALLED],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
+    replies = said(_SABOTAGED, framework, json.dumps(jobs))
+    kinds: dict[str, Any] = {"Run": Run, "Failure": Failure}
+    assert len(replies) == len(jobs)
+    return {
+        name: wire.from_json(kinds[kind], value) for name, (kind, value) in zip(sabotages, replies)
+    }
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[Parallel]:
+    """XLA's compilers, as JAX has them here, in two workers as the driver starts them."""
+    starter = Starter(
+        python=sys.executable,
+        framework="jax",
+        capability=Capability.COMPILE,
+        defaults=FRAMEWORKS["jax"].environment,
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    assert len(lines) == len(jobs), done.stderr[-3000:]
-    return dict(zip(sabotages, (_result(json.loads(line[7:])) for line in lines)))
+    with _executor() as executor:
+        yield Parallel(executor, {"": starter}, workers=2, timeout_s=TIMEOUT_S)
 
 
-def _case(framework: str, changes: Mapping[str, Any]) -> Case:
-    strategy = "psum" if framework == "jax" else "ring"
-    return build.case(**{"framework": framework, "strategy": strategy, **changes})
+def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
+    """What the compiler is for each of the topologies."""
+    with compiling() as parallel:
+        found = parallel.describe("", [topology_of(name) for name in topologies])
+    return {one.topology: one for one in found}
 
 
-def _result(reply: Mapping[str, Any]) -> Run | Failure:
-    if reply["kind"] == "Run":
-        return wire.from_json(Run, reply["value"])
-    return wire.from_json(Failure, reply["value"])
+def compiled(
+    wanted: Mapping[str, Wanted], found: Mapping[str, Compiler]
+) -> dict[str, Compiled | Failure]:
+    """What becomes of each that is wanted, by its name."""
+
+    def job(topology: str, changes: Mapping[str, object]) -> Job:
+        devices = found[topology].devices
+        assert devices is not None, found[topology].missing
+        spec = build.spec(**{"payload_bytes": 2**20, **changes})
+        return Job(case=grid.resolve_on(spec, devices)[0], topology=topology_of(topology))
+
+    jobs = {name: job(*one) for name, one in wanted.items()}
+    with compiling() as parallel:
+        parallel.run(list(jobs.values()))
+        return {name: parallel.results[job] for name, job in jobs.items()}
+
+
+# What is compiled after the collective was replaced in the program.
+_SABOTAGED_PROGRAM = """
+from busbw.hardware import topologies
+from busbw.model.words import Capability
+_, topology, mesh, collective = sys.argv
+real.prepare("jax", None, Capability.COMPILE)
+import jax
+from busbw.worker.backends.jax import collective as forms
+from busbw.worker.backends.jax.compiler import JaxCompiler
+from busbw.worker.compile import CompileSession
+from tests import build
+forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
+case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
+bench = CompileSession(compiler=JaxCompiler(), launch="1")
+say(str(bench.compile(case, topologies.topology_of(topology))))
+"""
+
+
+def sabotaged_program(topology: str, collective: str, folder: Path, *, mesh: str = "") -> str:
+    """What is said of an all-reduce of 1M that is `collective` instead, a Python expression."""
+    arguments = topology, mesh, collective
+    (answer,) = said(_SABOTAGED_PROGRAM, *arguments, TPU_LOG_DIR=str(folder))
+    return str(answer)
+
+
+def examples(path: Path, count: int) -> Path:
+    """A file of synthetic examples that a net can learn: ten pictures, each often, never alike."""
+    generator = random.Random(count)
+    pixels = range(EXAMPLE_SIDE**2)
+    pictures = [[generator.randrange(17) for _ in pixels] for _ in range(EXAMPLE_CLASSES)]
+    rows = bytearray()
+    for label in (generator.randrange(EXAMPLE_CLASSES) for _ in range(count)):
+        noisy = (pixel + generator.randrange(-4, 5) for pixel in pictures[label])
+        rows += bytes([*(min(16, max(0, pixel)) for pixel in noisy), label])
+    path.write_bytes(rows)
+    return path

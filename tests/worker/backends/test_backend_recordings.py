@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -27,11 +25,8 @@ FRAMEWORKS = sweep(
 )
 
 _READ = """
-import os, sys
-sys.path.insert(0, os.getcwd())
 from functools import partial
 from pathlib import Path
-from tests.worker.backends import real
 _, framework, folder = sys.argv
 real.prepare(framework, None)
 import importlib
@@ -39,7 +34,7 @@ reader = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
 from busbw.worker.backends import framework
 framework.read_files = reader.read_files = None
 from tests.worker.backends.test_backend_recordings import described
-print("SAID" + described(partial(reader.read_recordings, Path(folder))))
+say(described(partial(reader.read_recordings, Path(folder))))
 """
 
 
@@ -64,19 +59,6 @@ def described(reader: Reader) -> str:
     return json.dumps(rows)
 
 
-def _said(framework: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", _READ, framework, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=real.TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    (said,) = [line for line in done.stdout.splitlines() if line.startswith("SAID")]
-    return said.removeprefix("SAID")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Recordings of both frameworks on the CPU, and of TPUs where the whole file is there."""
@@ -95,7 +77,8 @@ def test_a_framework_s_own_reader_sees_what_ours_sees(framework: str, folder: Pa
     ours = described(partial(read_files, folder))
     rows = json.loads(ours)
     assert {row[2].partition(".")[0] for row in rows} >= set(RECORDINGS)
-    assert json.loads(_said(framework, folder)) == rows
+    (theirs,) = real.said(_READ, framework, str(folder))
+    assert json.loads(theirs) == rows
 
 
 def test_ours_is_the_reader_where_a_framework_brings_none(folder: Path) -> None:

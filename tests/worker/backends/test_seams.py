@@ -43,21 +43,7 @@ class Copy:
     def outcomes(self, *options: str, exit_codes: tuple[int, ...] = (0,)) -> dict[str, str]:
         """A session's outcomes by framework."""
         results = self.path / "results.json"
-        command = [sys.executable, "-m", "pytest", "perf", "-p", "no:cacheprovider"]
-        ran = subprocess.run(
-            [*command, "--payloads=64K", f"--results={results}", *options],
-            cwd=self.path,
-            env={
-                **{name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE},
-                "PYTHONPATH": str(self.path),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                locks.MACHINE: str(self.path),
-            },
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+        ran = _pytest(self.path, "perf", "--payloads=64K", f"--results={results}", *options)
         assert ran.returncode in exit_codes, ran.stdout + ran.stderr
         found: list[dict[str, Any]] = json.loads(results.read_text())["cases"]
         return {one["case"]["framework"]: one["outcome"] for one in found}
@@ -120,23 +106,28 @@ def test_a_rooted_collective_is_one_and_passes_the_tests_of_all_with_a_file_of_w
     tests = tmp_path / "tests" / "collectives"
     shutil.copytree(ROOT / "tests" / "collectives", tests)
     (tests.parent / "__init__.py").touch()
-    without = _pytest(tmp_path)
+    without = _pytest(tmp_path, "tests/collectives", "-q").stdout
     assert "test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere" in without
     shutil.copy(NEW / "known" / "broadcast.py.txt", tests / "known" / "broadcast.py")
-    assert "failed" not in _pytest(tmp_path)
+    assert "failed" not in _pytest(tmp_path, "tests/collectives", "-q").stdout
 
 
-def _pytest(folder: Path) -> str:
-    """What pytest says of the tests of all collectives in a copy."""
+def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A session in a copy."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "tests/collectives", "-q", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={
+            **{name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE},
+            "PYTHONPATH": str(folder),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            locks.MACHINE: str(folder),
+        },
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
-    ).stdout
+    )
 
 
 @pytest.mark.exhaustive

@@ -13,14 +13,14 @@ from busbw.model.case import Case
 from busbw.model.words import FailureKind
 from busbw.worker.backends import values as held
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.values import Values, tiled
+from busbw.worker.backends.values import DRAWS, PERIOD, StepValues, Values, tiled
+from busbw.workloads.dense_step import Layer
 from tests import build
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 NUMPY_DTYPES = ("float32", "float16", "int32")
 RANKS = range(2, 10)
-ORDERS = 6
 # Not a multiple of any period or stretch, and long enough for several of these.
 COUNT = 4 * 131
 
@@ -30,7 +30,9 @@ def _case(**changes: Any) -> Case:
 
 
 def _values(dtype: str = "float32", **changes: Any) -> Values:
-    return Values(_case(dtype=dtype, **changes), np.dtype(dtype))
+    reduces = COLLECTIVES[changes.get("collective", "all_reduce")].reduce_ops
+    case = _case(dtype=dtype, **{"reduce_op": "sum" if reduces else "none", **changes})
+    return Values(case, np.dtype(dtype))
 
 
 def _right(values: Values, rank: int, number: int = 0, rounds: int = 1) -> Array:
@@ -47,33 +49,12 @@ def _refused(values: Values, rank: int, got: Array, number: int = 0, rounds: int
     return str(caught.value)
 
 
-def _sum_in_order(values: list[Array], order: list[int]) -> Array:
-    """One after the other, each partial sum rounded to the dtype."""
-    total = values[order[0]]
-    for rank in order[1:]:
-        total = total + values[rank]
-    return total
-
-
 def _sum_as_tree(values: list[Array]) -> Array:
     """In pairs, then pairs of pairs."""
     while len(values) > 1:
         odd = [values[-1]] if len(values) % 2 else []
         values = [a + b for a, b in zip(values[::2], values[1::2])] + odd
     return values[0]
-
-
-@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-@pytest.mark.parametrize("ranks", RANKS)
-def test_a_sum_is_exact_in_any_order(dtype: str, ranks: int) -> None:
-    values = _values(dtype, ranks=ranks)
-    random = np.random.default_rng(ranks)
-    starts, wanted = [values.start(rank, 0) for rank in range(ranks)], values.after(0, 0, 1)
-    orders = [list(range(ranks)), list(reversed(range(ranks)))]
-    orders += [[int(rank) for rank in random.permutation(ranks)] for _ in range(ORDERS)]
-    for order in orders:
-        np.testing.assert_array_equal(_sum_in_order(starts, order), wanted)
-    np.testing.assert_array_equal(_sum_as_tree(starts), wanted)
 
 
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
@@ -89,19 +70,6 @@ def test_a_chain_stays_exact_to_its_last_round_in_the_dtype_itself(dtype: str, r
     np.testing.assert_array_equal(held[0], wanted)
 
 
-@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-@pytest.mark.parametrize("ranks", [2, 4, 8])
-def test_one_round_more_would_not_be_exact(dtype: str, ranks: int) -> None:
-    values = _values(dtype, ranks=ranks)
-    held = [values.start(rank, 0) for rank in range(ranks)]
-    with np.errstate(over="ignore"):
-        for _ in range(values.most_rounds() + 1):
-            held = [_sum_as_tree(held)] * ranks
-    draw = Draw(dtype=dtype, reduce_op="sum", ranks=ranks)
-    wanted = COLLECTIVES["all_reduce"].after(draw, 0, values.most_rounds() + 1)
-    assert not np.array_equal(held[0].astype(np.float64), np.array(wanted))
-
-
 def test_a_dtype_too_narrow_for_a_single_sum_is_unavailable() -> None:
     with pytest.raises(MeasuringError, match="bfloat16 holds no exact sum over 257 ranks") as e:
         Values(_case(dtype="bfloat16", ranks=257), np.float32).most_rounds()
@@ -111,9 +79,8 @@ def test_a_dtype_too_narrow_for_a_single_sum_is_unavailable() -> None:
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 def test_arrays_are_of_blocks_and_periods_in_the_dtype(collective: str, dtype: str) -> None:
-    reduce_op = "sum" if COLLECTIVES[collective].reduce_ops else "none"
-    values = _values(dtype, collective=collective, reduce_op=reduce_op)
-    draw = Draw(dtype=dtype, reduce_op=reduce_op, ranks=4, number=2)
+    values = _values(dtype, collective=collective)
+    draw = Draw(dtype=dtype, reduce_op=values.case.reduce_op, ranks=4, number=2)
     begun, ended = values.start(3, 2), values.after(3, 2, 1)
     assert begun.dtype == ended.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(begun, np.array(COLLECTIVES[collective].start(draw, 3)))
@@ -148,10 +115,7 @@ def test_one_group_s_result_in_the_place_of_another_s_shows() -> None:
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_a_right_result_is_counted_in_full(collective: str) -> None:
-    reduce_op = "sum" if COLLECTIVES[collective].reduce_ops else "none"
-    values = Values(
-        build.case(payload_bytes=4 * COUNT, collective=collective, reduce_op=reduce_op), np.float32
-    )
+    values = _values(collective=collective)
     parts = len(values.after(2, 0, 1))
     size = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
     got = np.concatenate([np.resize(block, size // parts) for block in values.after(2, 0, 1)])
@@ -161,9 +125,7 @@ def test_a_right_result_is_counted_in_full(collective: str) -> None:
 @pytest.mark.parametrize("place", [0, 1, 130, 131, 262, COUNT - 1])
 @pytest.mark.parametrize("collective", ["all_reduce", "all_to_all", "all_gather"])
 def test_the_first_wrong_element_is_named_with_both_values(collective: str, place: int) -> None:
-    values = _values(
-        collective=collective, reduce_op="sum" if collective == "all_reduce" else "none"
-    )
+    values = _values(collective=collective)
     got = _right(values, 2)
     wrong = got.copy()
     wrong[place:] += 1
@@ -175,7 +137,7 @@ def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_b
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held, "_COMPARED_AT_ONCE", 16)
-    values = _values(collective="all_to_all", reduce_op="none")
+    values = _values(collective="all_to_all")
     for place in (15, 16, 100, 300, COUNT - 1):
         wrong = _right(values, 1)
         wrong[place] += 1
@@ -194,8 +156,7 @@ def test_no_number_is_a_wrong_element() -> None:
 def test_a_result_of_another_size_is_wrong_however_right_what_is_there(
     collective: str, change: int
 ) -> None:
-    reduce_op = "sum" if COLLECTIVES[collective].reduce_ops else "none"
-    values = _values(collective=collective, reduce_op=reduce_op)
+    values = _values(collective=collective)
     count = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
     got = np.resize(values.after(0, 0, 1)[0], count + change)
     message = _refused(values, 0, got)
@@ -236,3 +197,64 @@ def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
         wrong[9] += 1
         with pytest.raises(MeasuringError, match=f"rank {rank}, element 9: "):
             values.check_all(0, 1, {**results, rank: wrong})
+
+
+RATE = 0.05
+ALL = slice(None)
+
+
+def _step(**changes: Any) -> Layer:
+    return build.layer(**{"inputs": 1100, "outputs": 24, "rows": 6, "ranks": 3, **changes})
+
+
+def _trained(
+    values: StepValues, step: Layer, number: int, steps: int, rows: Any = slice(None)
+) -> Any:
+    """Weights after that number of steps on `rows` alone, in float32, taken one by one."""
+    repeats = -(-step.inputs // PERIOD)
+    weights = np.tile(values.start(number), (repeats, 1))[: step.inputs].copy()
+    given, labels = values.rows[rows], values.labels[rows]
+    for _ in range(steps):
+        chances = np.exp(given @ weights)
+        chances /= chances.sum(axis=1, keepdims=True)
+        chances[np.arange(len(labels)), labels] -= 1
+        weights -= np.float32(RATE) * (given.T @ chances) / np.float32(len(labels))
+    return weights
+
+
+@pytest.mark.parametrize("inputs", [1, 5, 1100])
+def test_float32_steps_taken_one_by_one_are_right_asked_for_in_any_order(inputs: int) -> None:
+    step = _step(inputs=inputs)
+    values = StepValues(step, virtual=True)
+    for number in range(DRAWS):
+        for steps in (3, 1, 40, 3):
+            values.check(number, steps, _trained(values, step, number, steps))
+
+
+@pytest.mark.parametrize("steps", [1, 40])
+def test_a_rank_whose_rows_are_left_out_is_noticed(steps: int) -> None:
+    step = _step()
+    values = StepValues(step, virtual=True)
+    rows = slice(0, step.rows * (step.ranks - 1))
+    with pytest.raises(MeasuringError, match="after") as raised:
+        values.check(0, steps, _trained(values, step, 0, steps, rows))
+    assert raised.value.kind is FailureKind.WRONG_RESULT
+
+
+@pytest.mark.parametrize(("number", "steps"), [(1, 4), (0, 3), (0, 5)])
+def test_another_draw_s_weights_and_a_step_more_or_less_are_noticed(
+    number: int, steps: int
+) -> None:
+    step = _step()
+    values = StepValues(step, virtual=True)
+    with pytest.raises(MeasuringError):
+        values.check(0, 4, _trained(values, step, number, steps))
+
+
+def test_what_is_not_a_number_is_noticed_with_its_place() -> None:
+    step = _step()
+    values = StepValues(step, virtual=True)
+    weights = _trained(values, step, 0, 2)
+    weights[1030, 3] = np.nan
+    with pytest.raises(MeasuringError, match="weight 1030, 3 after 2 steps: nan"):
+        values.check(0, 2, weights)

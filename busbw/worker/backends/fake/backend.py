@@ -29,7 +29,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +47,11 @@ from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed,
 
 if TYPE_CHECKING:
     from busbw.traces.event import Event, Keep, Trace
-import socket
-from typing import IO
 
 VARIABLE = "BUSBW_FAKE"
 _LONG_S = 3600
+_JOIN_S = 60.0
+_LOOK_S = 0.01
 # As far as a real program's sums over four ranks are exact.
 _MOST_ITERATIONS = 126
 _RAISED = {
@@ -243,99 +244,75 @@ def launch_number() -> int:
     return LaunchId.parse(found).pass_number
 
 
+_EVENTS: Mapping[str, Callable[[], object]] = {
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "segfault": lambda: ctypes.string_at(0),
+    "exit": lambda: os._exit(3),
+    "hang": lambda: time.sleep(_LONG_S),
+    "hang_with_lock": lambda: ctypes.PyDLL(None).sleep(_LONG_S),
+    "reply_then_hang": lambda: atexit.register(time.sleep, _LONG_S),
+}
+
+
 def happen(event: str) -> None:
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])
     if event:
         print(f"the script says {event}", file=sys.stderr, flush=True)
-    if event == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif event == "segfault":
-        ctypes.string_at(0)
-    elif event == "exit":
-        os._exit(3)
-    elif event == "hang":
-        time.sleep(_LONG_S)
-    elif event == "hang_with_lock":
-        ctypes.PyDLL(None).sleep(_LONG_S)
-    elif event == "reply_then_hang":
-        atexit.register(time.sleep, _LONG_S)
-    elif event:
-        raise ValueError(f"{VARIABLE}: no event {event!r}")
-
-
-_JOIN_S = 60.0
-_LOOK_S = 0.01
-
-Rows = list[list[float]]
+        if event not in _EVENTS:
+            raise ValueError(f"{VARIABLE}: no event {event!r}")
+        _EVENTS[event]()
 
 
 class Exchange:
-    """Values of every process to every process."""
+    """Values of every process to every process, by way of the first."""
 
     def __init__(self, member: ClusterMember) -> None:
-        address, index = member.addresses[member.role.task][0], member.role.index
-        host, _, port = address.rpartition(":")
+        host, _, port = member.addresses[member.role.task][0].rpartition(":")
+        address, index = (host, int(port)), member.role.index
         # By index; the first has one to each of the others, they have one to it.
-        self._channels = (
-            _accepted((host, int(port)), member.count)
-            if index == 0
-            else [_connected((host, int(port)), index)]
-        )
+        self._channels = [_connected(address, index)] if index else _accepted(address, member.count)
         self._is_first = index == 0
 
-    def __call__(self, values: Sequence[float]) -> Rows:
+    def __call__(self, values: Sequence[float]) -> list[list[float]]:
         if not self._is_first:
             (channel,) = self._channels
             _send(channel, list(values))
-            rows: Rows = _received(channel)
-            return rows
-        rows = [list(values), *(_received(channel) for channel in self._channels)]
+            found: list[list[float]] = _received(channel)
+            return found
+        rows = [list(values), *map(_received, self._channels)]
         for channel in self._channels:
             _send(channel, rows)
         return rows
 
 
-def _accepted(address: tuple[str, int], count: int) -> list[IO[str]]:
-    found: dict[int, IO[str]] = {}
-    with socket.create_server(address) as server:
-        server.settimeout(_JOIN_S)
-        while len(found) < count - 1:
-            one, _ = server.accept()
-            channel = _channel(one)
-            found[_received(channel)] = channel
+def _accepted(address: tuple[str, int], count: int) -> list[Connection]:
+    with Listener(address, backlog=count) as listener:
+        joined = [listener.accept() for _ in range(count - 1)]
+    found = {_received(channel): channel for channel in joined}
     return [found[index] for index in sorted(found)]
 
 
-def _connected(address: tuple[str, int], index: int) -> IO[str]:
+def _connected(address: tuple[str, int], index: int) -> Connection:
     end_s = time.monotonic() + _JOIN_S
     while True:
         try:
-            one = socket.create_connection(address)
+            channel = Client(address)
         except ConnectionRefusedError:
             if time.monotonic() > end_s:
                 raise
             time.sleep(_LOOK_S)
             continue
-        channel = _channel(one)
         _send(channel, index)
         return channel
 
 
-def _channel(one: socket.socket) -> IO[str]:
-    one.settimeout(None)
-    with one:
-        # The file keeps the connection.
-        return one.makefile("rw", encoding="ascii")
+def _send(channel: Connection, value: object) -> None:
+    channel.send_bytes(json.dumps(value).encode())
 
 
-def _send(channel: IO[str], value: object) -> None:
-    channel.write(json.dumps(value) + "\n")
-    channel.flush()
-
-
-def _received(channel: IO[str]) -> Any:
-    line = channel.readline()
-    if not line:
-        raise ConnectionError("another process of the group is gone")
-    return json.loads(line)
+def _received(channel: Connection) -> Any:
+    try:
+        return json.loads(channel.recv_bytes())
+    except EOFError as error:
+        raise ConnectionError("another process of the group is gone") from error

@@ -169,7 +169,9 @@ class CollectiveProgram(JaxProgram):
     """Program, starting values and check, each compiled once for the case's shape."""
 
     def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, delayed: bool = False) -> None:
-        _check_world(case, mesh)
+        there = len(set(mesh.devices.flat))
+        if there != case.ranks:
+            raise wrong_world(f"{there} devices take part, expected {case.ranks}")
         self._dtype = jnp.dtype(case.dtype)
         exact = Values(case, self._dtype)
         rounds = exact.most_rounds()
@@ -256,12 +258,6 @@ def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:
 
 def _axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
     return names_of(case.axes) if case.axes else tuple(mesh.axis_names)
-
-
-def _check_world(case: Case, mesh: Mesh) -> None:
-    there = len(set(mesh.devices.flat))
-    if there != case.ranks:
-        raise wrong_world(f"{there} devices take part, expected {case.ranks}")
 
 
 def _most_iterations(case: Case, rounds: int, step: int) -> int:

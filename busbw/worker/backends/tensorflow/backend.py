@@ -6,6 +6,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import json
 import os
 import platform
 import time
@@ -27,10 +28,8 @@ from busbw.worker import host, process
 
 from ..base import MeasuringError, Reader, unavailable
 from ..framework import AbstractFramework, clocks, is_before, package_versions, read_files
-from .collective import CollectiveProgram
 from .dense_step import DenseStepProgram
-from .members import Exchange, joined, refusal
-from .program import make_strategy
+from .program import CollectiveProgram, make_strategy
 
 PROGRAM = "outer-loop2"
 
@@ -40,28 +39,11 @@ _PROFILES_ALL = "2.15"
 _PS = 1e-12
 _EVENTS_END_S = 0.5
 
+# The default first; it is the only one of several processes, by the CommunicationOptions.
 _STRATEGIES = {
-    Device.CPU: {
-        "default": "ring",
-        "ring": "ring",
-        "reduction_to_one_device": "reduction_to_one_device",
-        "hierarchical_copy": "hierarchical_copy",
-    },
-    Device.GPU: {
-        "default": "collective_nccl",
-        "collective_nccl": "collective_nccl",
-        "nccl": "nccl",
-        "reduction_to_one_device": "reduction_to_one_device",
-        "hierarchical_copy": "hierarchical_copy",
-    },
-    Device.TPU: {"default": "tpu", "tpu": "tpu"},
-}
-
-
-# Those of MultiWorkerMirroredStrategy, by its CommunicationOptions.
-_STRATEGIES_JOINED = {
-    Device.CPU: {"default": "ring", "ring": "ring"},
-    Device.GPU: {"default": "collective_nccl", "collective_nccl": "collective_nccl"},
+    Device.CPU: ("ring", "reduction_to_one_device", "hierarchical_copy"),
+    Device.GPU: ("collective_nccl", "nccl", "reduction_to_one_device", "hierarchical_copy"),
+    Device.TPU: ("tpu",),
 }
 
 
@@ -92,10 +74,12 @@ class TensorflowBackend(AbstractFramework):
 
     def _join(self, member: ClusterMember, own: int) -> None:
         """Together with the others, unless no device has `own` ranks in each process."""
-        self._refusal = refusal(self._device, own)
-        if not self._refusal:
-            self._joined = joined(member, self._device, own)
-            self._exchange = Exchange(self._joined, own)
+        if own != 1 and not _on_gpus(self._device):
+            only = "TensorFlow has one rank in each of several processes on a CPU"
+            self._refusal = f"{only}, {own} are asked for"
+            return
+        self._joined = _strategy_of_group(member, self._device, own)
+        self._exchange = Exchange(self._joined, own)
 
     def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
         return self._exchange(words)
@@ -108,7 +92,7 @@ class TensorflowBackend(AbstractFramework):
         names = _logical_devices(device)
         virtual = device is Device.CPU
         processes = self._member.count if self._member else 1
-        strategies = _STRATEGIES[device] if processes == 1 else _STRATEGIES_JOINED[device]
+        strategies = _STRATEGIES[device] if processes == 1 else _STRATEGIES[device][:1]
         return DeviceSet(
             device=device,
             device_kind=_device_kind(device),
@@ -116,7 +100,7 @@ class TensorflowBackend(AbstractFramework):
             any_ranks=virtual,
             program=PROGRAM,
             allocator=_allocator(device),
-            strategies=strategies,
+            strategies={"default": strategies[0], **dict(zip(strategies, strategies))},
             clocks=clocks(device, recorded=not is_before(tf.__version__, _PROFILES_ALL)),
             cores=host.cores() if virtual else None,
             hosts=self._member.hosts if self._member else 1,
@@ -162,6 +146,72 @@ class TensorflowBackend(AbstractFramework):
             strategy = make_strategy(case.strategy, names[: case.ranks])
             self._strategies[case.strategy] = strategy
         return self._strategies[case.strategy]
+
+
+def resolver_of(member: ClusterMember) -> Any:
+    """TensorFlow's own resolver, by TF_CONFIG, which this sets."""
+    cluster = {task: list(found) for task, found in member.addresses.items()}
+    task = {"type": member.role.task, "index": member.role.index}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+    return tf.distribute.cluster_resolver.TFConfigClusterResolver()
+
+
+def multi_worker_strategy(resolver: Any, *, on_gpu: bool, timeout_s: int | None = None) -> Any:
+    """With a time-out TensorFlow starts a thread for each collective."""
+    kinds = tf.distribute.experimental.CommunicationImplementation
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=kinds.NCCL if on_gpu else kinds.RING, timeout_seconds=timeout_s
+    )
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
+
+
+def _on_gpus(device: Device | None) -> bool:
+    return device is Device.GPU or (device is None and bool(tf.config.list_physical_devices("GPU")))
+
+
+def _strategy_of_group(member: ClusterMember, device: Device | None, own: int) -> Any:
+    """Over all members with `own` ranks in each; it must be made before anything else runs.
+
+    Raises MeasuringError UNAVAILABLE where there are too few devices, or the others do not come.
+    """
+    on_gpu = _on_gpus(device)
+    if on_gpu:
+        first = own * (member.role.index % member.on_host)
+        found = tf.config.list_physical_devices("GPU")
+        if first + own > len(found):
+            raise unavailable(
+                f"process {member.role.index} needs {first + own} GPUs, TensorFlow sees "
+                f"{len(found)}"
+            )
+        tf.config.set_visible_devices(found[first : first + own], "GPU")
+    try:
+        return multi_worker_strategy(resolver_of(member), on_gpu=on_gpu)
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        words = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise unavailable(
+            f"process {member.role.index} does not join its group: {words}"
+        ) from error
+
+
+class Exchange:
+    """Words of every process to every process, by `strategy`, whose ranks are `each` in one."""
+
+    def __init__(self, strategy: Any, each: int) -> None:
+        self._strategy, self._each = strategy, each
+        self._gather = tf.function(self._gathered, autograph=False, reduce_retracing=True)
+
+    def __call__(self, words: Sequence[int]) -> list[list[int]]:
+        every = self._gather(tf.constant([words], tf.int64))
+        rows: list[list[int]] = self._strategy.experimental_local_results(every)[0].numpy().tolist()
+        # Every rank of a process has handed in the same.
+        return rows[:: self._each]
+
+    def _gathered(self, row: Any) -> Any:
+        def of_replica() -> Any:
+            # Of an argument itself TensorFlow does not know on which device it is.
+            return tf.distribute.get_replica_context().all_gather(tf.identity(row), axis=0)
+
+        return self._strategy.run(of_replica)
 
 
 @functools.cache

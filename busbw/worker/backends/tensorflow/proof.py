@@ -80,7 +80,9 @@ def prove(case: Case, executed: Sequence[Any], traced: Any, own: int | None = No
     _check_kinds(case, found, own)
     _check_bytes(case, traced)
     if not compiled_away:
-        _check_loop(case, found)
+        outside = [node.name for node in found if not node.name.startswith(_LOOP)]
+        if outside and case.clock is not Clock.DISPATCH:
+            raise not_a_collective(f"TensorFlow took the reduction out of the loop: {outside[0]}")
         _check_groups(case, found, nodes, own)
     return Proof(
         collectives=dict(Counter(node.op for node in found)),
@@ -124,12 +126,6 @@ def _element_bytes(node: Any) -> int:
     return int(tf.dtypes.as_dtype(node.attr["T"].type).size)
 
 
-def _check_loop(case: Case, found: Sequence[Any]) -> None:
-    outside = [node.name for node in found if not node.name.startswith(_LOOP)]
-    if outside and case.clock is not Clock.DISPATCH:
-        raise not_a_collective(f"TensorFlow took the reduction out of the loop: {outside[0]}")
-
-
 def _check_groups(case: Case, found: Sequence[Any], nodes: Sequence[Any], own: int) -> None:
     if not _ALGORITHMS[case.strategy].each_rank:
         return
@@ -171,7 +167,10 @@ def reductions(
     if wanted == _COLLECTIVE:
         _check_collectives(request, replicas, found, nodes)
     else:
-        _check_terms(request, found)
+        for node in found:
+            terms = node.attr["N"].i
+            if terms != request.ranks:
+                raise not_a_collective(f"{node.name} adds up {terms} terms, not {request.ranks}")
         sizes, replicas = [sum(sizes)], 1
     if sizes != [GRADIENT_BYTES] * replicas:
         raise not_a_collective(
@@ -192,13 +191,6 @@ def _check_collectives(
     for name, ranks in _group_sizes(found, nodes):
         if ranks != request.ranks:
             raise not_a_collective(f"{name} is over {ranks} ranks, expected {request.ranks}")
-
-
-def _check_terms(request: TrainingRequest, found: Sequence[Any]) -> None:
-    for node in found:
-        terms = node.attr["N"].i
-        if terms != request.ranks:
-            raise not_a_collective(f"{node.name} adds up {terms} terms, not {request.ranks}")
 
 
 def _bytes(traced: Any, kind: str) -> list[int]:

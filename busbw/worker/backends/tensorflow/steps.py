@@ -246,18 +246,19 @@ class SeparateSteps(AbstractSteps):
             counted = tf.Variable(np.int64(0), name="global_step") if self._feeds_itself else None
         self._count: Any = counted
         if self._feeds_itself:
-            self._iterator = iter(self._datasets())
+            self._iterator = iter(self._dataset())
         self._step = tf.function(self._one, autograph=False)
 
-    def _datasets(self) -> Any:
-        if self._coordinator is None:
-            return self._dataset()
-        return self._coordinator.create_per_worker_dataset(self._dataset)
-
     def _dataset(self) -> Any:
-        shown = self._course.shown
-        examples = tf.data.Dataset.from_tensor_slices((shown.inputs, shown.labels))
-        return examples.shuffle(len(shown.labels)).repeat().batch(self._course.request.batch)
+        """With a coordinator one for each worker."""
+        shown, batch = self._course.shown, self._course.request.batch
+
+        def made() -> Any:
+            examples = tf.data.Dataset.from_tensor_slices((shown.inputs, shown.labels))
+            return examples.shuffle(len(shown.labels)).repeat().batch(batch)
+
+        one = self._coordinator is None
+        return made() if one else self._coordinator.create_per_worker_dataset(made)
 
     def prepared(self, epoch: int) -> Iterable[list[_Given]]:
         """Shares on the host, since any worker may take one; or iterators."""

@@ -27,7 +27,7 @@ from .. import training
 from ..base import AbstractTrainer, unavailable, wrong_world
 from ..framework import package_versions
 from . import layers
-from .members import resolver_of
+from .backend import multi_worker_strategy, resolver_of
 from .proof import Reductions
 from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, Values, digests, trained
 
@@ -145,11 +145,7 @@ def _multi_worker(request: TrainingRequest, resolver: Any) -> Any:
         if index >= len(there):
             raise unavailable(f"worker {index} has no GPU: TensorFlow sees {len(there)}")
         tf.config.set_visible_devices(there[index], "GPU")
-    kinds = tf.distribute.experimental.CommunicationImplementation
-    options = tf.distribute.experimental.CommunicationOptions(
-        implementation=kinds.NCCL if on_gpu else kinds.RING, timeout_seconds=_COLLECTIVE_TIMEOUT_S
-    )
-    return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
+    return multi_worker_strategy(resolver, on_gpu=on_gpu, timeout_s=_COLLECTIVE_TIMEOUT_S)
 
 
 def _tpu() -> Any:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from busbw.model.words import Device
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo import text as hlo
+from tests import build
 
 from . import programs
 from .programs import FIRST, SECOND
@@ -57,7 +63,6 @@ def test_every_collective_of_a_program_is_found_in_order() -> None:
 
 
 def test_a_program_without_collectives_has_none() -> None:
-    assert hlo.read("%one (p: f32[4]) -> f32[4] {\n  %a = f32[4]{0} add(%p, %p)\n}\n") is not None
     assert hlo.read("").collectives() == ()
     assert _only("  %add.1 = f32[4]{0} add(%p.0, %p.1)").collective == ""
 
@@ -70,15 +75,12 @@ def test_the_bodies_of_the_entry_s_loops_are_found_and_no_others() -> None:
     assert hlo.read(programs.SINGLE).loop_bodies() == ()
 
 
-def test_the_order_of_the_computations_does_not_matter() -> None:
-    text = programs.cpu(FIRST, SECOND, turned_round=True)
-    module = hlo.read(text)
+@pytest.mark.parametrize("turned_round", [False, True])
+def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry(
+    turned_round: bool,
+) -> None:
+    module = hlo.read(programs.cpu(FIRST, SECOND, turned_round=turned_round))
     assert (module.entry, module.loop_bodies()) == ("main.0_spmd", (BODY,))
-    assert len(_ops(module.reached(BODY), "all-reduce")) == 2
-
-
-def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry() -> None:
-    module = hlo.read(programs.CPU_CHAIN)
     assert len(_ops(module.reached(BODY), "all-reduce")) == 2
     assert _ops(module.reached(module.entry), "all-reduce") == []
 
@@ -121,6 +123,7 @@ def test_the_parts_of_a_fusion_are_left_out_where_only_its_result_is_written() -
 @pytest.mark.parametrize(
     ("shape", "array_bytes"),
     [
+        ("f32[]", 0),
         ("f32[1024]{0}", 4096),
         ("f32[1024]{0:T(1024)}", 4096),
         ("f32[1024]{0:T(1024)S(1)}", 4096),
@@ -141,11 +144,6 @@ def test_what_a_collective_gives_is_the_sum_of_the_arrays_of_its_shape(
 ) -> None:
     one = _only(_line(shape, "all-to-all"))
     assert (one.op, one.result_bytes) == ("all-to-all", array_bytes)
-
-
-def test_a_scalar_counts_as_nothing() -> None:
-    assert _only(_line("f32[]", "all-reduce")).array_bytes == ()
-    assert _only(_line("f32[]", "all-reduce")).result_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -173,7 +171,8 @@ def test_an_asynchronous_collective_is_its_start_which_names_input_and_result(
 
 @pytest.mark.parametrize("op", hlo.COLLECTIVES)
 def test_collectives_are_told_apart(op: str) -> None:
-    assert _only(_line("f32[8]{0}", op)).collective == op
+    line = _line("f32[8]{0}", op)
+    assert _only(line).collective == _only(line.replace("%x.1", "ROOT %x.1")).collective == op
 
 
 @pytest.mark.parametrize(
@@ -190,12 +189,131 @@ def test_a_name_an_operand_or_an_end_is_no_collective(line: str) -> None:
     assert _only(line).collective == ""
 
 
-def test_the_root_of_a_computation_counts() -> None:
-    line = _line("f32[8]{0}", "all-reduce").replace("%x.1", "ROOT %x.1")
-    assert _only(line).collective == "all-reduce"
-
-
 def test_a_tuple_of_many_arrays_is_read_to_its_end() -> None:
     module = hlo.read(programs.TPU_REDUCE_SCATTER)
     parameter = module.computations["wide.region_0.0_spmd.sunk"][0]
     assert (parameter.op, parameter.array_bytes) == ("parameter", (4096, 1024))
+
+
+CASE = build.case(ranks=8, mesh="2x4", payload_bytes=65536, protocol="device/chain2")
+GROUPS = "replica_groups={{0,1,2,3,4,5,6,7}}"
+RING = {
+    "emitter": "RotatedPincerEmitter",
+    "strategy": "UniDirection1DRingStrategy",
+    "debug": "\nUniDirection1DRingStrategy{colors:2 phases:1 cores:{8},{8} nophase0:0}",
+}
+COLOR = {"phase_rings": [{"ring_type": "ICI_RING_TYPE_UNIDIR_CW"}] * 2}
+OTHER_COLOR = {"phase_rings": [{"ring_type": "ICI_RING_TYPE_UNIDIR_CCW"}] * 2}
+SPARSECORE = {
+    "device_type": "DEVICE_TYPE_SPARSECORE",
+    "collective_offload_config": {
+        "all_reduce_offload_config": {
+            "ici_strategy_config": {"color_strategies": [COLOR, OTHER_COLOR]}
+        },
+        "is_conditional_collective_offload": False,
+    },
+}
+
+
+def all_reduce(config: object = None, operand: str = "own") -> str:
+    text = "" if config is None else f", backend_config={json.dumps(config)}"
+    return f"%ar = f32[16384]{{0}} all-reduce(%{operand}), {GROUPS}, to_apply=%add{text}"
+
+
+def published(*configs: object) -> dict[str, str]:
+    """What is read of collectives with these configurations."""
+    lines = "\n".join("  " + all_reduce(config) for config in configs)
+    module = hlo.read(f"%body (own: f32[16384]) -> f32[16384] {{\n{lines}\n}}")
+    return hlo.algorithm_of(module.collectives())
+
+
+def test_an_algorithm_is_read_with_colors_and_phases() -> None:
+    assert published({"collective_algorithm_config": RING, "flag_configs": []}) == {
+        "colors": "2",
+        "emitter": "RotatedPincerEmitter",
+        "phases": "1",
+        "strategy": "UniDirection1DRingStrategy",
+    }
+    config = {"collective_algorithm_config": {"emitter": "SinglePhaseRingSumEmitter", "debug": ""}}
+    assert published(config) == {"emitter": "SinglePhaseRingSumEmitter"}
+
+
+def test_the_sparse_cores_rings_are_counted_and_what_differs_is_joined() -> None:
+    assert published(SPARSECORE) == {
+        "colors": "2",
+        "offload": "SparseCore",
+        "phases": "2",
+        "rings": "UNIDIR_CCW+UNIDIR_CW",
+    }
+    other = {**RING, "strategy": "StrategyRing"}
+    found = published({"collective_algorithm_config": RING}, {"collective_algorithm_config": other})
+    assert found["strategy"] == "UniDirection1DRingStrategy+StrategyRing"
+    assert found["colors"] == "2"
+
+
+@pytest.mark.parametrize(
+    "config", [None, {}, {"flag_configs": []}, {"collective_algorithm_config": {}}, [1], "text"]
+)
+def test_what_is_not_published_is_not_made_up(config: object) -> None:
+    assert published(config) == {}
+    # Nor is what was cut off.
+    line = all_reduce({"collective_algorithm_config": RING})[:-10]
+    module = hlo.read(f"%body (own: f32[4]) -> f32[4] {{\n  {line}\n}}")
+    assert hlo.algorithm_of(module.collectives()) == {}
+
+
+STARTED = """\
+%called (param: f32[16384]) -> f32[16384] {{
+  %param = f32[16384]{{0}} parameter(0)
+  ROOT {collective}
+}}, execution_thread="sparsecore"
+
+%body (held: (s32[], f32[16384])) -> (s32[], f32[16384]) {{
+  %held = (s32[], f32[16384]{{0}}) parameter(0)
+  %own = f32[16384]{{0}} get-tuple-element(%held), index=1
+  {start}
+  %done = f32[16384]{{0}} {kind}-done(%started)
+}}
+
+ENTRY %main (own: f32[16384]) -> (s32[], f32[16384]) {{
+  %own.1 = f32[16384]{{0}} parameter(0)
+  ROOT %while.1 = (s32[], f32[16384]{{0}}) while(%own.1), condition=%more, body=%body
+}}
+"""
+CALL_START = (
+    "%started = ((f32[16384]{0}, token[]), f32[16384]{0}) call-start(%own), "
+    'async_execution_thread="sparsecore", to_apply=%called'
+)
+# The form of newer releases: the started call owns scratch memory, larger than the payload.
+CUSTOM_CALL = (
+    "%started = ((), (), (s32[24576]{0:T(1024)}, s32[131072]{0:T(1)S(15)}, s32[0]{0})) "
+    'custom-call-start(), async_execution_thread="sparsecore", custom_call_target="made up", '
+    "called_computations={%called}"
+)
+
+
+STARTS = pytest.mark.parametrize(
+    ("start", "kind"), [(CALL_START, "call"), (CUSTOM_CALL, "custom-call")], ids=["call", "custom"]
+)
+
+
+def started(start: str, kind: str, collective: str) -> str:
+    return STARTED.format(start=start, kind=kind, collective=collective)
+
+
+@STARTS
+def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
+    start: str, kind: str
+) -> None:
+    text = started(start, kind, all_reduce(SPARSECORE, "param"))
+    found = proof.find(text, proof.wanted(CASE, 1, device=Device.TPU))
+    assert found.starts
+    assert found.around == ()
+    assert hlo.algorithm_of(found.collectives)["offload"] == "SparseCore"
+
+
+@STARTS
+def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: str) -> None:
+    text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
+    with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
+        proof.find(text, proof.wanted(CASE, 1, device=Device.TPU))

@@ -1,4 +1,7 @@
-"""The check on the devices themselves, as an accelerator has it, on virtual CPU devices."""
+"""The check on the devices themselves, on virtual ones, and work that is injected into programs.
+
+What a test wants to see of a program is asserted in the process that has it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from typing import Any
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.model.launch import Failure, Run
-from busbw.model.words import FailureKind
+from busbw.model.launch import Injection
+from busbw.model.words import Extra, FailureKind
 from tests.worker.backends import real
-from tests.worker.backends.real import Sabotage
+from tests.worker.backends.real import Results, Sabotage, run_of
 
 pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
 
@@ -69,25 +72,80 @@ SABOTAGES = {
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, Run | Failure]:
+def results() -> Results:
     return real.sabotaged("jax", SABOTAGES)
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 @pytest.mark.parametrize("size", SIZES)
 def test_what_is_right_is_found_right_without_the_host(
-    results: dict[str, Run | Failure], name: str, size: int
+    results: Results, name: str, size: int
 ) -> None:
-    found = results[f"{name} {size}"]
-    assert isinstance(found, Run), found
+    run_of(results, f"{name} {size}")
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "all_to_all"])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_wrong_element_is_found_wherever_it_is_and_named_by_the_host(
-    results: dict[str, Run | Failure], name: str, place: int
+    results: Results, name: str, place: int
 ) -> None:
     found = results[f"{name} wrong at {place}"]
-    assert isinstance(found, Failure), found
-    assert found.kind is FailureKind.WRONG_RESULT
-    assert f"rank 2, element {place}: " in found.message
+    real.refused(found, FailureKind.WRONG_RESULT, f"rank 2, element {place}: ")
+
+
+# A step of the busy loop is three shifts and exclusive ors; the collective has none.
+BUSY = """
+right = program.CollectiveProgram.__init__
+def init(self, *arguments, **options):
+    right(self, *arguments, **options)
+    assert " xor(" not in self._call.as_text()
+    assert (" xor(" in self._slowed.as_text()) == {delays} if self._slowed else not {delays}
+put(program.CollectiveProgram, "__init__", init)
+"""
+NOT_BUSY, BUSY = BUSY.format(delays=False), BUSY.format(delays=True)
+
+DELAY = Injection(extra=Extra.DELAY, share=2.0)
+MICROSECONDS = Injection(extra=Extra.DELAY, seconds=50e-6)
+
+DISPATCH = {"protocol": "dispatch/chain2"}
+OUT_OF_PLACE = {"placement": "out_of_place"}
+GATHER = {"collective": "all_gather", "reduce_op": "none", **OUT_OF_PLACE}
+
+DELAYED = {
+    "without": Sabotage(code=NOT_BUSY),
+    "delay": Sabotage(code=BUSY, injection=DELAY),
+    "delay in microseconds": Sabotage(code=BUSY, injection=MICROSECONDS),
+    "delay out of place": Sabotage(code=BUSY, case=OUT_OF_PLACE, injection=DELAY),
+    "delay of a gather": Sabotage(code=BUSY, case=GATHER, injection=DELAY),
+    "delay of single calls": Sabotage(code="", case=DISPATCH, injection=DELAY),
+    "without again": Sabotage(code=NOT_BUSY),
+}
+
+
+@pytest.fixture(scope="module")
+def delayed() -> Results:
+    return real.sabotaged("jax", DELAYED)
+
+
+@pytest.mark.parametrize(
+    "name", ["delay", "delay in microseconds", "delay out of place", "delay of a gather"]
+)
+def test_a_delay_is_in_the_program_and_touches_no_value(delayed: Results, name: str) -> None:
+    run = run_of(delayed, name)
+    assert run.injected == ("delay:50us" if "micro" in name else "delay:200%")
+    assert run.values_checked > 0
+    # How large it is, is asked of the fake, whose clock is exact: this machine may be busy.
+    assert run.injected_ratio is not None and run.injected_ratio > 0
+
+
+@pytest.mark.parametrize("name", ["without", "without again"])
+def test_without_an_injection_nothing_is_beside_the_collective(delayed: Results, name: str) -> None:
+    run = run_of(delayed, name)
+    assert (run.injected, run.injected_ratio) == ("", None)
+    assert run.proof.collectives == {"all-reduce": 4}
+    assert run.proof.payload_copies == 0
+
+
+def test_a_delay_of_single_calls_is_unavailable_and_no_number(delayed: Results) -> None:
+    said = "a delay is for chains, not single calls"
+    real.refused(delayed["delay of single calls"], FailureKind.UNAVAILABLE, said)

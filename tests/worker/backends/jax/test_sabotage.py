@@ -11,7 +11,7 @@ from busbw.collectives.base import groups_of
 from busbw.model.launch import Failure, Run
 from busbw.model.words import FailureKind
 from tests.worker.backends import real
-from tests.worker.backends.real import Sabotage
+from tests.worker.backends.real import Results, Sabotage, refused
 
 pytestmark = real.needs("jax")
 
@@ -216,36 +216,57 @@ SABOTAGES = {
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, Run | Failure]:
+def results() -> Results:
     return real.sabotaged("jax", SABOTAGES)
 
 
 @pytest.mark.parametrize("name", ["nothing", "no round apart", "nothing again"])
-def test_without_sabotage_there_is_a_run(results: dict[str, Run | Failure], name: str) -> None:
+def test_without_sabotage_there_is_a_run(results: Results, name: str) -> None:
     assert isinstance(results[name], Run), results[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("without the collective", "XLA compiled none, 0 of them there"),
-        ("half the ranks", "in groups {0,1,2,3}, XLA compiled %"),
-        ("the other axis", "in groups {0,1},{2,3}, XLA compiled %"),
-        ("all axes", "in groups {0,1},{2,3}, XLA compiled %"),
-        ("to the rank before", "source_target_pairs={{0,3},{1,0},{2,1},{3,2}}"),
+# What is said of each.
+REFUSED = {
+    FailureKind.NOT_A_COLLECTIVE: {
+        "without the collective": "XLA compiled none, 0 of them there",
+        "half the ranks": "in groups {0,1,2,3}, XLA compiled %",
+        "the other axis": "in groups {0,1},{2,3}, XLA compiled %",
+        "all axes": "in groups {0,1},{2,3}, XLA compiled %",
+        "to the rank before": "source_target_pairs={{0,3},{1,0},{2,1},{3,2}}",
         # XLA finds that two rounds are the same work, and does it once.
-        ("one round apart", "XLA compiled {'all-reduce': 3}, 3 of them there"),
-        ("one round apart in a maximum", "XLA compiled {'all-reduce': 3}, 3 of them there"),
-        ("one of four left out", "XLA compiled {'all-reduce': 3}, 3 of them there"),
-        ("before the loop", "XLA compiled {'all-reduce': 4}, 0 of them there, such as %psum"),
-        ("in a branch", "XLA compiled {'all-reduce': 4}, 0 of them there, such as "),
-        ("one buffer on the CPU", "the payload is copied between collectives: %copy"),
-    ],
+        "one round apart": "XLA compiled {'all-reduce': 3}, 3 of them there",
+        "one round apart in a maximum": "XLA compiled {'all-reduce': 3}, 3 of them there",
+        "one of four left out": "XLA compiled {'all-reduce': 3}, 3 of them there",
+        "before the loop": "XLA compiled {'all-reduce': 4}, 0 of them there, such as %psum",
+        "in a branch": "XLA compiled {'all-reduce': 4}, 0 of them there, such as ",
+        "one buffer on the CPU": "the payload is copied between collectives: %copy",
+    },
+    FailureKind.WRONG_RESULT: {
+        # Its place is named.
+        "maximum for sum": "rank 0, element 0: ",
+        "too few turns": "rounds, expected ",
+        "too few turns unseen": "rank 0, element 0: ",
+        "stale": "rank 0, element ",
+        "stale maximum": "rank 0, element ",
+        "off by one bit": "rank 2, element 700: ",
+        "not run": "rank 0, element 0: ",
+        "not run out of place": "rank 0, element 0: ",
+        "two ranks swapped": "rank 1, element 0: ",
+    },
+    FailureKind.WRONG_WORLD: {
+        "half the devices": "2 devices take part, expected 4",
+        "all on one device": "the result is on 1 devices, expected 4",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, found in REFUSED.items() for name in found]
 )
-def test_another_program_is_not_the_collective(
-    results: dict[str, Run | Failure], name: str, said: str
+def test_another_program_result_or_world_is_a_failure_and_no_number(
+    results: Results, kind: FailureKind, name: str
 ) -> None:
-    _refused(results[name], FailureKind.NOT_A_COLLECTIVE, said)
+    refused(results[name], kind, REFUSED[kind][name])
 
 
 @pytest.mark.parametrize(
@@ -257,48 +278,9 @@ def test_another_program_is_not_the_collective(
     ],
 )
 def test_the_groups_that_xla_compiled_are_shown_as_it_writes_them(
-    results: dict[str, Run | Failure], name: str, groups: tuple[tuple[int, ...], ...]
+    results: Results, name: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
     found = results[name]
     assert isinstance(found, Failure), found
     # JAX 0.12 names them by the axes of a mesh, earlier ones list them.
     assert groups_of(found.message, 4) == groups
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("maximum for sum", "rank 0, element 0: "),
-        ("too few turns", "rounds, expected "),
-        ("too few turns unseen", "rank 0, element 0: "),
-        ("stale", "rank 0, element "),
-        ("stale maximum", "rank 0, element "),
-        ("off by one bit", "rank 2, element 700: "),
-        ("not run", "rank 0, element 0: "),
-        ("not run out of place", "rank 0, element 0: "),
-        ("two ranks swapped", "rank 1, element 0: "),
-    ],
-)
-def test_another_result_is_wrong_and_its_place_is_named(
-    results: dict[str, Run | Failure], name: str, said: str
-) -> None:
-    _refused(results[name], FailureKind.WRONG_RESULT, said)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("half the devices", "2 devices take part, expected 4"),
-        ("all on one device", "the result is on 1 devices, expected 4"),
-    ],
-)
-def test_fewer_devices_are_another_world(
-    results: dict[str, Run | Failure], name: str, said: str
-) -> None:
-    _refused(results[name], FailureKind.WRONG_WORLD, said)
-
-
-def _refused(found: Run | Failure, kind: FailureKind, said: str) -> None:
-    assert isinstance(found, Failure), found
-    assert found.kind is kind, found.message
-    assert said in found.message

@@ -45,6 +45,15 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     return loaded
 
 
+def older(monkeypatch: pytest.MonkeyPatch, name: str, **fields: Any) -> ModuleType:
+    """A module of an older JAX, with these, where its folder has nothing else."""
+    folder = name.rpartition(".")[0]
+    monkeypatch.setitem(sys.modules, folder, module(folder))
+    made = module(name, **fields)
+    monkeypatch.setitem(sys.modules, name, made)
+    return made
+
+
 def called(*arguments: Any, **options: Any) -> tuple[Any, ...]:
     """What a function of JAX was called with."""
     return (*arguments, options)
@@ -61,14 +70,11 @@ def test_an_older_one_is_named_with_the_oldest_accepted(load: Load, version: str
         load(__version__=version).check()
 
 
-def test_a_current_shard_map_checks_what_differs_between_ranks(load: Load) -> None:
+def test_an_older_shard_map_is_not_asked_to_check_what_differs_between_ranks(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert load(shard_map=called).shard_map(abs, **SPECS) == (abs, SPECS)
-
-
-def test_an_older_shard_map_is_not_asked_to(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    older = module("jax.experimental.shard_map", shard_map=called)
-    monkeypatch.setitem(sys.modules, "jax.experimental", module("jax.experimental"))
-    monkeypatch.setitem(sys.modules, "jax.experimental.shard_map", older)
+    older(monkeypatch, "jax.experimental.shard_map", shard_map=called)
     assert load().shard_map(abs, **SPECS) == (abs, {**SPECS, "check_rep": False})
 
 
@@ -82,23 +88,14 @@ def test_values_are_typed_as_varying_where_there_is_such_a_type(load: Load) -> N
     assert load(lax=SimpleNamespace()).varying(1, AXES) == 1
 
 
-def test_the_barrier_is_found_where_it_was_before_it_was_public(
+def test_the_barrier_and_the_error_of_a_program_are_found_where_they_were_before(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert load(lax=SimpleNamespace(optimization_barrier=called)).optimization_barrier(1) == (1, {})
-    older = module("jax._src.ad_checkpoint", _optimization_barrier=called)
-    monkeypatch.setitem(sys.modules, "jax._src", module("jax._src"))
-    monkeypatch.setitem(sys.modules, "jax._src.ad_checkpoint", older)
+    older(monkeypatch, "jax._src.ad_checkpoint", _optimization_barrier=called)
     assert load(lax=SimpleNamespace()).optimization_barrier(2) == (2, {})
-
-
-def test_the_error_of_a_program_is_found_where_it_was_before_it_was_public(
-    load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
     assert load(errors=SimpleNamespace(JaxRuntimeError=OSError)).runtime_error() is OSError
-    older = module("jaxlib.xla_extension", XlaRuntimeError=KeyError)
-    monkeypatch.setitem(sys.modules, "jaxlib", module("jaxlib"))
-    monkeypatch.setitem(sys.modules, "jaxlib.xla_extension", older)
+    older(monkeypatch, "jaxlib.xla_extension", XlaRuntimeError=KeyError)
     assert load(errors=SimpleNamespace()).runtime_error() is KeyError
 
 
@@ -106,10 +103,8 @@ def test_virtual_devices_are_made_by_jax_itself(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XLA_FLAGS", raising=False)
-    said: list[tuple[str, int]] = []
-    config = SimpleNamespace(
-        jax_num_cpu_devices=-1, update=lambda name, count: said.append((name, count))
-    )
+    said: list[tuple[object, ...]] = []
+    config = SimpleNamespace(jax_num_cpu_devices=-1, update=lambda *asked: said.append(asked))
     load(config=config).make_cpu_devices(8)
     assert said == [("jax_num_cpu_devices", 8)]
     assert "XLA_FLAGS" not in os.environ
@@ -158,32 +153,33 @@ def _recorded(load: Load, profiler: _Profiler, device: Device) -> None:
 
 
 PLAIN = {"python_tracer_level": 0, "raise_error_on_start_failure": True}
-
-
-@pytest.mark.parametrize("device", [Device.CPU, Device.GPU])
-def test_python_s_own_calls_are_left_out_and_nothing_else_is_set(
-    load: Load, device: Device
-) -> None:
-    profiler = _Profiler()
-    _recorded(load, profiler, device)
-    assert profiler.started == [PLAIN]
-
-
-def test_of_a_tpu_xla_s_operations_are_recorded_and_none_of_the_sparsecores(load: Load) -> None:
-    profiler = _Profiler()
-    _recorded(load, profiler, Device.TPU)
-    (options,) = profiler.started
-    assert options["advanced_configuration"] == {
+# XLA's operations, and none of the SparseCores.
+OF_TPU = {
+    **PLAIN,
+    "advanced_configuration": {
         "tpu_trace_mode": "TRACE_ONLY_XLA",
         "tpu_num_sparse_cores_to_trace": 0,
         "tpu_num_sparse_core_tiles_to_trace": 0,
-    }
+    },
+}
 
 
-def test_a_tpu_that_knows_no_such_settings_is_recorded_without_them(load: Load) -> None:
-    profiler = _Profiler(refusing=1)
-    _recorded(load, profiler, Device.TPU)
-    assert profiler.started[1] == PLAIN
+@pytest.mark.parametrize(
+    ("device", "refusing", "started"),
+    [
+        (Device.CPU, 0, [PLAIN]),
+        (Device.GPU, 0, [PLAIN]),
+        (Device.TPU, 0, [OF_TPU]),
+        # A TPU that knows no such settings is recorded without them.
+        (Device.TPU, 1, [OF_TPU, PLAIN]),
+    ],
+)
+def test_python_s_own_calls_are_left_out_and_a_tpu_records_what_is_needed(
+    load: Load, device: Device, refusing: int, started: list[dict[str, Any]]
+) -> None:
+    profiler = _Profiler(refusing=refusing)
+    _recorded(load, profiler, device)
+    assert profiler.started == started
 
 
 def test_a_profiler_that_does_not_start_is_said_with_its_own_words(load: Load) -> None:

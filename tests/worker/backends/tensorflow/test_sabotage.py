@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model.launch import Failure, Run
-from busbw.model.words import FailureKind
+from busbw.model.launch import Injection, Run
+from busbw.model.words import Extra, FailureKind
 from tests.worker.backends import real
-from tests.worker.backends.real import Sabotage
+from tests.worker.backends.real import Results, Sabotage, refused
 
 pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
@@ -142,67 +142,52 @@ SABOTAGES = {
     "twice": Sabotage(code=TWICE),
     "nothing again": NOTHING,
     "half the ranks": Sabotage(code=HALF_THE_RANKS),
+    "delay": Sabotage(code="", injection=Injection(extra=Extra.DELAY, share=0.1)),
 }
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, Run | Failure]:
+def results() -> Results:
     return real.sabotaged("tensorflow", SABOTAGES)
 
 
-@pytest.mark.parametrize("name", ["nothing", "nothing again"])
-def test_without_sabotage_there_is_a_run(results: dict[str, Run | Failure], name: str) -> None:
+# "by itself" also says that what TensorFlow has no need of is not imported beside it.
+@pytest.mark.parametrize("name", ["nothing", "by itself", "nothing again"])
+def test_without_sabotage_there_is_a_run(results: Results, name: str) -> None:
     assert isinstance(results[name], Run), results[name]
 
 
-def test_what_tensorflow_has_no_need_of_is_not_imported_beside_it(
-    results: dict[str, Run | Failure],
-) -> None:
-    assert isinstance(results["by itself"], Run), results["by itself"]
+# What is said of each.
+REFUSED = {
+    FailureKind.NOT_A_COLLECTIVE: {
+        "without the collective": "ring is 4 x CollectiveReduceV2, for float32 TensorFlow put no ",
+        "half the ranks": "is over 2 ranks, expected 4",
+        "before the loop": "TensorFlow took the reduction out of the loop: ",
+        "another algorithm": "ring is 4 x CollectiveReduceV2, for float32 TensorFlow put {'AddN'",
+        "twice": "TensorFlow put {'CollectiveReduceV2': 8}",
+    },
+    FailureKind.WRONG_RESULT: {
+        # Its place is named.
+        "one too few": "the program ran 0 rounds, expected 1",
+        "one too few out of place": "the program ran 0 rounds, expected 1",
+        "one too few unseen": "rank 0, element 0: ",
+        "not chained": "rank 0, element 0: ",
+        "stale": "rank 0, element ",
+        "off by one bit": "rank 2, element 700: ",
+    },
+    FailureKind.WRONG_WORLD: {
+        "half the devices": "2 replicas take part, expected 4",
+    },
+    FailureKind.UNAVAILABLE: {
+        "delay": "TensorFlow's program cannot do a delay",
+    },
+}
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        (
-            "without the collective",
-            "ring is 4 x CollectiveReduceV2, for float32 TensorFlow put no ",
-        ),
-        ("half the ranks", "is over 2 ranks, expected 4"),
-        ("before the loop", "TensorFlow took the reduction out of the loop: "),
-        ("another algorithm", "ring is 4 x CollectiveReduceV2, for float32 TensorFlow put {'AddN'"),
-        ("twice", "TensorFlow put {'CollectiveReduceV2': 8}"),
-    ],
+    ("kind", "name"), [(kind, name) for kind, found in REFUSED.items() for name in found]
 )
-def test_another_program_is_not_the_collective(
-    results: dict[str, Run | Failure], name: str, said: str
+def test_another_program_result_or_world_is_a_failure_and_no_number(
+    results: Results, kind: FailureKind, name: str
 ) -> None:
-    _refused(results[name], FailureKind.NOT_A_COLLECTIVE, said)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("one too few", "the program ran 0 rounds, expected 1"),
-        ("one too few out of place", "the program ran 0 rounds, expected 1"),
-        ("one too few unseen", "rank 0, element 0: "),
-        ("not chained", "rank 0, element 0: "),
-        ("stale", "rank 0, element "),
-        ("off by one bit", "rank 2, element 700: "),
-    ],
-)
-def test_another_result_is_wrong_and_its_place_is_named(
-    results: dict[str, Run | Failure], name: str, said: str
-) -> None:
-    _refused(results[name], FailureKind.WRONG_RESULT, said)
-
-
-def test_fewer_devices_are_another_world(results: dict[str, Run | Failure]) -> None:
-    found = results["half the devices"]
-    _refused(found, FailureKind.WRONG_WORLD, "2 replicas take part, expected 4")
-
-
-def _refused(found: Run | Failure, kind: FailureKind, said: str) -> None:
-    assert isinstance(found, Failure), found
-    assert found.kind is kind, found.message
-    assert said in found.message
+    refused(results[name], kind, REFUSED[kind][name])

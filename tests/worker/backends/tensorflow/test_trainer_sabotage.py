@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import textwrap
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .. import real
-from ..examples import written
 
 pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
-TIMEOUT_S = 120
 STEPS = 5
+
+Trainings = Mapping[str, dict[str, Any]]
+
+_LOST = """
+        whole = layers.gradients
+        def lost(net, variables, inputs, labels):
+            context = tf.distribute.get_replica_context()
+            kept = tf.cast(tf.equal(context.replica_id_in_sync_group, 0), tf.float32)
+            return [kept * gradient for gradient in whole(net, variables, inputs, labels)]
+        put(layers, "gradients", lost)
+        """
 
 # Each is done to a MirroredStrategy of two ranks; `put(owner, name, value)` lasts as long.
 SABOTAGES = {
     "nothing": "",
-    "a rank's gradient": """
-        whole = layers.gradients
-        def lost(net, variables, inputs, labels):
-            context = tf.distribute.get_replica_context()
-            kept = tf.cast(tf.equal(context.replica_id_in_sync_group, 0), tf.float32)
-            return [kept * gradient for gradient in whole(net, variables, inputs, labels)]
-        put(layers, "gradients", lost)
-        """,
-    "a rank's gradient, later": """
-        whole = layers.gradients
-        def lost(net, variables, inputs, labels):
-            context = tf.distribute.get_replica_context()
-            kept = tf.cast(tf.equal(context.replica_id_in_sync_group, 0), tf.float32)
-            return [kept * gradient for gradient in whole(net, variables, inputs, labels)]
-        put(layers, "gradients", lost)
+    "a rank's gradient": _LOST,
+    "a rank's gradient, later": _LOST
+    + """
         put(training, "check_first", lambda *given: None)
         """,
     "a rank's examples": """
@@ -77,12 +71,10 @@ SABOTAGES = {
 }
 
 _SCRIPT = """
-import dataclasses, json, os, sys
+import dataclasses
 from busbw import wire
 from busbw.model.training import ClusterMember, Net, Role, TrainingRequest, TrainingStrategy
 from busbw.model.words import Capability, Device
-sys.path.insert(0, os.getcwd())
-from tests.worker.backends import real
 real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import tensorflow as tf
 from busbw.worker.backends import load_trainer, training
@@ -108,29 +100,21 @@ for code in json.loads(sys.argv[2]):
         found = {"kind": error.kind.value, "message": str(error)}
     for owner, name, value in reversed(undone):
         setattr(owner, name, value)
-    print("RESULT", json.dumps(found), flush=True)
+    say(found)
 """
 
 
 @pytest.fixture(scope="module")
-def sabotaged(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, dict[str, Any]]:
+def sabotaged(tmp_path_factory: pytest.TempPathFactory) -> Trainings:
     """What comes of training after each of these, all in one process."""
-    path = written(tmp_path_factory.mktemp("examples") / "examples", STEPS * 32 + 8)
+    path = real.examples(tmp_path_factory.mktemp("examples") / "examples", STEPS * 32 + 8)
     codes = json.dumps([textwrap.dedent(code) for code in SABOTAGES.values()])
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, str(path), codes],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-        cwd=Path(__file__).parents[4],
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    assert len(lines) == len(SABOTAGES), done.stderr[-3000:]
-    return dict(zip(SABOTAGES, (json.loads(line[7:]) for line in lines)))
+    found = real.said(_SCRIPT, str(path), codes)
+    assert len(found) == len(SABOTAGES)
+    return dict(zip(SABOTAGES, found))
 
 
-def test_what_is_not_broken_is_right(sabotaged: Mapping[str, dict[str, Any]]) -> None:
+def test_what_is_not_broken_is_right(sabotaged: Trainings) -> None:
     found = sabotaged["nothing"]
     assert found["updates"] == 2 * STEPS
     assert len(set(found["last_digests"].values())) == 1
@@ -147,22 +131,20 @@ def test_what_is_not_broken_is_right(sabotaged: Mapping[str, dict[str, Any]]) ->
         ("fewer replicas", "WRONG_WORLD", "1 replicas take part, expected 2"),
     ],
 )
-def test_what_is_broken_is_a_failure(
-    sabotaged: Mapping[str, dict[str, Any]], name: str, kind: str, said: str
-) -> None:
+def test_what_is_broken_is_a_failure(sabotaged: Trainings, name: str, kind: str, said: str) -> None:
     found = sabotaged[name]
     assert (found.get("kind"), said in found.get("message", "")) == (kind, True), found
 
 
 def test_updates_without_a_rank_are_not_all_that_there_should_be(
-    sabotaged: Mapping[str, dict[str, Any]],
+    sabotaged: Trainings,
 ) -> None:
     # Half of each update is missing, and half of the steps remain.
     assert sabotaged["a rank's gradient, later"]["updates"] == STEPS
 
 
 def test_a_rank_with_other_weights_has_another_digest(
-    sabotaged: Mapping[str, dict[str, Any]],
+    sabotaged: Trainings,
 ) -> None:
     digests = sabotaged["one rank's weights"]["last_digests"]
     assert digests["replica 0"] != digests["replica 1"]

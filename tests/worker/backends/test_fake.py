@@ -41,16 +41,12 @@ def test_every_strategy_has_its_copies_updates_and_reductions(
 
 
 def test_the_last_rank_can_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    digests = _run(monkeypatch, strategies={"mirrored": {"disagree": True}}).last_digests
+    disagree = {"disagree": True}
+    digests = _run(monkeypatch, strategies={"mirrored": disagree}).last_digests
     assert digests["replica 0"] != digests["replica 1"]
-    several = {"multi_worker_mirrored": {"disagree": True}}
+    several, under = {"multi_worker_mirrored": disagree}, TrainingStrategy.MULTI_WORKER_MIRRORED
     first, last = (
-        _run(
-            monkeypatch,
-            TrainingStrategy.MULTI_WORKER_MIRRORED,
-            role=("worker", index),
-            strategies=several,
-        ).last_digests
+        _run(monkeypatch, under, role=("worker", index), strategies=several).last_digests
         for index in (0, 1)
     )
     assert (list(first), list(last)) == (["worker 0, replica 0"], ["worker 1, replica 0"])

@@ -1,10 +1,13 @@
-"""All-reduce by algorithm: formulas held against algorithms carried out, and against documents.
+"""Methods: formulas held against algorithms carried out or counted messages, and documents.
 
 "tensorflow分布式" (Distributed TensorFlow), "placement的估计" (Estimating layout) and
 "Tensorflow Strategies on parallel computing" are the documents whose figures are repeated.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
 
 import pytest
 from hypothesis import assume, given
@@ -17,7 +20,8 @@ from busbw.studies.estimate.methods import (
     Level,
     Link,
     UnsupportedLayoutError,
-    reduce_scatter,
+    colocated,
+    dedicated,
 )
 
 from .simulation import ALGORITHMS, World
@@ -96,32 +100,6 @@ def test_the_naive_ring_changes_hosts_as_often_as_counted() -> None:
         ALGORITHMS["naive ring"](world)
         crossing = sum(world.host_out.values()) / world.parts
         assert _of(METHODS["naive ring"](1.0, layout), Level.INTER)[0] == crossing
-
-
-def test_distributed_tensorflow_a_rank_transfers_2_n_minus_1_over_n_of_the_values() -> None:
-    for ranks in (2, 4, 8, 512):
-        values = 138.36e6
-        cost = METHODS["ring"](values, Layout(ranks=ranks))
-        assert cost.sent_bytes == pytest.approx(2 * (ranks - 1) * values / ranks)
-
-
-def test_distributed_tensorflow_vgg_16_over_a_gigabit_takes_6_64_s() -> None:
-    cost = METHODS["ring"](553.36e6, Layout(ranks=4))
-    assert cost.seconds(FLAT) == pytest.approx(2 * 553.36 * 3 / (4 * 125))
-
-
-def test_estimating_placement_a_ring_over_nvlink_2_takes_2_theta_n_minus_1_over_n_b() -> None:
-    theta, ranks = 25e6 * 4, 8
-    nvlink = {Level.INTRA: Link(name="as printed", bytes_per_s=300e9)}
-    expected = 2 * theta * (ranks - 1) / (ranks * 300e9)
-    assert METHODS["ring"](theta, Layout(ranks=ranks)).seconds(nvlink) == pytest.approx(expected)
-
-
-def test_estimating_placement_n_minus_1_over_n_b_is_half_a_ring() -> None:
-    size, ranks = 1e9, 4
-    printed = (ranks - 1) / (ranks * 125e6) * size
-    counted = METHODS["ring"](size, Layout(ranks=ranks)).seconds(FLAT)
-    assert counted == pytest.approx(2 * printed)
 
 
 @pytest.mark.parametrize(("size", "steps"), [(2, 2), (4, 4), (5, 6), (8, 6), (9, 8), (512, 18)])
@@ -215,15 +193,95 @@ def test_the_slower_level_is_the_bottleneck_of_a_ring() -> None:
     assert cost.bottleneck({Level.INTRA: slow, Level.INTER: quick}) is Level.INTRA
 
 
-def test_a_reduce_scatter_is_half_of_a_ring_and_uses_both_levels_as_much() -> None:
-    half, whole = (one(8.0, Layout(ranks=8, hosts=2)) for one in (reduce_scatter, METHODS["ring"]))
-    assert (half.steps, half.sent_bytes) == (whole.steps / 2, whole.sent_bytes / 2)
-    assert half.seconds(FLAT) == pytest.approx(whole.seconds(FLAT) / 2)
-    (part,) = half.parts
-    assert [(one.level, one.out_bytes) for one in part] == [(Level.INTRA, 7.0), (Level.INTER, 7.0)]
+def test_a_ring_is_two_equal_halves_and_uses_both_levels_as_much() -> None:
+    half, other = METHODS["ring"](8.0, Layout(ranks=8, hosts=2)).parts
+    assert half == other
+    assert [(one.level, one.out_bytes) for one in half] == [(Level.INTRA, 7.0), (Level.INTER, 7.0)]
 
 
 @pytest.mark.parametrize(("ranks", "hosts"), [(1, 1), (0, 1), (4, 0), (4, -2), (4, 3), (4, 8)])
 def test_a_placement_that_cannot_be_is_an_error(ranks: int, hosts: int) -> None:
     with pytest.raises(ValueError, match="ranks"):
         Layout(ranks=ranks, hosts=hosts)
+
+
+def test_estimating_placement_492_m_values_go_into_a_server_of_eight_workers() -> None:
+    cost = dedicated(61.5e6, Layout(ranks=8), 1)
+    push, pull = cost.parts
+    assert cost.server_bytes == 492e6
+    assert max(flow.in_bytes for flow in push) == 492e6
+    assert max(flow.out_bytes for flow in pull) == 492e6
+    assert cost.sent_bytes == 61.5e6
+
+
+def test_estimating_placement_a_machine_that_is_both_moves_4_times_7_8_of_the_gradients() -> None:
+    cost = colocated(1.0, Layout(ranks=8), 8)
+    # Sent and taken.
+    assert 2 * cost.sent_bytes == pytest.approx(4 * 7 / 8)
+
+
+@given(st.floats(1.0, 1e12), st.integers(2, 512))
+def test_a_server_beside_every_worker_moves_as_much_as_a_ring(size: float, ranks: int) -> None:
+    layout = Layout(ranks=ranks)
+    cost, ring = colocated(size, layout, ranks), METHODS["ring"](size, layout)
+    assert cost.sent_bytes == pytest.approx(ring.sent_bytes)
+    assert cost.seconds(FLAT) == pytest.approx(ring.seconds(FLAT))
+
+
+@given(st.integers(2, 64), st.integers(1, 64))
+def test_dedicated_servers_divide_the_time_until_there_are_as_many_as_workers(
+    workers: int, servers: int
+) -> None:
+    one, cost = (dedicated(1e9, Layout(ranks=workers), k) for k in (1, servers))
+    gain = one.seconds(FLAT) / cost.seconds(FLAT)
+    assert gain == pytest.approx(min(servers, workers))
+
+
+def test_full_duplex_gains_nothing_for_dedicated_servers() -> None:
+    half = {Level.INTRA: Link(name="half", bytes_per_s=125e6, full_duplex=False)}
+    cost = dedicated(1e9, Layout(ranks=8), 2)
+    assert cost.seconds(half) == cost.seconds(FLAT)
+
+
+def _counted(layout: Layout, servers: int) -> tuple[Counter[int], Counter[int], Fraction]:
+    """Pushing, counted: out of each host, into each host, the most that a rank sends inside."""
+    per_host, hosts = layout.per_host, layout.hosts
+    seats = [host * per_host + row for row in range(per_host) for host in range(hosts)][:servers]
+    out: Counter[int] = Counter()
+    taken: Counter[int] = Counter()
+    inside: Counter[int] = Counter()
+    for worker in range(layout.ranks):
+        for seat in seats:
+            here, there = worker // per_host, seat // per_host
+            if here != there:
+                out[here] += 1
+                taken[there] += 1
+            elif worker != seat:
+                inside[worker] += 1
+    return out, taken, Fraction(max(inside.values(), default=0), servers)
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 36))
+def test_servers_beside_workers_move_what_counting_each_message_says(
+    hosts: int, per_host: int, servers: int
+) -> None:
+    assume(hosts * per_host >= 2 and servers <= hosts * per_host)
+    layout = Layout(ranks=hosts * per_host, hosts=hosts)
+    out, taken, inside = _counted(layout, servers)
+    flows = colocated(float(servers), layout, servers).parts[0]
+    between = [flow for flow in flows if flow.level is Level.INTER]
+    within = [flow for flow in flows if flow.level is Level.INTRA]
+    assert max((flow.out_bytes for flow in between), default=0) == pytest.approx(
+        max(out.values(), default=0)
+    )
+    assert max((flow.in_bytes for flow in between), default=0) == pytest.approx(
+        max(taken.values(), default=0)
+    )
+    assert max((flow.out_bytes for flow in within), default=0) == pytest.approx(
+        float(inside * servers)
+    )
+
+
+def test_workers_of_a_host_share_its_link() -> None:
+    cost = dedicated(1.0, Layout(ranks=8, hosts=2), 8)
+    assert max(flow.out_bytes for flow in cost.parts[0]) == 4.0

@@ -1,1 +1,0 @@
-"""On what is scripted."""
