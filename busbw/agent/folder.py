@@ -87,16 +87,10 @@ def _remove_orphans(parent: Path) -> None:
     """Remove this user's folders whose sessions have ended: those that are not locked."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
-            _remove_orphan(folder)
-
-
-def _remove_orphan(folder: Path) -> None:
-    if folder.lstat().st_uid != os.getuid():
-        return
-    held = locks.of_folder(folder)
-    if held is not None:
-        with contextlib.closing(held):
-            shutil.rmtree(folder, ignore_errors=True)
+            held = locks.of_folder(folder) if folder.lstat().st_uid == os.getuid() else None
+            if held is not None:
+                with contextlib.closing(held):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], locks.Held]:

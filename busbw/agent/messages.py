@@ -17,6 +17,7 @@ from busbw import wire
 PROTOCOL = 3
 
 T = TypeVar("T")
+M = TypeVar("M", bound="_Message")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,22 +70,26 @@ class Join:
     machine: str = ""
 
 
-class ToAgent:
+class _Message:
+    """What one side says once both are proved; each kind is a class below that of its side."""
+
+    kind: ClassVar[str]
+
+    @classmethod
+    def of_kind(cls: type[M], kind: str) -> type[M]:  # noqa: PYI019 Python 3.10 has no Self
+        """The class of this kind. Raises ValueError with the known ones."""
+        known = {one.kind: one for one in cls.__subclasses__()}
+        if kind not in known:
+            raise ValueError(f"expected one of {', '.join(known)}, got {kind[:60]!r}")
+        return known[kind]
+
+
+class ToAgent(_Message):
     """A message of the session."""
 
-    @classmethod
-    def of_kind(cls, kind: str) -> type[ToAgent]:
-        """The class of this kind. Raises ValueError with the known ones."""
-        return _of_kind(_TO_AGENT, kind)
 
-
-class ToSession:
+class ToSession(_Message):
     """A message of an agent."""
-
-    @classmethod
-    def of_kind(cls, kind: str) -> type[ToSession]:
-        """The class of this kind. Raises ValueError with the known ones."""
-        return _of_kind(_TO_SESSION, kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,21 +259,6 @@ class Over(ToSession):
     by_itself: bool
     log: str
     oom_kills: int
-
-
-_WORKERS = (Start, Send, Look, Stack, Close, Kill)
-_TO_AGENT: Mapping[str, type[ToAgent]] = {
-    one.kind: one for one in (Welcome, Beat, Rooms, Lock, Ports, *_WORKERS, Goodbye)
-}
-_TO_SESSION: Mapping[str, type[ToSession]] = {
-    one.kind: one for one in (Alive, Unpacked, Locked, Free, Said, Looked, Over)
-}
-
-
-def _of_kind(known: Mapping[str, type[T]], kind: str) -> type[T]:
-    if kind not in known:
-        raise ValueError(f"expected one of {', '.join(known)}, got {kind[:60]!r}")
-    return known[kind]
 
 
 def body_of(message: Hello | Proof | Join | ToAgent | ToSession) -> bytes:

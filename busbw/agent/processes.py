@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import wire
@@ -66,7 +66,7 @@ def command_of(order: Order, folder: Path, requests: int, replies: int) -> list[
     return [*command, f"--parent={os.getpid()}", f"--requests={requests}", f"--replies={replies}"]
 
 
-def parent_death_signal() -> Callable[[], None] | None:
+def _parent_death_signal() -> Callable[[], None] | None:
     """A function for the child, between fork and exec, that has it killed when this thread ends.
 
     Later the child might be stopped before it could do so. Everything that it calls is looked up
@@ -85,6 +85,29 @@ def parent_death_signal() -> Callable[[], None] | None:
     return tie
 
 
+def child(
+    command: Sequence[str],
+    streams: tuple[int, int, int],
+    environment: Mapping[str, str] | None = None,
+    pipes: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """A process with a group of its own, which ends with the thread that starts it.
+
+    `streams` are its stdin, stdout and stderr; `pipes` are other descriptors that it inherits.
+    """
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=pipes,
+        start_new_session=True,
+        preexec_fn=_parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
+        env=environment,
+    )
+
+
 class Process:
     """Started as `order` says from what is in `folder`. Raises OSError if that cannot be."""
 
@@ -99,26 +122,19 @@ class Process:
             # Temporary files of a worker that is killed are removed with the folder.
             own = {"TMPDIR": str(folder.temporary)}
             self._environment = {**environment_of(order, os.environ), **own}
-            self._process = self._started(command, (requests_out, replies_in))
+            with self._log.open("ab") as log:
+                self._process = child(
+                    command,
+                    (subprocess.DEVNULL, log.fileno(), log.fileno()),
+                    self._environment,
+                    (requests_out, replies_in),
+                )
         except BaseException:
             self.close_pipes()
             raise
         finally:
             os.close(requests_out)
             os.close(replies_in)
-
-    def _started(self, command: list[str], pipes: tuple[int, int]) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=pipes,
-                start_new_session=True,
-                preexec_fn=parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
-                env=self._environment,
-            )
 
     @property
     def pid(self) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 from busbw import locks, wire
 
 from . import messages, processes
-from .connection import Channel, Connection, Lost, PipeChannel
+from .connection import Connection, Lost, PipeChannel
 from .folder import Folder
 from .frames import FrameError
 from .handshake import JoinError, NotYet, Place, joined, welcomed
@@ -89,15 +89,6 @@ class AgentError(Exception):
 def take_part(place: Place, secret: bytes, wait_s: float) -> None:
     """Join a session and serve it until it is over. Raises JoinError and AgentError."""
     _serve(*joined(place, secret, wait_s))
-
-
-def take_part_over(channel: Channel, place: Place, secret: bytes) -> None:
-    """The same where the session is at the other end of `channel`, which is closed at the end."""
-    try:
-        found = welcomed(channel, place, secret)
-    except NotYet as error:
-        raise JoinError(f"the session at {place.address} is over ({error})") from error
-    _serve(*found)
 
 
 def _serve(connection: Connection, welcome: messages.Welcome) -> None:
@@ -231,11 +222,15 @@ def take_part_over_stdio(*, rank: int, host: str, secret: str) -> int:
     try:
         own = own_address(os.environ.get(_CONNECTION, ""))
         place = Place(host="the other end of ssh", rank=rank, name=host, own_address=own)
-        take_part_over(_channel(own), place, secret.encode())
+        _serve(*welcomed(_channel(own), place, secret.encode()))
+    except NotYet as error:
+        why = f"the session at {place.address} is over ({error})"
     except (JoinError, AgentError) as error:
-        print(f"busbw agent: {error}", file=sys.stderr, flush=True)
-        return 1
-    return 0
+        why = str(error)
+    else:
+        return 0
+    print(f"busbw agent: {why}", file=sys.stderr, flush=True)
+    return 1
 
 
 def own_address(connection: str) -> str:

@@ -57,10 +57,31 @@ class Running:
     def is_overdue(self) -> bool:
         return self._deadline_s is not None and self._clock() > self._deadline_s
 
-    def send(self, line: str, timeout_s: float) -> None:
+    @property
+    def is_stopped(self) -> bool:
+        return is_stopped(self.process.pid)
+
+    def do(self, asked: messages.Send | messages.Stack | messages.Close | messages.Kill) -> None:
+        if isinstance(asked, messages.Send):
+            self._send(asked)
+        elif isinstance(asked, messages.Stack):
+            # One that is stopped prints none.
+            if not self.process.is_over():
+                self.process.print_stack()
+            self._end(0.0 if self.is_stopped else STACK_GRACE_S, by_itself=False)
+        elif isinstance(asked, messages.Close):
+            self.process.close_pipes()
+            self._end(EXIT_GRACE_S)
+        else:
+            # Its exit code is that of the signal, unless it was over before.
+            self.process.interrupt()
+            self._end(EXIT_GRACE_S)
+
+    def _send(self, asked: messages.Send) -> None:
         """Give it a request, and a deadline. Raises OrderError if it has not read the others."""
-        self._deadline_s = self._clock() + timeout_s
-        if line and not self.is_ending and not self.process.write(line.encode() + b"\n"):
+        self._deadline_s = self._clock() + asked.timeout_s
+        line = asked.line.encode() + b"\n"
+        if asked.line and not self.is_ending and not self.process.write(line):
             raise OrderError(f"{self.name} does not read its requests")
 
     def read(self) -> bytes:
@@ -70,10 +91,10 @@ class Running:
             self._deadline_s = None
         if not content:
             self._is_mute = True
-            self.end(EXIT_GRACE_S, by_itself=True)
+            self._end(EXIT_GRACE_S)
         return content
 
-    def end(self, grace_s: float, *, by_itself: bool) -> None:
+    def _end(self, grace_s: float, *, by_itself: bool = True) -> None:
         """Kill it unless it has ended within `grace_s`; `by_itself` if that is its own doing."""
         self._by_itself = self._by_itself and by_itself
         kill_s = self._clock() + grace_s
@@ -116,74 +137,33 @@ class Workers:
 
     def do(self, asked: messages.ToAgent) -> None:
         if isinstance(asked, messages.Start):
-            self.start(asked)
-        elif isinstance(asked, messages.Send):
-            self.send(asked)
+            self._start(asked)
         elif isinstance(asked, messages.Look):
-            stopped = self.is_stopped(asked.worker)
+            one = self._running.get(asked.worker)
+            stopped = one is not None and one.is_stopped
             self._post(messages.Looked(worker=asked.worker, is_stopped=stopped))
-        elif isinstance(asked, messages.Stack):
-            self.stack(asked.worker)
-        elif isinstance(asked, messages.Close):
-            self.close(asked.worker)
-        elif isinstance(asked, messages.Kill):
-            self.kill(asked.worker)
+        elif isinstance(asked, (messages.Send, messages.Stack, messages.Close, messages.Kill)):
+            one = self._running.get(asked.worker)
+            # Its end may have been reported a moment ago.
+            if one is not None:
+                one.do(asked)
 
-    def start(self, asked: messages.Start) -> None:
+    def _start(self, asked: messages.Start) -> None:
         """Start a worker; one that cannot be started is over at once, and its log says why."""
-        if not _NAME.fullmatch(asked.order.name) or asked.worker in self._running:
-            raise OrderError(f"worker {asked.worker}: {asked.order.name[:80]!r} cannot be started")
+        number, order = asked.worker, asked.order
+        if not _NAME.fullmatch(order.name) or number in self._running:
+            raise OrderError(f"worker {number}: {order.name[:80]!r} cannot be started")
         try:
-            process = Process(asked.order, self._folder)
+            process = Process(order, self._folder)
         except OSError as error:
-            why = f"{asked.order.python or 'python'}: {error.strerror or error}"
+            why = f"{order.python or 'python'}: {error.strerror or error}"
             self._post(
                 messages.Over(
-                    worker=asked.worker,
-                    exit_code=_CANNOT_START,
-                    by_itself=True,
-                    log=why,
-                    oom_kills=0,
+                    worker=number, exit_code=_CANNOT_START, by_itself=True, log=why, oom_kills=0
                 )
             )
             return
-        self._running[asked.worker] = Running(asked.worker, asked.order.name, process, self._clock)
-
-    def send(self, asked: messages.Send) -> None:
-        one = self._running.get(asked.worker)
-        if one is not None:
-            one.send(asked.line, asked.timeout_s)
-
-    def is_stopped(self, number: int) -> bool:
-        one = self._running.get(number)
-        return one is not None and is_stopped(one.process.pid)
-
-    def stack(self, number: int) -> None:
-        """Have a worker print its stack, and kill it; one that is stopped prints none."""
-        one = self._running.get(number)
-        if one is not None and not one.process.is_over():
-            one.process.print_stack()
-        grace_s = 0.0 if self.is_stopped(number) else STACK_GRACE_S
-        self._end(number, grace_s, by_itself=False)
-
-    def close(self, number: int) -> None:
-        one = self._running.get(number)
-        if one is not None:
-            one.process.close_pipes()
-        self._end(number, EXIT_GRACE_S, by_itself=True)
-
-    def kill(self, number: int) -> None:
-        one = self._running.get(number)
-        if one is not None:
-            one.process.interrupt()
-        # Its exit code is that of the signal, unless it was over before.
-        self._end(number, EXIT_GRACE_S, by_itself=True)
-
-    def _end(self, number: int, grace_s: float, *, by_itself: bool) -> None:
-        # Its end may have been reported a moment ago.
-        one = self._running.get(number)
-        if one is not None:
-            one.end(grace_s, by_itself=by_itself)
+        self._running[number] = Running(number, order.name, process, self._clock)
 
     def read(self, one: Running) -> None:
         content = one.read()

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import busbw
 from busbw.agent import remote
 from busbw.agent.handshake import address_text
-from busbw.agent.processes import LOG_CHARACTERS, SECRET, log_end, parent_death_signal
+from busbw.agent.processes import LOG_CHARACTERS, SECRET, child, log_end
 
 from .bundle import Bundle
 
@@ -31,25 +31,6 @@ EXIT_GRACE_S = 5.0
 
 # Hands the session's end of a connection over, with what is to be sent first.
 Adopt: TypeAlias = Callable[[socket.socket, bytes], None]
-
-
-def child(
-    command: Sequence[str],
-    stdin: int,
-    stdout: int,
-    stderr: int,
-    environment: Mapping[str, str] | None = None,
-) -> subprocess.Popen[bytes]:
-    """A process with a group of its own, which ends with the thread that starts it."""
-    return subprocess.Popen(
-        command,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-        preexec_fn=parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
-        env=environment,
-    )
 
 
 class AgentStarter(ABC):
@@ -144,7 +125,7 @@ def start_agent(
     command = [sys.executable, "-c", _PROGRAM, str(Path(busbw.__file__).parents[1]), "agent"]
     inherited = {name: text for name, text in os.environ.items() if name != SECRET}
     command += [f"--session={address}", f"--rank={rank}", *options]
-    process = child(command, subprocess.PIPE, log, log, {**inherited, **environment})
+    process = child(command, (subprocess.PIPE, log, log), {**inherited, **environment})
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
         stdin.write(secret + b"\n")
@@ -213,7 +194,7 @@ class SshAgents(AgentStarter):
         ours, theirs = socket.socketpair()
         with theirs, self._log(rank).open("ab") as log:
             channel = theirs.fileno()
-            self._running[rank] = child(command, channel, channel, log.fileno())
+            self._running[rank] = child(command, (channel, channel, log.fileno()))
         adopt(ours, self._first(rank))
 
     def place(self, rank: int) -> str:

@@ -19,11 +19,10 @@ from busbw.model.training import Cluster, ClusterMember
 from busbw.model.words import plural
 
 from .agent_starters import AgentStarter
-from .agent_worker import AgentWorker
 from .bundle import Bundle
 from .hub import Hub, Timing
 from .local import BusyError, order_of
-from .peers import Peer
+from .peers import AgentWorker, Peer
 from .transport import Starter, Transport
 
 _PORTS_S = 10.0
@@ -118,9 +117,6 @@ class AgentsTransport(Transport):
             if self._starter is not None:
                 self._starter.close()
 
-    def hosts(self) -> tuple[str, ...]:
-        return tuple(self.hub.peers[rank].host for rank in range(self._count))
-
     def interpreter(self, starter: Starter) -> str:
         return order_of(starter, LaunchId()).python or "the Python of its agent"
 
@@ -145,7 +141,7 @@ class AgentsTransport(Transport):
         peer = self._peer(self._rank_of(member) if member is not None else 0)
         here = self._starter is not None and self._starter.is_here
         order = order_of(starter, launch, member)
-        return AgentWorker(self.hub, peer, order, launch, host="" if here else peer.host)
+        return AgentWorker(self.hub.drop, peer, order, launch, host="" if here else peer.host)
 
     def _each(self, members: int) -> int:
         if members % self._count:

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from busbw.agent.frames import Direction, Frame, FrameError
 from busbw.agent.handshake import HANDSHAKE_S
 from busbw.agent.rooms import hash_of, parts_of
 
-from .peers import BACKLOG, Adopted, Peer, Stranger, is_number, tell
+from .peers import BACKLOG, Adopted, Peer, Stranger, is_number
 
 MOST_UNPROVEN = 64
 # While that many are there others wait for their turn, and who says nothing for so long goes.
@@ -97,7 +97,8 @@ class Hub:
         for peer in list(self.peers.values()):
             peer.post(messages.Goodbye())
         with self.changed:
-            self.changed.wait_for(lambda: not any(self._there()), wait_s)
+            peers = self.peers.values()
+            self.changed.wait_for(lambda: all(peer.why_lost for peer in peers), wait_s)
         self._is_over = True
         self.wake()
         self._thread.join()
@@ -129,18 +130,15 @@ class Hub:
         return self._silent + Counter(one.address for one in list(self.strangers.values()))
 
     def drop(self, peer: Peer, why: str) -> None:
-        """Close an agent's connection, which tells its workers' listeners; from any thread."""
+        """Close an agent's connection, which its workers are told; from any thread."""
         with self.changed:
             if peer.why_lost:
                 return
             peer.why_lost = f"{peer.name} is gone: {why}"
             self.changed.notify_all()
-        for listener in list(peer.workers.values()):
-            listener.lost(peer.why_lost)
+        for worker in list(peer.workers.values()):
+            worker.lost(peer.why_lost)
         self.wake()
-
-    def _there(self) -> Iterable[Peer]:
-        return (one for one in self.peers.values() if not one.why_lost)
 
     def _run(self) -> None:
         try:
@@ -240,40 +238,40 @@ class Hub:
         self._selector.register(connection, _BOTH, lambda events: self._meet(stranger, events))
         connection.post(messages.Hello(protocol=messages.PROTOCOL, nonce=stranger.nonce.hex()))
 
-    @contextlib.contextmanager
-    def _or_dismissed(self, stranger: Stranger) -> Iterator[None]:
+    def _dismiss(self, stranger: Stranger) -> None:
+        self.strangers.pop(id(stranger), None)
+        self._unwatch(stranger.connection)
+
+    def _meet(self, stranger: Stranger, events: int) -> None:
         try:
-            yield
+            if events & selectors.EVENT_WRITE:
+                self._send_hello(stranger.connection)
+            if events & selectors.EVENT_READ:
+                self._hear(stranger)
         except Lost:
             self._silent[stranger.address] += 1
             self._dismiss(stranger)
         except (FrameError, OSError, ValueError, TypeError, KeyError):
             self._dismiss(stranger)
 
-    def _dismiss(self, stranger: Stranger) -> None:
-        self.strangers.pop(id(stranger), None)
-        self._unwatch(stranger.connection)
+    def _send_hello(self, connection: Connection) -> None:
+        connection.flush()
+        if not connection.waiting_bytes:
+            key = self._selector.get_key(connection)
+            self._selector.modify(connection, selectors.EVENT_READ, key.data)
 
-    def _meet(self, stranger: Stranger, events: int) -> None:
-        with self._or_dismissed(stranger):
-            connection = stranger.connection
-            if events & selectors.EVENT_WRITE:
-                connection.flush()
-                if not connection.waiting_bytes:
-                    key = self._selector.get_key(connection)
-                    self._selector.modify(connection, selectors.EVENT_READ, key.data)
-            if not events & selectors.EVENT_READ:
-                return
-            connection.receive()
-            frame = connection.frame()
-            if frame is None:
-                return
-            document = wire.parsed(frame.body)
-            if stranger.is_proven:
-                connection.checked(frame)
-                self._join(stranger, wire.from_json(messages.Join, document, "join"))
-            else:
-                self._check_proof(stranger, frame, document)
+    def _hear(self, stranger: Stranger) -> None:
+        connection = stranger.connection
+        connection.receive()
+        frame = connection.frame()
+        if frame is None:
+            return
+        document = wire.parsed(frame.body)
+        if stranger.is_proven:
+            connection.checked(frame)
+            self._join(stranger, wire.from_json(messages.Join, document, "join"))
+        else:
+            self._check_proof(stranger, frame, document)
 
     def _check_proof(self, stranger: Stranger, frame: Frame, said: Any) -> None:
         """Raises FrameError, counted, for a frame that was made without the secret."""
@@ -366,8 +364,8 @@ class Hub:
                 peer.note(message)
                 self.changed.notify_all()
         elif isinstance(message, (messages.Said, messages.Looked, messages.Over)):
-            listener = peer.workers.get(message.worker)
-            if listener is not None:
-                tell(listener, message)
+            worker = peer.workers.get(message.worker)
+            if worker is not None:
+                worker.take(message)
             if isinstance(message, messages.Over):
                 peer.workers.pop(message.worker, None)

@@ -19,7 +19,7 @@ from busbw.model.launch import LaunchId
 from busbw.model.training import Cluster, ClusterMember
 
 from .bundle import Bundle
-from .transport import Ended, Member, Replies, Reply, Request, Starter, Transport, request_line
+from .transport import Ended, Member, Reply, Starter, Transport
 
 
 class BusyError(Exception):
@@ -103,10 +103,7 @@ class Worker(Member):
         member: ClusterMember | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.launch = launch
-        self._clock = clock
-        self._replies = Replies()
-        self._begun_s = clock()
+        super().__init__(launch, clock)
         self._process = processes.Process(order_of(starter, launch, member), bundle)
 
     @property
@@ -120,46 +117,30 @@ class Worker(Member):
     def fileno(self) -> int:
         return self._process.replies
 
-    def send(self, request: Request | None) -> None:
-        self._begun_s = self._clock()
-        self._replies.expect(request)
+    def _write(self, line: bytes) -> None:
         # One that exited while it started may have logged why already.
-        if request is not None:
-            self._process.write(request_line(request))
+        if line:
+            self._process.write(line)
 
     def received(self) -> Reply | Ended | None:
         read = self._process.read()
-        if not read:
-            return self._gone()
-        try:
-            return self._replies.add(read)
-        except wire.WireError as error:
-            return self._refused(str(error))
+        return self._answered(read) if read else self._gone()
 
-    def _refused(self, why: str) -> Ended:
-        """Kill a worker that answers something else; no later reply could be trusted."""
-        waited_s = self._clock() - self._begun_s
-        self.kill()
-        return replace(self._ended(None, waited_s), refused=why)
-
-    def timed_out(self) -> Ended:
-        waited_s, stopped = self._clock() - self._begun_s, self.is_stopped
+    def _print_stack(self, *, stopped: bool) -> None:
         self._process.print_stack()
         if not stopped:
             self._process.waited(STACK_GRACE_S)
-        self.kill()
-        return replace(self._ended(None, waited_s), stopped=stopped)
 
     def _gone(self) -> Ended:
         """One that must be killed hung, and is not why others failed."""
-        ended = self._process.waited(EXIT_GRACE_S)
-        waited_s = self._clock() - self._begun_s
+        ended, waited_s = self._process.waited(EXIT_GRACE_S), self._waited_s
         self.kill()
-        return self._ended(self._process.exit_code if ended else None, waited_s)
+        found = self._end(waited_s)
+        return found if ended else replace(found, exit_code=None)
 
-    def _ended(self, exit_code: int | None, waited_s: float) -> Ended:
+    def _end(self, waited_s: float) -> Ended:
         return Ended(
-            exit_code=exit_code,
+            exit_code=self._process.exit_code,
             log=self._process.log_end(),
             oom_kills=self._process.oom_kills(),
             waited_s=waited_s,

@@ -1,19 +1,28 @@
-"""Agents, and strangers that may become one, as the hub keeps them in its own thread."""
+"""Agents and their workers as a session sees them, and strangers that may become agents.
+
+The hub keeps them in its own thread; a worker is asked and ended by another one.
+"""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import ipaddress
 import os
 import socket
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, MutableMapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from busbw import wire
 from busbw.agent import messages
 from busbw.agent.connection import Connection
 from busbw.agent.frames import fresh_nonce
+from busbw.model.launch import LaunchId
+
+from .transport import MOST_REPLY_BYTES, Ended, Member, Reply
 
 # The number of the descriptor.
 DESCRIPTOR = "BUSBW_LISTENING"
@@ -44,22 +53,6 @@ def handed_over(environment: MutableMapping[str, str]) -> socket.socket | None:
     return socket.socket(fileno=int(text))
 
 
-class Listener(Protocol):
-    """What is told of a worker on an agent's host, by the thread of the hub."""
-
-    def said(self, content: bytes) -> None:
-        """It has written this."""
-
-    def looked(self, looked: messages.Looked) -> None:
-        """Whether it is stopped, which was asked."""
-
-    def over(self, over: messages.Over) -> None:
-        """It has ended."""
-
-    def lost(self, why: str) -> None:
-        """Nothing more will be known of it."""
-
-
 class Peer:
     """An agent that has proved that it knows the secret."""
 
@@ -74,7 +67,7 @@ class Peer:
         self.is_ready = False
         self.locked: messages.Locked | None = None
         self.why_lost = ""
-        self.workers: dict[int, Listener] = {}
+        self.workers: dict[int, AgentWorker] = {}
         self.ports: deque[tuple[int, ...]] = deque()
         self._wake = wake
         self._numbers = 0
@@ -133,17 +126,168 @@ def is_number(address: str) -> bool:
     return True
 
 
-def tell(listener: Listener, message: messages.Said | messages.Looked | messages.Over) -> None:
-    if isinstance(message, messages.Said):
-        listener.said(_decoded(message.content))
-    elif isinstance(message, messages.Looked):
-        listener.looked(message)
-    else:
-        listener.over(message)
+# An agent needs a few seconds at most to end a worker.
+_END_S = 30.0
+_LOOK_S = 2.0
+# Where nothing is said of it.
+_LONG_S = 600.0
+# The session kills a worker at its deadline; an agent only if the session does not.
+_DEADLINE_GRACE_S = 30.0
 
 
-def _decoded(content: str) -> bytes:
-    try:
-        return base64.b64decode(content, validate=True)
-    except ValueError as error:
-        raise wire.WireError("content: not base64") from error
+class AgentWorker(Member):
+    """A worker on an agent's host. Its replies come by a queue, of which `fileno` tells.
+
+    The thread of the hub fills the queue; an agent that does not end its worker is given to `drop`.
+    """
+
+    def __init__(
+        self,
+        drop: Callable[[Peer, str], None],
+        peer: Peer,
+        order: messages.Order,
+        launch: LaunchId,
+        *,
+        host: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(launch, clock)
+        self.host = host
+        self._drop = drop
+        self._peer = peer
+        self._said = bytearray()
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._looked = threading.Event()
+        self._is_stopped = False
+        self._over: messages.Over | None = None
+        self._lost = ""
+        self._timeout_s = _LONG_S
+        self._is_closing = False
+        self._reading, self._telling = os.pipe()
+        self._has_told = False
+        self._number = peer.next_number()
+        peer.workers[self._number] = self
+        peer.post(messages.Start(worker=self._number, order=order))
+        if peer.why_lost:
+            self.lost(peer.why_lost)
+
+    def fileno(self) -> int:
+        return self._reading
+
+    def take(self, message: messages.Said | messages.Looked | messages.Over) -> None:
+        """What its agent says of it, in the thread of the hub. Raises wire.WireError."""
+        if isinstance(message, messages.Said):
+            try:
+                content = base64.b64decode(message.content, validate=True)
+            except ValueError as error:
+                raise wire.WireError("content: not base64") from error
+            with self._lock:
+                # Of what is too long for a reply the rest is not kept.
+                if len(self._said) <= MOST_REPLY_BYTES:
+                    self._said += content
+                self._tell()
+        elif isinstance(message, messages.Looked):
+            self._is_stopped = message.is_stopped
+            self._looked.set()
+        else:
+            self._over = message
+            self._tell_over()
+
+    def lost(self, why: str) -> None:
+        """Nothing more will be known of it."""
+        self._lost = why
+        self._tell_over()
+
+    def _tell_over(self) -> None:
+        with self._lock:
+            self._tell()
+        self._is_over.set()
+        self._looked.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        if self._is_over.is_set():
+            return False
+        self._looked.clear()
+        self._is_stopped = False
+        self._peer.post(messages.Look(worker=self._number))
+        self._looked.wait(_LOOK_S)
+        return self._is_stopped
+
+    def _tell(self) -> None:
+        if not self._has_told and self._telling >= 0:
+            self._has_told = True
+            os.write(self._telling, b".")
+
+    def allow(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s + _DEADLINE_GRACE_S
+
+    def _write(self, line: bytes) -> None:
+        text = line.decode().rstrip("\n")
+        self._peer.post(messages.Send(worker=self._number, line=text, timeout_s=self._timeout_s))
+
+    def received(self) -> Reply | Ended | None:
+        with self._lock:
+            if self._has_told:
+                os.read(self._reading, 1)
+                self._has_told = False
+            said = bytes(self._said)
+            self._said.clear()
+            if said and self._is_over.is_set():
+                # Its end is told next.
+                self._tell()
+        if said:
+            return self._answered(said)
+        if not self._is_over.is_set():
+            return None
+        self._close_pipes()
+        return self._end(self._waited_s)
+
+    def _print_stack(self, *, stopped: bool) -> None:
+        self._peer.post(messages.Stack(worker=self._number))
+        self._wait()
+
+    def _end(self, waited_s: float) -> Ended:
+        over = self._over
+        if over is None:
+            return Ended(exit_code=None, log="", oom_kills=0, waited_s=waited_s, lost=self._lost)
+        return Ended(
+            exit_code=over.exit_code if over.by_itself else None,
+            log=over.log,
+            oom_kills=over.oom_kills,
+            waited_s=waited_s,
+        )
+
+    def _wait(self) -> None:
+        if not self._is_over.wait(_END_S):
+            self._drop(self._peer, f"it does not end worker {self.launch}")
+
+    def hang_up(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._peer.post(messages.Close(worker=self._number))
+
+    def close(self) -> bool:
+        self.hang_up()
+        self._wait()
+        self.kill()
+        return self._over is not None and self._over.by_itself
+
+    def interrupt(self) -> None:
+        if not self._is_over.is_set():
+            self._peer.post(messages.Kill(worker=self._number))
+
+    def kill(self) -> None:
+        self.interrupt()
+        self._wait()
+        self._peer.workers.pop(self._number, None)
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        with self._lock:
+            for descriptor in (self._reading, self._telling):
+                if descriptor >= 0:
+                    with contextlib.suppress(OSError):
+                        os.close(descriptor)
+            self._reading = self._telling = -1

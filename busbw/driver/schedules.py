@@ -100,13 +100,15 @@ class AbstractSchedule(ABC):
             self._close_previous()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
-        found = []
-        for case in self.cases:
-            results = self._results.get((side, case), [])
-            runs = tuple(result for result in results if isinstance(result, Run))
-            failures = tuple(result for result in results if isinstance(result, Failure))
-            found.append(Measurement(case=case, runs=runs, failures=failures))
-        return tuple(found)
+        kept = {case: self._results.get((side, case), []) for case in self.cases}
+        return tuple(
+            Measurement(
+                case=case,
+                runs=tuple(one for one in results if isinstance(one, Run)),
+                failures=tuple(one for one in results if isinstance(one, Failure)),
+            )
+            for case, results in kept.items()
+        )
 
     def frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
         found: dict[str, list[Case]] = {}
@@ -159,14 +161,17 @@ class AbstractSchedule(ABC):
         """Measure `cases` until a worker dies; returns those that are left."""
         starters = {side: self.stacks[side].starters[framework] for side in sides}
         with self.executor.counted("starting"):
-            groups = {
-                side: self.executor.start(starter, self._side_id(framework, side, attempt))
-                for side, starter in starters.items()
-            }
+            groups = {}
+            for side, starter in starters.items():
+                part = side.value if len(self.stacks) > 1 else ""
+                launch = replace(self._launch_id(framework, part), attempt=attempt)
+                groups[side] = self.executor.start(starter, launch)
             for side, starter in starters.items():
                 begun = self.executor.begun(groups[side], starter)
                 if isinstance(begun, Failure):
-                    self._never_started(side, begun, cases)
+                    for case in cases:
+                        self._keep(side, case, begun)
+                        self._count(case)
                     break
                 groups[side] = begun
         self._close_previous()
@@ -178,17 +183,8 @@ class AbstractSchedule(ABC):
                 self.executor.close(group)
         return left
 
-    def _side_id(self, framework: str, side: Side, attempt: int) -> LaunchId:
-        part = side.value if len(self.stacks) > 1 else ""
-        return replace(self._launch_id(framework, part), attempt=attempt)
-
     def _launch_id(self, framework: str, part: str) -> LaunchId:
         return LaunchId(pass_number=self._number, framework=framework, part=part)
-
-    def _never_started(self, side: Side, failure: Failure, cases: Sequence[Case]) -> None:
-        for case in cases:
-            self._keep(side, case, failure)
-            self._count(case)
 
     def _cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> list[Case]:
         for index, case in enumerate(cases):
@@ -229,20 +225,16 @@ class AbstractSchedule(ABC):
 
     def _ask(self, side: Side, group: Group, case: Case, name: str) -> Answer:
         """The answer; a Run or a Failure is kept as the case's."""
-        values = self._values(side, case) if name in ("measure", "open") else {}
+        values: dict[str, object] = {}
+        if name in ("measure", "open"):
+            injection = self.stacks[side].injection
+            key = self.cases[case]
+            values = {"case": case, "plan": self.plan, "key": key, "injection": injection}
         request = Request(name, values)
         answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")
         if isinstance(answer, (Run, Failure)):
             self._keep(side, case, answer)
         return answer
-
-    def _values(self, side: Side, case: Case) -> Mapping[str, object]:
-        return {
-            "case": case,
-            "plan": self.plan,
-            "key": self.cases[case],
-            "injection": self.stacks[side].injection,
-        }
 
     def _close_previous(self) -> None:
         group, self._previous = self._previous, None

@@ -14,7 +14,7 @@ import re
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from busbw import wire
@@ -96,13 +96,18 @@ class Ended:
 class Member(ABC):
     """A running worker; every way out ends its process. `host` is "" for this host."""
 
-    launch: LaunchId
     host: str = ""
 
+    def __init__(self, launch: LaunchId, clock: Callable[[], float]) -> None:
+        self.launch = launch
+        self._clock = clock
+        self._replies = Replies()
+        self._begun_s = clock()
+
     @property
+    @abstractmethod
     def is_stopped(self) -> bool:
         """Whether a signal has stopped the process, which nothing but another one continues."""
-        return False
 
     @abstractmethod
     def fileno(self) -> int:
@@ -111,9 +116,11 @@ class Member(ABC):
     def allow(self, timeout_s: float) -> None:  # noqa: B027 most need not be told
         """Say how long the next request may take; for a worker that may outlive this process."""
 
-    @abstractmethod
     def send(self, request: Request | None) -> None:
         """Send `request` (None: just listen) without waiting; the reply is read by `received`."""
+        self._begun_s = self._clock()
+        self._replies.expect(request)
+        self._write(request_line(request) if request is not None else b"")
 
     @abstractmethod
     def received(self) -> Reply | Ended | None:
@@ -123,9 +130,12 @@ class Member(ABC):
         the process has ended then.
         """
 
-    @abstractmethod
     def timed_out(self) -> Ended:
         """Have the worker print its stack into the log, then kill it."""
+        waited_s, stopped = self._waited_s, self.is_stopped
+        self._print_stack(stopped=stopped)
+        self.kill()
+        return replace(self._end(waited_s), exit_code=None, stopped=stopped)
 
     @abstractmethod
     def hang_up(self) -> None:
@@ -142,6 +152,31 @@ class Member(ABC):
     @abstractmethod
     def kill(self) -> None:
         """Kill the worker, with what it started, and wait for it."""
+
+    @property
+    def _waited_s(self) -> float:
+        return self._clock() - self._begun_s
+
+    def _answered(self, read: bytes) -> Reply | Ended | None:
+        """A worker that answers something else is killed: no later reply could be trusted."""
+        try:
+            return self._replies.add(read)
+        except wire.WireError as error:
+            waited_s = self._waited_s
+            self.kill()
+            return replace(self._end(waited_s), exit_code=None, refused=str(error))
+
+    @abstractmethod
+    def _write(self, line: bytes) -> None:
+        """Send the line of a request; it is empty for none."""
+
+    @abstractmethod
+    def _print_stack(self, *, stopped: bool) -> None:
+        """Have it print its stack, and give it time for that; one that is stopped prints none."""
+
+    @abstractmethod
+    def _end(self, waited_s: float) -> Ended:
+        """How it ended, as far as that is its own doing."""
 
 
 class Transport(ABC):

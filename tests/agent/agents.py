@@ -89,7 +89,6 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def listening() -> socket.socket:
-    """A socket that agents connect to."""
     return socket.create_server((HOST, 0))
 
 
@@ -107,7 +106,6 @@ def hello_of(sock: socket.socket) -> tuple[bytes, messages.Hello]:
 
 
 def proof_frame(secret: bytes, session: bytes, nonce: bytes) -> bytes:
-    """An agent's first frame."""
     proof = messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex())
     key = key_of(secret, Direction.TO_SESSION, session, nonce)
     return Sealer(key).sealed(messages.body_of(proof))
@@ -158,7 +156,6 @@ class Session:
         return frame
 
     def post(self, message: messages.Hello | messages.ToAgent) -> None:
-        """Send a message."""
         self.connection.post(message)
         self.connection.flush()
 
@@ -169,7 +166,6 @@ class Session:
         self.heard(messages.Unpacked)
 
     def start(self, starter: Starter, worker: int = 1) -> None:
-        """Start a worker."""
         order = order_of(starter, LaunchId(name=f"{worker}"))
         self.post(messages.Start(worker=worker, order=order))
 
@@ -197,7 +193,6 @@ class Session:
         return False
 
     def close(self) -> None:
-        """Close the connection."""
         self.connection.close()
 
     def _receive(self) -> None:

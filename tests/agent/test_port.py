@@ -45,11 +45,9 @@ class Attacked:
         self.port = port
 
     def connected(self) -> socket.socket:
-        """A new connection to the port."""
         return socket.create_connection((HOST, self.port), timeout=LONG_S)
 
     def place(self, rank: int = 1) -> Place:
-        """Where an agent with this rank would join."""
         return Place(host=HOST, port=self.port, rank=rank, name="stranger")
 
     def answers(self) -> bool:
@@ -124,7 +122,6 @@ def test_a_rank_that_there_is_not_is_refused(session: Attacked) -> None:
 
 
 def stranger(what: str, port: int) -> subprocess.Popen[str]:
-    """A process that attacks the port."""
     command = [sys.executable, attack.__file__, what, str(port)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,42 +38,47 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def folders(folder: Path) -> list[str]:
-    """The private folders that are there."""
     return [path.name for path in folder.iterdir() if path.name.startswith("busbw-")]
 
 
+Joined = tuple[Session, subprocess.Popen[str]]
+
+
 @contextmanager
-def measuring(bundle: Bundle, begin: Starter, **welcome: float) -> Iterator[tuple[Session, int]]:
-    """A session whose agent has started a worker that is ready; the agent's process id."""
-    with listening() as port, agent(port.getsockname()[1]) as process:
-        session = Session(port, **welcome)
-        try:
-            session.send_rooms(bundle.sources())
-            session.start(begin)
-            assert b'"ready"' in said(session)
-            yield session, process.pid
-        finally:
-            session.close()
+def joined(rank: int = 0, host: str = "", /, **welcome: float) -> Iterator[Joined]:
+    """A session and the agent that has joined it."""
+    with (
+        listening() as port,
+        agent(port.getsockname()[1], rank, host=host) as process,
+        contextlib.closing(Session(port, **welcome)) as session,
+    ):
+        yield session, process
+
+
+@contextmanager
+def measuring(bundle: Bundle, begin: Starter, **welcome: float) -> Iterator[Joined]:
+    """The same once a worker is ready that the agent has started."""
+    with joined(**welcome) as (session, process):
+        session.send_rooms(bundle.sources())
+        session.start(begin)
+        assert b'"ready"' in said(session)
+        yield session, process
 
 
 def said(session: Session) -> bytes:
-    """What the worker says next."""
     return base64.b64decode(session.heard(messages.Said).content)
 
 
 def ask(session: Session, timeout_s: float = 60.0) -> None:
-    """Ask the worker to measure."""
     line = request_line(measure()).decode().strip()
     session.post(messages.Send(worker=1, line=line, timeout_s=timeout_s))
 
 
 def test_it_says_who_it_is(folder: Path) -> None:
-    with listening() as port, agent(port.getsockname()[1], 3, host="two") as process:
-        session = Session(port)
+    with joined(3, "two") as (session, process):
         assert (session.join.rank, session.join.host) == (3, "two")
         session.post(messages.Goodbye())
         assert ended(process) == (0, "")
-        session.close()
     assert not folders(folder)
 
 
@@ -92,11 +99,7 @@ def test_a_worker_that_is_killed_says_by_which_signal(bundle: Bundle) -> None:
 
 
 def test_a_lost_connection_ends_everything(bundle: Bundle, folder: Path) -> None:
-    with listening() as port, agent(port.getsockname()[1]) as process:
-        session = Session(port)
-        session.send_rooms(bundle.sources())
-        session.start(HANG)
-        said(session)
+    with measuring(bundle, HANG) as (session, process):
         ask(session)
         assert len(processes(folder)) >= 1
         session.close()
@@ -109,13 +112,8 @@ def test_a_lost_connection_ends_everything(bundle: Bundle, folder: Path) -> None
 
 
 def test_a_session_that_gives_no_sign_of_life_ends_everything(bundle: Bundle, folder: Path) -> None:
-    with listening() as port, agent(port.getsockname()[1]) as process:
-        session = Session(port, beat_s=0.1, missed_s=1.0)
-        session.send_rooms(bundle.sources())
-        session.start(HANG)
-        said(session)
+    with measuring(bundle, HANG, beat_s=0.1, missed_s=1.0) as (_, process):
         code, text = ended(process)
-        session.close()
     assert (code, text) == (
         1,
         "busbw agent: the connection to the session is lost: no sign of life for 1 s\n",
@@ -124,23 +122,16 @@ def test_a_session_that_gives_no_sign_of_life_ends_everything(bundle: Bundle, fo
 
 
 def test_it_gives_signs_of_life_while_nothing_is_asked() -> None:
-    with listening() as port, agent(port.getsockname()[1]):
-        session = Session(port, beat_s=0.05)
+    with joined(beat_s=0.05) as (session, _):
         for _ in range(3):
             session.heard(messages.Alive)
-        session.close()
 
 
 def test_a_deadline_that_has_passed_ends_everything(bundle: Bundle, folder: Path) -> None:
-    with listening() as port, agent(port.getsockname()[1]) as process:
-        session = Session(port, beat_s=0.1)
-        session.send_rooms(bundle.sources())
-        session.start(HANG)
-        said(session)
+    with measuring(bundle, HANG, beat_s=0.1) as (session, process):
         ask(session, timeout_s=0.3)
         assert session.is_closed()
         code, text = ended(process)
-        session.close()
     assert (code, text) == (1, "busbw agent: 1.fake did not answer by its deadline\n")
     assert not processes(folder)
 
@@ -157,15 +148,10 @@ def test_a_worker_that_has_answered_has_no_deadline_any_more(bundle: Bundle) -> 
 
 @pytest.mark.parametrize("number", sweep([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
 def test_a_signal_ends_everything(bundle: Bundle, folder: Path, number: signal.Signals) -> None:
-    with listening() as port, agent(port.getsockname()[1]) as process:
-        session = Session(port)
-        session.send_rooms(bundle.sources())
-        session.start(HANG)
-        said(session)
+    with measuring(bundle, HANG) as (session, process):
         process.send_signal(number)
         assert session.is_closed()
         assert ended(process) == (1, "busbw agent: a signal ended this agent\n")
-        session.close()
     assert not processes(folder)
     assert folders(folder) == [bundle.path.name]
 
@@ -173,9 +159,9 @@ def test_a_signal_ends_everything(bundle: Bundle, folder: Path, number: signal.S
 def test_kill_9_leaves_no_worker_and_the_next_agent_removes_the_folder(
     bundle: Bundle, folder: Path
 ) -> None:
-    with measuring(bundle, HANG) as (session, pid):
+    with measuring(bundle, HANG) as (session, process):
         ask(session)
-        os.kill(pid, signal.SIGKILL)
+        process.kill()
         assert session.is_closed()
         assert wait_until(lambda: not processes(folder), 10)
     assert len(folders(folder)) == 2
@@ -184,12 +170,10 @@ def test_kill_9_leaves_no_worker_and_the_next_agent_removes_the_folder(
 
 
 def test_a_session_that_sends_other_files_than_it_says_is_left(bundle: Bundle) -> None:
-    with listening() as port, agent(port.getsockname()[1]) as process:
-        session = Session(port)
-        (part,) = parts_of({"__main__.py": b""})
+    (part,) = parts_of({"__main__.py": b""})
+    with joined() as (session, process):
         session.post(messages.Rooms(hash="0" * 64, part=part.part, left=0))
         code, text = ended(process)
-        session.close()
     assert code == 1
     assert text.startswith("busbw agent: their hash is ")
 
@@ -207,21 +191,17 @@ def test_a_session_that_sends_other_files_than_it_says_is_left(bundle: Bundle) -
 def test_a_session_that_asks_for_what_none_does_is_left(
     message: messages.ToAgent, why: str
 ) -> None:
-    with listening() as port, agent(port.getsockname()[1]) as process:
-        session = Session(port)
+    with joined() as (session, process):
         session.post(message)
         assert ended(process) == (1, f"busbw agent: {why}\n")
-        session.close()
 
 
 @pytest.mark.parametrize("name", ["../1", "/tmp/1", "", ".hidden", "a/b"])
 def test_a_log_is_in_the_folder(bundle: Bundle, name: str) -> None:
-    with listening() as port, agent(port.getsockname()[1]) as process:
-        session = Session(port)
+    with joined() as (session, process):
         session.send_rooms({"__main__.py": b""})
         session.post(messages.Start(worker=1, order=messages.Order(name=name)))
         code, text = ended(process)
-        session.close()
     assert (code, text) == (1, f"busbw agent: worker 1: {name!r} cannot be started\n")
 
 
@@ -231,7 +211,6 @@ MANY = 1500
 
 @pytest.fixture
 def own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else has this lock."""
     monkeypatch.setenv(locks.MACHINE, str(tmp_path))
 
 

@@ -15,7 +15,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group
 from busbw.driver.hub import Timing
 from busbw.driver.transport import Starter
-from busbw.model.launch import Failure, LaunchId
+from busbw.model.launch import LaunchId
 from busbw.model.training import Cluster
 from tests.agent.agents import LONG_S, SECRET, agent, listening
 from tests.driver.workers import processes, starter
@@ -32,17 +32,22 @@ def of_this_host(bundle: Bundle, secret: bytes, count: int) -> AgentsTransport:
 
 
 @contextmanager
-def local(
-    bundle: Bundle, count: int = 2, timing: Timing | None = None
-) -> Iterator[AgentsTransport]:
+def local(bundle: Bundle, count: int = 2) -> Iterator[AgentsTransport]:
     """Agents of this host that the session starts; they are gone in the end."""
     secret = secrets.token_hex(32).encode()
-    found = of_this_host(bundle, secret, count)
-    try:
+    with contextlib.closing(of_this_host(bundle, secret, count)) as found:
         found.join(LONG_S)
         yield found
-    finally:
-        found.close()
+
+
+@contextmanager
+def waiting(
+    bundle: Bundle, count: int, timing: Timing | None = None
+) -> Iterator[tuple[AgentsTransport, int]]:
+    """What so many agents may join, and its port; closed at the end."""
+    port = listening()
+    with contextlib.closing(AgentsTransport(bundle, port, SECRET, count, timing=timing)) as found:
+        yield found, port.getsockname()[1]
 
 
 @contextmanager
@@ -50,11 +55,8 @@ def remote(
     bundle: Bundle, *hosts: str, timing: Timing | None = None
 ) -> Iterator[tuple[AgentsTransport, list[int]]]:
     """Agents that were started by somebody, on hosts of these names; and their process ids."""
-    port = listening()
-    found = AgentsTransport(bundle, port, SECRET, len(hosts), timing=timing)
-    number = port.getsockname()[1]
     with contextlib.ExitStack() as held:
-        held.callback(found.close)
+        found, number = held.enter_context(waiting(bundle, len(hosts), timing))
         agents = [
             held.enter_context(agent(number, rank, host=host)) for rank, host in enumerate(hosts)
         ]
@@ -73,12 +75,6 @@ def group(
         yield found
     finally:
         found.kill()
-
-
-def failure(answer: object) -> Failure:
-    """The answer, which must be a Failure."""
-    assert isinstance(answer, Failure)
-    return answer
 
 
 def workers() -> list[int]:

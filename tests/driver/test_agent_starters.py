@@ -65,7 +65,7 @@ def through_ssh(
 
 def test_members_on_hosts_that_ssh_reaches_measure_together(bundle: Bundle, instead: Path) -> None:
     with through_ssh(bundle, "one", "two") as (transport, _):
-        assert transport.hosts() == ("one", "two")
+        assert [transport.hub.peers[rank].host for rank in (0, 1)] == ["one", "two"]
         assert {member.hosts for member in transport.cluster_members(CLUSTER)} == {2}
         with group(transport) as running:
             assert {one.host for one in running.members.values()} == {"one", "two"}

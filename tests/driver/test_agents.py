@@ -15,12 +15,10 @@ from pathlib import Path
 import pytest
 
 from busbw import locks
-from busbw.driver.agent_worker import AgentWorker
 from busbw.driver.agents import (
     AgentGone,
     AgentsError,
     AgentsMissing,
-    AgentsTransport,
     IncomparableHosts,
 )
 from busbw.driver.bundle import Bundle
@@ -28,17 +26,18 @@ from busbw.driver.executor import Executor, probe, trained
 from busbw.driver.group import Group
 from busbw.driver.hub import Timing
 from busbw.driver.local import BusyError
+from busbw.driver.peers import AgentWorker
 from busbw.driver.transport import Request, Starter
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import Probe
 from busbw.model.training import ALONE, Cluster, Net, TrainingAnswer
 from busbw.model.words import Capability, FailureKind
 from tests import build
-from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, listening, lock_of
-from tests.driver.workers import KEY, interpreter, measure, starter, state, wait_until
+from tests.agent.agents import HOST, LONG_S, SECRET, agent, ended, lock_of
+from tests.driver.workers import KEY, failure, interpreter, measure, starter, state, wait_until
 from tests.sweep import sweep
 
-from .agent_groups import CLUSTER, LAUNCH, failure, group, local, of_this_host, remote, workers
+from .agent_groups import CLUSTER, LAUNCH, group, local, of_this_host, remote, waiting, workers
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -53,7 +52,7 @@ def test_one_by_itself_measures_as_without_an_agent(bundle: Bundle) -> None:
 
 def test_the_members_of_a_group_are_spread_over_agents_in_order(bundle: Bundle) -> None:
     with remote(bundle, "one", "two") as (transport, _):
-        assert transport.hosts() == ("one", "two")
+        assert [transport.hub.peers[rank].host for rank in (0, 1)] == ["one", "two"]
         found = transport.cluster_members(CLUSTER)
         assert [member.role.name for member in found] == [f"worker {i}" for i in range(4)]
         assert {member.hosts for member in found} == {2}
@@ -187,8 +186,7 @@ def test_one_that_a_signal_has_stopped_is_named_at_the_deadline(bundle: Bundle) 
 
 def test_no_command_line_and_no_environment_has_the_secret(bundle: Bundle) -> None:
     secret = secrets.token_hex(32)
-    transport = of_this_host(bundle, secret.encode(), 1)
-    try:
+    with contextlib.closing(of_this_host(bundle, secret.encode(), 1)) as transport:
         transport.join(LONG_S)
         with group(transport, cluster=ALONE):
             assert transport._starter is not None
@@ -197,19 +195,13 @@ def test_no_command_line_and_no_environment_has_the_secret(bundle: Bundle) -> No
             for pid in found:
                 for name in ("cmdline", "environ"):
                     assert secret.encode() not in Path(f"/proc/{pid}/{name}").read_bytes()
-    finally:
-        transport.close()
 
 
 def test_agents_that_do_not_join_are_named(bundle: Bundle) -> None:
-    port = listening()
-    transport = AgentsTransport(bundle, port, SECRET, 3)
-    try:
-        with agent(port.getsockname()[1], 1), pytest.raises(AgentsMissing) as missing:
-            assert wait_until(lambda: transport.is_ready(1), LONG_S)
-            transport.join(0.1)
-    finally:
-        transport.close()
+    missed = pytest.raises(AgentsMissing)
+    with waiting(bundle, 3) as (transport, port), agent(port, 1), missed as missing:
+        assert wait_until(lambda: transport.is_ready(1), LONG_S)
+        transport.join(0.1)
     assert str(missing.value) == (
         "of 3 agents ranks 0, 2 did not join within 0.1 s; did you start `python -m busbw agent`, "
         "or `python -m busbw run` by a launcher, on every host?"
@@ -222,53 +214,38 @@ def test_agents_that_do_not_join_are_named(bundle: Bundle) -> None:
 def test_connections_with_another_secret_are_counted(
     bundle: Bundle, count: int, words: str
 ) -> None:
-    port = listening()
-    transport = AgentsTransport(bundle, port, SECRET, 1)
-    number = port.getsockname()[1]
-    try:
+    with waiting(bundle, 1) as (transport, port):
         for _ in range(count):
-            with agent(number, 0, secret=b"another secret of tests") as one:
+            with agent(port, 0, secret=b"another secret of tests") as one:
                 assert ended(one)[0] == 1
         # What says nothing, and what is no agent, prove nothing and are not counted.
-        with socket.create_connection((HOST, number)) as sock:
+        with socket.create_connection((HOST, port)) as sock:
             sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
             with pytest.raises(AgentsMissing) as missing:
                 transport.join(0.3)
-    finally:
-        transport.close()
     why = f"rank 0 did not join within 0.3 s; {words} prove that they know the secret"
     assert str(missing.value).endswith(why)
 
 
 def test_connections_that_say_nothing_are_counted_and_named_by_address(bundle: Bundle) -> None:
-    port = listening()
-    transport = AgentsTransport(bundle, port, SECRET, 1)
-    try:
-        with contextlib.ExitStack() as held:
-            for _ in range(3):
-                held.enter_context(socket.create_connection(port.getsockname()))
-            # One that has gone again is counted, too.
-            socket.create_connection(port.getsockname()).close()
-            with pytest.raises(AgentsMissing) as missing:
-                transport.join(0.5)
-    finally:
-        transport.close()
+    with waiting(bundle, 1) as (transport, port), contextlib.ExitStack() as held:
+        for _ in range(3):
+            held.enter_context(socket.create_connection((HOST, port)))
+        # One that has gone again is counted, too.
+        socket.create_connection((HOST, port)).close()
+        with pytest.raises(AgentsMissing) as missing:
+            transport.join(0.5)
     why = "within 0.5 s; 4 connections from 127.0.0.1 said nothing or broke off; did you start"
     assert why in str(missing.value)
 
 
 def test_an_agent_that_joined_and_broke_off_is_said_to_have_done_that(bundle: Bundle) -> None:
     """At once: nobody can take its place."""
-    port = listening()
-    transport = AgentsTransport(bundle, port, SECRET, 2)
-    try:
-        with agent(port.getsockname()[1], 1, host="two") as one:
-            assert wait_until(lambda: transport.is_ready(1), LONG_S)
-            one.kill()
-            with pytest.raises(AgentGone) as gone:
-                transport.join(LONG_S)
-    finally:
-        transport.close()
+    with waiting(bundle, 2) as (transport, port), agent(port, 1, host="two") as one:
+        assert wait_until(lambda: transport.is_ready(1), LONG_S)
+        one.kill()
+        with pytest.raises(AgentGone) as gone:
+            transport.join(LONG_S)
     assert str(gone.value).startswith("the agent on two (rank 1) is gone: ")
 
 
@@ -276,14 +253,9 @@ def test_a_host_with_another_python_cannot_be_compared(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.python_version", lambda: "3.10.99")
-    port = listening()
-    transport = AgentsTransport(bundle, port, SECRET, 1)
-    try:
-        number = port.getsockname()[1]
-        with agent(number, 0, host="old"), pytest.raises(IncomparableHosts) as differ:
-            transport.join(LONG_S)
-    finally:
-        transport.close()
+    differs = pytest.raises(IncomparableHosts)
+    with waiting(bundle, 1) as (transport, port), agent(port, 0, host="old"), differs as differ:
+        transport.join(LONG_S)
     found = ".".join(map(str, sys.version_info[:3]))
     assert str(differ.value) == f"old (rank 0) has Python {found}, this session 3.10.99"
 
@@ -292,12 +264,9 @@ def test_a_local_agent_that_cannot_start_says_why(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("busbw.driver.agent_starters._PROGRAM", "import sys; sys.exit('no disk')")
-    transport = of_this_host(bundle, SECRET, 1)
-    try:
-        with pytest.raises(AgentsMissing, match=r"did not start on this host \(rank 0\): no disk"):
-            transport.join(LONG_S)
-    finally:
-        transport.close()
+    missing = pytest.raises(AgentsMissing, match=r"not start on this host \(rank 0\): no disk")
+    with contextlib.closing(of_this_host(bundle, SECRET, 1)) as transport, missing:
+        transport.join(LONG_S)
 
 
 def test_an_agent_that_is_killed_fails_the_request_and_is_named(bundle: Bundle) -> None:

@@ -62,7 +62,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def byte_code(bundle: Bundle) -> dict[Path, bytes]:
-    """The byte code that is there."""
     return {path: path.read_bytes() for path in bundle.path.glob("busbw/**/*.pyc")}
 
 

@@ -88,7 +88,6 @@ def _await_stop(group: Group, launch: str) -> bool:
 def passes(
     bundle: Bundle, begin: Starter, *, handover: bool = False, **of: Any
 ) -> tuple[Passes, list[str]]:
-    """One pass over one case that was begun, and its notes."""
     notes: list[str] = []
     asked = of.get("executor", executor(bundle, notes.append))
     stacks = {Side.CANDIDATE: stack(begin)}
@@ -394,7 +393,6 @@ class Trainers:
     def train(
         self, request: TrainingRequest, timeout_s: float = TRAINING_S
     ) -> TrainingAnswer | Failure:
-        """What all their answers come to."""
         answers = trained(self._executor, self._starter, TRAINING, request, timeout_s)
         return answers if isinstance(answers, Failure) else checked(request, answers)
 

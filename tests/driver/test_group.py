@@ -22,15 +22,13 @@ from busbw.model.machine import Probe
 from busbw.model.training import ALONE, Cluster, ClusterMember, Role
 from busbw.model.words import FailureKind
 from tests import build
-from tests.driver.workers import KEY, measure, processes, starter, state, wait_until
+from tests.driver.workers import KEY, failure, measure, processes, starter, state, wait_until
 
 LONG_S = 60.0
 SHORT_S = 0.4
 CLUSTER = Cluster(counts={"chief": 1, "worker": 2, "ps": 1}, asked="chief")
 ROLES = CLUSTER.roles
 WORKER_1 = Role(task="worker", index=1)
-# Two processes that measure together.
-PAIR = Cluster(counts={"worker": 2})
 LAUNCH = LaunchId.parse("1")
 REQUEST = measure()
 
@@ -67,12 +65,6 @@ def group(bundle: Bundle, cluster: Cluster = CLUSTER, **then: str) -> Iterator[G
         yield found
     finally:
         found.kill()
-
-
-def failure(answer: object) -> Failure:
-    """The answer, which must be a Failure."""
-    assert isinstance(answer, Failure)
-    return answer
 
 
 def all_of(request: Request) -> dict[Role, Request]:
@@ -296,53 +288,50 @@ def test_one_that_is_stopped_is_named_and_not_who_was_told_so_and_ended(bundle: 
     assert not processes(bundle.path)
 
 
+@contextmanager
+def pair_of(bundle: Bundle, begin: Starter) -> Iterator[Group]:
+    """Two processes that measure together, ready; none is left."""
+    found = Group(LocalTransport(bundle), begin, LAUNCH, Cluster(counts={"worker": 2}))
+    try:
+        assert found.begin(LONG_S) is None
+        yield found
+    finally:
+        found.kill()
+    assert not processes(bundle.path)
+
+
 def _pair_request() -> Request:
     return measure(key=replace(KEY, processes=2))
 
 
 def test_processes_that_measure_together_give_one_run(bundle: Bundle) -> None:
-    pair = Group(LocalTransport(bundle), starter(), LAUNCH, PAIR)
-    try:
-        assert pair.begin(LONG_S) is None
+    with pair_of(bundle, starter()) as pair:
         found = pair.ask(_pair_request(), LONG_S, "measuring")
         assert isinstance(found, Run)
         assert found.launch == LAUNCH
         assert (len(found.process_times_s), len(found.process_own_s)) == (2, 2)
         assert found.values_checked % 8 == 0
         assert pair.close()
-    finally:
-        pair.kill()
-    assert not processes(bundle.path)
 
 
 def test_what_all_refuse_leaves_the_group_alive(bundle: Bundle) -> None:
     refusing = starter(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
-    pair = Group(LocalTransport(bundle), refusing, LAUNCH, PAIR)
-    try:
-        assert pair.begin(LONG_S) is None
+    with pair_of(bundle, refusing) as pair:
         first = failure(pair.ask(_pair_request(), LONG_S, "measuring"))
         assert (first.kind, first.launch) == (FailureKind.OUT_OF_MEMORY, LAUNCH)
         assert not pair.is_over
         request = measure(2048, key=replace(KEY, processes=2))
         assert isinstance(pair.ask(request, LONG_S, "measuring"), Run)
-    finally:
-        pair.kill()
-    assert not processes(bundle.path)
 
 
 def test_what_one_of_them_refuses_ends_all(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("busbw.driver.group.REFUSAL_GRACE_S", 0.5)
     one = starter(processes={"1": {"cases": [{"then": "wrong_result"}]}})
-    pair = Group(LocalTransport(bundle), one, LAUNCH, PAIR)
-    try:
-        assert pair.begin(LONG_S) is None
+    with pair_of(bundle, one) as pair:
         found = failure(pair.ask(_pair_request(), LONG_S, "measuring"))
         assert pair.is_over
-    finally:
-        pair.kill()
     assert found.kind is FailureKind.WRONG_RESULT
     assert found.message.startswith("worker 1: ")
-    assert not processes(bundle.path)
 
 
 JAX_LAUNCH = LaunchId.parse("1.jax")

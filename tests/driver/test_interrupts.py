@@ -38,7 +38,6 @@ def at(event: str, launch: str = "") -> Callable[[Worker, str], None]:
 def schedule(
     bundle: Bundle, name: str, event: str, launch: str, *, shared: bool, asked: Case
 ) -> AbstractSchedule:
-    """A schedule of two passes over one case, which is interrupted."""
     stacks = ONE if name == "passes" else BOTH
     plan = replace(PLAN, launches=LAUNCHES)
     executor = Executor(Watched(bundle, at(event, launch)))
@@ -89,7 +88,6 @@ def test_an_interrupt_of_a_case_with_processes_of_its_own_leaves_none(
 
 
 def compiling(bundle: Bundle, event: str) -> Parallel:
-    """Two workers at once, interrupted."""
     begin = replace(starter(), capability=Capability.COMPILE)
     executor = Executor(Watched(bundle, at(event)))
     return Parallel(executor, {"": begin}, workers=2, timeout_s=60.0)

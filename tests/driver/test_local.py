@@ -44,7 +44,6 @@ SHORT_S = 0.4
 
 @contextmanager
 def ready(bundle: Bundle, begin: Starter) -> Iterator[Worker]:
-    """A worker that has said that it is ready."""
     worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker, LONG_S)
@@ -54,7 +53,6 @@ def ready(bundle: Bundle, begin: Starter) -> Iterator[Worker]:
 
 
 def measure(worker: Worker, timeout_s: float = LONG_S) -> Reply | Ended:
-    """The answer to one measure request."""
     return answer_of(worker, request(), timeout_s)
 
 
@@ -77,7 +75,6 @@ def test_a_reply_is_a_run_and_the_worker_ends_when_its_channel_closes(bundle: Bu
 
 
 def answered(answer: Reply | Ended) -> Answer:
-    """What the reply says, which there must be."""
     assert not isinstance(answer, Ended), answer.log
     return answer.answer
 
@@ -322,7 +319,6 @@ def test_what_is_no_python_is_refused_with_its_last_words(program: str, said: st
 
 @pytest.fixture
 def own_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine of the test's own."""
     monkeypatch.setenv(locks.MACHINE, str(tmp_path))
 
 
@@ -357,7 +353,6 @@ def test_where_the_machine_cannot_be_locked_nothing_is_measured(
 
 
 def failed(exit_code: int | None, *, log: str = "", oom_kills: int = 0) -> Failure:
-    """The Failure of a worker that ended so."""
     ended = Ended(exit_code=exit_code, log=log, oom_kills=oom_kills, waited_s=1.5)
     return failure_of(ended, LaunchId.parse("2.fake"), "measuring a case")
 

@@ -55,7 +55,6 @@ class Log:
 
 @pytest.fixture
 def log() -> Log:
-    """Of every worker that is started for pairs."""
     return Log()
 
 

@@ -18,7 +18,7 @@ from busbw.driver.local import LocalTransport, Worker
 from busbw.driver.schedules import Stack
 from busbw.driver.transport import Ended, Reply, Request, Starter
 from busbw.model.case import Case
-from busbw.model.launch import Injection, LaunchId, Plan
+from busbw.model.launch import Failure, Injection, LaunchId, Plan
 from busbw.model.machine import EnvironmentKey
 from busbw.model.training import ClusterMember
 from tests import build
@@ -37,22 +37,18 @@ def starter(python: str = sys.executable, **script: object) -> Starter:
 
 
 def stack(begin: Starter | None = None, injection: Injection | None = None) -> Stack:
-    """Of the fake back end: as `begin` says, or with no script."""
     return Stack(starters={"fake": begin or starter()}, injection=injection)
 
 
 def executor(bundle: Bundle, on_note: Callable[[str], None] = lambda note: None) -> Executor:
-    """Starts workers on this host."""
     return Executor(LocalTransport(bundle), on_note)
 
 
 def measure(payload_bytes: int = 1024, key: EnvironmentKey = KEY) -> Request:
-    """The request to measure one case."""
     return Request("measure", {"case": case(payload_bytes), "plan": PLAN, "key": key})
 
 
 def case(payload_bytes: int, framework: str = "fake") -> Case:
-    """An all-reduce on four ranks."""
     return build.case(
         framework=framework, strategy="fake", payload_bytes=payload_bytes, protocol="host/fake"
     )
@@ -103,6 +99,11 @@ def wait_until(true: Callable[[], object], deadline_s: float = 30.0) -> bool:
     return True
 
 
+def failure(answer: object) -> Failure:
+    assert isinstance(answer, Failure)
+    return answer
+
+
 def answer_of(worker: Worker, request: Request | None, timeout_s: float) -> Reply | Ended:
     """What the worker answers to `request` (None: just listen), or how it ended."""
     worker.send(request)
@@ -117,7 +118,6 @@ def answer_of(worker: Worker, request: Request | None, timeout_s: float) -> Repl
 
 
 def await_ready(worker: Worker, timeout_s: float = 60.0) -> None:
-    """Wait until it has said that it is ready, and nothing else."""
     assert answer_of(worker, None, timeout_s) == Reply(None)
 
 
@@ -155,7 +155,6 @@ class Watched(LocalTransport):
         self._on_event = on_event
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
-        """One that is watched."""
         worker = _WatchedWorker(starter, self._bundle, launch, member)
         worker.on_event = self._on_event
         self._on_event(worker, "start")
@@ -167,17 +166,14 @@ class _WatchedWorker(Worker):
     is_over = False
 
     def send(self, request: Request | None) -> None:
-        """Tell of the request first."""
         self.on_event(self, request.name if request else "listen")
         super().send(request)
 
     def close(self) -> bool:
-        """Tell first that it is to end."""
         self._tell_end()
         return super().close()
 
     def kill(self) -> None:
-        """Tell that it ends, unless it has been told already."""
         self._tell_end()
         super().kill()
 

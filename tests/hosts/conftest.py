@@ -23,7 +23,6 @@ Listen = Callable[[Host, str], subprocess.Popen[str]]
 
 @pytest.fixture
 def on_linux() -> None:
-    """Skip where there can be no hosts."""
     if reason := missing():
         pytest.skip(reason)
 
@@ -55,14 +54,12 @@ def listen(on_linux: None) -> Iterator[Listen]:
 
 @pytest.fixture
 def installed(on_linux: None) -> None:
-    """Skip where a package of Debian is missing."""
     if packages := missing_packages():
         pytest.skip(f"not installed: {', '.join(packages)}; `python -m tests.hosts.debian`")
 
 
 @pytest.fixture
 def reached(installed: None, two: Network, tmp_path: Path) -> Iterator[Ssh]:
-    """Two hosts that run sshd."""
     with sshd(two.hosts, tmp_path) as found:
         yield found
 

@@ -36,7 +36,6 @@ _LAST_LINES = 15
 
 
 def missing_packages(programs: Collection[str] = tuple(PACKAGES)) -> list[str]:
-    """The packages of which one of `programs` is not installed."""
     path = os.pathsep.join([os.environ.get("PATH", ""), _SYSTEM])
     return sorted({PACKAGES[name] for name in programs if not shutil.which(name, path=path)})
 
@@ -99,7 +98,6 @@ def _wait(
 
 
 def last_lines(log: Path) -> str:
-    """The last lines of a log."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
 
 

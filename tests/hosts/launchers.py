@@ -61,7 +61,6 @@ class Slurm:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of srun, sinfo and scancel."""
         return {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def run(self, command: Sequence[str], timeout_s: float = 60.0) -> str:

@@ -155,7 +155,6 @@ def _make(host: Host, all_hosts: Sequence[Host]) -> None:
 
 
 def processes_in(namespace: str) -> list[int]:
-    """The ids of all processes in a network namespace."""
     try:
         wanted = os.stat(NAMESPACES / namespace)
     except FileNotFoundError:

@@ -45,7 +45,6 @@ class Network:
         self._order({"do": "cut", "hosts": [host.name for host in hosts]})
 
     def heal(self) -> None:
-        """Undo every cut."""
         self._order({"do": "heal"})
 
     def slow(self, host: Host, factor: float = 10.0) -> None:
@@ -53,15 +52,12 @@ class Network:
         set_rate(host, round(self.rate_bits_per_s / factor))
 
     def delivered(self) -> int:
-        """How many packets have reached a host so far."""
         return int(self._order({"do": "count"})["delivered"])
 
     def runs_only(self, *programs: str) -> bool:
-        """Whether nothing but these programs runs on any host."""
         return self.programs() <= {*programs}
 
     def programs(self) -> set[str]:
-        """The names of all programs that run on a host."""
         found = set()
         for path in (f"/proc/{each}/comm" for host in self.hosts for each in host.processes()):
             with contextlib.suppress(OSError):

@@ -51,7 +51,6 @@ class Switch:
     _number: int = 0
 
     def take(self, source: str, packet: bytes, now_s: float) -> None:
-        """A packet that `source` has sent."""
         target = self._target(packet)
         if target is not None and not self._is_cut(source, target):
             self._number += 1

@@ -33,13 +33,11 @@ class Ran:
 
     @property
     def outcomes(self) -> dict[str, str]:
-        """The outcome of each case by its payload."""
         assert self.results is not None, self.text
         return {one["case"]["payload"]: one["outcome"] for one in self.results["cases"]}
 
     @property
     def hosts(self) -> int:
-        """How many hosts it measured on."""
         assert self.results is not None, self.text
         found = self.results["environment"]["key"]["hosts"]
         assert isinstance(found, int)
@@ -93,7 +91,6 @@ class Place:
 
     @property
     def text(self) -> str:
-        """What the last session has printed so far."""
         return self._log.read_text(errors="replace")
 
     def left(self) -> list[str]:

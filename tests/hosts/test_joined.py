@@ -58,7 +58,6 @@ def on_rank_1(change: str, program: tuple[str, ...] = RUN) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def by_slurm(two: Network, folder: Path, place: Place) -> Iterator[Launcher]:
-    """srun, on two nodes."""
     folder.mkdir()
     with slurm(two.hosts, folder) as found:
         yield Launcher(

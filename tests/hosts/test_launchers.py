@@ -17,7 +17,6 @@ from .sshd import Ssh
 
 @pytest.fixture
 def queued(installed: None, two: Network, tmp_path: Path) -> Iterator[Slurm]:
-    """Two hosts that are nodes of a Slurm."""
     with slurm(two.hosts, tmp_path) as found:
         yield found
 

@@ -29,7 +29,6 @@ WITHIN = 0.25
 
 @pytest.fixture(params=[2, 4])
 def several(request: pytest.FixtureRequest, installed: None) -> Iterator[Network]:
-    """Two hosts, and four."""
     with network(request.param) as made:
         yield made
 

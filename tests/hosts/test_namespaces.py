@@ -32,7 +32,6 @@ with hosts(1) as made:
 
 @pytest.fixture
 def pair(on_linux: None) -> Iterator[list[Host]]:
-    """Two hosts without a cable."""
     with hosts(2) as made:
         yield made
 
