@@ -182,9 +182,8 @@ class Run:
     the program takes according to the compiler; None where unknown.
     `injected` names the extra work of the launch; `injected_ratio` is the time with it over that
     without it, of samples in turn, by the host's clock, None where nothing was injected or the
-    clock cannot tell. A sleep counts as it is in the samples that have it. `training` is what
-    training under a strategy gave; the samples are then seconds of a step, one for each epoch after
-    the first.
+    clock cannot tell. `training` is what training under a strategy gave; the samples are then
+    seconds of a step, one for each epoch after the first.
     """
 
     launch: LaunchId

@@ -71,7 +71,7 @@ def _meant(mesh: str) -> str:
 
 
 def mesh_text(mesh: str) -> str:
-    """As it is written everywhere: names in their order, no spaces. Raises ValueError."""
+    """Its canonical text: names in their order, no spaces. Raises ValueError."""
     axes = axes_of(mesh)
     if ":" in mesh:
         return ",".join(f"{name}:{extent}" for name, extent in axes.items())

@@ -311,8 +311,9 @@ def test_a_small_improvement_leaves_the_pin() -> None:
 
 
 def test_an_improvement_beyond_the_budget_takes_the_pin_with_it_and_is_not_lost_unseen() -> None:
-    step = joined(stored(1000), session(500), append=False, budget=BUDGET)
+    step = joined(stored(1000), session(500, date="2026-03-05"), append=False, budget=BUDGET)
     assert (step.lost, step.entry.pinned_us) == (False, 500)
+    assert step.entry.pinned_date == "2026-03-05"
     assert joined(step.entry, session(900), append=False, budget=BUDGET).lost
 
 
