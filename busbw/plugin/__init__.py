@@ -1,6 +1,12 @@
 """The pytest plugin, alone to import pytest. Nothing imports it; `conftest.py` names it."""
 
-from .grid import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem
+from .collection import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem
+from .config import (
+    pytest_addhooks,
+    pytest_addoption,
+    pytest_configure,
+    pytest_load_initial_conftests,
+)
 from .items import (
     SessionItem,
     busbw_compiled,
@@ -11,7 +17,6 @@ from .items import (
     pytest_report_teststatus,
     pytest_runtest_makereport,
 )
-from .options import pytest_addoption
 from .phases import (
     pytest_deselected,
     pytest_itemcollected,
@@ -19,7 +24,6 @@ from .phases import (
     pytest_sessionfinish,
     pytest_sessionstart,
 )
-from .session import pytest_addhooks, pytest_configure, pytest_load_initial_conftests
 from .terminal import pytest_report_collectionfinish, pytest_terminal_summary
 
 __all__ = [

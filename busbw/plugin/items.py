@@ -20,8 +20,9 @@ from busbw.model.verdict import CaseVerdict, CompiledVerdict, SessionVerdict, Ve
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.session import training_medians, versions_text
 from busbw.report.table import attributes
+from busbw.session.state import Measured
 
-from .session import SESSION, TOLD, VERDICT, Measured, judged_of, spec_of, under_xdist
+from .config import SESSION, TOLD, VERDICT, judged_of, spec_of, under_xdist
 
 RUN_WITHOUT_XDIST = (
     "busbw measures alone on the machine: run perf items without -n "

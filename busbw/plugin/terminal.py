@@ -6,19 +6,14 @@ the answer and not in pytest's own sections, which other tests keep.
 
 from __future__ import annotations
 
-import os
 import shutil
 import textwrap
-import time
 from collections.abc import Generator, Sequence
 
 import pytest
 
-from busbw.driver.parallel import Job
-from busbw.driver.schedules import Progress
 from busbw.judge.case import summary_of
 from busbw.model.case import CompileSpec
-from busbw.model.machine import Compiler
 from busbw.model.verdict import CompiledVerdict, Verdict
 from busbw.model.words import payload_text, plural
 from busbw.report.answer import answer_lines, failure_lines
@@ -27,34 +22,18 @@ from busbw.report.session import (
     CurveGroup,
     change_tables,
     compiled_change_lines,
-    compiler_lines,
-    header_lines,
     measured_table,
-    reference_lines,
     session_tables,
 )
 from busbw.report.table import Table, TextLine, span_text
 from busbw.report.verdicts import compiled_tables, legend, release_lines
+from busbw.session import hints
+from busbw.session.compilers import FAMILIES, CompileSettings, missing
+from busbw.session.display import AbstractScreen
+from busbw.session.state import Collected, Judged, Measured, Programs, Refused, Written
 from busbw.stats.launches import launch_time_s
 
-from . import hints
-from .compilers import FAMILIES, CompileSettings, missing
-from .session import (
-    SESSION,
-    TOLD,
-    Collected,
-    Judged,
-    Measured,
-    Programs,
-    Refused,
-    Resolved,
-    Written,
-    collected_of,
-    spec_of,
-)
-
-# A line this often, in seconds, where nothing can be overwritten and there are no passes.
-QUIET_STEP_S = 10.0
+from .config import SESSION, TOLD, collected_of, spec_of
 
 
 def pytest_report_collectionfinish(
@@ -92,17 +71,15 @@ def _compile_header(asked: CompileSettings, payloads: int) -> str:
     return f"busbw: compiling for {names}, {plural(payloads, 'payload')}" + "".join(left_out)
 
 
-class Display:
-    """Progress: on a terminal one line that is overwritten, elsewhere a line for each pass."""
+class Screen(AbstractScreen):
+    """The terminal of pytest, or its log."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin(
             "terminalreporter"
         )
-        self._verbose = config.get_verbosity() > 0
-        self._last_s = 0.0
-        self._last_pass = 0
         self._open = False
+        self.can_overwrite = self._reporter is not None and bool(self._reporter.isatty)
 
     def line(self, text: str) -> None:
         if self._reporter is not None:
@@ -111,71 +88,14 @@ class Display:
                 self._reporter.write_line(part)
             self._reporter.flush()
 
-    def header(self, resolved: Resolved) -> None:
-        settings, environment = resolved.settings, resolved.environment
-        header = header_lines(
-            environment,
-            None if resolved.paired else settings.baselines,
-            environment.key.folder,
-            resolved.machine.target.unreached,
-            verbose=self._verbose,
-        )
-        home = os.path.expanduser("~")
-        for text in (
-            *header,
-            *reference_lines(resolved.machine.references, environment.flags, home),
-        ):
-            self.line(text)
-        if settings.injection is not None:
-            self.line(f"busbw injected: {settings.injection.text}; the times are not real")
-
-    def say(self, text: str) -> None:
-        """A line of its own that interrupts the progress line."""
-        self._close()
-        self.line(text)
-
-    def progress(self, progress: Progress) -> None:
-        left_s = progress.remaining_s
-        left = "" if left_s is None else f", about {left_s:.0f} s left"
-        number = f"busbw: pass {progress.pass_number}/{progress.passes}"
-        if self._can_overwrite:
-            count = f"{progress.done + 1}/{progress.total}"
-            self._overwrite(f"{number}{left}: {count} {progress.case.name}")
-        elif progress.pass_number != self._last_pass:
-            self._last_pass = progress.pass_number
-            self.line(f"{number}{left}")
-
-    @property
-    def _can_overwrite(self) -> bool:
-        return self._reporter is not None and bool(self._reporter.isatty)
-
-    def _overwrite(self, text: str) -> None:
-        if self._reporter is not None:
-            width = shutil.get_terminal_size().columns - 1
-            self._reporter.rewrite(text[:width], erase=True)
-            self._open = True
-
-    def compilers(self, compilers: Sequence[Compiler]) -> None:
-        for text in compiler_lines(compilers):
-            self.line(text)
-
-    def compiled(self, done: int, total: int, job: Job) -> None:
-        """How many of the cases are compiled; called by one thread at a time."""
-        text = f"busbw: compiled {done}/{total}: {job.case.name} for {job.topology.name}"
-        if self._can_overwrite:
-            self._overwrite(text)
-        elif time.monotonic() - self._last_s >= QUIET_STEP_S:
-            self._last_s = time.monotonic()
-            self.line(text)
-
-    def done(self, what: str, seconds: float) -> None:
-        self.say(f"busbw: {what} {seconds:.0f} s")
-
-    def _close(self) -> None:
-        if self._reporter is not None and self._open:
-            self._reporter.rewrite("", erase=True)
+    def overwrite(self, text: str) -> None:
+        if self._reporter is None or not (text or self._open):
+            return
+        width = shutil.get_terminal_size().columns - 1
+        self._reporter.rewrite(text[:width], erase=True)
+        if not text:
             self._reporter.write("\r")
-            self._open = False
+        self._open = bool(text)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

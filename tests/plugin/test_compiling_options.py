@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from busbw.plugin import compilers
+from busbw.session import compilers
 from tests.sweep import sweep
 
 from .fake_compiler import compiled, outcomes, script, stored

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from busbw.plugin.agents import ssh_hosts_of
+from busbw.session.agents import ssh_hosts_of
 from tests.driver import ssh
 
 from .folder import Folder

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw.model.training import CNN, EXAMPLE_BYTES
-from busbw.plugin import resolution
+from busbw.session import resolution
 from tests import build
 from tests.worker.backends import real
 

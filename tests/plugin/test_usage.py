@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.plugin import hints
+from busbw.session import hints
 from tests.sweep import sweep
 
 from .folder import Folder

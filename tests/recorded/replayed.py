@@ -21,8 +21,11 @@ from busbw.model.machine import Compiler, Environment, EnvironmentKey, Topology
 from busbw.model.stored import StoredCase, StoredSpec
 from busbw.model.verdict import CompiledVerdict, Verdict
 from busbw.model.words import Device, Outcome
-from busbw.plugin import compilation, judgement, references
-from busbw.plugin.session import (
+from busbw.report.results import compiled_document
+from busbw.report.results import results as report_results
+from busbw.session import compilation, judgement, references
+from busbw.session.settings import Settings
+from busbw.session.state import (
     Collected,
     CompileResolved,
     Measured,
@@ -31,9 +34,6 @@ from busbw.plugin.session import (
     Resolved,
     TimedJob,
 )
-from busbw.plugin.settings import Settings
-from busbw.report.results import compiled_document
-from busbw.report.results import results as report_results
 
 from .corpus import Recorded
 

@@ -84,7 +84,7 @@ def render(table):
 _SHOWN = """
 from busbw.report.renderers import rendered
 from busbw.report.session import session_tables
-from busbw.plugin.session import judged_of
+from busbw.plugin.config import judged_of
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -8,7 +8,7 @@ import pytest
 
 from busbw.model.machine import Topology
 from busbw.model.words import Device
-from busbw.plugin import compilers
+from busbw.session import compilers
 
 
 @pytest.fixture(autouse=True)

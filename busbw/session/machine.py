@@ -12,8 +12,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from busbw import grid
 from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, ProbesDiffer
 from busbw.driver.executor import probe as driver_probe
@@ -29,12 +27,13 @@ from busbw.stacks.lock import Lock
 from busbw.workloads.collective import Collective
 
 from .forms import Against
-from .session import Machine
-from .settings import Settings, how_to_get, usage_error
+from .options import UsageError, usage_error
+from .settings import Settings, how_to_get
+from .state import Machine
 
 
 def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) -> Machine:
-    """The devices to measure `specs` on. Raises pytest.UsageError if there are none."""
+    """The devices to measure `specs` on. Raises UsageError if there are none."""
     probes = tuple(
         _probed(starter_of(settings, name, settings.device, _ranks_asked(settings)), executor)
         for name in frameworks_of(settings, specs)
@@ -45,19 +44,19 @@ def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) ->
 
 
 def frameworks_of(settings: Settings, specs: Sequence[Spec]) -> list[str]:
-    """The frameworks of `specs` that are installed. Raises pytest.UsageError if none is."""
+    """The frameworks of `specs` that are installed. Raises UsageError if none is."""
     selected = dict.fromkeys(spec.framework for spec in specs)
     frameworks = [name for name in selected if name not in settings.absent_frameworks]
     if not frameworks:
         name = next(iter(selected))
-        raise pytest.UsageError(f"busbw: {name} is not installed here; {how_to_get(name)}")
+        raise UsageError(f"{name} is not installed here; {how_to_get(name)}")
     return frameworks
 
 
 def reference_probes(
     settings: Settings, machine: Machine, frameworks: Sequence[str], executor: Executor
 ) -> tuple[Probe, ...]:
-    """The devices of the other stack, which must differ from ours. Raises pytest.UsageError."""
+    """The devices of the other stack, which must differ from ours. Raises UsageError."""
     found = []
     for name in frameworks:
         device, side = machine.target.device, Side.REFERENCE
@@ -114,7 +113,7 @@ def _probed(starter: Starter, executor: Executor, side: str = "") -> Probe:
     except (ProbeCutShort, ProbesDiffer):
         raise
     except ProbeFailed as error:
-        raise pytest.UsageError(f"busbw: {side}{error}") from error
+        raise UsageError(f"{side}{error}") from error
 
 
 def _target(settings: Settings, probes: Sequence[Probe]) -> grid.Target:
@@ -136,8 +135,8 @@ def _check_memory(settings: Settings, device: Device, probes: Sequence[Probe]) -
     for probe in probes if limit_bytes is not None and device is Device.CPU else ():
         least_bytes = probe.least_memory_bytes
         if least_bytes is not None and least_bytes >= (limit_bytes or 0):
-            raise pytest.UsageError(
-                f"busbw: --memory-limit: {payload_text(limit_bytes or 0)}: a worker of "
+            raise UsageError(
+                f"--memory-limit: {payload_text(limit_bytes or 0)}: a worker of "
                 f"{probe.framework} takes {bytes_text(least_bytes)} before it measures anything; "
                 "accepted is more than that"
             )
@@ -151,8 +150,8 @@ def check_stacks(settings: Settings, name: str, ours: str, theirs: str) -> None:
     differ = one.python != other.python and not (against and (against.environment or against.tried))
     scripted = FRAMEWORKS[name].scripted
     if differ and not scripted and theirs == ours:
-        raise pytest.UsageError(
-            f"busbw: --against: {other.python} and {one.python} both load {name} from "
+        raise UsageError(
+            f"--against: {other.python} and {one.python} both load {name} from "
             f"{ours}: that is one stack, not two"
         )
 

@@ -10,8 +10,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
-
 from busbw import files, grid
 from busbw.baselines.compiled import AcceptedCompiled, save_compiled
 from busbw.baselines.document import BaselineError
@@ -30,10 +28,12 @@ from busbw.stacks.lock import StackError
 from busbw.stats.launches import launch_time_s
 
 from . import machine, references
-from .session import Judged, Measured, Programs, TimedJob, Written
 from .settings import Settings
+from .state import Judged, Measured, Programs, TimedJob, Written
 
-_Outcome = tuple[Written, pytest.ExitCode | None]
+# A session whose times were not accepted has failed; a file of baselines that is damaged is a usage
+# error. Both as pytest has them.
+_FAILED, _USAGE = 1, 4
 
 
 def takes_slower(
@@ -53,23 +53,23 @@ def takes_slower(
 _WRITING = frozenset({SessionOutcome.FINE, SessionOutcome.FAILED})
 
 
-def accepted(judged: Judged) -> _Outcome:
+def accepted(judged: Judged) -> Written:
     nothing = Written(judged=judged)
     if not judged.settings.writes_baselines:
-        return nothing, None
+        return nothing
     found = judged.session
     if not _WRITING.issuperset(found.outcomes):
         note = f"no baseline was written: {found.headline()}"
-        return Written(judged=judged, notes=(note,)), None
+        return Written(judged=judged, notes=(note,))
     try:
         if isinstance(judged.observed, Programs):
-            return _programs(judged, judged.observed), None
-        return _times(judged, judged.observed) if judged.observed else (nothing, None)
+            return _programs(judged, judged.observed)
+        return _times(judged, judged.observed) if judged.observed else nothing
     except BaselineError as error:
         note = f"no baseline was written: {error}"
-        return Written(judged=judged, notes=(note,)), pytest.ExitCode.USAGE_ERROR
+        return Written(judged=judged, notes=(note,), exit_code=_USAGE)
     except OSError as error:
-        return Written(judged=judged, errors=(_unwritten(error),)), pytest.ExitCode.TESTS_FAILED
+        return Written(judged=judged, errors=(_unwritten(error),), exit_code=_FAILED)
 
 
 def _unwritten(error: OSError) -> str:
@@ -79,7 +79,7 @@ def _unwritten(error: OSError) -> str:
     return f"no baseline was written: {files.reason(error)}"
 
 
-def _times(judged: Judged, measured: Measured) -> _Outcome:
+def _times(judged: Judged, measured: Measured) -> Written:
     settings, saved = judged.settings, Saved()
     changes: tuple[Change, ...] = ()
     notes: list[str] = []
@@ -98,8 +98,8 @@ def _times(judged: Judged, measured: Measured) -> _Outcome:
             changes += prune(draft, _asked(measured), occasion=occasion)
     found = Written(judged=judged, changes=(*saved.changes, *changes), notes=tuple(notes))
     if saved.refusals and not settings.accept_regression:
-        return found, pytest.ExitCode.TESTS_FAILED
-    return _with_locks(found, measured, wanted), None
+        return replace(found, exit_code=_FAILED)
+    return _with_locks(found, measured, wanted)
 
 
 def _refused(refusal: Refusal, reason: str) -> str:

@@ -41,8 +41,9 @@ from busbw.stats.launches import launch_time_s
 from busbw.workloads.collective import Collective
 
 from .forms import BASELINE
-from .session import Collected, LevelKey, Lockable, Measured, TimedJob
-from .settings import Settings, usage_error
+from .options import usage_error
+from .settings import Settings
+from .state import Collected, LevelKey, Lockable, Measured, TimedJob
 
 
 def levels_at(
@@ -213,7 +214,7 @@ def machine_answers(measured: Measured) -> tuple[Answer, ...]:
 def with_stacks(
     collected: Collected, target: Target, frameworks: Sequence[str], say: Callable[[str], None]
 ) -> Collected:
-    """Raises pytest.UsageError where there is no lock, and for one that cannot be built."""
+    """Raises UsageError where there is no lock, and for one that cannot be built."""
     settings = collected.settings
     against = settings.against
     if against is None or not against.is_baseline:
@@ -231,7 +232,7 @@ def with_stacks(
 
 
 def check_locked(settings: Settings, framework: str) -> None:
-    """Which of several locks it is, only the devices say. Raises pytest.UsageError."""
+    """Which of several locks it is, only the devices say. Raises UsageError."""
     with usage_error(StackError, where=f"--against={BASELINE}: {framework}: "):
         paths = paths_below(settings.baselines, framework)
         if not paths:
@@ -268,7 +269,7 @@ def lock_path(settings: Settings, target: Target, framework: str) -> Path:
 
 
 def lockable(collected: Collected, frameworks: Sequence[str]) -> dict[str, Lockable]:
-    """Nothing where nothing will be locked. Raises pytest.UsageError as `lockable_of` does."""
+    """Nothing where nothing will be locked. Raises UsageError as `lockable_of` does."""
     known = collected.lockable
     found = {
         name: known[name] if name in known else lockable_of(collected.settings, name)
@@ -280,7 +281,7 @@ def lockable(collected: Collected, frameworks: Sequence[str]) -> dict[str, Locka
 def lockable_of(settings: Settings, framework: str) -> Lockable | None:
     """The stack of `framework` that is locked if it is accepted; None where none will be.
 
-    Before anything is measured: raises pytest.UsageError for a stack that no index could give
+    Before anything is measured: raises UsageError for a stack that no index could give
     again, with what to do. A scripted framework that is no package has no stack.
     """
     if not settings.update_baselines or not settings.locks_reference:

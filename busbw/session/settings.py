@@ -6,17 +6,14 @@ files that options name.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-from busbw import files, metrics
+from busbw import metrics
 from busbw.baselines.store import frameworks_below
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
@@ -50,7 +47,7 @@ from .forms import (
     whole,
     words_of,
 )
-from .options import OPTIONS, UPDATES, Option
+from .options import OPTIONS, UPDATES, Given, Option, usage_error
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
@@ -105,29 +102,19 @@ class Settings:
         return bool(self.update_baselines or self.rebase or self.prune_baselines)
 
 
-def settings_of(config: pytest.Config) -> Settings:
-    """The checked Settings. Raises pytest.UsageError with what was wrong and what is accepted."""
+def settings_of(given: Given) -> Settings:
+    """The checked Settings. Raises UsageError with what was wrong and what is accepted."""
     with usage_error(ValueError):
-        return _settings(config)
+        return _settings(given)
 
 
-@contextlib.contextmanager
-def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
-    """Turn exceptions into usage errors, which end pytest with a sentence and exit code 4."""
-    try:
-        yield
-    except kinds as error:
-        words = files.reason(error) if isinstance(error, OSError) else error
-        raise pytest.UsageError(f"busbw: {where}{words}") from error
-
-
-def _settings(config: pytest.Config) -> Settings:
-    texts = {option.name: _text(config, option) for option in OPTIONS}
+def _settings(given: Given) -> Settings:
+    texts = {option.name: _text(given, option) for option in OPTIONS if option.is_text}
     named = texts["frameworks"] != "auto"
-    pythons = _pythons([*config.getini("busbw_python"), *config.getoption("python")])
-    against = _against(config, injected=bool(texts["inject"]))
+    pythons = _pythons([*given.ini["python"], *given.options["python"]])
+    against = _against(given, injected=bool(texts["inject"]))
     there = _frameworks(texts, named=named, pythons=pythons)
-    root = baselines_of(config, texts["baselines"])
+    root = baselines_of(given, texts["baselines"])
     absent = _absent(there, root, named or against or texts["topology"])
     told = whole("processes", texts["processes"], least=1) if texts["processes"] else None
     agents = agent_settings_of(texts, told, os.environ)
@@ -143,27 +130,27 @@ def _settings(config: pytest.Config) -> Settings:
         pythons=pythons,
         asked=_asked(texts, (*there, *absent), named, None if texts["topology"] else ranks),
         step_payloads=_step_payloads(texts["payloads"]),
-        launches=_launches(config, texts["launches"], paired=against is not None),
+        launches=_launches(given, texts["launches"], paired=against is not None),
         time_budget_s=seconds_of("time_budget", texts["time_budget"]),
-        fail_above=_fail_above(config, texts["fail_above"], paired=against is not None),
+        fail_above=_fail_above(given, texts["fail_above"], paired=against is not None),
         against=against,
         stack_cache=stack_cache_of(texts["stack_cache"]),
-        locks_reference=not config.getoption("no_reference_lock"),
+        locks_reference=not given.options["no_reference_lock"],
         injection=checked("inject", injection_of, texts["inject"]),
         case_timeout_s=seconds_of("case_timeout", texts["case_timeout"]),
         device_wait_s=seconds_of("device_wait", texts["device_wait"]),
         baselines=root,
-        update_baselines=updates_of(config.getoption("update_baselines"), UPDATES),
-        accept_regression=_accept_regression(config),
-        names_cases=bool(config.getoption("keyword", default="")),
-        prune_baselines=config.getoption("prune_baselines"),
-        rebase=_reason(config, "rebase"),
-        require_baselines=_require_baselines(config),
+        update_baselines=updates_of(given.options["update_baselines"], UPDATES),
+        accept_regression=_accept_regression(given),
+        names_cases=bool(given.keyword),
+        prune_baselines=given.options["prune_baselines"],
+        rebase=_reason(given, "rebase"),
+        require_baselines=_require_baselines(given),
         memory_limit_bytes=checked("memory_limit", metrics.parse_payload, limit) if limit else None,
-        results=results_of(config, texts["results"], root),
-        page=page_of(config, texts, root),
-        history=history_of(config, texts, root),
-        compile=compile_settings_of(config, texts, pythons, root),
+        results=results_of(given, texts["results"], root),
+        page=page_of(given, texts, root),
+        history=history_of(given, texts, root),
+        compile=compile_settings_of(given, texts, pythons, root),
     )
 
 
@@ -190,15 +177,15 @@ def _asked(
 _SAYING_MORE = ("baselines", "fail_above", "launches")
 
 
-def _text(config: pytest.Config, option: Option) -> str:
-    given = config.getoption(option.name)
-    is_empty = given is not None and not str(given).strip()
+def _text(given: Given, option: Option) -> str:
+    value = given.options[option.name]
+    is_empty = value is not None and not str(value).strip()
     if is_empty and not option.default and option.name not in _SAYING_MORE:
         raise ValueError(
-            f"{flag(option.name)}: it is given empty, as by a variable that is not set; "
+            f"{option.flag_name}: it is given empty, as by a variable that is not set; "
             "leave it out for the default"
         )
-    text = str(config.getini(f"busbw_{option.name}") if given is None else given).strip()
+    text = str(given.ini[option.name] if value is None else value).strip()
     return one_of(option.name, text, option.choices, option.names) if option.choices else text
 
 
@@ -207,28 +194,28 @@ def _words(name: str, texts: Mapping[str, str], accepted: Sequence[str]) -> tupl
     return words_of(name, texts[name], accepted, option.names)
 
 
-def _against(config: pytest.Config, *, injected: bool) -> Against | None:
+def _against(given: Given, *, injected: bool) -> Against | None:
     """The other stack; no baseline is written from it, nor from what an injection slowed down."""
     found = against_of(
-        [*config.getini("busbw_against"), *config.getoption("against")],
-        [*config.getini("busbw_against_env"), *config.getoption("against_env")],
-        [*config.getini("busbw_try_env"), *config.getoption("try_env")],
+        [*given.ini["against"], *given.options["against"]],
+        [*given.ini["against_env"], *given.options["against_env"]],
+        [*given.ini["try_env"], *given.options["try_env"]],
     )
-    writing = [flag(name) for name in WRITING if config.getoption(name)]
+    writing = [flag(name) for name in WRITING if given.options[name]]
     if writing and (found is not None or injected):
         other = "--inject" if found is None else "--against"
         raise ValueError(f"{writing[0]}: not with {other}: these are no times for a baseline")
     return found
 
 
-def _launches(config: pytest.Config, text: str, *, paired: bool) -> int:
-    if not text and config.getoption("launches") is None:
+def _launches(given: Given, text: str, *, paired: bool) -> int:
+    if not text and given.options["launches"] is None:
         return _LAUNCHES_PAIRED if paired else _LAUNCHES
     return whole("launches", text, least=1)
 
 
-def _fail_above(config: pytest.Config, text: str, *, paired: bool) -> float | None:
-    if not text and config.getoption("fail_above") is None:
+def _fail_above(given: Given, text: str, *, paired: bool) -> float | None:
+    if not text and given.options["fail_above"] is None:
         return None
     if paired:
         raise ValueError(
@@ -348,10 +335,10 @@ def _pythons(texts: Sequence[str]) -> dict[str, str]:
     return pythons
 
 
-def _require_baselines(config: pytest.Config) -> bool:
-    if config.getoption("require_baselines"):
+def _require_baselines(given: Given) -> bool:
+    if given.options["require_baselines"]:
         return True
-    text = str(config.getini("busbw_require_baselines")).lower()
+    text = str(given.ini["require_baselines"]).lower()
     if text in ("", "auto"):
         return bool(os.environ.get("CI"))
     if text not in ("true", "false"):
@@ -359,15 +346,15 @@ def _require_baselines(config: pytest.Config) -> bool:
     return text == "true"
 
 
-def _accept_regression(config: pytest.Config) -> str:
-    reason = _reason(config, "accept_regression")
-    if reason and config.getoption("update_baselines") != "all":
+def _accept_regression(given: Given) -> str:
+    reason = _reason(given, "accept_regression")
+    if reason and given.options["update_baselines"] != "all":
         raise ValueError("--accept-regression: needs --update-baselines, which takes slower times")
     return reason
 
 
-def _reason(config: pytest.Config, name: str) -> str:
-    given = config.getoption(name)
-    if given is not None and not given.strip():
-        raise ValueError(f"{flag(name)}: {given!r}; accepted is a reason in words")
-    return " ".join(given.split()) if given else ""
+def _reason(given: Given, name: str) -> str:
+    text = given.options[name]
+    if text is not None and not text.strip():
+        raise ValueError(f"{flag(name)}: {text!r}; accepted is a reason in words")
+    return " ".join(text.split()) if text else ""

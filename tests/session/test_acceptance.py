@@ -14,9 +14,9 @@ from busbw.baselines.store import find
 from busbw.judge.case import summary_of
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, Outcome, SessionOutcome
-from busbw.plugin.acceptance import accepted, takes_slower
-from busbw.plugin.session import Collected, Judged, Machine, Measured, Resolved, TimedJob, Written
-from busbw.plugin.settings import Settings
+from busbw.session.acceptance import accepted, takes_slower
+from busbw.session.settings import Settings
+from busbw.session.state import Collected, Judged, Machine, Measured, Resolved, TimedJob, Written
 from tests import build
 
 
@@ -70,8 +70,8 @@ def judged(
 
 def write(found: Judged) -> Written:
     """What was written; the exit code stays as it was."""
-    written, exit_code = accepted(found)
-    assert exit_code is None
+    written = accepted(found)
+    assert written.exit_code is None
     return written
 
 
@@ -127,10 +127,10 @@ def test_what_becomes_of_a_stored_session(
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))
     now_s = round(1e-3 * ratio, 9)
-    written, exit_code = accepted(judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked))
+    written = accepted(judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked))
     sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
     assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
-    assert (exit_code is pytest.ExitCode.TESTS_FAILED) == (becomes == "refused")
+    assert written.exit_code == (pytest.ExitCode.TESTS_FAILED if becomes == "refused" else None)
     assert all(change.why for change in written.changes)
 
 
@@ -175,8 +175,8 @@ def test_a_loss_beyond_the_budget_never_joins_however_many_sessions_there_are(
     """The median of the sessions would hide it."""
     for _ in range(4):
         write(judged(tmp_path, outcome=Outcome.PASS, times_s=(1e-3,)))
-    written, exit_code = accepted(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(3e-3,)))
-    assert exit_code is pytest.ExitCode.TESTS_FAILED
+    written = accepted(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(3e-3,)))
+    assert written.exit_code == pytest.ExitCode.TESTS_FAILED
     (note,) = written.notes
     assert "its level would be 3 ms, 3 x the 1 ms pinned" in note
     assert _sessions(tmp_path) == [(1e-3,)] * 4

@@ -10,16 +10,13 @@ import pytest
 from _pytest.mark import MarkMatcher
 from _pytest.mark.expression import Expression
 
-from busbw import grid
-from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Asked, CompileSpec, GridError, Spec
-from busbw.model.launch import Injection, OwnProcesses
-from busbw.model.words import Clock, Extra, payload_text
-from busbw.workloads import WORKLOADS
+from busbw.model.case import CompileSpec, GridError, Spec
+from busbw.session import selection
+from busbw.session.selection import Steps
+from busbw.session.state import Collected, Refused
 
 from . import items
-from .session import SESSION, Collected, Refused, begun, spec_of, under_xdist
-from .settings import Settings, how_to_get
+from .config import SESSION, begun, spec_of, under_xdist
 
 # pytest has no public API for the meaning of -m: hence the imports of MarkMatcher and Expression.
 # It has none either for which fixture a name means at a node: hence `_fixturemanager`.
@@ -40,7 +37,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
         read = _read_by(collector, name, obj)
     except _ShadowedError as error:
         known = collector.config.stash.get(SESSION, None)
-        refused = known if isinstance(known, Refused) else Refused(error=f"busbw: {error}")
+        refused = known if isinstance(known, Refused) else Refused(error=str(error))
         collector.config.stash[SESSION] = refused
         return _refused(collector.config, refused)
     if not read:
@@ -55,10 +52,8 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     everywhere = [*own, *collector.iter_markers()]
     if marks and not _training_asked(collector.config.option.markexpr, everywhere):
         return []
-    if marks:
-        nothing = _has_no_training(settings, marks[0])
-    else:
-        nothing = MEASURED in read and _has_no_collective(settings)
+    steps = _steps(marks[0] if marks else None)
+    nothing = bool(marks or MEASURED in read) and selection.is_empty(settings, steps)
     if nothing:
         collector.config.stash[SESSION] = replace(collected, nothing_asked=True)
     return [] if nothing or other in read else None
@@ -106,10 +101,16 @@ def _parametrized(mark: pytest.Mark) -> Sequence[str]:
     return [one.strip() for one in names.split(",")] if isinstance(names, str) else names
 
 
+def _steps(marker: pytest.Mark | None) -> Steps | None:
+    if marker is None:
+        return None
+    return Steps(step=marker.kwargs["step"], alone=bool(marker.kwargs.get("alone")))
+
+
 def _refused(config: pytest.Config, refused: Refused) -> list[pytest.Item]:
     """Reported when all is collected; under pytest-xdist raised, for want of anything better."""
     if under_xdist(config):
-        raise pytest.UsageError(refused.error)
+        raise pytest.UsageError(f"busbw: {refused.error}")
     return []
 
 
@@ -130,19 +131,6 @@ def _every_mark(name: str, /, **arguments: object) -> bool:
     return True
 
 
-def _has_no_training(settings: Settings, training: pytest.Mark) -> bool:
-    try:
-        return not _of_training(settings, training)
-    except GridError:
-        # Reported when the grid is made.
-        return False
-
-
-def _has_no_collective(settings: Settings) -> bool:
-    known = {name for one in FRAMEWORKS.values() for name in one.strategies}
-    return known.isdisjoint(settings.asked.strategies)
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """An impossible grid is only noted: an error here would look like a broken test file."""
     marks = list(metafunc.definition.iter_markers())
@@ -156,54 +144,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     specs: tuple[Spec, ...] | tuple[CompileSpec, ...] = ()
     try:
-        collected, specs = _with_specs(
-            collected, metafunc.definition.get_closest_marker("training")
-        )
+        steps = _steps(metafunc.definition.get_closest_marker("training"))
+        collected, specs = selection.with_specs(collected, steps)
     except GridError as error:
         if under_xdist(metafunc.config):
             raise pytest.UsageError(f"busbw: {error}") from error
         collected = replace(collected, error=str(error))
     metafunc.config.stash[SESSION] = collected
     metafunc.parametrize(name, specs, ids=[spec.id for spec in specs], indirect=True)
-
-
-def _with_specs(
-    collected: Collected, marker: pytest.Mark | None
-) -> tuple[Collected, tuple[Spec, ...] | tuple[CompileSpec, ...]]:
-    """`collected` with the Specs of one test, and these Specs. Raises GridError."""
-    settings = collected.settings
-    if marker is None:
-        specs = more = grid.specs(_asked(settings))
-    else:
-        specs = _of_training(settings, marker)
-        more = () if marker.kwargs.get("alone") else specs
-    found = replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *more))))
-    asked = settings.compile
-    if asked is None or marker is not None:
-        return found, specs
-    return found, tuple(
-        CompileSpec(topology=topology.name, spec=spec, compiler=label)
-        for topology in asked.topologies
-        for label in asked.labels
-        for spec in specs
-    )
-
-
-def _of_training(settings: Settings, marker: pytest.Mark) -> tuple[Spec, ...]:
-    """The steps that `marker` names, or with `alone` their collectives by themselves.
-
-    The latter do not belong to the grid of collectives: steps have other payloads, and
-    --prune-baselines would remove the baselines of payloads that the grid lacks.
-    """
-    asked = replace(_asked(settings), payloads=settings.step_payloads)
-    steps = grid.step_specs(WORKLOADS[marker.kwargs["step"]], asked)
-    return grid.collectives_alone(steps) if marker.kwargs.get("alone") else steps
-
-
-def _asked(settings: Settings) -> Asked:
-    if not settings.frameworks:
-        raise GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
-    return settings.asked
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -215,7 +163,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     error = _selection_error(session.config, measured)
     # Here an error would end pytest-xdist's process, which reports that nothing ran anyway.
     if error and not under_xdist(session.config):
-        raise pytest.UsageError(error)
+        raise pytest.UsageError(f"busbw: {error}")
     if measured:
         module = measured[-1].getparent(pytest.Module)
         assert module is not None
@@ -226,57 +174,17 @@ def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> 
     collected = begun(config)
     if isinstance(collected, Refused):
         return collected.error
-    error = collected.error or _unmeasurable(config, collected, measured)
-    return f"busbw: {error}" if error else ""
+    return collected.error or _unmeasurable(config, collected, measured)
 
 
 def _unmeasurable(
     config: pytest.Config, collected: Collected, measured: Sequence[pytest.Item]
 ) -> str:
-    settings = collected.settings
-    if collected.nothing_asked and not collected.grid:
-        # Strategies can be those of collectives or of training, and of one framework alone.
-        return (
-            f"nothing to measure: {', '.join(settings.frameworks)} with the strategies "
-            f"{', '.join(settings.asked.strategies)}; those of tf.distribute for training want "
-            "-m training"
-        )
+    nothing = selection.problem(collected, ())
     without_tests = [f for f in ("setupplan", "setuponly") if config.getoption(f, False)]
-    if measured and without_tests:
+    if measured and without_tests and not nothing:
         return (
             f"--{without_tests[0].replace('setup', 'setup-')}: runs no test, so that nothing would "
             "be judged; --collect-only shows the tests"
         )
-    specs = [spec for spec in map(spec_of, measured) if isinstance(spec, Spec)]
-    if specs and settings.injection is not None:
-        return _injection_error(settings.injection, specs)
-    return ""
-
-
-def _injection_error(injection: Injection, specs: Sequence[Spec]) -> str:
-    # With an injection, training in groups of processes is skipped with a reason.
-    able = [spec for spec in specs if not isinstance(spec.workload, OwnProcesses)]
-    sizes = sorted({spec.payload_bytes for spec in able})
-    for size in injection.payloads:
-        if size not in sizes:
-            there = ", ".join(map(payload_text, sizes)) or "none"
-            return (
-                f"--inject: {payload_text(size)} is no payload of the selected tests; "
-                f"they have {there}"
-            )
-    meant = [s for s in able if not injection.payloads or s.payload_bytes in injection.payloads]
-    reasons = (_unable(injection, spec) for spec in meant)
-    return next((f"--inject: {reason}" for reason in reasons if reason), "")
-
-
-def _unable(injection: Injection, spec: Spec) -> str:
-    if injection.extra is not Extra.DELAY or FRAMEWORKS[spec.framework].scripted:
-        return ""
-    if not FRAMEWORKS[spec.framework].injects:
-        return (
-            "TensorFlow's program cannot do a delay; it takes memory, or leave it out: "
-            "--frameworks=jax"
-        )
-    if spec.clock == Clock.DISPATCH.value:
-        return "a delay is for chains, not for the single calls of --clock=dispatch"
-    return ""
+    return selection.problem(collected, [spec for spec in map(spec_of, measured) if spec])

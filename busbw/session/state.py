@@ -1,23 +1,16 @@
 """The state of a session, phase by phase: each value is made of the one before, and none changes.
 
 Collected → Resolved → Measured → Judged → Written; where programs are compiled instead of timed,
-CompileResolved and Programs instead of Resolved and Measured. pytest's config holds the last value
-under one key; a test item names the Spec whose verdict it reads. A session without such items has
-no value.
+CompileResolved and Programs instead of Resolved and Measured. Whoever runs a session holds the last
+of them.
 """
 
 from __future__ import annotations
 
-import argparse
-import copy
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-import pytest
-
-from busbw.agent.processes import SECRET
 from busbw.baselines.compiled import CompiledChange
 from busbw.baselines.store import FoundBaseline
 from busbw.baselines.updates import Change
@@ -31,10 +24,7 @@ from busbw.model.stored import CompiledBaseline, EarlierSession
 from busbw.model.verdict import CompiledVerdict, Reference, SessionVerdict, Verdict
 from busbw.stacks.interpreter import Distribution, Installed
 
-from . import hints
-from .forms import updates_of
-from .options import OPTIONS, UPDATES
-from .settings import Settings, settings_of, usage_error
+from .settings import Settings
 
 # Levels are of one framework on one machine.
 LevelKey = tuple[EnvironmentKey, str]
@@ -209,94 +199,14 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
-    """What was written at the end, and what could not be."""
+    """What was written at the end, and what could not be.
+
+    `exit_code` is what the session ends with, if not with what its verdicts say.
+    """
 
     judged: Judged
+    exit_code: int | None = None
     changes: tuple[Change, ...] = ()
     compiled_changes: tuple[CompiledChange, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
-
-
-Session = Refused | Collected | Measured | Programs | Judged | Written
-
-SESSION = pytest.StashKey[Session]()
-
-# The options as they were given: a hook may set others.
-GIVEN = pytest.StashKey[argparse.Namespace]()
-
-# The secret that this process was started with, no longer in its environment.
-OF_ENVIRONMENT = pytest.StashKey[dict[str, str]]()
-
-# The attribute of a failed report whose failure is said in the section of busbw.
-TOLD = "busbw_told"
-
-
-def collected_of(config: pytest.Config) -> Collected:
-    found = config.stash[SESSION]
-    assert isinstance(found, Collected)
-    return found
-
-
-def judged_of(config: pytest.Config) -> Judged | None:
-    found = config.stash.get(SESSION, None)
-    if isinstance(found, Written):
-        return found.judged
-    return found if isinstance(found, Judged) else None
-
-
-VERDICT = pytest.StashKey[Verdict | CompiledVerdict | SessionVerdict]()
-
-
-def begun(config: pytest.Config) -> Refused | Collected:
-    """A session without tests of ours is left as it is, whatever is wrong with its options."""
-    if SESSION not in config.stash:
-        try:
-            config.stash[SESSION] = Collected(settings=settings_of(config))
-        except pytest.UsageError as error:
-            config.stash[SESSION] = Refused(error=str(error))
-    found = config.stash[SESSION]
-    assert isinstance(found, (Refused, Collected))
-    return found
-
-
-def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Take the secret out of the environment at once: what anybody starts would inherit it."""
-    text = os.environ.pop(SECRET, "")
-    config = pluginmanager.get_plugin("pytestconfig")
-    if config is not None:
-        config.stash[OF_ENVIRONMENT] = {SECRET: text}
-        if hasattr(config, "known_args_namespace"):
-            config.stash[GIVEN] = copy.copy(config.known_args_namespace)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Where the plugin came before the options were parsed: with -p."""
-    early_config.stash[GIVEN] = copy.copy(early_config.known_args_namespace)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Say what our marks mean; with an option of ours, sizes are no paths of tests."""
-    if any(config.getoption(option.name) is not None for option in OPTIONS):
-        with usage_error(ValueError):
-            hints.check_paths(config.args)
-    # Else the path that it took for its value would not be collected, but all other tests.
-    with usage_error(ValueError):
-        updates_of(config.getoption("update_baselines"), UPDATES)
-    config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
-    config.addinivalue_line(
-        "markers",
-        "training(step, alone): training steps, or with alone=True their collectives by "
-        "themselves; there only where -m asks for training",
-    )
-
-
-def under_xdist(config: pytest.Config) -> bool:
-    return hasattr(config, "workerinput")
-
-
-def spec_of(item: pytest.Item) -> Spec | CompileSpec | None:
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    found = parameters.get("busbw_verdict", parameters.get("busbw_compiled"))
-    return found if isinstance(found, (Spec, CompileSpec)) else None

@@ -18,8 +18,8 @@ from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.words import Device, FailureKind, plural
 
 from . import judgement, machine
-from .session import Measured, Resolved
-from .terminal import Display
+from .display import Display
+from .state import Measured, Resolved
 
 
 def measured(

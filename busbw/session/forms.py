@@ -9,12 +9,10 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
-
-import pytest
 
 from busbw import files, metrics
 from busbw.baselines.document import BaselineError
@@ -27,6 +25,8 @@ from busbw.model.words import MIB, Extra, refusal
 from busbw.report.page.html import is_page, missing_for_pages
 from busbw.report.results import is_results
 from busbw.stacks.lock import Lock
+
+from .options import Given
 
 T = TypeVar("T")
 
@@ -105,13 +105,6 @@ def updates_of(text: str | None, accepted: Sequence[str]) -> str:
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)(/M)?")
-
-GRAMMAR = (
-    "delay:AMOUNT (a busy loop in every collective) or memory:SIZE (no more than that), where "
-    "AMOUNT is such as 15%, 20us, 1ms or 50us/M (for each MiB); @SIZES, such as @1M+4M, limits it "
-    "to payloads"
-)
-
 
 # What --against takes in place of an interpreter.
 BASELINE = "baseline"
@@ -205,12 +198,6 @@ HISTORY = "BUSBW_HISTORY"
 
 # With these options baselines are written.
 WRITING = ("update_baselines", "rebase", "prune_baselines")
-# pytest's own output files, and the options that name them.
-_OF_PYTEST = {
-    "xmlpath": "--junitxml",
-    "log_file": "--log-file",
-    "benchmark_json": "--benchmark-json",
-}
 
 
 def stack_cache_of(text: str) -> Path:
@@ -220,16 +207,16 @@ def stack_cache_of(text: str) -> Path:
     return found
 
 
-def baselines_of(config: pytest.Config, text: str) -> Path:
+def baselines_of(given: Given, text: str) -> Path:
     """The default folder need not exist yet; one that is named exists, or will be written."""
-    if config.getoption("baselines") == "":
+    if given.options["baselines"] == "":
         raise ValueError("--baselines: accepted is a folder")
-    root = config.rootpath / (text or "baselines")
+    root = given.root / (text or "baselines")
     try:
         check_folder(
             root,
-            may_be_missing=not text or bool(config.getoption("update_baselines")),
-            is_written=any(config.getoption(name) for name in WRITING),
+            may_be_missing=not text or bool(given.options["update_baselines"]),
+            is_written=any(given.options[name] for name in WRITING),
             hint="; --update-baselines makes it",
         )
     except BaselineError as error:
@@ -237,13 +224,13 @@ def baselines_of(config: pytest.Config, text: str) -> Path:
     return root
 
 
-def history_of(config: pytest.Config, texts: Mapping[str, str], stored: Path) -> Path | None:
+def history_of(given: Given, texts: Mapping[str, str], stored: Path) -> Path | None:
     """None for none, and where nothing is measured. Files of baselines are none of a history."""
     text = texts["history"] or os.environ.get(HISTORY, "")
     if not text or texts["topology"]:
         return None
     what = "--history" if texts["history"] else HISTORY
-    path = config.rootpath / os.path.expanduser(text)
+    path = given.root / os.path.expanduser(text)
     if stored.resolve() in (path.resolve(), *path.resolve().parents):
         raise ValueError(f"{what}: {path} is in {stored}, which holds baselines only")
     try:
@@ -253,17 +240,17 @@ def history_of(config: pytest.Config, texts: Mapping[str, str], stored: Path) ->
     return path
 
 
-def results_of(config: pytest.Config, text: str, root: Path) -> Path | None:
-    return _output(config, text, root, "--results", "earlier results of busbw", is_results)
+def results_of(given: Given, text: str, root: Path) -> Path | None:
+    return _output(given, text, root, "--results", "earlier results of busbw", is_results)
 
 
-def page_of(config: pytest.Config, texts: Mapping[str, str], root: Path) -> Path | None:
+def page_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
     if not texts["page"]:
         return None
     missing = missing_for_pages()
     if missing:
         raise ValueError(f"--page: {missing}")
-    path = _output(config, texts["page"], root, "--page", "an earlier page", is_page)
+    path = _output(given, texts["page"], root, "--page", "an earlier page", is_page)
     results = texts["results"]
     if path is not None and results and path == Path(results).absolute():
         raise ValueError(f"--page: {path} is the file of --results, too")
@@ -271,7 +258,7 @@ def page_of(config: pytest.Config, texts: Mapping[str, str], root: Path) -> Path
 
 
 def _output(
-    config: pytest.Config,
+    given: Given,
     text: str,
     root: Path,
     option: str,
@@ -289,16 +276,7 @@ def _output(
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(root)):
         raise ValueError(f"{option}: {path} is in {root}, which holds baselines only")
-    for other_option, other in _files_of_pytest(config):
+    for other_option, other in given.outputs.items():
         if real == Path(os.path.realpath(other)):
             raise ValueError(f"{option}: {path} is the file of {other_option}, too")
     return path
-
-
-def _files_of_pytest(config: pytest.Config) -> Iterator[tuple[str, str]]:
-    for name, option in _OF_PYTEST.items():
-        found = config.getoption(name, None)
-        # pytest-benchmark opens its file at once.
-        found = getattr(found, "name", found)
-        if isinstance(found, str) and found:
-            yield option, found

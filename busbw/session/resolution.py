@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from busbw import files, grid
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
@@ -30,8 +28,9 @@ from busbw.model.words import Outcome
 
 from . import machine, references
 from .agents import SshSettings
-from .session import Collected, Machine, Resolved, TimedJob
-from .settings import Settings, how_to_get, usage_error
+from .options import UsageError, usage_error
+from .settings import Settings, how_to_get
+from .state import Collected, Machine, Resolved, TimedJob
 
 # A launch of two stacks in turn costs two processes to start: a few more samples are worth it.
 _PLAN_IN_TURN = Plan(samples=40, budget_s=1.5)
@@ -47,7 +46,7 @@ def resolved(
 ) -> Resolved:
     """All that will be measured; the training examples are written into `folder`.
 
-    A reference stack is built, which `say` announces. Raises pytest.UsageError for a Spec that is
+    A reference stack is built, which `say` announces. Raises UsageError for a Spec that is
     no case, for a damaged baseline, for a reference that cannot be built or would measure other
     cases, and for a stack that cannot be locked as one.
     """
@@ -122,7 +121,7 @@ def _cases(
         except NotHereError as error:
             case, reason = None, str(error)
         except GridError as error:
-            raise pytest.UsageError(f"busbw: {error}") from error
+            raise UsageError(f"{error}") from error
         if case is None:
             skipped[spec] = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=reason)
         else:
@@ -170,9 +169,7 @@ def _check_same_cases(
                 ("machine", str(target.key(spec).folder), str(ours.key(spec).folder)),
             )
             differ = "; ".join(f"{what} {a}, here {b}" for what, a, b in pairs if a != b)
-            raise pytest.UsageError(
-                f"busbw: --against: the reference would measure another case: {differ}"
-            )
+            raise UsageError(f"--against: the reference would measure another case: {differ}")
 
 
 def _jobs(
@@ -216,7 +213,7 @@ def _levels(
 
 
 def examples_for(cases: Iterable[Case], folder: Path) -> str:
-    """The file's path; "" where no case needs it. Raises pytest.UsageError without scikit-learn."""
+    """The file's path; "" where no case needs it. Raises UsageError without scikit-learn."""
     if not check_examples(cases):
         return ""
     path = folder / "digits.bin"
@@ -225,14 +222,14 @@ def examples_for(cases: Iterable[Case], folder: Path) -> str:
 
 
 def check_examples(cases: Iterable[Case | Spec]) -> bool:
-    """Whether any of `cases` learns examples. Raises pytest.UsageError if these are not here."""
+    """Whether any of `cases` learns examples. Raises UsageError if these are not here."""
     learns = any(
         isinstance(case.workload, OwnProcesses) and FRAMEWORKS[case.framework].learns_digits
         for case in cases
     )
     if learns and importlib.util.find_spec("sklearn") is None:
-        raise pytest.UsageError(
-            "busbw: training under a strategy learns the digits of scikit-learn, which is not "
+        raise UsageError(
+            "training under a strategy learns the digits of scikit-learn, which is not "
             'installed here; pip install "busbw[tf]", or leave it out: -k "not strategy"'
         )
     return learns

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-import pytest
 from packaging.version import InvalidVersion, Version
 
 from busbw.driver.executor import Executor, Interpreter, ProbeFailed, interpreter
@@ -27,8 +26,9 @@ from busbw.model.words import Device
 from busbw.workloads.collective import check_blocks
 
 from . import machine, references, resolution
-from .session import Collected, Lockable
-from .settings import Settings, usage_error
+from .options import UsageError, usage_error
+from .settings import Settings
+from .state import Collected, Lockable
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _OLDEST_PYTHON = "3.10"
 
 
 def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
-    """Raises pytest.UsageError: it may be selection, interpreters, locks or examples."""
+    """Raises UsageError: it may be selection, interpreters, locks or examples."""
     settings = collected.settings
     frameworks = machine.frameworks_of(settings, specs)
     _check_slice(settings, frameworks)
@@ -59,7 +59,7 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
 
 
 def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> None:
-    """Check that --device=tpu is not asked for in vain. Raises pytest.UsageError as the probe does.
+    """Check that --device=tpu is not asked for in vain. Raises UsageError as the probe does.
 
     Where the kernel shows no chip the frameworks are probed before the wait, too: they decide, and
     would find a TPU that the kernel does not show. The session that is measuring loses what one
@@ -80,18 +80,18 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
         return
     hosts, source = tpu.hosts_of_slice(os.environ, chips=lambda: chips)
     if len(hosts) > 1:
-        raise pytest.UsageError(f"busbw: {_of_slice(len(hosts), source)}")
+        raise UsageError(f"{_of_slice(len(hosts), source)}")
 
 
 def _of_all(
     settings: Settings, frameworks: Sequence[str], check_one: Callable[[str], T]
 ) -> dict[str, T]:
-    """Raises the pytest.UsageError of a framework that is measured on whatever device is chosen."""
+    """Raises the UsageError of a framework that is measured on whatever device is chosen."""
     found, errors = {}, []
     for name in frameworks:
         try:
             found[name] = check_one(name)
-        except pytest.UsageError as error:
+        except UsageError as error:
             errors.append(error)
     # One that is named must reach the device; of others, one does.
     if errors and (settings.asked.named or not found):
@@ -129,7 +129,7 @@ def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter 
         found = interpreter(starter, known.packages)
     problem = _problem(framework, found) if found is not None else ""
     if problem:
-        raise pytest.UsageError(f"busbw: {where}{starter.python}: {problem}")
+        raise UsageError(f"{where}{starter.python}: {problem}")
     return found
 
 

@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 
 from busbw import files
@@ -32,6 +31,7 @@ from busbw.model.machine import Topology
 from busbw.model.words import Device
 
 from .forms import checked, flag
+from .options import Given
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _FETCH_TIMEOUT_S = 900.0
@@ -93,19 +93,19 @@ class CompileSettings:
 
 
 def compile_settings_of(
-    config: pytest.Config, texts: Mapping[str, str], pythons: Mapping[str, str], root: Path
+    given: Given, texts: Mapping[str, str], pythons: Mapping[str, str], root: Path
 ) -> CompileSettings | None:
     """None without --topology."""
     if not texts["topology"]:
         for name in _COMPILING:
-            if config.getoption(name):
+            if given.options[name]:
                 raise ValueError(f"{flag(name)}: only with --topology")
         return None
     for name in _MEASURING:
-        if config.getoption(name):
+        if given.options[name]:
             raise ValueError(f"{flag(name)}: not with --topology, which measures nothing")
     libtpus = checked("libtpu", libtpus_of, texts["libtpu"])
-    if len(libtpus) > 1 and config.getoption("update_baselines"):
+    if len(libtpus) > 1 and given.options["update_baselines"]:
         raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
     framework = _compiling(texts["frameworks"])
     others = bool(set(pythons) & set(COMPILED))
@@ -121,7 +121,7 @@ def compile_settings_of(
         libtpus=libtpus,
         families=frozenset(FAMILIES).intersection(words),
         cache=checked("compile_cache", _cache, texts["compile_cache"]),
-        accept_changes=config.getoption("accept_compiled_changes"),
+        accept_changes=given.options["accept_compiled_changes"],
     )
 
 

@@ -27,7 +27,7 @@ from busbw.report.reading import DocumentError, session_of
 from busbw.report.results import compiled_document, results, without_homes
 from busbw.stats.launches import launch_time_s, quantiles_s
 
-from .session import Judged, Measured, Written
+from .state import Judged, Measured, Written
 
 # Errors whose message is a sentence for the user.
 _SENTENCES = (HistoryError, DocumentError, PictureError)

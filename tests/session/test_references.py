@@ -23,9 +23,10 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
-from busbw.plugin import judgement, references
-from busbw.plugin.outputs import appended
-from busbw.plugin.session import (
+from busbw.session import judgement, references
+from busbw.session.outputs import appended
+from busbw.session.settings import Settings
+from busbw.session.state import (
     Collected,
     Judged,
     Machine,
@@ -34,7 +35,6 @@ from busbw.plugin.session import (
     TimedJob,
     Written,
 )
-from busbw.plugin.settings import Settings
 from tests import build
 
 KEY, OTHER_KEY = build.key(), build.key(ranks=2)

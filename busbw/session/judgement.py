@@ -27,8 +27,8 @@ from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
 from . import acceptance, references
-from .session import Collected, Judged, Measured, Resolved, TimedJob
 from .settings import Settings
+from .state import Collected, Judged, Measured, Resolved, TimedJob
 
 _Rule = Callable[[Spec, TimedJob], Ruling]
 

@@ -9,7 +9,7 @@ import pytest
 
 from busbw.judge.policy import POLICIES
 from busbw.model.words import Device
-from busbw.plugin import measurement
+from busbw.session import measurement
 from tests import build
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from busbw import files, grid
 from busbw.baselines.compiled import find_compiled, has_compiled
 from busbw.baselines.document import BaselineError
@@ -27,9 +25,10 @@ from busbw.model.verdict import CompiledVerdict
 from busbw.model.words import Capability, FailureKind, Outcome
 
 from .compilers import CompileSettings, Libtpu, library_of
-from .session import Collected, CompileResolved, Described, Judged, ProgramJob, Programs
-from .settings import Settings, usage_error
-from .terminal import Display
+from .display import Display
+from .options import UsageError, usage_error
+from .settings import Settings
+from .state import Collected, CompileResolved, Described, Judged, ProgramJob, Programs
 
 _RELEASE = "BUSBW_COMPILER_RELEASE"
 
@@ -55,7 +54,7 @@ def resolved(
     specs: tuple[CompileSpec, ...],
     parallel: Parallel,
 ) -> CompileResolved:
-    """The compilers that there are, and their jobs. Raises pytest.UsageError."""
+    """The compilers that there are, and their jobs. Raises UsageError."""
     compilers = _described(parallel, specs, asked)
     skipped, jobs = {}, {}
     topologies = {one.name: one for one in asked.topologies}
@@ -193,7 +192,7 @@ def _described(
     there = {one.topology for one in found.values() if not one.missing}
     absent = [one for one in found.values() if one.topology not in there]
     if absent and (not asked.families or not there):
-        raise pytest.UsageError(f"busbw: --topology={absent[0].topology}: {absent[0].missing}")
+        raise UsageError(f"--topology={absent[0].topology}: {absent[0].missing}")
     return found
 
 

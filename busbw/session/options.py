@@ -1,51 +1,118 @@
-"""Command line options and ini settings: their spelling and help; `settings` checks them."""
+"""The options, each declared once: its spelling, group, help and default; `settings` checks them.
+
+The plugin walks these declarations for its command line, its ini settings and its hints. What a
+session was given is a `Given`, whoever read the command line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-import pytest
-
-from busbw import metrics
+from busbw import files, metrics
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import Clock
 from busbw.workloads import WORKLOADS
 
-from . import forms, hints
+MEASURE, COMPARE, HOSTS, COMPILE = "busbw", "busbw compare", "busbw hosts", "busbw compile"
 
-# Names and titles, and which options are not in the first one.
-_GROUPS = {
-    "busbw": ("busbw: what is measured, and what is written", ""),
-    "busbw compare": (
-        "busbw: what it is compared with",
-        "time_budget fail_above inject baselines stack_cache against against_env try_env",
-    ),
-    "busbw hosts": (
-        "busbw: processes and hosts",
-        "processes ranks_per_process agents listen secret_file hosts host_python host_env "
-        "agents_wait",
-    ),
-    "busbw compile": ("busbw: compile, measure nothing", "topology libtpu compile_cache"),
+# The titles of the groups of options, in the order in which they are shown.
+GROUPS = {
+    MEASURE: "busbw: what is measured, and what is written",
+    COMPARE: "busbw: what it is compared with",
+    HOSTS: "busbw: processes and hosts",
+    COMPILE: "busbw: compile, measure nothing",
 }
 
+# What --inject accepts.
+INJECTIONS = (
+    "delay:AMOUNT (a busy loop in every collective) or memory:SIZE (no more than that), where "
+    "AMOUNT is such as 15%, 20us, 1ms or 50us/M (for each MiB); @SIZES, such as @1M+4M, limits it "
+    "to payloads"
+)
 
-def _group_of(option: str) -> str:
-    return next((name for name, (_, those) in _GROUPS.items() if option in those.split()), "busbw")
+# What --update-baselines accepts.
+UPDATES = ("all", "new", "improved")
+
+
+class UsageError(Exception):
+    """The options ask for what cannot be; its sentence says what was wrong and what is accepted."""
+
+
+@contextlib.contextmanager
+def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
+    """Turn exceptions into a UsageError."""
+    try:
+        yield
+    except kinds as error:
+        words = files.reason(error) if isinstance(error, OSError) else error
+        raise UsageError(f"{where}{words}") from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
-    """``--name`` and ini setting ``busbw_name``; `names` are others' words for accepted ones."""
+    """``--name`` and, with `ini`, a setting ``busbw_name``.
+
+    A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
+    line in the ini file. `names` are others' words for accepted ones.
+    """
 
     name: str
     help: str
+    group: str = MEASURE
     default: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    repeated: bool = False
+    flag: bool = False
+    const: str = ""
+    ini: bool = True
+
+    @property
+    def flag_name(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def usual(self) -> object:
+        """What it has where the command line says nothing of it."""
+        if self.repeated:
+            return []
+        return False if self.flag and not self.ini else None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it has one value, which the ini file may have too."""
+        return self.ini and not (self.repeated or self.flag)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """What a session was given: by an option's name the value of the command line, and of the ini.
+
+    `root` is the folder that baselines and a history are relative to, `keyword` the selection of
+    cases by name, `outputs` the files of others that are written, by the option that names them.
+    """
+
+    options: Mapping[str, Any]
+    ini: Mapping[str, Any]
+    root: Path
+    keyword: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, root: Path, **options: Any) -> Given:
+        """As if only these `options` were given, and no ini file."""
+        return cls(
+            options={option.name: option.usual for option in OPTIONS} | options,
+            ini={option.name: [] if option.repeated else option.default for option in OPTIONS},
+            root=root,
+        )
 
 
 OPTIONS = (
@@ -63,17 +130,20 @@ OPTIONS = (
     ),
     Option(
         name="processes",
+        group=HOSTS,
         metavar="P",
         help="measure in P processes that run the same program together, such as one for each "
         "host; default: 1, or one for each agent",
     ),
     Option(
         name="ranks_per_process",
+        group=HOSTS,
         metavar="R",
         help="ranks of each of --processes; default: 1",
     ),
     Option(
         name="agents",
+        group=HOSTS,
         metavar="WHAT",
         help="start processes through agents, which share --processes equally; local: on this "
         "host, one for each process; a number: so many, which connect from other hosts (busbw "
@@ -81,35 +151,41 @@ OPTIONS = (
     ),
     Option(
         name="listen",
+        group=HOSTS,
         metavar="HOST:PORT",
         help="with --agents=N, where agents connect to, in a network that is trusted; default: a "
         "free port of 127.0.0.1",
     ),
     Option(
         name="secret_file",
+        group=HOSTS,
         metavar="FILE",
         help="with --agents=N, a file that only its owner can read, with the secret that agents "
         "must know; default: the environment variable BUSBW_SECRET",
     ),
     Option(
         name="hosts",
+        group=HOSTS,
         metavar="LIST",
         help="start agents through ssh on a comma list of hosts; @FILE: one in each line; tpu: the "
         "hosts of this TPU slice; busbw need not be installed there",
     ),
     Option(
         name="host_python",
+        group=HOSTS,
         metavar="PYTHON",
         help="with --hosts, the Python there, which has the framework; default: python3",
     ),
     Option(
         name="host_env",
+        group=HOSTS,
         metavar="LIST",
         help="with --hosts, environment variables of this session that processes there get; none: "
         "none; default: those that change the software, such as XLA_FLAGS and NCCL_ALGO",
     ),
     Option(
         name="agents_wait",
+        group=HOSTS,
         default="60",
         metavar="SECONDS",
         help="how long to wait until all agents have joined",
@@ -194,6 +270,7 @@ OPTIONS = (
     ),
     Option(
         name="time_budget",
+        group=COMPARE,
         default="300",
         metavar="SECONDS",
         help="time for launches beyond --launches, of cases that are undecided or suspected; on a "
@@ -201,14 +278,16 @@ OPTIONS = (
     ),
     Option(
         name="fail_above",
+        group=COMPARE,
         metavar="LIMIT",
         help="a case that takes more than this above its baseline fails, if more launches confirm "
         "it, such as 25%% or 1.25x; in place of the limit that is computed",
     ),
     Option(
         name="inject",
+        group=COMPARE,
         metavar="WHAT",
-        help="try the gate, let the measured program do more: " + forms.GRAMMAR.replace("%", "%%"),
+        help="try the gate, let the measured program do more: " + INJECTIONS.replace("%", "%%"),
     ),
     Option(
         name="case_timeout",
@@ -224,6 +303,7 @@ OPTIONS = (
     ),
     Option(
         name="baselines",
+        group=COMPARE,
         metavar="DIR",
         help="where baselines are kept, relative to the root directory; one that is named must be "
         "there, or be written (default: baselines)",
@@ -252,6 +332,7 @@ OPTIONS = (
     ),
     Option(
         name="topology",
+        group=COMPILE,
         metavar="LIST",
         help="measure nothing; compile for chips that need not be here, such as "
         "v5e:2x4,tpu7x:2x2x1,h100:8, and compare what the compilers make of the same programs; "
@@ -260,6 +341,7 @@ OPTIONS = (
     ),
     Option(
         name="libtpu",
+        group=COMPILE,
         metavar="LIST",
         help="with --topology, compile for TPUs with these instead of the installed libtpu: "
         "versions (fetched once with pip; ? lists them) and paths; several are compared with one "
@@ -267,31 +349,29 @@ OPTIONS = (
     ),
     Option(
         name="stack_cache",
+        group=COMPARE,
         metavar="DIR",
         help="with --against=baseline, where built stacks and their wheels are kept (default: "
         "busbw in the user's cache folder)",
     ),
     Option(
         name="compile_cache",
+        group=COMPILE,
         metavar="DIR",
         help="with --topology, where compiled programs and fetched compilers are kept; none: "
         "nowhere (default: busbw in the user's cache folder)",
     ),
-)
-
-
-# What --update-baselines accepts.
-UPDATES = ("all", "new", "improved")
-
-# Options that may be repeated on the command line, one a line in the ini file.
-_REPEATED = (
+    # Those that follow may be repeated.
     Option(
         name="python",
+        repeated=True,
         metavar="FRAMEWORK=INTERPRETER",
         help="measure FRAMEWORK under another Python, which has it and numpy; may be repeated",
     ),
     Option(
         name="against",
+        group=COMPARE,
+        repeated=True,
         metavar="[FRAMEWORK=]INTERPRETER",
         help="measure in turn with the stack of another Python, the reference, and compare with "
         "that instead of baselines; may be repeated for each framework; baseline: with the stack "
@@ -299,98 +379,71 @@ _REPEATED = (
     ),
     Option(
         name="against_env",
+        group=COMPARE,
+        repeated=True,
         metavar="NAME=VALUE",
         help="set a variable in the reference's environment, such as XLA_FLAGS; alone, with the "
         "same Python on both sides",
     ),
     Option(
         name="try_env",
+        group=COMPARE,
+        repeated=True,
         metavar="NAME=VALUE",
         help="try a variable, such as XLA_FLAGS: set it in the candidate's environment, and "
         "measure in turn with a reference that does not have it, or with that of --against",
     ),
-)
-
-
-def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """All but those that write baselines have an ini setting, too."""
-    groups = {name: parser.getgroup(name, title) for name, (title, _) in _GROUPS.items()}
-    for option in OPTIONS:
-        metavar = option.metavar or _one_of(option.choices)
-        default = f" (default: {option.default})" if option.default else ""
-        flag = forms.flag(option.name)
-        group = groups[_group_of(option.name)]
-        group.addoption(flag, default=None, help=option.help + default, metavar=metavar)
-        parser.addini(f"busbw_{option.name}", f"as {flag}: {option.help}", default=option.default)
-    for option in _REPEATED:
-        flag = forms.flag(option.name)
-        group = groups[_group_of(option.name)]
-        group.addoption(flag, action="append", default=[], metavar=option.metavar, help=option.help)
-        says = f"as {flag}, one a line"
-        parser.addini(f"busbw_{option.name}", says, type="linelist", default=[])
-    _add_writing(groups["busbw compare"])
-    _add_judging(groups)
-    parser.addini("busbw_require_baselines", "as --require-baselines", default="")
-    flags = [name for one in groups.values() for option in one.options for name in option.names()]
-    parser.extra_info |= hints.of(_arguments(pluginmanager), flags)
-
-
-def _add_judging(groups: Mapping[str, pytest.OptionGroup]) -> None:
-    groups["busbw compile"].addoption(
-        "--accept-compiled-changes",
-        action="store_true",
-        help="with --topology: another algorithm is reported and is no failure",
-    )
-    groups["busbw compare"].addoption(
-        "--require-baselines",
-        action="store_true",
-        default=None,
-        help="a case without a baseline fails (default where the environment variable CI is set)",
-    )
-
-
-def _arguments(pluginmanager: pytest.PytestPluginManager) -> tuple[str, ...]:
-    config = pluginmanager.get_plugin("pytestconfig")
-    return tuple(map(str, config.invocation_params.args)) if config is not None else ()
-
-
-def _one_of(choices: Sequence[str]) -> str:
-    """As argparse shows choices, which are checked in `settings`: its own sentence is longer."""
-    return f"{{{','.join(choices)}}}"
-
-
-def _add_writing(group: pytest.OptionGroup) -> None:
-    """Options that write baselines, which must be given each time: none has an ini setting."""
-    group.addoption(
-        "--update-baselines",
-        nargs="?",
+    # What writes baselines must be given each time: none has an ini setting.
+    Option(
+        name="update_baselines",
+        group=COMPARE,
         const="all",
-        default=None,
-        metavar=_one_of(UPDATES),
+        choices=UPDATES,
+        ini=False,
         help="accept today's times as baselines: all (also slower ones, within the budget against "
         "the pinned level), new: only missing ones, or improved: only of cases that IMPROVED",
-    )
-    group.addoption(
-        "--accept-regression",
-        default=None,
+    ),
+    Option(
+        name="accept_regression",
+        group=COMPARE,
+        ini=False,
         metavar="WHY",
         help="with --update-baselines: accept also losses beyond the budget, and pin them; the "
         "reason goes into the file",
-    )
-    group.addoption(
-        "--no-reference-lock",
-        action="store_true",
+    ),
+    Option(
+        name="no_reference_lock",
+        group=COMPARE,
+        flag=True,
+        ini=False,
         help="with --update-baselines: do not lock the stack that was measured as the reference of "
         "--against=baseline",
-    )
-    group.addoption(
-        "--prune-baselines",
-        action="store_true",
+    ),
+    Option(
+        name="prune_baselines",
+        group=COMPARE,
+        flag=True,
+        ini=False,
         help="remove baselines that the options did not ask for from the files of measured cases",
-    )
-    group.addoption(
-        "--rebase",
-        default=None,
+    ),
+    Option(
+        name="rebase",
+        group=COMPARE,
+        ini=False,
         metavar="WHY",
         help="pin the measured cases at their stored levels; the reason goes into the file",
-    )
+    ),
+    Option(
+        name="accept_compiled_changes",
+        group=COMPILE,
+        flag=True,
+        ini=False,
+        help="with --topology: another algorithm is reported and is no failure",
+    ),
+    Option(
+        name="require_baselines",
+        group=COMPARE,
+        flag=True,
+        help="a case without a baseline fails (default where the environment variable CI is set)",
+    ),
+)

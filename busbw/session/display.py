@@ -1,0 +1,107 @@
+"""Progress of a session: on a screen one line that is overwritten, elsewhere a line for each pass.
+
+The lines are made in `busbw.report`; whoever runs a session says with a `Screen` where they go.
+"""
+
+from __future__ import annotations
+
+import abc
+import os
+import time
+from collections.abc import Sequence
+
+from busbw.driver.parallel import Job
+from busbw.driver.schedules import Progress
+from busbw.model.machine import Compiler
+from busbw.report.session import compiler_lines, header_lines, reference_lines
+
+from .state import Resolved
+
+# A line this often, in seconds, where nothing can be overwritten and there are no passes.
+QUIET_STEP_S = 10.0
+
+
+class AbstractScreen(abc.ABC):
+    """Where the lines of a session go; `can_overwrite` one with another only on a terminal."""
+
+    can_overwrite: bool
+
+    @abc.abstractmethod
+    def line(self, text: str) -> None: ...
+
+    @abc.abstractmethod
+    def overwrite(self, text: str) -> None:
+        """Show `text` in place of the one before; empty, in place of nothing."""
+
+
+class Nowhere(AbstractScreen):
+    """No screen."""
+
+    can_overwrite = False
+
+    def line(self, text: str) -> None:
+        pass
+
+    def overwrite(self, text: str) -> None:
+        pass
+
+
+class Display:
+    """What is said while a session goes on; with `verbose`, more of the machine."""
+
+    def __init__(self, screen: AbstractScreen, *, verbose: bool = False) -> None:
+        self._screen = screen
+        self._verbose = verbose
+        self._last_s = 0.0
+        self._last_pass = 0
+        self.line = screen.line
+
+    def header(self, resolved: Resolved) -> None:
+        settings, environment = resolved.settings, resolved.environment
+        header = header_lines(
+            environment,
+            None if resolved.paired else settings.baselines,
+            environment.key.folder,
+            resolved.machine.target.unreached,
+            verbose=self._verbose,
+        )
+        home = os.path.expanduser("~")
+        for text in (
+            *header,
+            *reference_lines(resolved.machine.references, environment.flags, home),
+        ):
+            self.line(text)
+        if settings.injection is not None:
+            self.line(f"busbw injected: {settings.injection.text}; the times are not real")
+
+    def say(self, text: str) -> None:
+        """A line of its own that interrupts the progress line."""
+        self._screen.overwrite("")
+        self.line(text)
+
+    def progress(self, progress: Progress) -> None:
+        left_s = progress.remaining_s
+        left = "" if left_s is None else f", about {left_s:.0f} s left"
+        number = f"busbw: pass {progress.pass_number}/{progress.passes}"
+        if self._screen.can_overwrite:
+            count = f"{progress.done + 1}/{progress.total}"
+            self._screen.overwrite(f"{number}{left}: {count} {progress.case.name}")
+        elif progress.pass_number != self._last_pass:
+            self._last_pass = progress.pass_number
+            self.line(f"{number}{left}")
+
+    def compilers(self, compilers: Sequence[Compiler]) -> None:
+        for text in compiler_lines(compilers):
+            self.line(text)
+
+    def compiled(self, done: int, total: int, job: Job) -> None:
+        """How many of the cases are compiled; called by one thread at a time."""
+        text = f"busbw: compiled {done}/{total}: {job.case.name} for {job.topology.name}"
+        if self._screen.can_overwrite:
+            self._screen.overwrite(text)
+        elif time.monotonic() - self._last_s >= QUIET_STEP_S:
+            self._last_s = time.monotonic()
+            self.line(text)
+
+    def done(self, what: str, seconds: float) -> None:
+        self.say(f"busbw: {what} {seconds:.0f} s")

@@ -1,0 +1,1 @@
+"""Tests of `busbw.session`, each phase by itself."""

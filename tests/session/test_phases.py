@@ -1,0 +1,141 @@
+"""A session that is driven without pytest, from what was given to what was written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw import locks
+from busbw.model.words import Outcome, SessionOutcome
+from busbw.session import selection
+from busbw.session.display import AbstractScreen, Display
+from busbw.session.options import OPTIONS, Given, UsageError
+from busbw.session.phases import Surroundings, judged, written
+from busbw.session.settings import settings_of
+from busbw.session.state import Collected, Judged, Measured, Programs, Written
+
+FAKE: dict[str, Any] = {"frameworks": "fake", "payloads": "1M,2M", "launches": "1"}
+
+
+class Lines(AbstractScreen):
+    """Keeps what is said."""
+
+    def __init__(self, *, can_overwrite: bool = False) -> None:
+        self.said: list[str] = []
+        self.can_overwrite = can_overwrite
+
+    def line(self, text: str) -> None:
+        self.said.append(text)
+
+    def overwrite(self, text: str) -> None:
+        self.said.append(f"> {text}")
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for no session of another folder, and is asked for no baselines."""
+    monkeypatch.setenv(locks.MACHINE, str(tmp_path))
+    for name in ("CI", "BUSBW_FAKE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def _judged(root: Path, screen: Lines, **options: Any) -> tuple[Judged, list[Measured | Programs]]:
+    collected = Collected(settings=settings_of(Given.of(root, **{**FAKE, **options})))
+    collected, specs = selection.with_specs(collected, None)
+    kept: list[Measured | Programs] = []
+    within = Surroundings(display=Display(screen), keep=kept.append)
+    return judged(collected, specs, within), kept
+
+
+def _written(root: Path, **options: Any) -> Written:
+    found = written(_judged(root, Lines(), **options)[0])
+    assert found is not None
+    return found
+
+
+def test_a_session_says_what_it_measures_and_hands_over_what_there_is(tmp_path: Path) -> None:
+    screen = Lines()
+    found, (kept,) = _judged(tmp_path, screen)
+    assert found.session.outcomes == (SessionOutcome.NO_VERDICT,)
+    assert [one.outcome for one in found.verdicts.values()] == [Outcome.NO_BASELINE] * 2
+    assert isinstance(kept, Measured) and len(kept.measurements) == 2
+    assert "busbw: pass 1/1" in screen.said
+    assert screen.said[-2:] == ["> ", "busbw: measured in 0 s"]
+
+
+def test_what_is_accepted_is_the_baseline_of_the_next_session(tmp_path: Path) -> None:
+    first = _written(tmp_path, update_baselines="all", results=str(tmp_path / "results.json"))
+    assert (first.exit_code, first.errors, len(first.changes)) == (None, (), 2)
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [case["outcome"] for case in results["cases"]] == ["NO_BASELINE"] * 2
+    again = _written(tmp_path)
+    assert again.judged.session.outcomes == (SessionOutcome.FINE,)
+
+
+def test_times_that_were_not_accepted_fail_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUSBW_FAKE", json.dumps({"latency_s": 1e-3}))
+    _written(tmp_path, update_baselines="all")
+    monkeypatch.setenv("BUSBW_FAKE", json.dumps({"latency_s": 1e-3, "cases": [{"slower": 3}]}))
+    refused = _written(tmp_path, update_baselines="all")
+    assert refused.exit_code == pytest.ExitCode.TESTS_FAILED and not refused.changes
+
+
+def test_where_no_worker_answers_every_case_fails_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUSBW_FAKE", json.dumps({"probe": {"event": "kill"}}))
+    with pytest.raises(UsageError, match="fake"):
+        _judged(tmp_path, Lines())
+
+
+def test_an_option_that_cannot_be_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"^--launches: 'none'; accepted is a whole number"):
+        settings_of(Given.of(Path(), **{**FAKE, "launches": "none"}))
+
+
+def test_every_option_has_a_value_where_nothing_is_given() -> None:
+    given = Given.of(Path())
+    assert set(given.options) == {option.name for option in OPTIONS}
+
+
+def test_a_terminal_shows_how_far_it_is(tmp_path: Path) -> None:
+    screen = Lines(can_overwrite=True)
+    _judged(tmp_path, screen)
+    shown = [line for line in screen.said if line.startswith("> busbw: pass 1/1")]
+    assert len(shown) == 2 and ": 2/2 " in shown[1]
+
+
+_WITHOUT_PYTEST = """
+import sys
+from pathlib import Path
+
+from busbw.session import selection
+from busbw.session.display import Display, Nowhere
+from busbw.session.options import Given
+from busbw.session.phases import Surroundings, judged, written
+from busbw.session.settings import settings_of
+from busbw.session.state import Collected
+
+given = Given.of(Path("."), frameworks="fake", payloads="1M", launches="1")
+collected, specs = selection.with_specs(Collected(settings=settings_of(given)), None)
+found = written(judged(collected, specs, Surroundings(display=Display(Nowhere()))))
+print(found.judged.session.headline(), "pytest" in sys.modules)
+"""
+
+
+def test_no_pytest_is_needed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_PYTEST],
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert done.stdout.startswith("NO_VERDICT") and done.stdout.endswith("False\n")
