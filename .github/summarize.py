@@ -131,7 +131,8 @@ def _verdict(session: dict[str, Any] | None, failed: int) -> str:
 
 def _compiled_row(case: dict[str, Any]) -> str:
     payload = case["id"].rsplit("-", 1)[1]
-    cells = (case["spec"]["topology"], payload, case["release"])
+    release = case["program"]["release"] if case["program"] else ""
+    cells = (case["spec"]["topology"], payload, release)
     return _line(*map(_cell, cells), _outcome(case), _cell(case["text"]))
 
 
@@ -271,7 +272,7 @@ def main(path: Path, history: Path | None = None) -> tuple[str, int]:
 
 
 def _form(document: dict[str, Any]) -> Callable[[dict[str, Any]], str]:
-    return compiled_summary if "compilers" in document else summary
+    return summary if document["environment"] else compiled_summary
 
 
 def _read(path: Path, what: str, worded: Callable[[dict[str, Any]], str]) -> tuple[str, int]:

@@ -19,27 +19,27 @@ ROOT = Path(__file__).parents[1]
 # Files that hold code or prose; recordings and pictures (.json in evidence/, .gz, .svg) do not.
 _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 
-# room: lines, files, statements. In `busbw/*` is `wire.check_document`, for four readers' own; in
-# plugin what three more options of pytest leave out; in report the rows of results, which took the
-# place of 1,460 lines of schemas kept by hand.
+# room: lines, files, statements. `busbw/session` took the place of most of `busbw/plugin`: the phases,
+# which knew no pytest but lay there.
 LIMITS = {
-    ".github": (438, 2, 227),
+    ".github": (439, 2, 228),
     "bench": (706, 8, 401),
-    "busbw": (41_570, 220, 21_714),
+    "busbw": (41_610, 225, 21_718),
     "busbw/*": (1_637, 8, 894),
     "busbw/agent": (1_846, 11, 1_070),
-    "busbw/baselines": (1_392, 7, 692),
+    "busbw/baselines": (1_391, 7, 693),
     "busbw/collectives": (549, 7, 267),
     "busbw/commands": (2_305, 10, 1_169),
     "busbw/driver": (2_881, 12, 1_776),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (652, 4, 179),
     "busbw/history": (820, 4, 399),
-    "busbw/judge": (2_819, 11, 1_412),
+    "busbw/judge": (2_820, 11, 1_415),
     "busbw/launchers": (373, 6, 189),
-    "busbw/model": (2_248, 9, 1_037),
-    "busbw/plugin": (5_445, 22, 2_823),
-    "busbw/report": (5_900, 31, 2_931),
+    "busbw/model": (2_235, 9, 1_032),
+    "busbw/plugin": (1_178, 7, 639),
+    "busbw/report": (5_746, 31, 2_874),
+    "busbw/session": (4_474, 20, 2_246),
     "busbw/stacks": (786, 5, 443),
     "busbw/stats": (522, 4, 281),
     "busbw/studies": (2_167, 10, 1_096),
@@ -49,11 +49,11 @@ LIMITS = {
     "evidence": (1_769, 13, 860),
     "kills": (503, 5, 301),
     "perf": (34, 4, 11),
-    "tests": (52_736, 322, 27_138),
+    "tests": (52_877, 324, 27_209),
 }
 
 # docs: pages, words.
-DOCS = 15, 22_951
+DOCS = 15, 22_941
 
 
 def sizes(files: Iterable[tuple[str, str]]) -> dict[str, Counter[str]]:

@@ -177,7 +177,7 @@ def _compiled_case(**changes: Any) -> dict[str, Any]:
     return {
         "id": "v5e:2x4-jax-default-float32-1K",
         "spec": {"topology": "v5e:2x4"},
-        "release": "libtpu 0.0.42.1",
+        "program": {"release": "libtpu 0.0.42.1"},
         "outcome": "PASS",
         "failed": False,
         "expected": False,
@@ -188,7 +188,7 @@ def _compiled_case(**changes: Any) -> dict[str, Any]:
 
 def _compiled(path: Path, *cases: dict[str, Any]) -> list[str]:
     session = {"outcome": "FINE", "text": "compiled"}
-    document = {"session": session, "compilers": [], "cases": cases}
+    document = {"environment": None, "session": session, "cases": cases}
     path.write_text(json.dumps(document), encoding="utf-8")
     return _lines(path)
 
@@ -217,9 +217,9 @@ def test_the_summary_of_what_was_compiled_is_short_where_all_is_as_before(tmp_pa
         b"5",
         b"\xff",
         b"{}",
-        b'{"compilers": 1}',
+        b'{"environment": 1}',
         b'{"environment": [], "session": null, "cases": []}',
-        b'{"session": null, "compilers": [], "cases": [1' + b"0" * 5000 + b"]}",
+        b'{"environment": null, "session": null, "cases": [1' + b"0" * 5000 + b"]}",
     ],
     ids=lambda content: str(content)[:20],
 )

@@ -21,6 +21,7 @@ from busbw.model.words import payload_text
 from . import files
 from .document import Status, StoredFile, StoredLine, case_of, check_date, check_file, located
 from .files import Codec, drafted
+from .updates import Change
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,15 +54,6 @@ class AcceptedCompiled:
     release: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledChange:
-    """One compiled baseline before and after; None: there was none."""
-
-    path: Path
-    before: CompiledBaseline | None
-    after: CompiledBaseline
-
-
 def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
     """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file."""
     path = files.path_of(root, key, case, files.COMPILED_FOLDER)
@@ -83,7 +75,7 @@ def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
 
 def save_compiled(
     root: Path, accepted: Sequence[AcceptedCompiled], *, date: str, only_new: bool = False
-) -> tuple[CompiledChange, ...]:
+) -> tuple[Change[CompiledBaseline], ...]:
     """Write what was accepted below `root`; what did not change is not written again.
 
     Files are read again under a lock, only the given entries are replaced, and either all files are
@@ -91,7 +83,7 @@ def save_compiled(
     read and
     OSError if one cannot be written.
     """
-    changes: list[CompiledChange] = []
+    changes: list[Change[CompiledBaseline]] = []
     with drafted(root, COMPILED) as draft:
         for one in accepted:
             path, document = draft.opened(one.key, one.case)
@@ -101,7 +93,8 @@ def save_compiled(
             others = [entry for entry in document.entries if entry.line_key != new.line_key]
             draft.put(path, replace(document, entries=(*others, new)))
             before = _baseline(one.case, old) if old else None
-            changes.append(CompiledChange(path=path, before=before, after=_baseline(one.case, new)))
+            after = _baseline(one.case, new)
+            changes.append(Change(path=path, case=one.case, before=before, after=after))
     return tuple(changes)
 
 

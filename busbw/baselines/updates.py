@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from busbw.baselines.timed import (
     Accepted,
@@ -23,20 +24,22 @@ from busbw.baselines.timed import (
 )
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline
+from busbw.model.stored import Baseline, CompiledBaseline
 from busbw.model.words import seconds_text
 
 from .document import case_of
 from .files import Draft
 from .timed import Document, Entry, Update
 
+S = TypeVar("S", Baseline, CompiledBaseline)
+
 # A year of weekly updates; more is what version control is for.
 MOST_UPDATES = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """One baseline before and after; None: there was none, or it was removed.
+class Change(Generic[S]):
+    """One baseline, of times or of a program, before and after; None: none, or it was removed.
 
     `lost`: it lost more than the budget, and somebody accepted that with a reason. `why` says in a
     word or two why it was written.
@@ -44,10 +47,13 @@ class Change:
 
     path: Path
     case: Case
-    before: Baseline | None
-    after: Baseline | None
+    before: S | None
+    after: S | None
     lost: bool = False
     why: str = ""
+
+
+Updated = Change[Baseline]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +93,7 @@ class Refusal:
 class Saved:
     """What was saved of a session's times, and what was refused."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Updated, ...] = ()
     refusals: tuple[Refusal, ...] = ()
 
 
@@ -111,7 +117,7 @@ def save(
     Only the given entries are replaced. What `rules` forbid is not saved but returned as a refusal.
     Raises BaselineError if a file cannot be read.
     """
-    changes: list[Change] = []
+    changes: list[Updated] = []
     refusals: list[Refusal] = []
     documents: dict[Path, Document] = {}
     for one in accepted:
@@ -127,7 +133,7 @@ def save(
 
 def _merged(
     document: Document, one: Accepted, path: Path, occasion: Occasion, rules: Rules
-) -> tuple[Document, Change | Refusal | None]:
+) -> tuple[Document, Updated | Refusal | None]:
     """`document` with one case's session, and the change or refusal; None: it was left as it is."""
     case = one.measurement.case
     new = entry_of(one, occasion)
@@ -161,7 +167,7 @@ Keyed = tuple[EnvironmentKey, Case]
 
 def prune(
     draft: Draft[Document], keep: Sequence[Keyed], *, occasion: Occasion
-) -> tuple[Change, ...]:
+) -> tuple[Updated, ...]:
     """Remove every entry of another case from the files of the cases in `keep`.
 
     Returns what was removed. A file without entries is removed. Raises BaselineError if a file
@@ -176,7 +182,7 @@ def _kept(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry | No
 
 def rebase(
     draft: Draft[Document], cases: Sequence[Keyed], *, occasion: Occasion
-) -> tuple[Change, ...]:
+) -> tuple[Updated, ...]:
     """Pin these cases at the levels that are stored now; returns what changed.
 
     An entry of another protocol stays as it is, and so does one that is out of memory. Raises
@@ -199,12 +205,12 @@ def _revised(
     keyed: Sequence[Keyed],
     occasion: Occasion,
     revise: Callable[[Entry, Sequence[Case], Occasion], Entry | None],
-) -> tuple[Change, ...]:
+) -> tuple[Updated, ...]:
     """Replace each entry in the files of these cases by what `revise` makes of it; what changed.
 
     None: the entry is removed.
     """
-    changes: list[Change] = []
+    changes: list[Updated] = []
     for path, document, cases in _existing(draft, keyed):
         entries = sorted(document.entries, key=lambda entry: entry.order)
         pairs = [(entry, revise(entry, cases, occasion)) for entry in entries]
@@ -216,7 +222,7 @@ def _revised(
     return tuple(changes)
 
 
-def _change(path: Path, document: Document, before: Entry, after: Entry | None) -> Change:
+def _change(path: Path, document: Document, before: Entry, after: Entry | None) -> Updated:
     case = case_of(document, before, before.protocol, path.name)
     now = baseline_of(case, after) if after is not None else None
     return Change(path=path, case=case, before=baseline_of(case, before), after=now)
@@ -233,7 +239,7 @@ def _existing(
     return list(found.values())
 
 
-def recorded(document: Document, changes: Sequence[Change], occasion: Occasion) -> Document:
+def recorded(document: Document, changes: Sequence[Updated], occasion: Occasion) -> Document:
     """`document` with a line of history about `changes`, all those of its file."""
     update = Update(
         date=occasion.date,
@@ -246,7 +252,7 @@ def recorded(document: Document, changes: Sequence[Change], occasion: Occasion) 
     return replace(document, history=(*document.history, update)[-MOST_UPDATES:])
 
 
-def _rise_percent(change: Change) -> float:
+def _rise_percent(change: Updated) -> float:
     """By how much the level rose; 0 where there is nothing to compare it with."""
     before, after = change.before, change.after
     if before is None or after is None or before.case.protocol != after.case.protocol:

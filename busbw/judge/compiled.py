@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model.case import Case, CompileSpec
+from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure
 from busbw.model.stored import CompiledBaseline
-from busbw.model.verdict import CompiledVerdict, Difference, SessionVerdict
+from busbw.model.verdict import Difference, Program, SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome, bytes_text, plural
 
 from .policy import LEAST_MEMORY_GROWTH_BYTES, MEMORY_GROWTH
@@ -35,26 +35,27 @@ class CompileTerms:
 
 
 def judge_compiled(
-    spec: CompileSpec,
+    spec: Spec,
     case: Case,
     now: Compiled | Failure,
     baseline: CompiledBaseline | None,
     terms: CompileTerms,
     *,
     release: str = "",
-) -> CompiledVerdict:
+) -> Verdict:
     """The verdict on one case; `release` is that of the compiler that gave `now`."""
     verdict = (
         _failure(spec, now, baseline, terms)
         if isinstance(now, Failure)
         else _program(spec, now, baseline, terms, case)
     )
-    return replace(verdict, case=case, release=release, baseline=baseline)
+    program = replace(verdict.program or Program(), release=release, baseline=baseline)
+    return replace(verdict, case=case, program=program)
 
 
 def _failure(
-    spec: CompileSpec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
-) -> CompiledVerdict:
+    spec: Spec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
+) -> Verdict:
     if failure.kind is FailureKind.OUT_OF_MEMORY:
         return _out_of_memory(spec, failure, baseline, terms)
     if failure.kind is FailureKind.COMPILE_ERROR:
@@ -62,12 +63,12 @@ def _failure(
     else:
         outcome = Outcome.FAILED
         text = f"{failure.kind.value.lower().replace('_', ' ')}: {failure.first_line}"
-    return CompiledVerdict(spec=spec, outcome=outcome, failed=True, text=text, failure=failure)
+    return Verdict(spec=spec, outcome=outcome, failed=True, text=text, failure=failure)
 
 
 def _out_of_memory(
-    spec: CompileSpec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
-) -> CompiledVerdict:
+    spec: Spec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
+) -> Verdict:
     text = _memory(failure)
     if baseline is None:
         failed = terms.require_baselines and not terms.accept_new
@@ -77,7 +78,7 @@ def _out_of_memory(
     else:
         failed, expected = not terms.accept_all, terms.accept_all
         text = f"{text}; it compiled in {terms.before} ({baseline.release})"
-    return CompiledVerdict(
+    return Verdict(
         spec=spec,
         outcome=Outcome.OUT_OF_MEMORY,
         failed=failed,
@@ -95,18 +96,17 @@ def _memory(failure: Failure) -> str:
 
 
 def _program(
-    spec: CompileSpec,
+    spec: Spec,
     now: Compiled,
     baseline: CompiledBaseline | None,
     terms: CompileTerms,
     case: Case,
-) -> CompiledVerdict:
+) -> Verdict:
     def verdict(
         outcome: Outcome, text: str, *, failed: bool = False, found: Sequence[Difference] = ()
-    ) -> CompiledVerdict:
-        return CompiledVerdict(
-            spec=spec, outcome=outcome, failed=failed, text=text, now=now, differences=tuple(found)
-        )
+    ) -> Verdict:
+        program = Program(now=now, differences=tuple(found))
+        return Verdict(spec=spec, outcome=outcome, failed=failed, text=text, program=program)
 
     if baseline is None:
         return verdict(
@@ -188,7 +188,7 @@ def _bytes(what: str, before: int, now: int) -> Iterator[Difference]:
 
 
 def judge_compiled_session(
-    verdicts: Sequence[CompiledVerdict], *, asked_to_skip: str = "", missing: Sequence[str] = ()
+    verdicts: Sequence[Verdict], *, asked_to_skip: str = "", missing: Sequence[str] = ()
 ) -> SessionVerdict:
     """FINE if everything that was asked for was tried; the results are the verdicts of the cases.
 
@@ -201,22 +201,23 @@ def judge_compiled_session(
 
 
 def _reasons(
-    verdicts: Sequence[CompiledVerdict], asked_to_skip: str, missing: Sequence[str]
+    verdicts: Sequence[Verdict], asked_to_skip: str, missing: Sequence[str]
 ) -> Iterator[str]:
     if asked_to_skip:
         yield f"asked not to run ({asked_to_skip})"
     expected = (one.expected and one.outcome is Outcome.OUT_OF_MEMORY for one in verdicts)
-    if not any(expected) and not any(one.now for one in verdicts):
+    if not any(expected) and not any(one.program and one.program.now for one in verdicts):
         yield "nothing was compiled"
     if missing:
         yield f"there are baselines that nothing was compiled for: {'; '.join(missing)}"
 
 
-def _compiled(verdicts: Sequence[CompiledVerdict]) -> str:
+def _compiled(verdicts: Sequence[Verdict]) -> str:
     tried = [one for one in verdicts if one.outcome is not Outcome.SKIPPED]
     topologies = len({one.spec.topology for one in tried})
     where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"
-    by = ", ".join(sorted({one.release for one in tried if one.release}))
+    releases = {one.program.release for one in tried if one.program}
+    by = ", ".join(sorted(filter(None, releases)))
     skipped = len(verdicts) - len(tried)
     more = f"; {plural(skipped, 'case')} skipped" if skipped else ""
     return f"{plural(len(tried), 'case')} for {where} compiled by {by}{more}"

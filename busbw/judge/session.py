@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, CaseVerdict, SessionVerdict, Verdict
+from busbw.model.verdict import Answer, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, payload_text, plural
 from busbw.stats.variance import t_quantile
 
@@ -163,7 +163,7 @@ _JUDGED = (SessionOutcome.FAILED, SessionOutcome.FINE)
 
 
 def session_verdict(
-    sentences: Mapping[SessionOutcome, str], verdicts: Sequence[CaseVerdict], *, otherwise: str
+    sentences: Mapping[SessionOutcome, str], verdicts: Sequence[Verdict], *, otherwise: str
 ) -> SessionVerdict:
     """The verdict of what holds, each with its sentence, and FAILED if a case failed.
 
@@ -176,14 +176,14 @@ def session_verdict(
     return SessionVerdict(outcomes=holds or (SessionOutcome.FINE,), text="; ".join(texts))
 
 
-def _failed_text(verdicts: Sequence[CaseVerdict]) -> str:
+def _failed_text(verdicts: Sequence[Verdict]) -> str:
     failed = [verdict for verdict in verdicts if verdict.failed]
     if not failed:
         return ""
     return f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_by_outcome(failed)}"
 
 
-def _by_outcome(verdicts: Sequence[CaseVerdict]) -> str:
+def _by_outcome(verdicts: Sequence[Verdict]) -> str:
     each = Counter(verdict.outcome.value for verdict in verdicts)
     return ", ".join(f"{count} {name}" for name, count in each.items())
 

@@ -159,7 +159,8 @@ class Spec(_HasWorkload):
     """What was asked for, known at collection, with no hardware.
 
     `mesh` is the shape that the ranks are laid out in, such as ``2x4`` or ``hosts:2,devices:4``
-    (empty: that of the devices).
+    (empty: that of the devices). With a `topology` it is not measured but compiled, for chips that
+    need not be here, by `compiler` (empty: the only one).
     """
 
     framework: str
@@ -170,17 +171,22 @@ class Spec(_HasWorkload):
     ranks: int | None = None
     mesh: str = ""
     clock: str = "default"
+    topology: str = ""
+    compiler: str = ""
 
     @property
     def id(self) -> str:
-        """The pytest id, such as ``jax-default-float32-4K``; usual values are left out."""
+        """The pytest id, such as ``jax-default-float32-4K``; usual values are left out.
+
+        Of what is compiled it begins with the topology, such as ``v5e:2x4``.
+        """
         named = (
             (self.collective, "all_reduce"),
             (self.reduce_op, "sum none"),
             (self.placement, "in_place"),
             (self.clock, "default"),
         )
-        parts = [self.framework, self.workload.word]
+        parts = [self.topology, self.compiler, self.framework, self.workload.word]
         parts += [word for word, usual in named if word not in usual.split()]
         parts += [
             file_name_of(self.mesh),
@@ -190,23 +196,6 @@ class Spec(_HasWorkload):
             payload_text(self.payload_bytes),
         ]
         return "-".join(filter(None, parts))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompileSpec:
-    """One Spec on one topology by one compiler; `compiler` is empty if there is only one.
-
-    Its id is the pytest id, such as ``v5e:2x4-jax-default-float32-1M``.
-    """
-
-    topology: str
-    spec: Spec
-    compiler: str = ""
-
-    @property
-    def id(self) -> str:
-        compiler = f"-{self.compiler}" if self.compiler else ""
-        return f"{self.topology}{compiler}-{self.spec.id}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

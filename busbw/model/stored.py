@@ -171,6 +171,9 @@ class CompiledBaseline:
     available_bytes: int | None = None
 
 
+# What is stored of a case: its times, or its program.
+Stored = Baseline | CompiledBaseline
+
 _BARE = "collective"
 
 
@@ -209,7 +212,7 @@ def _case_of(stored: StoredCase) -> Case:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredSpec:
-    """A Spec, as results of what was compiled have it."""
+    """A Spec, as results have it."""
 
     framework: str
     payload_bytes: int
@@ -222,6 +225,8 @@ class StoredSpec:
     axes: str
     placement: str
     clock: str
+    topology: str = ""
+    compiler: str = ""
     step: str = ""
 
     @classmethod

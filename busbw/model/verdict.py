@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .case import Case, CompileSpec, Spec
+from .case import Case, Spec
 from .launch import Compiled, Failure
 from .stored import CompiledBaseline
 from .words import Outcome, SessionOutcome
@@ -83,29 +83,44 @@ class Straggler:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CaseVerdict:
-    """The answer for a Case, whether it was timed or compiled. It words itself.
+class Difference:
+    """One thing that changed: what, before, and now. `fails`: the case fails because of it.
 
-    `failed` says whether the test fails, `expected` that a failure was expected; `notes` change
-    nothing.
+    `accepted`: the case would fail because of it, had the user not accepted it.
     """
 
-    outcome: Outcome
-    failed: bool
-    text: str
-    case: Case | None = None
-    failure: Failure | None = None
-    expected: bool = False
-    notes: tuple[str, ...] = ()
+    what: str
+    before: str
+    now: str
+    fails: bool
+    accepted: bool = False
 
-    def headline(self) -> str:
-        return f"{self.outcome.value}: {self.text}"
+    @property
+    def text(self) -> str:
+        """Such as ``strategy: StrategyND -> StrategyRing``."""
+        return f"{self.what}: {self.before or 'none'} -> {self.now or 'none'}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict(CaseVerdict):
-    """The answer for a Case that was timed.
+class Program:
+    """What the compiler `release` made of a case `now`, and what is different from before.
 
+    There is no `now` where it failed or nothing was tried, and no `baseline` where nothing is
+    stored.
+    """
+
+    release: str = ""
+    now: Compiled | None = None
+    baseline: CompiledBaseline | None = None
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """The answer for a Case, timed or, with a `program`, compiled. It words itself.
+
+    `failed` says whether the test fails, `expected` that a failure was expected; `notes` change
+    nothing. The rest is of what was timed:
     `ratio` is today's time over the level of the baseline and its history, or the candidate's over
     the reference's. `ratio_interval` is the best and the worst
     launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard error
@@ -116,6 +131,13 @@ class Verdict(CaseVerdict):
     """
 
     spec: Spec
+    outcome: Outcome
+    failed: bool
+    text: str
+    case: Case | None = None
+    failure: Failure | None = None
+    expected: bool = False
+    notes: tuple[str, ...] = ()
     now: Summary | None = None
     baseline: Summary | None = None
     ratio: float | None = None
@@ -128,6 +150,7 @@ class Verdict(CaseVerdict):
     reference: Reference | None = None
     ceiling: Ceiling | None = None
     straggler: Straggler | None = None
+    program: Program | None = None
 
     @property
     def ceiling_share(self) -> float | None:
@@ -136,15 +159,22 @@ class Verdict(CaseVerdict):
             return None
         return self.now.busbw_gb_per_s * 1e9 / self.ceiling.bytes_per_s
 
+    def headline(self) -> str:
+        return f"{self.outcome.value}: {self.text}"
+
     def explain(self) -> str:
-        lines, failure = [self.headline()], self.failure
-        if failure is not None:
-            lines.append(f"launch {failure.launch}: {failure.kind.value}: {failure.message}")
-            if failure.exit_code is not None:
-                lines.append(f"exit code {failure.exit_code}")
-            if failure.log:
-                lines.append("end of the worker's log:")
-                lines += ["    " + row for row in failure.log.splitlines()]
+        differences = self.program.differences if self.program else ()
+        lines = [self.headline(), *("    " + one.text for one in differences)]
+        failure = self.failure
+        if failure is None:
+            return "\n".join(lines)
+        launch = "" if self.program else f"launch {failure.launch}: "
+        lines.append(f"{launch}{failure.kind.value}: {failure.message}")
+        if failure.exit_code is not None and not self.program:
+            lines.append(f"exit code {failure.exit_code}")
+        if failure.log and not self.program:
+            lines.append("end of the worker's log:")
+        lines += ["    " + row for row in failure.log.splitlines()]
         return "\n".join(lines)
 
 
@@ -192,40 +222,3 @@ class SessionVerdict:
 
     def headline(self) -> str:
         return f"{', '.join(one.value for one in self.outcomes)}: {self.text}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """One thing that changed: what, before, and now. `fails`: the case fails because of it.
-
-    `accepted`: the case would fail because of it, had the user not accepted it.
-    """
-
-    what: str
-    before: str
-    now: str
-    fails: bool
-    accepted: bool = False
-
-    @property
-    def text(self) -> str:
-        """Such as ``strategy: StrategyND -> StrategyRing``."""
-        return f"{self.what}: {self.before or 'none'} -> {self.now or 'none'}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledVerdict(CaseVerdict):
-    """The answer for a Case that was compiled for one topology."""
-
-    spec: CompileSpec
-    release: str = ""
-    now: Compiled | None = None
-    baseline: CompiledBaseline | None = None
-    differences: tuple[Difference, ...] = ()
-
-    def explain(self) -> str:
-        lines = [self.headline(), *("    " + one.text for one in self.differences)]
-        if self.failure is not None:
-            lines.append(f"{self.failure.kind.value}: {self.failure.message}")
-            lines += ["    " + row for row in self.failure.log.splitlines()]
-        return "\n".join(lines)

@@ -10,7 +10,7 @@ import pytest
 from _pytest.mark import MarkMatcher
 from _pytest.mark.expression import Expression
 
-from busbw.model.case import CompileSpec, GridError, Spec
+from busbw.model.case import GridError, Spec
 from busbw.session import selection
 from busbw.session.selection import Steps
 from busbw.session.state import Collected, Refused
@@ -142,7 +142,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     name = MEASURED if collected.settings.compile is None else COMPILED
     if name not in read:
         return
-    specs: tuple[Spec, ...] | tuple[CompileSpec, ...] = ()
+    specs: tuple[Spec, ...] = ()
     try:
         steps = _steps(metafunc.definition.get_closest_marker("training"))
         collected, specs = selection.with_specs(collected, steps)

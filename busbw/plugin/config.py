@@ -10,18 +10,18 @@ import argparse
 import contextlib
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
 
 from busbw.agent.processes import SECRET
-from busbw.model.case import CompileSpec, Spec
-from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.case import Spec
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session import forms, hints
 from busbw.session.options import GROUPS, OPTIONS, UPDATES, Given, Option, UsageError
 from busbw.session.settings import settings_of
-from busbw.session.state import Collected, Judged, Measured, Programs, Refused, Written
+from busbw.session.state import Collected, Judged, Observed, Refused, Written
 
 # pytest's own output files, and the options that name them.
 _OF_PYTEST = {
@@ -30,9 +30,9 @@ _OF_PYTEST = {
     "benchmark_json": "--benchmark-json",
 }
 
-SESSION = pytest.StashKey[Refused | Collected | Measured | Programs | Judged | Written]()
+SESSION = pytest.StashKey[Refused | Collected | Observed | Judged | Written]()
 
-VERDICT = pytest.StashKey[Verdict | CompiledVerdict | SessionVerdict]()
+VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
 
 # The attribute of a failed report whose failure is said in the section of busbw.
 TOLD = "busbw_told"
@@ -41,7 +41,7 @@ TOLD = "busbw_told"
 GIVEN = pytest.StashKey[argparse.Namespace]()
 
 # The secret that this process was started with, no longer in its environment.
-OF_ENVIRONMENT = pytest.StashKey[dict[str, str]]()
+OF_ENVIRONMENT = pytest.StashKey[MutableMapping[str, str]]()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -174,7 +174,7 @@ def under_xdist(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
-def spec_of(item: pytest.Item) -> Spec | CompileSpec | None:
+def spec_of(item: pytest.Item) -> Spec | None:
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     found = parameters.get("busbw_verdict", parameters.get("busbw_compiled"))
-    return found if isinstance(found, (Spec, CompileSpec)) else None
+    return found if isinstance(found, Spec) else None

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from busbw.model.case import CompileSpec, Spec
+from busbw.model.case import Spec
 from busbw.model.launch import Measurement
-from busbw.model.verdict import CaseVerdict, CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.verdict import Program, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.session import training_medians, versions_text
 from busbw.report.table import attributes
@@ -56,13 +56,13 @@ def busbw_verdict(request: pytest.FixtureRequest) -> Verdict:
 
 
 @pytest.fixture
-def busbw_compiled(request: pytest.FixtureRequest) -> CompiledVerdict:
-    """The CompiledVerdict of the parameter's CompileSpec; everything is compiled before."""
-    spec: CompileSpec = request.param
+def busbw_compiled(request: pytest.FixtureRequest) -> Verdict:
+    """The Verdict of the parameter's Spec; everything is compiled before the first test runs."""
+    spec: Spec = request.param
     judged = judged_of(request.config)
-    found = judged.compiled.get(spec) if judged else None
+    found = judged.verdicts.get(spec) if judged else None
     if found is None:
-        found = CompiledVerdict(spec=spec, **_unread(request, "compiled"))
+        found = Verdict(spec=spec, **_unread(request, "compiled"))
     _record(request, found, _compiled_properties(found))
     return found
 
@@ -74,7 +74,7 @@ def _unread(request: pytest.FixtureRequest, done: str) -> dict[str, Any]:
 
 
 def _record(
-    request: pytest.FixtureRequest, found: CaseVerdict, properties: Mapping[str, object]
+    request: pytest.FixtureRequest, found: Verdict, properties: Mapping[str, object]
 ) -> None:
     request.node.stash[VERDICT] = found
     known = [(name, value) for name, value in properties.items() if value is not None]
@@ -99,15 +99,16 @@ def _properties(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _compiled_properties(verdict: CompiledVerdict) -> dict[str, object]:
+def _compiled_properties(verdict: Verdict) -> dict[str, object]:
+    program = verdict.program or Program()
     return {
         "outcome": verdict.outcome.value,
         "topology": verdict.spec.topology,
-        "compiler": verdict.release or None,
-        **attributes(verdict.spec.spec, "framework", "collective", "dtype"),
+        "compiler": program.release or None,
+        **attributes(verdict.spec, "framework", "collective", "dtype"),
         **attributes(verdict.case, "payload_bytes", "ranks"),
-        "algorithm": verdict.now.algorithm_text if verdict.now else None,
-        **attributes(verdict.now, "temporary_bytes", "peak_bytes"),
+        "algorithm": program.now.algorithm_text if program.now else None,
+        **attributes(program.now, "temporary_bytes", "peak_bytes"),
     }
 
 
@@ -263,7 +264,7 @@ def pytest_collection_modifyitems(
 ) -> Generator[None]:
     """--benchmark-only keeps perf items, which request its fixture only while they run."""
     asked = bool(config.getoption("benchmark_only", False))
-    measured = [item for item in items if asked and isinstance(spec_of(item), Spec)]
+    measured = [item for item in items if asked and _is_timed(item)]
     perf = [item for item in measured if isinstance(item, pytest.Function)]
     names = [item.fixturenames for item in perf]
     for item in perf:
@@ -271,6 +272,11 @@ def pytest_collection_modifyitems(
     yield
     for item, before in zip(perf, names):
         item.fixturenames = before
+
+
+def _is_timed(item: pytest.Item) -> bool:
+    spec = spec_of(item)
+    return spec is not None and not spec.topology
 
 
 def _is_asked_for(config: pytest.Config) -> bool:

@@ -12,11 +12,11 @@ from collections.abc import Generator, Sequence
 
 import pytest
 
-from busbw.model.case import CompileSpec, Spec
+from busbw.model.case import Spec
 from busbw.model.words import plural
 from busbw.session.display import Display
 from busbw.session.phases import Surroundings, judged, written
-from busbw.session.state import Judged, Measured, Programs, Written
+from busbw.session.state import Judged, Observed, Written
 
 from .config import (
     GIVEN,
@@ -41,8 +41,8 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     return (yield)
 
 
-def _run(config: pytest.Config, specs: Sequence[Spec | CompileSpec]) -> None:
-    def keep(found: Measured | Programs) -> None:
+def _run(config: pytest.Config, specs: Sequence[Spec]) -> None:
+    def keep(found: Observed) -> None:
         config.stash[SESSION] = found
 
     within = Surroundings(

@@ -13,15 +13,13 @@ from collections.abc import Generator, Sequence
 import pytest
 
 from busbw.judge.case import summary_of
-from busbw.model.case import CompileSpec
-from busbw.model.verdict import CompiledVerdict, Verdict
+from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, plural
 from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.renderers import RENDERERS
 from busbw.report.session import (
     CurveGroup,
     change_tables,
-    compiled_change_lines,
     measured_table,
     session_tables,
 )
@@ -30,7 +28,7 @@ from busbw.report.verdicts import compiled_tables, legend, release_lines
 from busbw.session import hints
 from busbw.session.compilers import FAMILIES, CompileSettings, missing
 from busbw.session.display import AbstractScreen
-from busbw.session.state import Collected, Judged, Measured, Programs, Refused, Written
+from busbw.session.state import Collected, Judged, Measured, Observed, Refused, Written
 from busbw.stats.launches import launch_time_s
 
 from .config import SESSION, TOLD, collected_of, spec_of
@@ -40,8 +38,7 @@ def pytest_report_collectionfinish(
     config: pytest.Config, items: Sequence[pytest.Item]
 ) -> list[str]:
     specs = [spec for spec in map(spec_of, items) if spec is not None]
-    timed = [spec.spec if isinstance(spec, CompileSpec) else spec for spec in specs]
-    named = [(spec.dtype, payload_text(spec.payload_bytes)) for spec in timed]
+    named = [(spec.dtype, payload_text(spec.payload_bytes)) for spec in specs]
     hint = hints.of_keyword(config.getoption("keyword", ""), named)
     shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
     return [*filter(None, (_header(config), hint))] if shown and specs else []
@@ -125,12 +122,15 @@ class _Section:
         self._verbose = config.get_verbosity() > 0
         self._width = _width(reporter)
 
-    def write(self, found: Measured | Programs | Judged | Written) -> None:
+    def write(self, found: Observed | Judged | Written) -> None:
         written = found if isinstance(found, Written) else None
         judged = found.judged if isinstance(found, Written) else found
         self._reporter.ensure_newline()
         self._reporter.section("busbw")
-        verdicts = self._write_verdicts(judged)
+        verdicts, tables, lines = _shown(judged, verbose=self._verbose)
+        self._tables(tables)
+        for text in lines:
+            self._line(TextLine(text))
         for note in (*judged.notes, *(written.notes if written else ())):
             self._line(TextLine(f"note: {note}", {"yellow": True}))
         for text in failure_lines(verdicts):
@@ -145,35 +145,12 @@ class _Section:
         for error in written.errors if written else ():
             self._line(TextLine(f"ERROR: {error}", {"red": True}))
 
-    def _write_verdicts(
-        self, judged: Measured | Programs | Judged
-    ) -> Sequence[Verdict | CompiledVerdict]:
-        observed = judged.observed if isinstance(judged, Judged) else judged
-        if isinstance(observed, Measured):
-            verdicts, tables = _timed_tables(judged, observed, verbose=self._verbose)
-            self._tables(tables)
-            for text in legend(verdicts):
-                self._line(TextLine(text))
-            return verdicts
-        if isinstance(judged, Judged):
-            programs, timed = tuple(judged.compiled.values()), tuple(judged.verdicts.values())
-        else:
-            assert isinstance(judged, Programs)
-            programs, timed = tuple(judged.resolved.skipped.values()), ()
-        self._tables(compiled_tables(programs))
-        for text in release_lines(programs):
-            self._line(TextLine(text))
-        return programs or timed
-
     def _write_changes(self, written: Written) -> None:
         changes = [
             (str(c.path), c.case, c.before, c.after, f"{c.why}, re-pinned" if c.lost else c.why)
             for c in written.changes
         ]
         self._tables(change_tables(changes))
-        compiled = [(str(one.path), one.before, one.after) for one in written.compiled_changes]
-        for text in compiled_change_lines(compiled):
-            self._line(TextLine(text))
 
     def _tables(self, tables: Sequence[Table]) -> None:
         for table in tables:
@@ -200,14 +177,25 @@ def _broken(text: str, width: int) -> Sequence[str]:
     )
 
 
+def _shown(
+    found: Judged | Observed, *, verbose: bool
+) -> tuple[Sequence[Verdict], Sequence[Table], Sequence[str]]:
+    """The verdicts, their tables, and what explains these."""
+    observed = found.observed if isinstance(found, Judged) else found
+    of = found.verdicts if isinstance(found, Judged) else found.resolved.skipped
+    verdicts = tuple(of.values())
+    if isinstance(observed, Measured):
+        return verdicts, _timed_tables(found, observed, verdicts, verbose=verbose), legend(verdicts)
+    programs = [one for one in verdicts if one.spec.topology]
+    return verdicts, compiled_tables(programs), release_lines(programs)
+
+
 def _timed_tables(
-    judged: Judged | Measured | Programs, measured: Measured, *, verbose: bool
-) -> tuple[Sequence[Verdict], list[Table]]:
-    found = judged.verdicts if isinstance(judged, Judged) else measured.resolved.skipped
-    verdicts = tuple(found.values())
+    found: Judged | Observed, measured: Measured, verdicts: Sequence[Verdict], *, verbose: bool
+) -> Sequence[Table]:
     curves = [
         CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
-        for group in (judged.groups if isinstance(judged, Judged) else ())
+        for group in (found.groups if isinstance(found, Judged) else ())
         if group.now is not None
     ]
     tables = session_tables(
@@ -224,4 +212,4 @@ def _timed_tables(
             if one.runs
         ]
         tables.append(measured_table(summaries, measured.resolved.plan.launches))
-    return verdicts, tables
+    return tables

@@ -9,13 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from busbw.model.case import Spec
-from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, payload_text, plural
 
 from .table import TextLine, ratio_text, span_text
-
-AnyVerdict = Verdict | CompiledVerdict
 
 _RED = {"red": True, "bold": True}
 
@@ -35,7 +32,7 @@ _MOST_LINES = 8
 _MOST_CHARACTERS = 750
 
 
-def answer_lines(verdicts: Sequence[AnyVerdict], session: SessionVerdict) -> list[TextLine]:
+def answer_lines(verdicts: Sequence[Verdict], session: SessionVerdict) -> list[TextLine]:
     """Such as ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x``; last the session's."""
     labels = _Labels(verdicts)
     failed = sorted((one for one in verdicts if one.failed), key=_gravity)
@@ -52,7 +49,7 @@ def answer_lines(verdicts: Sequence[AnyVerdict], session: SessionVerdict) -> lis
     ]
 
 
-def failure_lines(verdicts: Sequence[AnyVerdict]) -> list[str]:
+def failure_lines(verdicts: Sequence[Verdict]) -> list[str]:
     """Beyond its reason, such as the end of a log; cases that failed alike share one account."""
     accounts: dict[tuple[str, ...], list[str]] = {}
     for one in verdicts:
@@ -66,42 +63,33 @@ def failure_lines(verdicts: Sequence[AnyVerdict]) -> list[str]:
     return lines
 
 
-def spec_of(verdict: AnyVerdict) -> Spec:
-    return verdict.spec.spec if isinstance(verdict, CompiledVerdict) else verdict.spec
-
-
-def _rank(verdict: AnyVerdict) -> int:
+def _rank(verdict: Verdict) -> int:
     return _WORST.index(verdict.outcome) if verdict.outcome in _WORST else len(_WORST)
 
 
-def _ratio(verdict: AnyVerdict) -> float | None:
-    return verdict.ratio if isinstance(verdict, Verdict) else None
-
-
-def _gravity(verdict: AnyVerdict) -> tuple[int, float]:
-    return _rank(verdict), -(_ratio(verdict) or 0.0)
+def _gravity(verdict: Verdict) -> tuple[int, float]:
+    return _rank(verdict), -(verdict.ratio or 0.0)
 
 
 class _Labels:
     """The names of kinds of cases: the framework, and what differs between cases of the session."""
 
-    def __init__(self, verdicts: Sequence[AnyVerdict]) -> None:
+    def __init__(self, verdicts: Sequence[Verdict]) -> None:
         parts = [self._parts(one) for one in verdicts]
         self._varies = [len(set(column)) > 1 for column in zip(*parts)]
 
-    def of(self, verdict: AnyVerdict) -> str:
+    def of(self, verdict: Verdict) -> str:
         """Such as ``jax``, or ``jax all_gather int32`` among several collectives and dtypes."""
         first, *others = zip(self._parts(verdict), self._varies)
         return " ".join([first[0], *(part for part, varies in others if varies and part)])
 
     @staticmethod
-    def _parts(verdict: AnyVerdict) -> tuple[str, ...]:
-        spec = spec_of(verdict)
-        topology = verdict.spec.topology if isinstance(verdict, CompiledVerdict) else ""
+    def _parts(verdict: Verdict) -> tuple[str, ...]:
+        spec = verdict.spec
         strategy = spec.strategy if spec.strategy != "default" else ""
         return (
             spec.framework,
-            topology,
+            spec.topology,
             spec.workload.word,
             spec.collective,
             spec.reduce_op,
@@ -111,12 +99,12 @@ class _Labels:
         )
 
 
-def _line(group: Sequence[AnyVerdict], label: str) -> str:
+def _line(group: Sequence[Verdict], label: str) -> str:
     head = f"{len(group)} {group[0].outcome.value}: {label}"
-    if _ratio(group[0]) is not None:
+    if group[0].ratio is not None:
         return f"{head} {_listed(list(_ratios(group)), ', ')}"
     texts = [
-        (text, _sizes([spec_of(one).payload_bytes for one in alike]))
+        (text, _sizes([one.spec.payload_bytes for one in alike]))
         for text, alike in itertools.groupby(group, key=lambda one: one.text)
     ]
     most = _MOST_CHARACTERS // min(len(texts), _MOST_SIZES)
@@ -136,11 +124,11 @@ def _listed(parts: Sequence[str], between: str) -> str:
     return between.join(shown)
 
 
-def _ratios(group: Sequence[AnyVerdict]) -> Iterator[str]:
+def _ratios(group: Sequence[Verdict]) -> Iterator[str]:
     """Each size with its ratio and the limit, where that is another than before."""
     limit = None
     for one in group:
-        assert isinstance(one, Verdict) and one.ratio is not None
+        assert one.ratio is not None
         text = f"{payload_text(one.spec.payload_bytes)} {ratio_text(one.ratio)} x"
         shown = None if one.limit is None else ratio_text(one.limit)
         yield text if shown in (None, limit) else f"{text} (limit {shown} x)"

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from typing import Any
 
 from busbw import wire
 from busbw.collectives import COLLECTIVES
-from busbw.model.case import Case, CompileSpec, Spec, Workload
+from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement, Plan
-from busbw.model.machine import Compiler, Environment, file_name_of
+from busbw.model.machine import Compiler, Environment
 from busbw.model.stored import CompiledBaseline, StoredCase, check_case, converted
-from busbw.model.verdict import Ceiling, CompiledVerdict, SessionVerdict, Verdict
-from busbw.model.words import payload_text
-from busbw.workloads import WORKLOADS
-from busbw.workloads.collective import Collective
+from busbw.model.verdict import Ceiling, Program, SessionVerdict, Verdict
 
-from .results import (
-    ABOVE_0,
-    COMPILED_RESULTS,
-    RESULTS,
-    SIGNED,
-    CaseResult,
-    CompiledResults,
-    MeasuredResults,
-    ProgramResult,
-)
+from .results import ABOVE_0, RESULTS, SIGNED, CaseResult, ProgramResult, Results
 
 # More than any memory moves in a second, and no more than any session takes in seconds.
 _MOST = 1e18
@@ -96,7 +85,7 @@ class CompiledSession:
     host: str
     answer: SessionVerdict | None
     compilers: tuple[Compiler, ...]
-    verdicts: tuple[CompiledVerdict, ...]
+    verdicts: tuple[Verdict, ...]
 
 
 def read_results(content: str | bytes, name: str) -> Session | CompiledSession:
@@ -109,23 +98,30 @@ def read_results(content: str | bytes, name: str) -> Session | CompiledSession:
 
 def session_of(document: object, name: str) -> Session | CompiledSession:
     """The session in a document that is parsed already. Raises DocumentError."""
-    is_compiled = isinstance(document, dict) and "compilers" in document
-    kind = COMPILED_RESULTS if is_compiled else RESULTS
     try:
-        wire.check_document(document, kind, "record it again with --results")
-        if is_compiled:
-            return _compiled(wire.from_json(CompiledResults, document, "document"), name)
-        return _measured(wire.from_json(MeasuredResults, document, "document"), name)
+        wire.check_document(document, RESULTS, "record it again with --results")
+        return _session(wire.from_json(Results, document, "document"), name)
     except wire.WireError as error:
         raise DocumentError(f"{name}: {str(error).removeprefix('document.')}") from error
 
 
-def _measured(found: MeasuredResults, name: str) -> Session:
+def _session(found: Results, name: str) -> Session | CompiledSession:
+    verdicts = tuple(_verdict(row, f"cases[{n}]") for n, row in enumerate(found.cases))
+    shared: dict[str, Any] = {
+        "name": name,
+        "began": _moment(found.began),
+        "answer": converted(SessionVerdict, found.session) if found.session else None,
+        "verdicts": verdicts,
+    }
+    if found.environment is None:
+        return converted(CompiledSession, found, **shared)
     if found.environment.key.ranks < 2:
         raise wire.WireError(
             f"environment.key.ranks: expected 2 or more, got {found.environment.key.ranks}"
         )
-    verdicts = tuple(_verdict(row, f"cases[{n}]") for n, row in enumerate(found.cases))
+    for key in ("plan", "measuring_s"):
+        if getattr(found, key) is None:
+            raise wire.WireError(f"{key}: expected what was measured with an environment")
     measurements, references = {}, {}
     for verdict, row in zip(verdicts, found.cases):
         case, spec = verdict.case, verdict.spec
@@ -133,28 +129,7 @@ def _measured(found: MeasuredResults, name: str) -> Session:
             measurements[spec] = Measurement(case=case, runs=row.launches, failures=row.failures)
         if case is not None and row.reference_launches:
             references[spec] = Measurement(case=case, runs=row.reference_launches)
-    return converted(
-        Session,
-        found,
-        name=name,
-        began=_moment(found.began),
-        answer=converted(SessionVerdict, found.session) if found.session else None,
-        verdicts=verdicts,
-        measurements=measurements,
-        references=references,
-    )
-
-
-def _compiled(found: CompiledResults, name: str) -> CompiledSession:
-    answer = found.session
-    return converted(
-        CompiledSession,
-        found,
-        name=name,
-        began=_moment(found.began),
-        answer=SessionVerdict(outcomes=answer.outcomes, text=answer.text) if answer else None,
-        verdicts=tuple(_program(row, f"cases[{n}]") for n, row in enumerate(found.cases)),
-    )
+    return converted(Session, found, measurements=measurements, references=references, **shared)
 
 
 def _moment(text: str) -> datetime:
@@ -175,15 +150,27 @@ def _verdict(row: CaseResult, at: str) -> Verdict:
     # The time of a step gives no rate.
     is_bare = case is not None and case.workload.is_bare
     _check_numbers(row, at, ABOVE_0 | {"busbw_gb_per_s"} if is_bare else ABOVE_0)
+    try:
+        spec = row.spec.spec
+    except ValueError as error:
+        raise wire.WireError(f"{at}.spec: {error}") from error
     return converted(
         Verdict,
         row,
-        spec=_spec(row.id, case, at),
+        spec=spec,
         case=case,
         now=row.measured,
         ceiling=converted(Ceiling, row.ceiling) if row.ceiling else None,
         reference=row.published,
+        program=_program(row.program, f"{at}.program") if row.program else None,
     )
+
+
+def _program(row: ProgramResult, at: str) -> Program:
+    before = row.baseline
+    case = _case(before.case, f"{at}.baseline.case") if before else None
+    stored = converted(CompiledBaseline, before, case=case) if before else None
+    return converted(Program, row, baseline=stored)
 
 
 def _check_numbers(value: object, at: str, above_0: AbstractSet[str], name: str = "") -> None:
@@ -215,64 +202,3 @@ def _case(stored: StoredCase, at: str) -> Case:
     except ValueError as error:
         raise wire.WireError(f"{at}: {error}") from error
     return case
-
-
-def _spec(name: str, case: Case | None, at: str) -> Spec:
-    """What was asked for, of which a document has the id."""
-    try:
-        words, strategy, dtype, payload = name.rsplit("-", 3)
-        payload_bytes = _payload_bytes(payload)
-    except ValueError as error:
-        raise wire.WireError(
-            f"{at}.id: expected an id such as jax-default-float32-4K, got {name!r:.60}"
-        ) from error
-    framework, *others = words.split("-")
-    asked = Spec(
-        framework=framework,
-        payload_bytes=payload_bytes,
-        workload=_workload(others),
-        strategy=strategy,
-        dtype=dtype,
-    )
-    if case is None:
-        return asked
-    return replace(
-        asked,
-        framework=case.framework,
-        payload_bytes=case.payload_bytes,
-        workload=case.workload,
-        mesh=case.mesh if file_name_of(case.mesh) in others else "",
-        clock=case.clock.value if case.clock.value in others else "default",
-    )
-
-
-def _workload(words: Sequence[str]) -> Workload:
-    """The workload that the words of an id name, as far as they do: usual ones are left out."""
-    kind = next((one for one in WORKLOADS if f"{one}_step" in words), Collective.kind)
-    collective = next((one for one in COLLECTIVES if one in words), "all_reduce")
-    return Workload.of_kind(kind)(collective=collective)
-
-
-def _payload_bytes(text: str) -> int:
-    """The inverse of `payload_text`. Raises ValueError."""
-    units = {"K": 2**10, "M": 2**20}
-    found = int(text.rstrip("KM")) * units.get(text[-1:], 1)
-    if payload_text(found) != text:
-        raise ValueError(f"no payload: {text!r:.60}")
-    return found
-
-
-def _program(row: ProgramResult, at: str) -> CompiledVerdict:
-    case, baseline = row.case, row.baseline
-    stored = _case(baseline.case, f"{at}.baseline.case") if baseline else None
-    try:
-        asked = converted(CompileSpec, row.spec, spec=row.spec.spec.spec)
-    except ValueError as error:
-        raise wire.WireError(f"{at}.spec: {error}") from error
-    return converted(
-        CompiledVerdict,
-        row,
-        spec=asked,
-        case=_case(case, f"{at}.case") if case else None,
-        baseline=converted(CompiledBaseline, baseline, case=stored) if baseline else None,
-    )

@@ -1,6 +1,6 @@
 """A session as one JSON document, measured or compiled: what is declared here is what is written.
 
-`busbw.report.reading` reads it back; the schemas in docs/ are generated from these classes.
+`busbw.report.reading` reads it back; the schema in docs/ is generated from these classes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from busbw.model.stored import StoredCase, StoredSpec, converted
 from busbw.model.verdict import (
     Answer,
     Ceiling,
-    CompiledVerdict,
     Difference,
+    Program,
     Reference,
     SessionVerdict,
     Straggler,
@@ -33,7 +33,6 @@ from busbw.model.words import Outcome, SessionOutcome, payload_text
 
 # What a document says that it is.
 RESULTS = "busbw results"
-COMPILED_RESULTS = "busbw compiled results"
 
 # Fields of documents whose numbers are above 0. Of others they are 0 or more, but for some.
 ABOVE_0 = frozenset(
@@ -65,17 +64,41 @@ class ReachedCeiling(Ceiling):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StoredProgram:
+    """What a program was compared with; `compiled` is null where it was out of memory."""
+
+    case: StoredCase
+    compiled: Compiled | None
+    date: str
+    release: str
+    needed_bytes: int | None
+    available_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgramResult:
+    """What the compiler `release` made of a case `now`, what of it is new, and what is stored."""
+
+    release: str
+    now: Compiled | None
+    baseline: StoredProgram | None
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseResult:
-    """One case: what was measured, what it was compared with, and the answer.
+    """One case: what was asked for and observed, what it was compared with, and the answer.
 
     `ratio` is today's time over the baseline's, or the candidate's over the reference's, with 95 %
     confidence within `ratio_interval` or from the best to the worst launch, and with the standard
     error `ratio_error` of its logarithm. `modes` are the seconds of launches in each of two modes;
     `tail_ratio` is by how much p90 over p25 grew. `published` is shown and never judged. `failures`
     are launches that gave no time, and `reference_launches` those of the other side of a pair.
+    `program` is null where nothing was compiled.
     """
 
     id: str
+    spec: StoredSpec
     case: NamedCase | None
     outcome: Outcome
     failed: bool
@@ -95,6 +118,7 @@ class CaseResult:
     notes: tuple[str, ...]
     straggler: Straggler | None
     published: Reference | None
+    program: ProgramResult | None
     launches: tuple[Run, ...]
     failures: tuple[Failure, ...]
     reference_launches: tuple[Run, ...]
@@ -102,131 +126,78 @@ class CaseResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledAnswer:
-    """The answer for the session: `outcomes` are all that hold, and the first is its word."""
+class SessionAnswer:
+    """The answer for the session: `outcomes` are all that hold, and the first is its word.
+
+    Where a locked reference was measured in turn, `stack` and `machine` say which of the two is
+    slower.
+    """
 
     outcome: SessionOutcome
     outcomes: tuple[SessionOutcome, ...]
     text: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredAnswer(CompiledAnswer):
-    """The same, and where a locked reference was measured in turn, which of the two is slower."""
-
     stack: Answer | None
     machine: Answer | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AskedProgram:
-    """What was to be compiled; `compiler` is empty for the only one."""
-
-    topology: str
-    spec: StoredSpec
-    compiler: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredProgram:
-    """What it was compared with; `compiled` is null where it was out of memory."""
-
-    case: StoredCase
-    compiled: Compiled | None
-    date: str
-    release: str
-    needed_bytes: int | None
-    available_bytes: int | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramResult:
-    """One case: what `release` made of it, what that was compared with, and the answer."""
-
-    id: str
-    spec: AskedProgram
-    outcome: Outcome
-    failed: bool
-    text: str
-    case: StoredCase | None
-    release: str
-    now: Compiled | None
-    baseline: StoredProgram | None
-    differences: tuple[Difference, ...]
-    failure: Failure | None
-    expected: bool
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Results:
-    """What both kinds of documents begin with; `busbw` is the version that wrote it."""
+    """What `--results` writes: seconds, bytes, 10^9 bytes per second.
 
-    document: str
-    version: int = wire.VERSION
-    busbw: str
-    began: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredResults(Results):
-    """What `--results` writes of a session that measured: seconds, bytes, 10^9 bytes per second.
-
-    `process_hosts` has the name of the host of each process of a group; `spent_s` is what
-    `measuring_s` went to. `session` is null where its test did not run.
+    `busbw` is the version that wrote it. `process_hosts` has the name of the host of each process
+    of a group; `spent_s` is what `measuring_s` went to. `session` is null where its test did not
+    run; `environment`, `plan` and `measuring_s` are, where nothing was measured but compiled, which
+    `compilers` did.
     """
 
     document: str = RESULTS
-    environment: Environment
-    process_hosts: tuple[str, ...]
-    plan: Plan
-    measuring_s: float
-    spent_s: Mapping[str, float]
-    session: MeasuredAnswer | None
-    cases: tuple[CaseResult, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledResults(Results):
-    """What `--results` writes of a session that compiled for topologies, on `host`."""
-
-    document: str = COMPILED_RESULTS
+    version: int = wire.VERSION
+    busbw: str
+    began: str
     host: str
-    session: CompiledAnswer | None
+    environment: Environment | None
+    process_hosts: tuple[str, ...]
+    plan: Plan | None
+    measuring_s: float | None
+    spent_s: Mapping[str, float]
     compilers: tuple[Compiler, ...]
-    cases: tuple[ProgramResult, ...]
+    session: SessionAnswer | None
+    cases: tuple[CaseResult, ...]
 
 
 def results(
     *,
-    environment: Environment,
-    plan: Plan,
+    began: datetime,
+    host: str,
     session: SessionVerdict | None,
     verdicts: Sequence[Verdict],
-    measurements: Mapping[Spec, Measurement],
-    measuring_s: float,
-    spent_s: Mapping[str, float],
-    quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]],
-    began: datetime,
+    environment: Environment | None = None,
+    plan: Plan | None = None,
+    measurements: Mapping[Spec, Measurement] = MappingProxyType({}),
     references: Mapping[Spec, Measurement] = MappingProxyType({}),
+    quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]] = MappingProxyType({}),
+    measuring_s: float | None = None,
+    spent_s: Mapping[str, float] = MappingProxyType({}),
     process_hosts: Sequence[str] = (),
+    compilers: Sequence[Compiler] = (),
 ) -> dict[str, object]:
     """The document of a session that `began` then: dicts, lists, strings, numbers and None.
 
     `quantiles_s` are those of each launch's samples, as `stats.quantiles_s` gives them;
-    `references` is what was measured in turn with the cases, if anything was, and `process_hosts`
-    the name of each process's host, of a group.
+    `references` is what was measured in turn with the cases, if anything was.
     """
     found: dict[str, object] = wire.to_json(
-        MeasuredResults(
+        Results(
             busbw=busbw.__version__,
             began=began.isoformat(timespec="seconds"),
+            host=host,
             environment=environment,
             process_hosts=tuple(process_hosts),
             plan=plan,
             measuring_s=measuring_s,
             spent_s=spent_s,
-            session=converted(MeasuredAnswer, session) if session else None,
+            compilers=tuple(compilers),
+            session=converted(SessionAnswer, session) if session else None,
             cases=tuple(
                 _case(
                     one,
@@ -253,12 +224,14 @@ def _case(
         CaseResult,
         verdict,
         id=verdict.spec.id,
+        spec=StoredSpec.of(verdict.spec),
         case=converted(NamedCase, StoredCase.of(case), payload=payload) if case else None,
         measured=verdict.now,
         ceiling=converted(ReachedCeiling, ceiling, share=verdict.ceiling_share)
         if ceiling
         else None,
         published=verdict.reference,
+        program=_program(verdict.program) if verdict.program else None,
         launches=measured.runs if measured else (),
         failures=measured.failures if measured else (),
         reference_launches=reference.runs if reference else (),
@@ -266,40 +239,10 @@ def _case(
     )
 
 
-def compiled_document(
-    verdicts: Sequence[CompiledVerdict],
-    session: SessionVerdict | None,
-    compilers: Sequence[Compiler],
-    *,
-    began: datetime,
-    host: str,
-) -> dict[str, object]:
-    """The session that `began` then on `host`, as plain data; docs/compiled.schema.json."""
-    found: dict[str, object] = wire.to_json(
-        CompiledResults(
-            busbw=busbw.__version__,
-            began=began.isoformat(timespec="seconds"),
-            host=host,
-            session=converted(CompiledAnswer, session) if session else None,
-            compilers=tuple(compilers),
-            cases=tuple(_program(one) for one in verdicts),
-        )
-    )
-    return found
-
-
-def _program(verdict: CompiledVerdict) -> ProgramResult:
-    case, baseline, asked = verdict.case, verdict.baseline, verdict.spec
-    return converted(
-        ProgramResult,
-        verdict,
-        id=asked.id,
-        spec=converted(AskedProgram, asked, spec=StoredSpec.of(asked.spec)),
-        case=StoredCase.of(case) if case else None,
-        baseline=converted(StoredProgram, baseline, case=StoredCase.of(baseline.case))
-        if baseline
-        else None,
-    )
+def _program(program: Program) -> ProgramResult:
+    before = program.baseline
+    stored = converted(StoredProgram, before, case=StoredCase.of(before.case)) if before else None
+    return converted(ProgramResult, program, baseline=stored)
 
 
 def without_homes(document: object, home: str) -> object:
@@ -312,11 +255,11 @@ def without_homes(document: object, home: str) -> object:
 
 
 def is_results(text: str) -> bool:
-    """Whether `text` is the document of a session, measured or compiled, of this format."""
+    """Whether `text` is the document of a session, of this format."""
     try:
         document = json.loads(text)
     except ValueError:
         return False
     if not isinstance(document, dict) or document.get("version") != wire.VERSION:
         return False
-    return document.get("document") in (RESULTS, COMPILED_RESULTS)
+    return document.get("document") == RESULTS

@@ -15,7 +15,7 @@ from busbw.model import variables
 from busbw.model.case import Case, CaseKey, Spec
 from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
-from busbw.model.stored import Baseline, CompiledBaseline
+from busbw.model.stored import CompiledBaseline, Stored
 from busbw.model.training import TrainingRun, TrainingStrategy
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
@@ -148,7 +148,7 @@ def measured_table(found: Sequence[tuple[Case, Summary]], launches: int) -> Tabl
 
 
 def change_tables(
-    changes: Sequence[tuple[str, Case, Baseline | None, Baseline | None, str]],
+    changes: Sequence[tuple[str, Case, Stored | None, Stored | None, str]],
 ) -> list[Table]:
     """A table for each file, with why each was written; None: there was none, or it was removed."""
     return [
@@ -162,9 +162,7 @@ def change_tables(
     ]
 
 
-def _values(
-    case: Case, before: Baseline | None, after: Baseline | None, why: str
-) -> dict[str, object]:
+def _values(case: Case, before: Stored | None, after: Stored | None, why: str) -> dict[str, object]:
     return {
         "case": f"{case.dtype} {payload_text(case.payload_bytes)}",
         "before": _baseline_text(case, before),
@@ -173,9 +171,11 @@ def _values(
     }
 
 
-def _baseline_text(case: Case, baseline: Baseline | None) -> str:
+def _baseline_text(case: Case, baseline: Stored | None) -> str:
     if baseline is None:
         return "none"
+    if isinstance(baseline, CompiledBaseline):
+        return baseline.compiled.algorithm_text if baseline.compiled else "out of memory"
     level_s, pinned_s = baseline.level_s, baseline.pinned_s
     if level_s is None or pinned_s is None:
         return "out of memory"
@@ -234,24 +234,6 @@ def _latency_text(curve: CurveFigures) -> str:
     return (
         seconds_text(curve.latency_s, digits=3) if curve.latency_s >= 5e-9 else "too small to see"
     )
-
-
-def compiled_change_lines(
-    changes: Sequence[tuple[str, CompiledBaseline | None, CompiledBaseline]],
-) -> list[str]:
-    lines = []
-    for path, group in itertools.groupby(changes, key=lambda change: change[0]):
-        lines.append(f"wrote {path}")
-        for _, before, after in group:
-            size = payload_text(after.case.payload_bytes)
-            lines.append(f"    {size}: {_side(before)} -> {_side(after)}")
-    return lines
-
-
-def _side(side: CompiledBaseline | None) -> str:
-    if side is None:
-        return "none"
-    return "out of memory" if side.compiled is None else side.compiled.algorithm_text
 
 
 _STEP_COLUMNS = (

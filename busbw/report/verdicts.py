@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.collectives import COLLECTIVES
-from busbw.model.verdict import Ceiling, CompiledVerdict, Reference, Summary, Verdict
+from busbw.model.verdict import Ceiling, Reference, Summary, Verdict
 from busbw.model.words import Clock, Outcome, bytes_text, payload_text, rate_text
 
 from .table import Column, Row, Table, TextLine, attributes, percent_text, ratio_text, span_text
@@ -215,7 +215,7 @@ def _reference_text(reference: Reference) -> str:
     return f"published: {figure}{doubt}"
 
 
-def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
+def compiled_tables(verdicts: Sequence[Verdict]) -> list[Table]:
     return [
         Table(
             title=TextLine(name, _BOLD),
@@ -226,8 +226,8 @@ def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
     ]
 
 
-def _compiled_group(verdict: CompiledVerdict) -> str:
-    by = verdict.release or verdict.spec.compiler
+def _compiled_group(verdict: Verdict) -> str:
+    by = _release(verdict) or verdict.spec.compiler
     by = f" by {by}" if by else ""
     if verdict.case is None:
         return f"{verdict.spec.topology}{by}"
@@ -235,20 +235,27 @@ def _compiled_group(verdict: CompiledVerdict) -> str:
     return f"{verdict.spec.topology}: {case.group_name}, {case.ranks} ranks{by}"
 
 
-def _compiled_row(verdict: CompiledVerdict) -> Row:
-    notes = tuple(TextLine(one.text) for one in verdict.differences)
+def _compiled_row(verdict: Verdict) -> Row:
+    program = verdict.program
+    notes = tuple(TextLine(one.text) for one in program.differences) if program else ()
     if not notes and verdict.outcome not in _QUIET:
         notes = (TextLine(verdict.text),)
     values = {
-        "payload_bytes": verdict.spec.spec.payload_bytes,
-        **attributes(verdict.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
+        "payload_bytes": verdict.spec.payload_bytes,
+        **attributes(
+            program.now if program else None, "temporary_bytes", "peak_bytes", "algorithm_text"
+        ),
         "outcome": verdict.outcome.value,
     }
     markup = _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
     return Row(values, markup=markup, notes=notes)
 
 
-def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:
+def _release(verdict: Verdict) -> str:
+    return verdict.program.release if verdict.program else ""
+
+
+def release_lines(verdicts: Sequence[Verdict]) -> list[str]:
     """Several compilers, release by release: what each compiles differently from the one before.
 
     Neighbouring payloads with the same change share a line, and a topology that every release
@@ -256,8 +263,8 @@ def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:
     """
     own: dict[str, dict[str, None]] = {}
     for one in verdicts:
-        if one.release:
-            own.setdefault(one.spec.topology, {})[one.release] = None
+        if _release(one):
+            own.setdefault(one.spec.topology, {})[_release(one)] = None
     # Compilers of different chips are no releases of each other.
     several = {topology: found for topology, found in own.items() if len(found) > 1}
     releases = list(dict.fromkeys(release for found in several.values() for release in found))
@@ -266,28 +273,29 @@ def release_lines(verdicts: Sequence[CompiledVerdict]) -> list[str]:
     lines = ["", f"release by release: {' -> '.join(releases)}"]
     for topology in several:
         later = [one for one in verdicts if one.spec.topology == topology]
-        later = [one for one in later if one.release != releases[0]]
+        later = [one for one in later if _release(one) != releases[0]]
         if all(one.outcome is Outcome.PASS for one in later):
             lines.append(f"    {topology}: the same by all of them")
             continue
         for release in releases[1:]:
-            mine = [one for one in later if one.release == release]
+            mine = [one for one in later if _release(one) == release]
             lines += [f"    {topology}, {release}: {text}" for text in _runs(mine)]
     return lines
 
 
-def _runs(verdicts: Sequence[CompiledVerdict]) -> Iterator[str]:
+def _runs(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Neighbours in size with the same text as one: ``1M to 64M: ...``."""
     for text, group in itertools.groupby(verdicts, key=_change_text):
-        yield f"{span_text([one.spec.spec.payload_bytes for one in group])}: {text}"
+        yield f"{span_text([one.spec.payload_bytes for one in group])}: {text}"
 
 
-def _change_text(verdict: CompiledVerdict) -> str:
+def _change_text(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.PASS:
         return "as before"
-    if verdict.differences:
+    found = verdict.program.differences if verdict.program else ()
+    if found:
         # Memory that grows with the payload has other figures in every line.
-        return "; ".join(one.text for one in verdict.differences if "memory" not in one.what) or (
+        return "; ".join(one.text for one in found if "memory" not in one.what) or (
             "other amounts of memory"
         )
     if verdict.outcome is Outcome.OUT_OF_MEMORY:

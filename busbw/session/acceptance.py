@@ -81,7 +81,7 @@ def _unwritten(error: OSError) -> str:
 
 def _times(judged: Judged, measured: Measured) -> Written:
     settings, saved = judged.settings, Saved()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Change[Baseline], ...] = ()
     notes: list[str] = []
     wanted: list[Accepted] = []
     with drafted(settings.baselines, TIMED) as draft:
@@ -257,20 +257,19 @@ def _programs(judged: Judged, programs: Programs) -> Written:
     """Programs, and cases that are out of memory; an error or a lost collective is no baseline."""
     asked, wanted = judged.settings.update_baselines, []
     for spec, now in programs.results.items():
-        job, verdict = programs.resolved.jobs[spec], judged.compiled[spec]
+        job, verdict = programs.resolved.jobs[spec], judged.verdicts[spec]
         is_result = not isinstance(now, Failure) or now.kind is FailureKind.OUT_OF_MEMORY
         was_asked = asked != "improved" or verdict.outcome is Outcome.IMPROVED
         if asked == "new":
             # Also one that busbw ships is there already.
             was_asked = job.stored is None
         if is_result and was_asked and not verdict.failed:
-            wanted.append(
-                AcceptedCompiled(key=job.key, case=job.case, now=now, release=verdict.release)
-            )
+            release = verdict.program.release if verdict.program else ""
+            wanted.append(AcceptedCompiled(key=job.key, case=job.case, now=now, release=release))
     changes = save_compiled(
         judged.settings.baselines,
         wanted,
         date=programs.resolved.collected.date,
         only_new=asked == "new",
     )
-    return Written(judged=judged, compiled_changes=changes)
+    return Written(judged=judged, changes=changes)

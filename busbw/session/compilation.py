@@ -1,4 +1,4 @@
-"""With --topology: Collected → CompileResolved → Programs → Judged. Nothing is measured."""
+"""With --topology: Collected → ProgramsResolved → Programs → Judged. Nothing is measured."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from busbw.driver.parallel import Job, Parallel
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.compiled import CompileTerms, judge_compiled, judge_compiled_session
-from busbw.model.case import Case, CompileSpec, GridError
+from busbw.model.case import Case, GridError, Spec
 from busbw.model.launch import Compiled, Failure
 from busbw.model.stored import CompiledBaseline
-from busbw.model.verdict import CompiledVerdict
+from busbw.model.verdict import Verdict
 from busbw.model.words import Capability, FailureKind, Outcome
 
 from .compilers import CompileSettings, Libtpu, library_of
 from .display import Display
 from .options import UsageError, usage_error
 from .settings import Settings
-from .state import Collected, CompileResolved, Described, Judged, ProgramJob, Programs
+from .state import Collected, Described, Judged, ProgramJob, Programs, ProgramsResolved
 
 _RELEASE = "BUSBW_COMPILER_RELEASE"
 
@@ -51,9 +51,9 @@ def parallel_of(
 def resolved(
     collected: Collected,
     asked: CompileSettings,
-    specs: tuple[CompileSpec, ...],
+    specs: tuple[Spec, ...],
     parallel: Parallel,
-) -> CompileResolved:
+) -> ProgramsResolved:
     """The compilers that there are, and their jobs. Raises UsageError."""
     compilers = _described(parallel, specs, asked)
     skipped, jobs = {}, {}
@@ -61,14 +61,14 @@ def resolved(
     for spec in specs:
         compiler = compilers[spec.compiler, spec.topology]
         if compiler.devices is None:
-            skipped[spec] = CompiledVerdict(
+            skipped[spec] = Verdict(
                 spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
             )
         else:
             with usage_error(GridError, where=f"--topology={spec.topology}: "):
-                case, key = grid.resolve_on(spec.spec, compiler.devices)
+                case, key = grid.resolve_on(spec, compiler.devices)
             jobs[spec] = ProgramJob(topology=topologies[spec.topology], case=case, key=key)
-    return CompileResolved(
+    return ProgramsResolved(
         collected=collected,
         specs=specs,
         compilers=compilers,
@@ -78,7 +78,7 @@ def resolved(
 
 
 def compiled(
-    resolved: CompileResolved,
+    resolved: ProgramsResolved,
     parallel: Parallel,
     display: Display,
     keep: Callable[[Programs], None],
@@ -112,13 +112,13 @@ def compiled(
 def judged(programs: Programs, skip: str) -> Judged:
     """The first compiler is compared with what is stored, each next one with the one before."""
     resolved = programs.resolved
-    found: dict[CompileSpec, CompiledVerdict] = dict(resolved.skipped)
-    previous: dict[tuple[str, str], CompiledBaseline | None] = {}
+    found: dict[Spec, Verdict] = dict(resolved.skipped)
+    previous: dict[Spec, CompiledBaseline | None] = {}
     labels = list(dict.fromkeys(label for label, _ in resolved.compilers))
     for spec in sorted(resolved.jobs, key=lambda one: labels.index(one.compiler)):
         job, now = resolved.jobs[spec], programs.results[spec]
         release = resolved.compilers[spec.compiler, spec.topology].release
-        case_key = (spec.topology, spec.spec.id)
+        case_key = replace(spec, compiler="")
         first = case_key not in previous
         before = job.stored if first else previous[case_key]
         other = "" if first or before is None else before.release
@@ -132,14 +132,14 @@ def judged(programs: Programs, skip: str) -> Judged:
     return Judged(
         collected=resolved.collected,
         session=session,
-        compiled=verdicts,
+        verdicts=verdicts,
         observed=programs,
     )
 
 
-def _promised(resolved: CompileResolved) -> tuple[str, ...]:
+def _promised(resolved: ProgramsResolved) -> tuple[str, ...]:
     """Topologies that have baselines but no compiler at all, with the reason, each once."""
-    framework, asked = resolved.specs[0].spec.framework, resolved.settings.compile
+    framework, asked = resolved.specs[0].framework, resolved.settings.compile
     compilers, root = resolved.compilers, resolved.settings.baselines
     there = {one.topology for one in compilers.values() if not one.missing}
     why = {name: one.missing for (_, name), one in compilers.items() if name not in there}
@@ -175,9 +175,7 @@ def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -
     return {"TPU_LIBRARY_PATH": str(library_of(libtpu, asked.cache)), **release}
 
 
-def _described(
-    parallel: Parallel, specs: Sequence[CompileSpec], asked: CompileSettings
-) -> Described:
+def _described(parallel: Parallel, specs: Sequence[Spec], asked: CompileSettings) -> Described:
     """Every compiler for every topology that is selected.
 
     A named topology that no compiler supports is an error, and so is having no compiler at all. If
@@ -196,9 +194,7 @@ def _described(
     return found
 
 
-def _with_stored(
-    settings: Settings, jobs: Mapping[CompileSpec, ProgramJob]
-) -> dict[CompileSpec, ProgramJob]:
+def _with_stored(settings: Settings, jobs: Mapping[Spec, ProgramJob]) -> dict[Spec, ProgramJob]:
     """The jobs with baselines, read before anything is compiled: a damaged file is found early."""
     root = settings.baselines
     with usage_error(BaselineError, OSError):

@@ -15,7 +15,7 @@ from busbw.driver.schedules import Progress
 from busbw.model.machine import Compiler
 from busbw.report.session import compiler_lines, header_lines, reference_lines
 
-from .state import Resolved
+from .state import TimedResolved
 
 # A line this often, in seconds, where nothing can be overwritten and there are no passes.
 QUIET_STEP_S = 10.0
@@ -56,7 +56,7 @@ class Display:
         self._last_pass = 0
         self.line = screen.line
 
-    def header(self, resolved: Resolved) -> None:
+    def header(self, resolved: TimedResolved) -> None:
         settings, environment = resolved.settings, resolved.environment
         header = header_lines(
             environment,

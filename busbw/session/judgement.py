@@ -21,14 +21,14 @@ from busbw.judge.session import (
     slower_text,
 )
 from busbw.judge.validity import straggler_of, with_ceiling, with_injections
-from busbw.model.case import Case, CompileSpec, Spec
+from busbw.model.case import Case, Spec
 from busbw.model.machine import EnvironmentKey
-from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
 from . import acceptance, references
 from .settings import Settings
-from .state import Collected, Judged, Measured, Resolved, TimedJob
+from .state import Collected, Judged, Measured, TimedJob, TimedResolved
 
 _Rule = Callable[[Spec, TimedJob], Ruling]
 
@@ -90,7 +90,7 @@ def _stored(measured: Measured) -> _Rule:
     return rule
 
 
-def _terms(resolved: Resolved) -> Terms:
+def _terms(resolved: TimedResolved) -> Terms:
     return Terms(
         policy=POLICIES[resolved.machine.target.device],
         cases=len(resolved.jobs),
@@ -159,7 +159,7 @@ def judged(measured: Measured, skip: str) -> Judged:
     )
 
 
-def _blind(resolved: Resolved, policy: Policy) -> float:
+def _blind(resolved: TimedResolved, policy: Policy) -> float:
     """The limit from which on a NOISY case was not judged: any for two stacks in turn."""
     if resolved.paired:
         return 1.0
@@ -226,24 +226,19 @@ def _moved(
 def given_up(
     collected: Collected,
     specs: Sequence[Spec],
-    compiled: Sequence[CompileSpec],
     why: str,
     *,
     outcome: Outcome = Outcome.FAILED,
 ) -> Judged:
     """There is no probe: every case fails with `outcome`, and the session has no verdict."""
     holds: tuple[SessionOutcome, ...] = (SessionOutcome.NO_VERDICT,)
-    if specs or compiled:
+    if specs:
         holds = (SessionOutcome.FAILED, *holds)
     return Judged(
         collected=collected,
         session=SessionVerdict(outcomes=holds, text=why),
         verdicts={
             spec: Verdict(spec=spec, outcome=outcome, failed=True, text=why) for spec in specs
-        },
-        compiled={
-            spec: CompiledVerdict(spec=spec, outcome=outcome, failed=True, text=why)
-            for spec in compiled
         },
     )
 
@@ -264,7 +259,7 @@ def _located(verdicts: Mapping[Spec, Verdict], groups: Sequence[SizeGroup]) -> d
     return found
 
 
-def _missing(resolved: Resolved, verdicts: Mapping[Spec, Verdict]) -> tuple[str, ...]:
+def _missing(resolved: TimedResolved, verdicts: Mapping[Spec, Verdict]) -> tuple[str, ...]:
     """Selected cases that have baselines here but were skipped, by framework."""
     unreached = resolved.machine.target.unreached
     out_of_reach = {*unreached, *resolved.settings.absent_frameworks}
@@ -276,7 +271,7 @@ def _missing(resolved: Resolved, verdicts: Mapping[Spec, Verdict]) -> tuple[str,
     return tuple(text for name, text in skipped.items() if name in resolved.stored_frameworks)
 
 
-def _other_ranks(resolved: Resolved) -> str:
+def _other_ranks(resolved: TimedResolved) -> str:
     """Such as ``8 ranks here until 2026-11-20, 7 today``, where nobody asked for other ranks.
 
     That is where this kind of device has baselines of another number of ranks, and none of today's.
@@ -292,7 +287,7 @@ def _other_ranks(resolved: Resolved) -> str:
     return f"{plural(ranks, 'rank')} here until {day}, {key.ranks} today"
 
 
-def _fallen_back(resolved: Resolved) -> tuple[str, ...]:
+def _fallen_back(resolved: TimedResolved) -> tuple[str, ...]:
     """Clocks and algorithms that differ from the baseline's, though nobody asked."""
     found = []
     for spec, job in resolved.jobs.items():

@@ -1,4 +1,4 @@
-"""Resolved → Measured: all cases, then those that the judge names undecided, while time is left."""
+"""TimedResolved → Measured: all cases, then the undecided ones again, while time is left."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from busbw.model.words import Device, FailureKind, plural
 
 from . import judgement, machine
 from .display import Display
-from .state import Measured, Resolved
+from .state import Measured, TimedResolved
 
 
 def measured(
-    resolved: Resolved,
+    resolved: TimedResolved,
     executor: Executor,
     display: Display,
     keep: Callable[[Measured], None],
@@ -55,7 +55,7 @@ def measured(
     return found
 
 
-def _schedule(resolved: Resolved, executor: Executor, display: Display) -> AbstractSchedule:
+def _schedule(resolved: TimedResolved, executor: Executor, display: Display) -> AbstractSchedule:
     settings, device = resolved.settings, resolved.machine.target.device
     ranks: dict[str, int] = {}
     for spec, job in resolved.jobs.items():
@@ -85,7 +85,7 @@ def _schedule(resolved: Resolved, executor: Executor, display: Display) -> Abstr
     )
 
 
-def _so_far(resolved: Resolved, schedule: AbstractSchedule, lost: str = "") -> Measured:
+def _so_far(resolved: TimedResolved, schedule: AbstractSchedule, lost: str = "") -> Measured:
     of_reference = _by_spec(resolved, schedule, Side.REFERENCE, lost) if resolved.paired else {}
     return Measured(
         resolved=resolved,
@@ -95,7 +95,7 @@ def _so_far(resolved: Resolved, schedule: AbstractSchedule, lost: str = "") -> M
 
 
 def _by_spec(
-    resolved: Resolved, schedule: AbstractSchedule, side: Side, lost: str
+    resolved: TimedResolved, schedule: AbstractSchedule, side: Side, lost: str
 ) -> dict[Spec, Measurement]:
     found = {measurement.case: measurement for measurement in schedule.measurements(side)}
     launches = resolved.plan.launches if lost else 0
@@ -112,7 +112,7 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
 
 
 def _measure_undecided(
-    resolved: Resolved, schedule: AbstractSchedule, display: Display
+    resolved: TimedResolved, schedule: AbstractSchedule, display: Display
 ) -> list[str]:
     """Right after the first launches: those that confirm a suspicion may come later."""
     begun_s, waited_s = time.monotonic(), 0.0
@@ -147,7 +147,7 @@ def _again_text(wanted: Rerun, wait_s: float) -> str:
     return f"busbw: {plural(wanted.passes, 'more launch')} of {shown}{more}{when}"
 
 
-def _later_s(resolved: Resolved, suspects: Iterable[Spec]) -> float:
+def _later_s(resolved: TimedResolved, suspects: Iterable[Spec]) -> float:
     """Two stacks in turn share what disturbs them; what is scripted does not change by itself."""
     scripted = all(FRAMEWORKS[spec.framework].scripted for spec in suspects)
     policy = POLICIES[resolved.machine.target.device]

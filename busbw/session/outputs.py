@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from busbw import files, nights
 from busbw.driver.bundle import worker_hash
@@ -24,10 +25,10 @@ from busbw.report.page import page
 from busbw.report.page.html import html
 from busbw.report.pictures import PictureError
 from busbw.report.reading import DocumentError, session_of
-from busbw.report.results import compiled_document, results, without_homes
+from busbw.report.results import results, without_homes
 from busbw.stats.launches import launch_time_s, quantiles_s
 
-from .state import Judged, Measured, Written
+from .state import Judged, Measured, Programs, Written
 
 # Errors whose message is a sentence for the user.
 _SENTENCES = (HistoryError, DocumentError, PictureError)
@@ -73,38 +74,34 @@ def _nights(judged: Judged) -> tuple[MachineNights, ...]:
 
 def _document(judged: Judged) -> object:
     """The session as plain data, without the names of homes."""
-    found = judged.observed
+    found, measured = judged.observed, {}
     if isinstance(found, Measured):
-        document = _measured(judged, found)
-    else:
-        compilers = found.resolved.compilers if found else {}
-        document = compiled_document(
-            tuple(judged.compiled.values()),
-            judged.session,
-            tuple(compilers.values()),
-            began=judged.collected.began,
-            host=platform.node(),
-        )
+        measured = _measured(found)
+    document = results(
+        began=judged.collected.began,
+        host=platform.node(),
+        session=judged.session,
+        verdicts=tuple(judged.verdicts.values()),
+        compilers=tuple(found.resolved.compilers.values()) if isinstance(found, Programs) else (),
+        **measured,
+    )
     return without_homes(document, os.path.expanduser("~"))
 
 
-def _measured(judged: Judged, measured: Measured) -> dict[str, object]:
-    return results(
-        began=judged.collected.began,
-        environment=measured.resolved.environment,
-        plan=measured.resolved.plan,
-        session=judged.session,
-        verdicts=tuple(judged.verdicts.values()),
-        measurements=measured.measurements,
-        measuring_s=measured.measuring_s,
-        spent_s=measured.spent_s,
-        references=measured.references,
-        process_hosts=measured.resolved.machine.process_hosts,
-        quantiles_s={
+def _measured(found: Measured) -> dict[str, Any]:
+    return {
+        "environment": found.resolved.environment,
+        "process_hosts": found.resolved.machine.process_hosts,
+        "plan": found.resolved.plan,
+        "measurements": found.measurements,
+        "references": found.references,
+        "measuring_s": found.measuring_s,
+        "spent_s": found.spent_s,
+        "quantiles_s": {
             spec: [quantiles_s(run) for run in measurement.runs]
-            for spec, measurement in measured.measurements.items()
+            for spec, measurement in found.measurements.items()
         },
-    )
+    }
 
 
 def appended(written: Written) -> Written:

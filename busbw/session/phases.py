@@ -16,7 +16,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
 from busbw.driver.local import BusyError, LocalTransport, alone
 from busbw.judge.validity import injection_notes
-from busbw.model.case import CompileSpec, Spec
+from busbw.model.case import Spec
 from busbw.model.words import Outcome
 
 from . import checks, compilation, judgement, machine, measurement, resolution
@@ -26,7 +26,7 @@ from .compilers import CompileSettings
 from .display import Display
 from .options import UsageError, usage_error
 from .outputs import appended, with_page, with_results
-from .state import Collected, Judged, Measured, Programs, Written
+from .state import Collected, Judged, Measured, Observed, Written
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,14 +38,12 @@ class Surroundings:
     """
 
     display: Display
-    keep: Callable[[Measured | Programs], None] = lambda found: None
+    keep: Callable[[Observed], None] = lambda found: None
     secret: MutableMapping[str, str] = field(default_factory=dict)
     skip: str = ""
 
 
-def judged(
-    collected: Collected, specs: Sequence[Spec | CompileSpec], within: Surroundings
-) -> Judged:
+def judged(collected: Collected, specs: Sequence[Spec], within: Surroundings) -> Judged:
     """Measure or compile `specs`, the collected ones that are selected, and judge what came of it.
 
     If the probe is cut short, or a host is lost in it, every case fails. Raises UsageError.
@@ -60,7 +58,7 @@ def judged(
                         collected.settings.agents, bundle, within.display.line, within.secret
                     )
                 )
-            return _Session(collected, bundle, transport, within).judged(specs)
+            return _Session(collected, bundle, transport, within).judged(tuple(specs))
     finally:
         bundle.remove()
 
@@ -83,13 +81,11 @@ class _Session:
         self._within = within
         self._display = within.display
 
-    def judged(self, asked: Sequence[Spec | CompileSpec]) -> Judged:
-        specs = tuple(spec for spec in asked if isinstance(spec, Spec))
-        compiled = tuple(spec for spec in asked if isinstance(spec, CompileSpec))
+    def judged(self, specs: tuple[Spec, ...]) -> Judged:
         settings = self._collected.settings
         try:
-            if settings.compile is not None and compiled:
-                found = self._compiled(settings.compile, compiled)
+            if settings.compile is not None:
+                found = self._compiled(settings.compile, specs)
             else:
                 collected = checks.checked(self._collected, specs)
                 checks.check_tpu(settings, specs, self._executor)
@@ -97,10 +93,10 @@ class _Session:
                     measured = self._measured(collected, specs)
                 found = judgement.judged(measured, self._within.skip)
         except (ProbeCutShort, AgentGone) as error:
-            found = judgement.given_up(self._collected, specs, compiled, str(error))
+            found = judgement.given_up(self._collected, specs, str(error))
         except (ProbesDiffer, IncomparableHosts) as error:
             found = judgement.given_up(
-                self._collected, specs, compiled, str(error), outcome=Outcome.INCOMPARABLE
+                self._collected, specs, str(error), outcome=Outcome.INCOMPARABLE
             )
         except (BusyError, AgentsError) as error:
             raise UsageError(str(error)) from error
@@ -122,7 +118,7 @@ class _Session:
         self._notes += [*measured.notes, *injection_notes(measured.measurements)]
         return measured
 
-    def _compiled(self, asked: CompileSettings, specs: tuple[CompileSpec, ...]) -> Judged:
+    def _compiled(self, asked: CompileSettings, specs: tuple[Spec, ...]) -> Judged:
         settings = self._collected.settings
         parallel = compilation.parallel_of(settings, asked, self._executor, self._display)
         resolved = compilation.resolved(self._collected, asked, specs, parallel)
@@ -134,7 +130,7 @@ class _Session:
         waiting = "busbw session is measuring on this machine; waiting for its end"
         self._display.line(f"another {waiting} ({who})")
 
-    def _keep(self, found: Measured | Programs) -> None:
+    def _keep(self, found: Observed) -> None:
         self._within.keep(replace(found, notes=(*self._notes, *found.notes)))
 
 
@@ -143,7 +139,7 @@ def written(found: Judged) -> Written | None:
 
     None where nothing was measured or compiled, of which nothing is written.
     """
-    measured = found.observed if isinstance(found.observed, Measured) else None
-    if not found.compiled and not (measured is not None and measured.measurements):
+    measured = isinstance(found.observed, Measured) and bool(found.observed.measurements)
+    if not measured and not any(spec.topology for spec in found.verdicts):
         return None
     return with_page(appended(with_results(accepted(found))))

@@ -1,4 +1,4 @@
-"""Machine → Resolved: the Case of each Spec, what it is compared with, and what is left out.
+"""Machine → TimedResolved: the Case of each Spec, what it is compared with, and what is left out.
 
 Also writes the examples for training: a worker's interpreter need not have scikit-learn, so it gets
 its handwritten digits as a file.
@@ -30,7 +30,7 @@ from . import machine, references
 from .agents import SshSettings
 from .options import UsageError, usage_error
 from .settings import Settings, how_to_get
-from .state import Collected, Machine, Resolved, TimedJob
+from .state import Collected, Machine, TimedJob, TimedResolved
 
 # A launch of two stacks in turn costs two processes to start: a few more samples are worth it.
 _PLAN_IN_TURN = Plan(samples=40, budget_s=1.5)
@@ -43,7 +43,7 @@ def resolved(
     executor: Executor,
     folder: Path,
     say: Callable[[str], None],
-) -> Resolved:
+) -> TimedResolved:
     """All that will be measured; the training examples are written into `folder`.
 
     A reference stack is built, which `say` announces. Raises UsageError for a Spec that is
@@ -68,7 +68,7 @@ def resolved(
     widest = max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
     environment = machine.environment(found.target, found.probes, widest)
     nearest = (job.stored.nearest for job in jobs.values() if job.stored.nearest)
-    return Resolved(
+    return TimedResolved(
         collected=collected,
         machine=replace(found, references=theirs),
         specs=specs,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from busbw import grid
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Asked, CompileSpec, GridError, Spec
+from busbw.model.case import Asked, GridError, Spec
 from busbw.model.launch import Injection, OwnProcesses
 from busbw.model.words import Clock, Extra, payload_text
 from busbw.workloads import WORKLOADS
@@ -28,9 +28,7 @@ class Steps:
     alone: bool = False
 
 
-def with_specs(
-    collected: Collected, steps: Steps | None
-) -> tuple[Collected, tuple[Spec, ...] | tuple[CompileSpec, ...]]:
+def with_specs(collected: Collected, steps: Steps | None) -> tuple[Collected, tuple[Spec, ...]]:
     """`collected` with the Specs of one test, and these Specs. Raises GridError."""
     settings = collected.settings
     if steps is None:
@@ -43,7 +41,7 @@ def with_specs(
     if asked is None or steps is not None:
         return found, specs
     return found, tuple(
-        CompileSpec(topology=topology.name, spec=spec, compiler=label)
+        replace(spec, topology=topology.name, compiler=label)
         for topology in asked.topologies
         for label in asked.labels
         for spec in specs
@@ -78,7 +76,7 @@ def is_empty(settings: Settings, steps: Steps | None) -> bool:
         return False
 
 
-def problem(collected: Collected, specs: Sequence[Spec | CompileSpec]) -> str:
+def problem(collected: Collected, specs: Sequence[Spec]) -> str:
     """Why the selected `specs` cannot be measured as the options ask, or ""."""
     settings = collected.settings
     if collected.nothing_asked and not collected.grid:
@@ -88,9 +86,8 @@ def problem(collected: Collected, specs: Sequence[Spec | CompileSpec]) -> str:
             f"{', '.join(settings.asked.strategies)}; those of tf.distribute for training want "
             "-m training"
         )
-    timed = [spec for spec in specs if isinstance(spec, Spec)]
-    if timed and settings.injection is not None:
-        return _injection_problem(settings.injection, timed)
+    if specs and settings.injection is not None:
+        return _injection_problem(settings.injection, specs)
     return ""
 
 

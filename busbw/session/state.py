@@ -1,8 +1,8 @@
 """The state of a session, phase by phase: each value is made of the one before, and none changes.
 
-Collected → Resolved → Measured → Judged → Written; where programs are compiled instead of timed,
-CompileResolved and Programs instead of Resolved and Measured. Whoever runs a session holds the last
-of them.
+Collected → Resolved → Observed → Judged → Written. What is timed and what is compiled are two kinds
+of Resolved and Observed: TimedResolved and Measured, ProgramsResolved and Programs. Whoever runs a
+session holds the last of them.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import Any
 
-from busbw.baselines.compiled import CompiledChange
 from busbw.baselines.store import FoundBaseline
 from busbw.baselines.updates import Change
 from busbw.grid import Target
 from busbw.judge.levels import Levels
 from busbw.judge.session import SizeGroup
-from busbw.model.case import Case, CompileSpec, Spec
+from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Measurement, Plan
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe, Topology
 from busbw.model.stored import CompiledBaseline, EarlierSession
-from busbw.model.verdict import CompiledVerdict, Reference, SessionVerdict, Verdict
+from busbw.model.verdict import Reference, SessionVerdict, Verdict
 from busbw.stacks.interpreter import Distribution, Installed
 
 from .settings import Settings
@@ -84,15 +84,21 @@ class Machine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TimedJob:
-    """A case that is measured, where, and what it is compared with.
+class Job:
+    """A case, and where: a machine of ours, or a topology and its compiler."""
+
+    case: Case
+    key: EnvironmentKey
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedJob(Job):
+    """A case that is measured, and what it is compared with.
 
     `slice_key` has the shape of the slice. `stored` and `published` are empty where two stacks are
     compared with each other.
     """
 
-    case: Case
-    key: EnvironmentKey
     slice_key: EnvironmentKey
     stored: FoundBaseline = field(default_factory=FoundBaseline)
     published: Reference | None = None
@@ -100,18 +106,29 @@ class TimedJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resolved:
-    """What is measured of the selected `specs`, how hard, and what is left out.
+    """What is measured or compiled of the selected `specs`, and what is left out."""
+
+    collected: Collected
+    specs: tuple[Spec, ...]
+    jobs: Mapping[Spec, Job]
+    skipped: Mapping[Spec, Verdict]
+
+    @property
+    def settings(self) -> Settings:
+        return self.collected.settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedResolved(Resolved):
+    """What is measured, how hard, and on which machine.
 
     `levels` are those of every machine with baselines where a job is measured, `lockable` the
     stacks by framework where new baselines lock them, `nights` what the locked reference stacks
     took in earlier nights.
     """
 
-    collected: Collected
-    machine: Machine
-    specs: tuple[Spec, ...]
     jobs: Mapping[Spec, TimedJob]
-    skipped: Mapping[Spec, Verdict]
+    machine: Machine
     environment: Environment
     plan: Plan
     levels: Mapping[EnvironmentKey, Levels] = field(default_factory=dict)
@@ -122,61 +139,53 @@ class Resolved:
     notes: tuple[str, ...] = ()
 
     @property
-    def settings(self) -> Settings:
-        return self.collected.settings
-
-    @property
     def paired(self) -> bool:
         return self.settings.against is not None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """So far; `references` are of the other stack. `lost` names who is gone, which ended it."""
+class Observed:
+    """What was observed so far, `interrupted` or to the end."""
 
     resolved: Resolved
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured(Observed):
+    """What was measured; `references` are of the other stack. `lost` says who was lost."""
+
+    resolved: TimedResolved
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
-    interrupted: bool = False
     lost: str = ""
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramJob:
-    """A CompileSpec with its topology, and what is stored of it."""
+class ProgramJob(Job):
+    """A case that is compiled for a topology, and what is stored of it."""
 
     topology: Topology
-    case: Case
-    key: EnvironmentKey
     stored: CompiledBaseline | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CompileResolved:
-    """What is compiled of the selected `specs`, by which compilers, and what is left out."""
+class ProgramsResolved(Resolved):
+    """What is compiled, by which compilers."""
 
-    collected: Collected
-    specs: tuple[CompileSpec, ...]
+    jobs: Mapping[Spec, ProgramJob]
     compilers: Described
-    jobs: Mapping[CompileSpec, ProgramJob]
-    skipped: Mapping[CompileSpec, CompiledVerdict]
-
-    @property
-    def settings(self) -> Settings:
-        return self.collected.settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Programs:
-    """What compilers have made of the cases so far."""
+class Programs(Observed):
+    """What compilers have made of the cases."""
 
-    resolved: CompileResolved
-    results: Mapping[CompileSpec, Compiled | Failure] = field(default_factory=dict)
-    interrupted: bool = False
-    notes: tuple[str, ...] = ()
+    resolved: ProgramsResolved
+    results: Mapping[Spec, Compiled | Failure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,7 +195,6 @@ class Judged:
     collected: Collected
     session: SessionVerdict
     verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
-    compiled: Mapping[CompileSpec, CompiledVerdict] = field(default_factory=dict)
     observed: Measured | Programs | None = None
     groups: tuple[SizeGroup, ...] = ()
     moved: frozenset[Case] = frozenset()
@@ -206,7 +214,6 @@ class Written:
 
     judged: Judged
     exit_code: int | None = None
-    changes: tuple[Change, ...] = ()
-    compiled_changes: tuple[CompiledChange, ...] = ()
+    changes: tuple[Change[Any], ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()

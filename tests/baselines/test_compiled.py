@@ -75,7 +75,7 @@ def test_only_new_leaves_what_is_there(tmp_path: Path) -> None:
     changed = accepted(build.compiled(algorithm={}))
     assert save_compiled(tmp_path, [changed], date="2026-11-21", only_new=True) == ()
     (change,) = save_compiled(tmp_path, [changed], date="2026-11-21")
-    assert change.before is not None
+    assert change.before is not None and change.after is not None
     assert change.after.compiled == build.compiled(algorithm={})
 
 

@@ -19,7 +19,7 @@ from busbw.baselines import files, timed
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import contents_of, find, find_published
 from busbw.baselines.timed import Accepted, Occasion
-from busbw.baselines.updates import Change, Rules, save
+from busbw.baselines.updates import Rules, Updated, save
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference
@@ -55,7 +55,7 @@ def _save(
     key: EnvironmentKey | None = None,
     only_new: bool = False,
     **case: Any,
-) -> tuple[Change, ...]:
+) -> tuple[Updated, ...]:
     measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
     accepted = [
         Accepted(key=key or build.key(), measurement=measured, times_s=times_s, takes_loss=True)

@@ -229,6 +229,7 @@ def results(tmp_path: Path) -> Path:
         for size, time_s in TIMES.items()
     ]
     document = report_results(
+        host="here",
         began=build.BEGAN,
         environment=build.environment(),
         plan=build.plan(),

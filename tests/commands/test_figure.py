@@ -266,7 +266,6 @@ def test_nothing_to_show_is_a_usage_error(tmp_path: Path) -> None:
         ("", "not JSON"),
         ("[]", "document: expected an object"),
         ('{"schema": 9, "cases": []}', "this is of an earlier busbw (schema 9); accepted is "),
-        ('{"schema": 2, "compilers": 1}', "(schema 2); accepted is 'busbw compiled results'"),
     ],
 )
 def test_a_page_of_a_bad_document_names_it(tmp_path: Path, content: str, said: str) -> None:

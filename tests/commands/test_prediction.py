@@ -130,6 +130,7 @@ def _written(
     path: Path, verdicts: Sequence[Verdict], inside: Mapping[Spec, Measurement] | None = None
 ) -> Path:
     document = results(
+        host="here",
         began=build.BEGAN,
         environment=build.environment(),
         plan=build.plan(),

@@ -20,7 +20,7 @@ from busbw.baselines.timed import Document, Entry, StoredSession, Update
 from busbw.judge.case import Terms, judge_case
 from busbw.judge.compiled import CompileTerms, judge_compiled
 from busbw.judge.policy import POLICIES
-from busbw.model.case import Case, CompileSpec
+from busbw.model.case import Case
 from busbw.model.words import Device
 from busbw.report.renderers import rendered
 from busbw.report.session import session_tables
@@ -164,7 +164,7 @@ def test_any_compiled_baseline_is_compared_with_or_refused(content: bytes, root:
     def compare() -> None:
         for case in (CASE, LARGE):
             before = find_compiled(root, KEY, case)
-            spec = CompileSpec(topology="v5e:2x4", spec=build.spec())
+            spec = build.spec(topology="v5e:2x4")
             terms = CompileTerms()
             judge_compiled(spec, case, build.compiled(), before, terms, release="now")
 

@@ -129,7 +129,7 @@ def test_any_results_are_drawn_or_refused(content: bytes) -> None:
 _RECORDED = sorted(sessions(), key=lambda one: len(str(one.results)))
 _OF_KINDS = [
     next(one for one in _RECORDED if not one.is_compiled and one.results["cases"][0]["launches"]),
-    next(one for one in _RECORDED if one.is_compiled and one.results["cases"][0]["now"]),
+    next(one for one in _RECORDED if one.is_compiled and one.results["cases"][0]["program"]),
 ]
 
 

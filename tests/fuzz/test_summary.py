@@ -28,7 +28,7 @@ CASE = {
 COMPILED = {
     "id": "v5e:2x4-jax-default-float32-1K",
     "spec": {"topology": "v5e:2x4"},
-    "release": "libtpu 1",
+    "program": {"release": "libtpu 1"},
     "outcome": "CHANGED",
     "failed": True,
     "expected": False,
@@ -59,7 +59,11 @@ HISTORY: dict[str, Any] = {
         }
     ]
 }
-OF_COMPILERS: dict[str, Any] = {"session": SESSION, "compilers": [], "cases": [COMPILED]}
+OF_COMPILERS: dict[str, Any] = {
+    "environment": None,
+    "session": SESSION,
+    "cases": [COMPILED],
+}
 
 
 @pytest.fixture(scope="module")

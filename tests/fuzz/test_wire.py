@@ -90,6 +90,7 @@ def _judged(found: Run | Failure) -> None:
         assert verdict.explain()
         assert rendered("text", *session_tables([verdict], {}))
         document = results(
+            host="here",
             began=build.BEGAN,
             environment=build.environment(),
             plan=build.plan(),

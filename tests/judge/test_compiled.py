@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from busbw.judge.compiled import CompileTerms, judge_compiled, judge_compiled_session
-from busbw.model.case import CompileSpec
 from busbw.model.launch import Compiled, Failure
 from busbw.model.stored import CompiledBaseline
-from busbw.model.verdict import CompiledVerdict
+from busbw.model.verdict import Verdict
 from busbw.model.words import MIB, FailureKind, FoundBy, Outcome, SessionOutcome
 from tests import build
 
-SPEC = CompileSpec(topology="v5e:2x4", spec=build.spec())
+SPEC = build.spec(topology="v5e:2x4")
 BEFORE = build.compiled_baseline(build.compiled())
 OOM_BEFORE = build.compiled_baseline(None)
 OOM = Failure(
@@ -29,7 +28,7 @@ OOM = Failure(
 
 def judged(
     now: Compiled | Failure, before: CompiledBaseline | None = BEFORE, **terms: Any
-) -> CompiledVerdict:
+) -> Verdict:
     return judge_compiled(SPEC, build.case(), now, before, CompileTerms(**terms), release="new")
 
 
@@ -63,7 +62,7 @@ def test_another_algorithm_fails_with_both_sides_unless_it_is_accepted(
     assert told in found.explain()
     accepted = judged(now, accept_changes=True)
     assert (accepted.outcome, accepted.failed) == (Outcome.CHANGED, False)
-    assert accepted.differences[0].accepted
+    assert accepted.program is not None and accepted.program.differences[0].accepted
 
 
 def test_memory_that_grew_beyond_the_limit_fails_even_where_changes_are_accepted() -> None:
@@ -153,7 +152,7 @@ def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_ski
 
 
 def test_what_was_skipped_was_not_compiled() -> None:
-    skipped = CompiledVerdict(
+    skipped = Verdict(
         spec=replace(SPEC, topology="h100:8"), outcome=Outcome.SKIPPED, failed=False, text="gone"
     )
     found = judge_compiled_session([judged(build.compiled()), skipped])

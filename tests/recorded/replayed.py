@@ -15,24 +15,23 @@ from typing import Any
 from busbw import wire
 from busbw.baselines.compiled import find_compiled
 from busbw.baselines.store import find, find_published, frameworks_at
-from busbw.model.case import CompileSpec, Spec
+from busbw.model.case import Spec
 from busbw.model.launch import Compiled, Failure, Measurement, Plan, Run
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Topology
 from busbw.model.stored import StoredCase, StoredSpec
-from busbw.model.verdict import CompiledVerdict, Verdict
+from busbw.model.verdict import Verdict
 from busbw.model.words import Device, Outcome
-from busbw.report.results import compiled_document
 from busbw.report.results import results as report_results
 from busbw.session import compilation, judgement, references
 from busbw.session.settings import Settings
 from busbw.session.state import (
     Collected,
-    CompileResolved,
     Measured,
     ProgramJob,
     Programs,
-    Resolved,
+    ProgramsResolved,
     TimedJob,
+    TimedResolved,
 )
 
 from .corpus import Recorded
@@ -62,7 +61,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     settings = _settings(given, baselines=root, history=None)
     paired = given["settings"]["paired"]
     keys = [job.key for job in jobs.values()]
-    resolved = Resolved(
+    resolved = TimedResolved(
         collected=Collected(settings=settings, began=BEGAN),
         machine=machine,  # type: ignore[arg-type]
         specs=specs,
@@ -97,14 +96,13 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     judged = judgement.judged(measured, given["skip"])
     return report_results(
         began=BEGAN,
+        host="here",
         environment=environment,
         plan=resolved.plan,
         session=judged.session,
         verdicts=tuple(judged.verdicts.values()),
         measurements=measured.measurements,
         measuring_s=0.0,
-        spent_s={},
-        quantiles_s={},
         references=measured.references,
     )
 
@@ -159,8 +157,8 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     asked = SimpleNamespace(
         accept_changes=given["settings"]["accept_changes"], topologies=topologies
     )
-    jobs: dict[CompileSpec, ProgramJob] = {}
-    found: dict[CompileSpec, Compiled | Failure] = {}
+    jobs: dict[Spec, ProgramJob] = {}
+    found: dict[Spec, Compiled | Failure] = {}
     by_name = {one.name: one for one in topologies}
     for place, (key, case, kind, answer) in zip(given["results_of"], given["results"], strict=True):
         spec = specs[place]
@@ -176,13 +174,13 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
             else wire.from_json(Failure, answer)
         )
     skipped = {
-        spec: CompiledVerdict(
+        spec: Verdict(
             spec=spec, outcome=Outcome(row["outcome"]), failed=row["failed"], text=row["text"]
         )
         for spec, row in zip(specs, recorded.results["cases"], strict=True)
         if spec not in jobs
     }
-    resolved = CompileResolved(
+    resolved = ProgramsResolved(
         collected=Collected(
             settings=_settings(given, compile=asked, baselines=root), began=COMPILED
         ),
@@ -192,14 +190,18 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         skipped=skipped,
     )
     judged = compilation.judged(Programs(resolved=resolved, results=found), given["skip"])
-    return compiled_document(
-        tuple(judged.compiled.values()), judged.session, compilers, began=COMPILED, host="here"
+    return report_results(
+        began=COMPILED,
+        host="here",
+        session=judged.session,
+        verdicts=tuple(judged.verdicts.values()),
+        compilers=compilers,
     )
 
 
-def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:
+def _compile_spec(row: Mapping[str, Any]) -> Spec:
     spec = wire.from_json(StoredSpec, row["spec"]).spec
-    return CompileSpec(topology=row["topology"], spec=spec, compiler=row["compiler"])
+    return replace(spec, topology=row["topology"], compiler=row["compiler"])
 
 
 def _known(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:

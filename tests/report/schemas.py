@@ -1,6 +1,6 @@
-"""The schemas in docs/, from the classes of the documents; no test lives here.
+"""The schema in docs/, from the classes of the document; no test lives here.
 
-``python -m tests.report.schemas`` writes them again.
+``python -m tests.report.schemas`` writes it again.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
-from busbw.report.results import ABOVE_0, SIGNED, CompiledResults, MeasuredResults, Results
+from busbw.report.results import ABOVE_0, SIGNED, Results
 
-DOCUMENTS: Mapping[str, type[Results]] = {"results": MeasuredResults, "compiled": CompiledResults}
-DOCS = Path(__file__).parents[2] / "docs"
+PUBLISHED = Path(__file__).parents[2] / "docs" / "results.schema.json"
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NOT_EMPTY = {"minItems": 1}
@@ -56,60 +54,53 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
         }
     },
 }
-# Words that only the other kind of document has.
-_OF_OTHERS: Mapping[type[Results], frozenset[str]] = {
-    MeasuredResults: frozenset({"CHANGED", "COMPILE_ERROR"}),
-    CompiledResults: frozenset({"REGRESSED", "NOISY", "MACHINE_SHIFT", "SLOWER", "DRIFT"}),
-}
 
 
-def schema(document: type[Results]) -> dict[str, Any]:
-    """The schema of documents of that class: every key is required, and no other is accepted."""
+def schema() -> dict[str, Any]:
+    """The schema of results: every key is required, and no other is accepted."""
     definitions: dict[str, Any] = {}
-    _of(document, "", definitions, _OF_OTHERS[document])
-    own = definitions.pop(document.__name__)
+    _of(Results, "", definitions)
+    own = definitions.pop(Results.__name__)
     draft = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": draft, **own, "$defs": dict(sorted(definitions.items()))}
 
 
-def text(document: type[Results]) -> str:
-    return _laid_out(schema(document)) + "\n"
+def text() -> str:
+    return _laid_out(schema()) + "\n"
 
 
-def _of(
-    kind: Any, name: str, definitions: dict[str, Any], others: AbstractSet[str]
-) -> dict[str, Any]:
+def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        inner = _of(arguments[0], name, definitions, others)
+        inner = _of(arguments[0], name, definitions)
         return {"anyOf": [inner, {"type": "null"}]}
     if origin is tuple:
         length = len(arguments) if arguments[-1] is not Ellipsis else None
         of_pair = {} if length is None else {"minItems": length, "maxItems": length}
-        return {"type": "array", "items": _of(arguments[0], name, definitions, others), **of_pair}
+        return {"type": "array", "items": _of(arguments[0], name, definitions), **of_pair}
     if origin is not None and issubclass(origin, Mapping):
-        items = _of(arguments[1], name, definitions, others)
+        items = _of(arguments[1], name, definitions)
         return {"type": "object", "additionalProperties": items}
     if hasattr(kind, "parse"):
         return {"type": "string"}
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = {}
-            definitions[kind.__name__] = _object(kind, definitions, others)
+            definitions[kind.__name__] = _object(kind, definitions)
         return {"$ref": f"#/$defs/{kind.__name__}"}
     if issubclass(kind, enum.Enum):
-        return {"enum": [one.value for one in kind if one.value not in others]}
+        return {"enum": [one.value for one in kind]}
     limits = {}
     if kind in (int, float) and name not in SIGNED:
         limits = {"exclusiveMinimum" if name in ABOVE_0 | _COUNTS else "minimum": 0}
     return {"type": _PLAIN[kind], **limits}
 
 
-def _object(kind: Any, definitions: dict[str, Any], others: AbstractSet[str]) -> dict[str, Any]:
+def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     hints = typing.get_type_hints(kind)
     properties = {}
     for one in dataclasses.fields(kind):
-        found = _of(hints[one.name], one.name, definitions, others)
+        found = _of(hints[one.name], one.name, definitions)
         more = _MORE.get(f"{kind.__name__}.{one.name}", _MORE.get(one.name, {}))
         found = {"const": one.default} if one.name in ("document", "version") else found
         (found["anyOf"][0] if "anyOf" in found else found).update(more)
@@ -134,5 +125,4 @@ def _laid_out(value: Any, indent: str = "") -> str:
 
 
 if __name__ == "__main__":
-    for stem, of in DOCUMENTS.items():
-        (DOCS / f"{stem}.schema.json").write_text(text(of), encoding="utf-8")
+    PUBLISHED.write_text(text(), encoding="utf-8")

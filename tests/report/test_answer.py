@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model.case import CompileSpec
-from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from busbw.report.answer import answer_lines, failure_lines
 from tests import build
@@ -26,7 +25,7 @@ def _slow(size: int, ratio: float, limit: float = 2.0, **spec: Any) -> Verdict:
     return _failed(size, ratio=ratio, limit=limit, spec=spec)
 
 
-def _lines(*verdicts: Verdict | CompiledVerdict) -> list[str]:
+def _lines(*verdicts: Verdict) -> list[str]:
     """Those of cases."""
     *lines, last = (line.text for line in answer_lines(verdicts, FINE))
     assert last == "FINE: measured"
@@ -74,9 +73,9 @@ def test_a_case_that_did_not_fail_is_not_named() -> None:
 
 
 def test_a_compiled_case_is_named_with_its_topology() -> None:
-    def found(topology: str, **changes: Any) -> CompiledVerdict:
-        spec = CompileSpec(topology=topology, spec=build.spec())
-        return CompiledVerdict(spec=spec, outcome=Outcome.CHANGED, text="ring -> tree", **changes)
+    def found(topology: str, **changes: Any) -> Verdict:
+        spec = build.spec(topology=topology)
+        return Verdict(spec=spec, outcome=Outcome.CHANGED, text="ring -> tree", **changes)
 
     assert _lines(found("v5e:2x4", failed=True), found("v4:2x2x1", failed=False)) == [
         "1 CHANGED: jax v5e:2x4 4K: ring -> tree"

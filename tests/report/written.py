@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
-from busbw.model.case import CompileSpec, Spec
+from busbw.model.case import Spec
 from busbw.model.machine import Compiler
-from busbw.model.verdict import Ceiling, CompiledVerdict, Reference, SessionVerdict, Verdict
+from busbw.model.verdict import Ceiling, Program, Reference, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.reading import CompiledSession, Session, read_results
-from busbw.report.results import compiled_document, results
+from busbw.report.results import results
 from tests import build
 
 SOURCE = "v2-8: a paper, 2019"
@@ -54,14 +54,12 @@ def document(
     """The document of a session with these verdicts, as its text holds it."""
     written = results(
         began=began,
+        host="here",
         environment=build.environment(**environment),
         plan=build.plan(),
         session=None,
         verdicts=verdicts,
-        measurements={},
         measuring_s=1.0,
-        spent_s={},
-        quantiles_s={},
     )
     read: dict[str, Any] = json.loads(json.dumps(written))
     return read
@@ -77,37 +75,41 @@ def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> Ses
 RELEASE = "libtpu 0.0.42"
 
 
-def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> CompiledVerdict:
+def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> Verdict:
     """A case compiled for v5e:2x4 that passed; without a peak it is out of memory."""
     case = build.case(payload_bytes=payload_bytes, ranks=8)
     topology = changes.pop("topology", "v5e:2x4")
-    spec = Spec(framework="jax", payload_bytes=payload_bytes, workload=case.workload)
+    spec = Spec(
+        framework="jax", payload_bytes=payload_bytes, workload=case.workload, topology=topology
+    )
     now = None if peak_bytes is None else build.compiled(peak_bytes=peak_bytes)
-    ordinary = CompiledVerdict(
-        spec=CompileSpec(topology=topology, spec=spec),
+    found = Program(release=RELEASE, now=now, baseline=build.compiled_baseline(now, case=case))
+    of_program = {one.name: changes.pop(one.name) for one in fields(found) if one.name in changes}
+    ordinary = Verdict(
+        spec=spec,
         outcome=Outcome.OUT_OF_MEMORY if now is None else Outcome.PASS,
         failed=False,
         text="as before",
         case=case,
-        release=RELEASE,
-        now=now,
-        baseline=build.compiled_baseline(now, case=case),
+        program=replace(found, **of_program),
     )
     return replace(ordinary, **changes)
 
 
 def compiled_text(
-    *verdicts: CompiledVerdict, missing: str = "", outcome: SessionOutcome = SessionOutcome.FINE
+    *verdicts: Verdict, missing: str = "", outcome: SessionOutcome = SessionOutcome.FINE
 ) -> str:
     """The document of a session of these verdicts."""
     compilers = [Compiler(topology="v5e:2x4", release=RELEASE)]
     compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
     answer = SessionVerdict(outcomes=(outcome,), text="because")
-    document = compiled_document(verdicts, answer, compilers, began=build.BEGAN, host="laptop")
+    document = results(
+        verdicts=verdicts, session=answer, compilers=compilers, began=build.BEGAN, host="laptop"
+    )
     return json.dumps(document)
 
 
-def compiled_session(*verdicts: CompiledVerdict, **changes: Any) -> CompiledSession:
+def compiled_session(*verdicts: Verdict, **changes: Any) -> CompiledSession:
     """The same, read back."""
     found = read_results(compiled_text(*verdicts, **changes), "compiled.json")
     assert isinstance(found, CompiledSession)

@@ -16,7 +16,15 @@ from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, Outcome, SessionOutcome
 from busbw.session.acceptance import accepted, takes_slower
 from busbw.session.settings import Settings
-from busbw.session.state import Collected, Judged, Machine, Measured, Resolved, TimedJob, Written
+from busbw.session.state import (
+    Collected,
+    Judged,
+    Machine,
+    Measured,
+    TimedJob,
+    TimedResolved,
+    Written,
+)
 from tests import build
 
 
@@ -50,7 +58,7 @@ def judged(
     target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
     )
-    resolved = Resolved(
+    resolved = TimedResolved(
         collected=Collected(settings=asked, grid=(spec,)),
         machine=Machine(target=target, probes=()),
         specs=(spec,),

@@ -17,7 +17,7 @@ from busbw.session.display import AbstractScreen, Display
 from busbw.session.options import OPTIONS, Given, UsageError
 from busbw.session.phases import Surroundings, judged, written
 from busbw.session.settings import settings_of
-from busbw.session.state import Collected, Judged, Measured, Programs, Written
+from busbw.session.state import Collected, Judged, Measured, Observed, Written
 
 FAKE: dict[str, Any] = {"frameworks": "fake", "payloads": "1M,2M", "launches": "1"}
 
@@ -44,10 +44,10 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def _judged(root: Path, screen: Lines, **options: Any) -> tuple[Judged, list[Measured | Programs]]:
+def _judged(root: Path, screen: Lines, **options: Any) -> tuple[Judged, list[Observed]]:
     collected = Collected(settings=settings_of(Given.of(root, **{**FAKE, **options})))
     collected, specs = selection.with_specs(collected, None)
-    kept: list[Measured | Programs] = []
+    kept: list[Observed] = []
     within = Surroundings(display=Display(screen), keep=kept.append)
     return judged(collected, specs, within), kept
 
@@ -61,7 +61,7 @@ def _written(root: Path, **options: Any) -> Written:
 def test_a_session_says_what_it_measures_and_hands_over_what_there_is(tmp_path: Path) -> None:
     screen = Lines()
     found, (kept,) = _judged(tmp_path, screen)
-    assert found.session.outcomes == (SessionOutcome.NO_VERDICT,)
+    assert found.session.text == "2 cases measured in 1 launch each, none of them compared"
     assert [one.outcome for one in found.verdicts.values()] == [Outcome.NO_BASELINE] * 2
     assert isinstance(kept, Measured) and len(kept.measurements) == 2
     assert "busbw: pass 1/1" in screen.said
@@ -87,7 +87,7 @@ def test_times_that_were_not_accepted_fail_the_session(
     assert refused.exit_code == pytest.ExitCode.TESTS_FAILED and not refused.changes
 
 
-def test_where_no_worker_answers_every_case_fails_and_nothing_is_written(
+def test_a_probe_that_fails_is_a_usage_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BUSBW_FAKE", json.dumps({"probe": {"event": "kill"}}))
@@ -138,4 +138,4 @@ def test_no_pytest_is_needed(tmp_path: Path) -> None:
         cwd=tmp_path,
         text=True,
     )
-    assert done.stdout.startswith("NO_VERDICT") and done.stdout.endswith("False\n")
+    assert done.stdout.startswith("FINE: 1 case measured") and done.stdout.endswith("False\n")

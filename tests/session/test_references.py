@@ -31,8 +31,8 @@ from busbw.session.state import (
     Judged,
     Machine,
     Measured,
-    Resolved,
     TimedJob,
+    TimedResolved,
     Written,
 )
 from tests import build
@@ -92,7 +92,7 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         )
         for one in measurements
     }
-    resolved = Resolved(
+    resolved = TimedResolved(
         collected=Collected(settings=settings, began=BEGAN),
         machine=Machine(target=target, probes=()),
         specs=tuple(jobs),

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from busbw import metrics
 from busbw.model.case import Case
 from busbw.model.stored import moment_text
-from busbw.model.verdict import CompiledVerdict, Verdict
+from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import CompiledSession, Session
 
@@ -251,7 +251,7 @@ _PEAK = Axis(name="memory at most over payload")
 
 def memory(session: CompiledSession) -> Chart | None:
     """None where there is nothing to draw; of too many, those whose cases changed come first."""
-    kinds: dict[str, list[CompiledVerdict]] = {}
+    kinds: dict[str, list[Verdict]] = {}
     for one in session.verdicts:
         if one.case is not None:
             kinds.setdefault(_program_name(one, session), []).append(one)
@@ -285,24 +285,24 @@ def memory(session: CompiledSession) -> Chart | None:
     )
 
 
-def _is_usual(verdict: CompiledVerdict) -> bool:
+def _is_usual(verdict: Verdict) -> bool:
     return verdict.outcome in (Outcome.PASS, Outcome.NO_BASELINE)
 
 
-def _program_name(verdict: CompiledVerdict, session: CompiledSession) -> str:
+def _program_name(verdict: Verdict, session: CompiledSession) -> str:
     assert verdict.case is not None
     groups = {one.case.group_name for one in session.verdicts if one.case is not None}
     mine = [one for one in session.verdicts if one.spec.topology == verdict.spec.topology]
-    releases = {one.release for one in mine if one.release}
+    releases = {one.program.release for one in mine if one.program} - {""}
     words = [verdict.spec.topology]
     words += [verdict.case.group_name] if len(groups) > 1 else []
-    words += [verdict.release] if len(releases) > 1 else []
+    words += [verdict.program.release] if verdict.program and len(releases) > 1 else []
     return ", ".join(words)
 
 
-def _peaks(verdicts: list[CompiledVerdict]) -> tuple[tuple[int, float], ...]:
+def _peaks(verdicts: list[Verdict]) -> tuple[tuple[int, float], ...]:
     return tuple(
-        (one.case.payload_bytes, one.now.peak_bytes / one.case.payload_bytes)
-        for one in sorted(verdicts, key=lambda one: one.spec.spec.payload_bytes)
-        if one.case is not None and one.now is not None
+        (one.case.payload_bytes, one.program.now.peak_bytes / one.case.payload_bytes)
+        for one in sorted(verdicts, key=lambda one: one.spec.payload_bytes)
+        if one.case is not None and one.program is not None and one.program.now is not None
     )

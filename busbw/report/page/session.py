@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from busbw.model.verdict import CompiledVerdict, SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, bytes_text, plural
 from busbw.report.charts import spread
 from busbw.report.charts.bandwidth import bandwidth, comparison
@@ -15,7 +15,7 @@ from busbw.report.charts.curves import MOST_CURVES, bare_curves, memory, steps, 
 from busbw.report.charts.spread import launch_table, member_table, processes, ranks
 from busbw.report.reading import CompiledSession, Session
 
-from ..answer import AnyVerdict, answer_lines, failure_lines, spec_of
+from ..answer import answer_lines, failure_lines
 from ..chart import Chart, table_of
 from ..session import compiler_lines, session_tables, shape_text, versions_text
 from ..table import ratio_text, span_text
@@ -201,7 +201,7 @@ def answers(found: SessionVerdict | None) -> list[Part]:
     return parts
 
 
-def failed_cases(verdicts: Sequence[AnyVerdict], found: SessionVerdict | None) -> Iterator[Part]:
+def failed_cases(verdicts: Sequence[Verdict], found: SessionVerdict | None) -> Iterator[Part]:
     failed = sum(one.failed for one in verdicts)
     if failed and found is not None:
         *lines, _ = answer_lines(verdicts, found)
@@ -211,14 +211,13 @@ def failed_cases(verdicts: Sequence[AnyVerdict], found: SessionVerdict | None) -
         )
 
 
-def alike(verdicts: Sequence[AnyVerdict]) -> Iterator[str]:
+def alike(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Each reason once, with what it is about: such as ``jax all_reduce (psum) 1K to 4K: ...``."""
     reasons: dict[tuple[str, str], list[int]] = {}
     for one in verdicts:
-        asked = spec_of(one)
-        name = one.case.group_name if one.case is not None else asked.framework
-        name = f"{one.spec.topology}: {name}" if isinstance(one, CompiledVerdict) else name
-        reasons.setdefault((name, one.text), []).append(asked.payload_bytes)
+        name = one.case.group_name if one.case is not None else one.spec.framework
+        name = f"{one.spec.topology}: {name}" if one.spec.topology else name
+        reasons.setdefault((name, one.text), []).append(one.spec.payload_bytes)
     shown = list(reasons.items())[:_MOST_REASONS]
     for (name, text), sizes in shown:
         yield f"{name} {span_text(sizes)}: {text}"
@@ -226,7 +225,7 @@ def alike(verdicts: Sequence[AnyVerdict]) -> Iterator[str]:
         yield f"and {len(reasons) - len(shown)} more: see the tables of cases"
 
 
-def logs(verdicts: Sequence[AnyVerdict]) -> Iterator[Part]:
+def logs(verdicts: Sequence[Verdict]) -> Iterator[Part]:
     accounts = itertools.groupby(failure_lines(verdicts), key=lambda line: not line)
     for title, *lines in (list(group) for is_break, group in accounts if not is_break):
         yield Log(title=title.removesuffix(":"), lines=tuple(lines))
@@ -278,7 +277,7 @@ def _changed_programs(session: CompiledSession) -> Iterator[Part]:
 
 
 def _unchanged_programs(session: CompiledSession) -> str:
-    compared = sum(one.baseline is not None for one in session.verdicts)
+    compared = sum(bool(one.program and one.program.baseline) for one in session.verdicts)
     if not compared:
         return "There was nothing to compare with: no case has a baseline."
     return f"Nothing: {plural(compared, 'case')} compiled as the baselines say."
