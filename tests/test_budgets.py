@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[1]
 # Files that hold code or prose; recordings and pictures (.json in evidence/, .gz, .svg) do not.
 _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 
-# room: lines, files, statements. `busbw/session` took the place of most of `busbw/plugin`: the phases,
-# which knew no pytest but lay there.
+# room: lines, files, statements. `busbw/session` took the place of most of `busbw/plugin`: the
+# phases, which knew no pytest but lay there.
 LIMITS = {
     ".github": (439, 2, 228),
     "bench": (706, 8, 401),
