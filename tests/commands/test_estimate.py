@@ -366,7 +366,7 @@ def _changed(file: Path, *place: str | int, to: Any) -> None:
             "'busbw results' of version 99; accepted is 'busbw results' of version 1: ",
         ),
         (("document",), 4, "this says 4 of version 1; accepted is 'busbw results' of "),
-        (("environment",), None, "environment: expected an object"),
+        (("environment",), 1, "environment: expected an object"),
         (("environment", "key", "ranks"), "4", "environment.key.ranks: expected a whole number"),
         (("cases",), {}, "cases: expected a list"),
         (("cases", 1, "case", "payload_bytes"), "1K", "cases[1].case.payload_bytes"),

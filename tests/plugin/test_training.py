@@ -9,6 +9,7 @@ import pytest
 
 from busbw.model.training import CNN, EXAMPLE_BYTES
 from busbw.session import resolution
+from busbw.session.options import UsageError
 from tests import build
 from tests.worker.backends import real
 
@@ -264,5 +265,5 @@ def test_without_scikit_learn_it_is_said_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(pytest.UsageError, match=r'pip install "busbw\[tf\]", or leave it out'):
+    with pytest.raises(UsageError, match=r'pip install "busbw\[tf\]", or leave it out'):
         resolution.examples_for([LEARNS], tmp_path)

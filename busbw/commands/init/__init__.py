@@ -19,6 +19,7 @@ from pathlib import Path
 import busbw
 from busbw import files
 from busbw.commands import Commands, UsageError, add_command
+from busbw.session.options import OPTIONS
 
 ORDER = -1
 
@@ -190,6 +191,7 @@ _PLUGIN = Path(busbw.__file__).parent / "plugin"
 
 def taken(root: Path) -> Iterator[tuple[str, str]]:
     ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _named(path)}
+    ours |= {option.flag_name for option in OPTIONS}
     for path in sorted({*root.rglob("conftest.py"), *root.rglob("*plugin*.py")}):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
         if hidden or "site-packages" in path.parts or path.is_relative_to(_PLUGIN.parent):
@@ -209,9 +211,7 @@ def _named(path: Path) -> Iterator[tuple[str, int]]:
             if any("fixture" in ast.unparse(one) for one in node.decorator_list):
                 yield f"fixture {node.name}", node.lineno
         elif isinstance(node, ast.Call):
-            kind = ast.unparse(node.func)
-            words = [one.value for one in node.keywords if one.arg in ("dest", "name")]
-            words += node.args if kind.endswith("addoption") else ()
-            for word in words if kind.endswith(("addoption", "Option")) else ():
+            words = [one.value for one in node.keywords if one.arg == "dest"]
+            for word in (*words, *node.args) if "addoption" in ast.unparse(node.func) else ():
                 if isinstance(word, ast.Constant):
                     yield "--" + str(word.value).lstrip("-").replace("_", "-"), node.lineno
