@@ -272,7 +272,7 @@ def main(path: Path, history: Path | None = None) -> tuple[str, int]:
 
 
 def _form(document: dict[str, Any]) -> Callable[[dict[str, Any]], str]:
-    return summary if document["environment"] else compiled_summary
+    return compiled_summary if document["environment"] is None else summary
 
 
 def _read(path: Path, what: str, worded: Callable[[dict[str, Any]], str]) -> tuple[str, int]:

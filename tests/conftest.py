@@ -37,10 +37,13 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def interruptible() -> None:
     """Sessions that tests start can be interrupted, also where a shell runs the tests beside it.
 
-    It has what it starts in the background ignore Ctrl-C, and so would all that is started here.
+    It has what it starts in the background ignore keys that end a program, and so would all that is
+    started here.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

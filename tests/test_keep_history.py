@@ -13,6 +13,8 @@ import pytest
 from busbw.history.files import append, read
 from tests.history.lines import KEY, session
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 BRANCH = "busbw-history"
 # What a git that runs these tests, in a hook perhaps, has set.

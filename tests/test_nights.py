@@ -19,6 +19,8 @@ from tests import build
 from tests.history.lines import line
 from tests.history.year import FASTER, FOLDER, LIBTPU, MEMORY, PLANTED, TENSORFLOW, write, year
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def machine() -> MachineNights:

@@ -33,6 +33,8 @@ from tests.driver.workers import starter, wait_until
 from . import attack
 from .agents import HOST, LONG_S, SECRET, agent, hello_of, listening, proof_frame, say_join
 
+pytestmark = pytest.mark.workers
+
 MOST_GROWTH_BYTES = 200 * 2**20
 SHORT_S = 1.0
 

@@ -25,6 +25,8 @@ from tests.sweep import sweep
 
 from .agents import Session, agent, ended, listening
 
+pytestmark = pytest.mark.workers
+
 HANG = starter(cases=[{"then": "hang"}])
 
 

@@ -27,6 +27,8 @@ from tests.driver.workers import measure, processes, starter, state, wait_until
 from . import ssh
 from .agent_groups import CLUSTER, LAUNCH, group, workers
 
+pytestmark = pytest.mark.workers
+
 SECRET = b"a secret that no command line has"
 
 

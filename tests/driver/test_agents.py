@@ -39,7 +39,7 @@ from tests.sweep import sweep
 
 from .agent_groups import CLUSTER, LAUNCH, group, local, of_this_host, remote, waiting, workers
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.workers]
 
 
 def test_one_by_itself_measures_as_without_an_agent(bundle: Bundle) -> None:

@@ -42,6 +42,8 @@ from tests.driver.workers import (
 from tests.sweep import sweep
 from tests.worker.backends.real import needs
 
+pytestmark = pytest.mark.workers
+
 STOP = "kill -STOP $$"
 SHORT_S = 0.1
 LONG_S = 60.0

@@ -24,6 +24,8 @@ from busbw.model.words import FailureKind
 from tests import build
 from tests.driver.workers import KEY, failure, measure, processes, starter, state, wait_until
 
+pytestmark = pytest.mark.workers
+
 LONG_S = 60.0
 SHORT_S = 0.4
 CLUSTER = Cluster(counts={"chief": 1, "worker": 2, "ps": 1}, asked="chief")

@@ -20,6 +20,8 @@ from busbw.model.words import Capability
 from tests import build
 from tests.driver.workers import PLAN, Watched, case, keyed, processes, stack, starter
 
+pytestmark = pytest.mark.workers
+
 ONE: Mapping[Side, Stack] = {Side.CANDIDATE: stack()}
 BOTH: Mapping[Side, Stack] = {Side.REFERENCE: stack(), Side.CANDIDATE: stack()}
 LAUNCHES = 2

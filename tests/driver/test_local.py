@@ -29,6 +29,8 @@ from tests.driver.workers import answer_of, await_ready, processes, starter, sta
 from tests.driver.workers import measure as request
 from tests.fuzz.damage import bounded
 
+pytestmark = pytest.mark.workers
+
 LONG_S = 60.0
 CLOSING = """\
 #!{python}

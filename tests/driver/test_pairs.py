@@ -20,6 +20,8 @@ from busbw.model.launch import Injection, Measurement, Plan
 from busbw.model.words import Extra, FailureKind
 from tests.driver.workers import KEY, PLAN, Watched, case, keyed, processes, stack, starter
 
+pytestmark = pytest.mark.workers
+
 R, C = Side.REFERENCE, Side.CANDIDATE
 SMALL, DYING, OTHER = (case(size) for size in (1024, 2048, 4096))
 LARGE = case(2**28)

@@ -19,6 +19,8 @@ from tests import build
 from tests.driver.workers import case, executor, processes, starter
 from tests.sweep import sweep
 
+pytestmark = pytest.mark.workers
+
 V5E = topology_of("v5e:2x4")
 
 

@@ -42,6 +42,8 @@ from tests.driver.workers import (
     starter,
 )
 
+pytestmark = pytest.mark.workers
+
 SMALL = tuple(2**power for power in range(10, 18))
 LARGE = (2**28, 2**29, 2**30)
 

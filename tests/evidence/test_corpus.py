@@ -30,6 +30,7 @@ def test_a_folder_is_read_oldest_first_as_it_was_appended(tmp_path: Path) -> Non
     assert corpus.read(tmp_path) == tuple(sessions)
 
 
+@pytest.mark.slow
 def test_the_recorded_sessions_stay_as_they_are(path: Path) -> None:
     sessions = corpus.read()
     for session in sessions:

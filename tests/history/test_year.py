@@ -20,6 +20,8 @@ from tests.sweep import sweep
 
 from .lines import line
 
+pytestmark = pytest.mark.slow
+
 NIGHTS, BEGIN = 300, datetime(2026, 1, 1, 3, tzinfo=timezone.utc)
 CASES = grid()
 STEPPED, RISING = CASES[4], CASES[30]

@@ -19,6 +19,8 @@ from busbw.session.phases import Surroundings, judged, written
 from busbw.session.settings import settings_of
 from busbw.session.state import Collected, Judged, Measured, Observed, Written
 
+pytestmark = pytest.mark.sessions
+
 FAKE: dict[str, Any] = {"frameworks": "fake", "payloads": "1M,2M", "launches": "1"}
 
 
