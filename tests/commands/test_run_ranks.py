@@ -97,9 +97,10 @@ def ranks(folder: Folder) -> Iterator[Ranks]:
 def _naming(address: str) -> list[str]:
     """The command lines of processes that name the address."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for number in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            line = Path(f"/proc/{number}/cmdline").read_bytes()
+            text = line.replace(b"\0", b" ").decode(errors="replace")
             found += [text] if address in text else []
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import select
 import subprocess
@@ -66,10 +67,11 @@ def processes(folder: Path) -> list[int]:
     """Process ids whose command line names `folder` or something in it; zombies have none."""
     found = []
     names = re.compile(rf"(^|[=\0]){re.escape(str(folder))}([/\0]|$)")
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    # Not by a pattern: it looks at what it finds, and a process may end meanwhile.
+    for number in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            if names.search(path.read_text(errors="replace")):
-                found.append(int(path.parent.name))
+            if names.search(Path(f"/proc/{number}/cmdline").read_text(errors="replace")):
+                found.append(int(number))
     return found
 
 
