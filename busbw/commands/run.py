@@ -171,11 +171,11 @@ def _follow(part: Part, asked: Options) -> int:
     place = Place(
         host=part.host, port=part.port, rank=part.rank, name=platform.node() or "localhost"
     )
-    try:
-        with command_error(SecretError, JoinError, AgentError):
+    with command_error(SecretError, JoinError, AgentError):
+        try:
             take_part(place, _secret(asked, os.environ), asked.wait_s)
-    except SessionOver as error:
-        print(f"busbw run: {error}", file=sys.stderr)
+        except SessionOver as error:
+            print(f"busbw run: {error}", file=sys.stderr)
     return 0
 
 
