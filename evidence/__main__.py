@@ -1,4 +1,4 @@
-"""Record sessions, replay rules on them, judge kept ones, simulate quiet devices.
+"""Replay rules on recorded sessions, judge kept ones, simulate quiet devices.
 
 `replay` prints the tables that `page` writes into docs/verdict.md.
 """
@@ -14,12 +14,11 @@ from pathlib import Path
 from busbw import files
 from busbw.history.files import HistoryError
 
-from . import corpus, kept, page, rates, record
+from . import corpus, kept, page, rates
 from .corpus import CorpusError
-from .others import OTHERS
-from .own import OWN
 from .page import PageError
 from .replay import ReplayError, replay
+from .rules import OTHERS, OWN
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "verdict.md"
 
@@ -52,7 +51,6 @@ def _rates(options: argparse.Namespace) -> Iterator[str]:
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
-    "record": record.sessions,
     "replay": _replay,
     "page": _page,
     "rates": _rates,
@@ -63,7 +61,6 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    record.add_options(commands.add_parser("record", help="record sessions of launch pairs"))
     for name, text in (
         ("replay", "replay every rule on the corpus and print the tables"),
         ("page", "the same, written between the marks of a page"),

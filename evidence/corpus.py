@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import json
 import math
 import statistics
 import zlib
@@ -18,7 +17,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from busbw import files, wire
+from busbw import wire
 from busbw.stats.launches import LAUNCH_QUANTILE, quantile, shift_of_samples
 
 FOLDER = Path(__file__).parent / "corpus"
@@ -116,20 +115,10 @@ class RecordedSession:
 
 def read(folder: Path = FOLDER) -> tuple[RecordedSession, ...]:
     sessions = [one for path in sorted(folder.glob(f"*{SUFFIX}")) for one in _read_file(path)]
-    _refuse_repeated(sessions, folder)
+    for name, times in Counter(session.id for session in sessions).items():
+        if times > 1:
+            raise CorpusError(f"{folder}: session {name} is there more than once")
     return tuple(sorted(sessions, key=lambda one: (datetime.fromisoformat(one.recorded), one.id)))
-
-
-def append(session: RecordedSession, path: Path) -> None:
-    """Add `session` to `path`: the file has all of it or is as before. One writer at a time."""
-    if not path.name.endswith(SUFFIX):
-        raise CorpusError(f"{path}: a corpus file's name ends in {SUFFIX}")
-    _refuse(session)
-    held = path.read_bytes() if path.exists() else b""
-    _refuse_repeated([*(_read_file(path) if held else ()), session], path)
-    line = json.dumps(wire.to_json(session), separators=(",", ":"), allow_nan=False)
-    # Of gzip members one after another, every reader makes one text.
-    files.write(path, held + gzip.compress(f"{line}\n".encode(), mtime=0))
 
 
 def by_injection(
@@ -156,21 +145,11 @@ def _read_file(path: Path) -> list[RecordedSession]:
     for number, line in enumerate(text.splitlines(), 1):
         try:
             sessions.append(wire.from_json(RecordedSession, wire.parsed(line), "session"))
-            _refuse(sessions[-1])
+            for objection in _objections(sessions[-1]):
+                raise CorpusError(f"session {sessions[-1].id}: {objection}")
         except ValueError as error:
             raise CorpusError(f"{path}, line {number}: {error}") from error
     return sessions
-
-
-def _refuse_repeated(sessions: Sequence[RecordedSession], where: Path) -> None:
-    for name, times in Counter(session.id for session in sessions).items():
-        if times > 1:
-            raise CorpusError(f"{where}: session {name} is there more than once")
-
-
-def _refuse(session: RecordedSession) -> None:
-    for objection in _objections(session):
-        raise CorpusError(f"session {session.id}: {objection}")
 
 
 def _objections(session: RecordedSession) -> Iterator[str]:

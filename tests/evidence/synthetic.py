@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
+from busbw import wire
 from busbw.model.words import MIB
 from evidence.corpus import Injection, RecordedLaunch, RecordedSession, Side
 from evidence.replay import Draw
@@ -107,3 +111,9 @@ def _side(level: float, noise: Noise, chance: random.Random) -> Side:
     level += chance.gauss(0, noise.side)
     samples = (math.exp(level + chance.gauss(0, noise.sample)) for _ in range(11))
     return Side(samples_s=tuple(float(f"{one:.4g}") for one in samples))
+
+
+def write(path: Path, *sessions: RecordedSession) -> None:
+    """A file of a corpus."""
+    lines = "".join(f"{json.dumps(wire.to_json(one))}\n" for one in sessions)
+    path.write_bytes(gzip.compress(lines.encode()))

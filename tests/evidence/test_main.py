@@ -19,8 +19,8 @@ QUICK = ("--replays=20", "--baseline-sessions=3")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for session in synthetic.corpus(5, shares=(0.5,), each=2):
-        corpus.append(session, tmp_path / f"jax{corpus.SUFFIX}")
+    sessions = synthetic.corpus(5, shares=(0.5,), each=2)
+    synthetic.write(tmp_path / f"jax{corpus.SUFFIX}", *sessions)
     return tmp_path
 
 
@@ -56,23 +56,6 @@ def test_rates_prints_a_row_for_each_question(capsys: pytest.CaptureFixture[str]
     assert rows[2].startswith("| 3 cases | 1 | +5 % in all: red | ")
     assert "; 4) | >= 99 % |" in rows[2] and "; 16) | <= 0.1 % |" in rows[3]
     assert len(rows) == 6
-
-
-@pytest.mark.framework("jax")
-@pytest.mark.slow
-def test_what_record_measures_is_read_and_continued(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / f"cpu{corpus.SUFFIX}"
-    main(["record", f"--file={path}", "--shares=0,0.5", "--payloads=1K,64K", "--launches=2"])
-    unchanged, slower = corpus.read(tmp_path)
-    assert f"{unchanged.id}: 0, " in capsys.readouterr().out
-    assert (unchanged.injection, slower.injection) == (
-        None,
-        corpus.Injection(kind="delay", share=0.5),
-    )
-    assert [len(one.launches) for one in (unchanged, slower)] == [4, 4]
-    assert unchanged.payloads == (1024, 65536)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from evidence import corpus
 from evidence.corpus import RecordedSession
-from evidence.own import OWN
 from evidence.replay import BASELINE_LAUNCHES, LAUNCHES, Draw, Outcome, ReplayError, Urn, replay
+from evidence.rules import OWN
 from evidence.shares import clopper_pearson
 
 from . import synthetic

@@ -1,8 +1,9 @@
-"""The rules of other tools, applied to the recorded launches: pure, and each with its source.
+"""The rules that recorded launches are put before: busbw's own, and those of other tools.
 
-A sample is what a tool times once, a launch is a process, a payload is a benchmark; a session
-alarms if any benchmark does, and only slower is an alarm. Where a tool leaves a choice, it is made
-in the tool's favour; docs/verdict.md says how. Nothing here is tuned to the recordings.
+busbw's are the very functions that judge a session, with the policy for a CPU. Of the others each
+has its source: a sample is what a tool times once, a launch is a process, a payload is a benchmark;
+a session alarms if any benchmark does, and only slower is an alarm. Where a tool leaves a choice,
+it is made in the tool's favour; docs/verdict.md says how. Nothing here is tuned to the recordings.
 """
 
 from __future__ import annotations
@@ -13,11 +14,56 @@ import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
-from busbw.model.words import MIB
+from busbw.judge import paired, usual
+from busbw.judge.policy import POLICIES
+from busbw.model.words import MIB, Device
+from busbw.model.words import Outcome as Verdict
 from busbw.stats.launches import quantile
 
 from .corpus import RecordedLaunch, Side
+from .night import night, past
 from .replay import Draw, Outcome, Rule
+from .simulated import case
+
+POLICY = POLICIES[Device.CPU]
+
+
+def in_turn(draw: Draw) -> Outcome:
+    """The rule of `--against`; undecided is NOISY.
+
+    Where the recorded pairs end before a suspicion could be seen again, it counts as an alarm.
+    """
+    looks, found = POLICY.looks, set()
+    shifts = {payload: [one.shift for one in of] for payload, of in draw.pairs.items()}
+    prior = paired.prior_of(shifts.values(), looks)
+    for payload, pairs in draw.pairs.items():
+        least_s = statistics.median(one.reference.launch_time_s for one in pairs)
+        floor = max(looks.floor, POLICY.least_difference_s / least_s)
+        one = paired.decide(shifts[payload], looks, cases=len(shifts), floor=floor, prior=prior)
+        found.add(Verdict.REGRESSED if one.suspected else one.outcome or Verdict.NOISY)
+    if Verdict.REGRESSED in found:
+        return Outcome.ALARM
+    return Outcome.UNDECIDED if Verdict.NOISY in found else Outcome.CLEAR
+
+
+def stored(draw: Draw) -> Outcome:
+    """The rule against a stored baseline of several sessions, suspects seen again.
+
+    Where launches end before one could be seen again, that counts as an alarm.
+    """
+    cases = {payload: case(payload) for payload in draw.pairs}
+    before = [
+        past({cases[at]: [side.launch_time_s for side in of] for at, of in one.items()})
+        for one in draw.baseline
+    ]
+    today = {
+        cases[payload]: [one.candidate.launch_time_s for one in pairs]
+        for payload, pairs in draw.pairs.items()
+    }
+    found = night(usual.learn(before, today, POLICY.rule), today, POLICY)
+    if found.is_red or found.undecided:
+        return Outcome.ALARM
+    return Outcome.UNDECIDED if found.blind else Outcome.CLEAR
 
 
 def _any(slower: Sequence[bool]) -> Outcome:
@@ -119,6 +165,7 @@ def _rccl_slower(payload: int, pairs: Sequence[RecordedLaunch]) -> bool:
     return dropped and quantile(now, 0.75) < quantile(before, 0.25)
 
 
+OWN: Mapping[str, Rule] = {"busbw `--against`, in turn": in_turn, "busbw, stored baseline": stored}
 OTHERS: Mapping[str, Rule] = {
     "pytest-benchmark mean:10%, stored run": pytest_benchmark("mean", stored=True),
     "pytest-benchmark min:10%, stored run": pytest_benchmark("min", stored=True),

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from busbw.model.words import MIB
-from evidence.others import OTHERS, mann_whitney_p
-from evidence.own import stored
 from evidence.replay import Draw, Outcome
+from evidence.rules import OTHERS, mann_whitney_p, stored
 from evidence.shares import bootstrapped, clopper_pearson, percent, wilson
 
 from .synthetic import draw, side
