@@ -16,8 +16,9 @@ import pytest
 
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Program, SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.report.figures import figures_of
 from busbw.report.session import training_medians, versions_text
 from busbw.report.table import attributes
 from busbw.session.state import Measured
@@ -63,7 +64,7 @@ def busbw_compiled(request: pytest.FixtureRequest) -> Verdict:
     found = judged.verdicts.get(spec) if judged else None
     if found is None:
         found = Verdict(spec=spec, **_unread(request, "compiled"))
-    _record(request, found, _compiled_properties(found))
+    _record(request, found, _properties(found))
     return found
 
 
@@ -82,33 +83,17 @@ def _record(
 
 
 def _properties(verdict: Verdict) -> dict[str, object]:
-    rated = verdict.now if verdict.spec.workload.is_bare else None
+    program, now = verdict.program, verdict.program.now if verdict.program else None
     return {
         "outcome": verdict.outcome.value,
-        "provisional": verdict.provisional,
+        "provisional": None if verdict.spec.topology else verdict.provisional,
+        "topology": verdict.spec.topology or None,
+        "compiler": (program.release if program else "") or None,
         **attributes(verdict.spec, "framework", "collective", "dtype"),
         **attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **attributes(verdict.now, "median_s", "best_s", "spread"),
-        **attributes(rated, "algbw_gb_per_s", "busbw_gb_per_s"),
-        **attributes(verdict.now, "dispatch_s"),
-        "ceiling_share": verdict.ceiling_share,
-        "baseline_median_s": verdict.baseline.median_s if verdict.baseline else None,
-        "ratio": verdict.ratio,
-        "limit": verdict.limit,
+        **{one.id: one.of(verdict) for one in figures_of(verdict) if one.kept},
+        "algorithm": now.algorithm_text if now else None,
         "straggler": verdict.straggler.text if verdict.straggler else None,
-    }
-
-
-def _compiled_properties(verdict: Verdict) -> dict[str, object]:
-    program = verdict.program or Program()
-    return {
-        "outcome": verdict.outcome.value,
-        "topology": verdict.spec.topology,
-        "compiler": program.release or None,
-        **attributes(verdict.spec, "framework", "collective", "dtype"),
-        **attributes(verdict.case, "payload_bytes", "ranks"),
-        "algorithm": program.now.algorithm_text if program.now else None,
-        **attributes(program.now, "temporary_bytes", "peak_bytes"),
     }
 
 

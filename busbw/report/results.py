@@ -31,6 +31,8 @@ from busbw.model.verdict import (
 )
 from busbw.model.words import Outcome, SessionOutcome, payload_text
 
+from .figures import figures_of
+
 # What a document says that it is.
 RESULTS = "busbw results"
 
@@ -94,7 +96,7 @@ class CaseResult:
     error `ratio_error` of its logarithm. `modes` are the seconds of launches in each of two modes;
     `tail_ratio` is by how much p90 over p25 grew. `published` is shown and never judged. `failures`
     are launches that gave no time, and `reference_launches` those of the other side of a pair.
-    `program` is null where nothing was compiled.
+    `program` is null where nothing was compiled. `figures` are the numbers of the tables.
     """
 
     id: str
@@ -104,6 +106,7 @@ class CaseResult:
     failed: bool
     expected: bool
     text: str
+    figures: Mapping[str, float]
     measured: Summary | None
     ceiling: ReachedCeiling | None
     baseline: Summary | None
@@ -226,6 +229,7 @@ def _case(
         id=verdict.spec.id,
         spec=StoredSpec.of(verdict.spec),
         case=converted(NamedCase, StoredCase.of(case), payload=payload) if case else None,
+        figures=_figures(verdict),
         measured=verdict.now,
         ceiling=converted(ReachedCeiling, ceiling, share=verdict.ceiling_share)
         if ceiling
@@ -237,6 +241,11 @@ def _case(
         reference_launches=reference.runs if reference else (),
         quantiles_s=quantiles_s,
     )
+
+
+def _figures(verdict: Verdict) -> dict[str, float]:
+    found = {one.id: one.of(verdict) for one in figures_of(verdict) if one.kept}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _program(program: Program) -> ProgramResult:

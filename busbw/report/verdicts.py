@@ -10,60 +10,22 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.collectives import COLLECTIVES
-from busbw.model.verdict import Ceiling, Reference, Summary, Verdict
-from busbw.model.words import Clock, Outcome, bytes_text, payload_text, rate_text
+from busbw.model.verdict import Ceiling, Reference, Verdict
+from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
-from .table import Column, Row, Table, TextLine, attributes, percent_text, ratio_text, span_text
+from .figures import PROGRAM_FIGURES, TIMED_FIGURES, Shown, values
+from .table import Column, Row, Table, TextLine, attributes, span_text
 
 _BOLD = {"bold": True}
 _RED = {"red": True, "bold": True}
 
 
-def _us_text(seconds: float) -> str:
-    """Microseconds, a tenth of them at least."""
-    return f"{seconds * 1e6:.1f}"
-
-
-def _rate_text(gb_per_s: float) -> str:
-    """Three digits after the point; two significant ones of what is slower."""
-    return f"{gb_per_s:.3f}" if gb_per_s >= 0.01 else f"{gb_per_s:.2g}"
-
-
-def _share_text(share: float) -> str:
-    """Per cent of the ceiling, two significant digits below ten."""
-    return percent_text(share) if share >= 0.1 else f"{100 * share:.2g}"
-
-
-def _range_text(shares: tuple[float, float]) -> str:
-    """How far the least and the greatest launch are from the time: ``-1+12``."""
-    least, greatest = shares
-    return f"-{abs(100 * least):.0f}+{100 * greatest:.0f}"
-
-
 _LABEL = Column("payload_bytes", "size", text=payload_text, width=5, fits=True)
-_COLUMNS = (
-    Column("median_s", "time", unit="us", text=_us_text, width=7, fits=True),
-    Column("best_s", "best", unit="us", text=_us_text, width=7, fits=True),
-    Column("algbw_gb_per_s", "algbw", unit="GB/s", text=_rate_text, width=7, fits=True),
-    Column("busbw_gb_per_s", "busbw", unit="GB/s", text=_rate_text, width=7, fits=True),
-    Column("ceiling_share", "ceil", unit="%", text=_share_text, width=4),
-    Column("range", "range", unit="%", text=_range_text, width=6, fits=True),
-    Column("dispatch_s", "per call", unit="us", text=_us_text, width=8, fits=True),
-    Column("baseline_s", "baseline", unit="us", text=_us_text, width=8, fits=True),
-    Column("ratio", "ratio", text="{:.2f}".format, width=5, fits=True),
-    Column("limit", "limit", text=ratio_text, width=5, fits=True),
-    Column("outcome", "outcome", left=True, gap=2),
-)
-_OF_STRATEGIES = (Column("strategy", "strategy", width=8, fits=True), *_COLUMNS)
-# Shown where a row of the group has one.
-_OPTIONAL = frozenset(
-    {"algbw_gb_per_s", "busbw_gb_per_s", "ceiling_share", "baseline_s", "ratio", "limit"}
-)
-_VERBOSE = frozenset({"best_s", "dispatch_s"})
+_STRATEGY = Column("strategy", "strategy", width=8, fits=True)
+_OUTCOME = Column("outcome", "outcome", left=True, gap=2)
 _COMPILED_COLUMNS = (
     Column("payload_bytes", "payload", text=payload_text, width=8),
-    Column("temporary_bytes", "temporary", text=bytes_text, width=11),
-    Column("peak_bytes", "peak", text=bytes_text, width=11),
+    *PROGRAM_FIGURES,
     Column("outcome", "outcome", width=14, left=True, gap=2),
     Column("algorithm_text", "algorithm", left=True),
 )
@@ -120,14 +82,16 @@ def legend(verdicts: Sequence[Verdict]) -> list[str]:
 def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
     rows = tuple(_row(verdict, verbose) for verdict in group)
     given = {id for row in rows for id, value in row.values.items() if value is not None}
-    columns = (_LABEL, *_COLUMNS) if not group[0].spec.workload.own_strategies else _OF_STRATEGIES
+    shown = {Shown.ALWAYS, Shown.VERBOSE} if verbose else {Shown.ALWAYS}
+    figures = (
+        one
+        for one in TIMED_FIGURES
+        if one.shown in shown or (one.shown is Shown.IF_THERE and one.id in given)
+    )
+    label = _STRATEGY if group[0].spec.workload.own_strategies else _LABEL
     return Table(
         title=TextLine(name, _BOLD),
-        columns=tuple(
-            one
-            for one in columns
-            if (one.id in given or one.id not in _OPTIONAL) and (verbose or one.id not in _VERBOSE)
-        ),
+        columns=(label, *figures, _OUTCOME),
         rows=rows,
         notes=(*_ceiling_notes(group), *_source_notes(group)),
     )
@@ -145,21 +109,11 @@ def _row(verdict: Verdict, verbose: bool) -> Row:
 
 
 def _values(verdict: Verdict) -> dict[str, object]:
-    spec = verdict.spec
-    rated = verdict.now if spec.workload.is_bare else None
     return {
-        **attributes(spec, "strategy", "payload_bytes"),
-        **attributes(verdict.now, "median_s", "best_s", "dispatch_s"),
-        "range": _range(verdict.now) if verdict.now else None,
-        **attributes(rated, "algbw_gb_per_s", "busbw_gb_per_s"),
-        **attributes(verdict, "ceiling_share", "ratio", "limit"),
-        "baseline_s": verdict.baseline.median_s if verdict.baseline else None,
+        **attributes(verdict.spec, "strategy", "payload_bytes"),
+        **values(verdict),
         "outcome": " ".join(filter(None, (verdict.outcome.value, _marks(verdict)))),
     }
-
-
-def _range(now: Summary) -> tuple[float, float]:
-    return now.best_s / now.median_s - 1, now.worst_s / now.median_s - 1
 
 
 def _marks(verdict: Verdict) -> str:
@@ -240,15 +194,14 @@ def _compiled_row(verdict: Verdict) -> Row:
     notes = tuple(TextLine(one.text) for one in program.differences) if program else ()
     if not notes and verdict.outcome not in _QUIET:
         notes = (TextLine(verdict.text),)
-    values = {
+    cells = {
         "payload_bytes": verdict.spec.payload_bytes,
-        **attributes(
-            program.now if program else None, "temporary_bytes", "peak_bytes", "algorithm_text"
-        ),
+        **values(verdict),
+        **attributes(program.now if program else None, "algorithm_text"),
         "outcome": verdict.outcome.value,
     }
     markup = _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
-    return Row(values, markup=markup, notes=notes)
+    return Row(cells, markup=markup, notes=notes)
 
 
 def _release(verdict: Verdict) -> str:

@@ -15,10 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from busbw.report.figures import PROGRAM_FIGURES, TIMED_FIGURES
 from busbw.report.results import ABOVE_0, SIGNED, Results
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "results.schema.json"
 
+FIGURES = (*TIMED_FIGURES, *PROGRAM_FIGURES)
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NOT_EMPTY = {"minItems": 1}
 _ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
@@ -45,6 +47,10 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
     "samples_s": _NOT_EMPTY,
     "epochs_s": _NOT_EMPTY,
     "modes": {"items": {"type": "array", "items": _ABOVE_0, "minItems": 1}, "maxItems": 2},
+    "figures": {
+        "properties": {one.id: {"type": "number"} for one in FIGURES if one.kept},
+        "additionalProperties": False,
+    },
     "quantiles_s": {
         "items": {
             "type": "object",

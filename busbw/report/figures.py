@@ -1,0 +1,127 @@
+"""The figures of a verdict, each declared once: its name, how it is computed and shown, and where.
+
+Tables, results with their schema, JUnit and pages walk these declarations: a figure that is added
+here is in all of them. What is not a number of one verdict has no place here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from busbw.model.verdict import Verdict
+from busbw.model.words import bytes_text
+
+from .table import Column, percent_text, ratio_text
+
+
+class Shown(enum.Enum):
+    """Where a table has a figure: always, where a row has one, with -v, or nowhere."""
+
+    ALWAYS = enum.auto()
+    IF_THERE = enum.auto()
+    VERBOSE = enum.auto()
+    NEVER = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Figure(Column):
+    """A column of tables, and a number of documents; `of` computes it, None where there is none.
+
+    `id` is its name in documents. One that is not `kept` is in tables alone.
+    """
+
+    _: KW_ONLY
+    of: Callable[[Verdict], Any]
+    shown: Shown = Shown.ALWAYS
+    kept: bool = True
+
+
+def values(verdict: Verdict) -> dict[str, Any]:
+    """Every figure that a verdict of its kind has, by name."""
+    return {one.id: one.of(verdict) for one in figures_of(verdict)}
+
+
+def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
+    return PROGRAM_FIGURES if verdict.spec.topology else TIMED_FIGURES
+
+
+def _us_text(seconds: float) -> str:
+    """Microseconds, a tenth of them at least."""
+    return f"{seconds * 1e6:.1f}"
+
+
+def _rate_text(gb_per_s: float) -> str:
+    """Three digits after the point; two significant ones of what is slower."""
+    return f"{gb_per_s:.3f}" if gb_per_s >= 0.01 else f"{gb_per_s:.2g}"
+
+
+def _share_text(share: float) -> str:
+    """Per cent of the ceiling, two significant digits below ten."""
+    return percent_text(share) if share >= 0.1 else f"{100 * share:.2g}"
+
+
+def _range_text(shares: tuple[float, float]) -> str:
+    """How far the least and the greatest launch are from the time: ``-1+12``."""
+    least, greatest = shares
+    return f"-{abs(100 * least):.0f}+{100 * greatest:.0f}"
+
+
+def _range(verdict: Verdict) -> tuple[float, float] | None:
+    now = verdict.now
+    return (now.best_s / now.median_s - 1, now.worst_s / now.median_s - 1) if now else None
+
+
+def _before(verdict: Verdict) -> float | None:
+    return verdict.baseline.median_s if verdict.baseline else None
+
+
+def _now(name: str) -> Callable[[Verdict], Any]:
+    return lambda verdict: getattr(verdict.now, name, None)
+
+
+def _rate(name: str) -> Callable[[Verdict], Any]:
+    """No bandwidth follows from the time of a training step."""
+    return lambda verdict: _now(name)(verdict) if verdict.spec.workload.is_bare else None
+
+
+def _program(name: str) -> Callable[[Verdict], Any]:
+    return lambda verdict: getattr(verdict.program and verdict.program.now, name, None)
+
+
+# How times, rates and ratios are written.
+_US: dict[str, Any] = {"unit": "us", "text": _us_text, "fits": True}
+_RATE: dict[str, Any] = {"unit": "GB/s", "text": _rate_text, "width": 7, "fits": True}
+_RATIO: dict[str, Any] = {"width": 5, "fits": True, "shown": Shown.IF_THERE}
+
+TIMED_FIGURES = (
+    Figure("median_s", "time", **_US, width=7, of=_now("median_s")),
+    Figure("best_s", "best", **_US, width=7, of=_now("best_s"), shown=Shown.VERBOSE),
+    Figure("worst_s", of=_now("worst_s"), shown=Shown.NEVER),
+    Figure("spread", of=_now("spread"), shown=Shown.NEVER),
+    Figure("algbw_gb_per_s", "algbw", **_RATE, of=_rate("algbw_gb_per_s"), shown=Shown.IF_THERE),
+    Figure("busbw_gb_per_s", "busbw", **_RATE, of=_rate("busbw_gb_per_s"), shown=Shown.IF_THERE),
+    Figure(
+        *("ceiling_share", "ceil"),
+        unit="%",
+        text=_share_text,
+        width=4,
+        of=lambda verdict: verdict.ceiling_share,
+        shown=Shown.IF_THERE,
+    ),
+    Figure(
+        *("range", "range"), unit="%", text=_range_text, width=6, fits=True, of=_range, kept=False
+    ),
+    Figure("dispatch_s", "per call", **_US, width=8, of=_now("dispatch_s"), shown=Shown.VERBOSE),
+    Figure("baseline_median_s", "baseline", **_US, width=8, of=_before, shown=Shown.IF_THERE),
+    Figure("ratio", "ratio", text="{:.2f}".format, **_RATIO, of=lambda verdict: verdict.ratio),
+    Figure("limit", "limit", text=ratio_text, **_RATIO, of=lambda verdict: verdict.limit),
+)
+
+_BYTES: dict[str, Any] = {"text": bytes_text, "width": 11}
+PROGRAM_FIGURES = (
+    Figure("temporary_bytes", "temporary", **_BYTES, of=_program("temporary_bytes")),
+    Figure("peak_bytes", "peak", **_BYTES, of=_program("peak_bytes")),
+)
