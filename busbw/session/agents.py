@@ -22,7 +22,7 @@ from busbw.launchers import tpu
 from busbw.model import variables
 from busbw.model.words import plural
 
-from .forms import checked, flag, seconds_of, whole
+from .forms import checked, flag, seconds, whole
 
 SLICE = "tpu"
 NONE = "none"
@@ -136,7 +136,7 @@ def agent_settings_of(
     texts: Mapping[str, str], processes: int | None, environment: Mapping[str, str]
 ) -> AgentSettings | None:
     """None without --agents and --hosts; `processes` None: one an agent. Raises ValueError."""
-    text, wait_s = texts["agents"], seconds_of("agents_wait", texts["agents_wait"])
+    text, wait_s = texts["agents"], seconds(texts["agents_wait"])
     _check_together(texts)
     if texts["hosts"]:
         hosts = ssh_hosts_of(texts, environment, wait_s)
@@ -180,7 +180,7 @@ def _of_others(texts: Mapping[str, str], count: int, wait_s: float) -> ListenSet
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"--agents: {text!r}; accepted are {LOCAL} and a whole number from 1")
-    return whole("agents", text, least=1)
+    return checked("agents", whole(1), text)
 
 
 def _check_shares(name: str, words: str, count: int, processes: int | None) -> None:

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
@@ -93,7 +94,11 @@ class CompileSettings:
 
 
 def compile_settings_of(
-    given: Given, texts: Mapping[str, str], pythons: Mapping[str, str], root: Path
+    given: Given,
+    texts: Mapping[str, str],
+    values: Mapping[str, Any],
+    pythons: Mapping[str, str],
+    root: Path,
 ) -> CompileSettings | None:
     """None without --topology."""
     if not texts["topology"]:
@@ -107,7 +112,7 @@ def compile_settings_of(
     libtpus = checked("libtpu", libtpus_of, texts["libtpu"])
     if len(libtpus) > 1 and given.options["update_baselines"]:
         raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
-    framework = _compiling(texts["frameworks"])
+    framework = _compiling(values["frameworks"])
     others = bool(set(pythons) & set(COMPILED))
     everywhere = others or bool(libtpus) or framework.scripted
     promised = functools.partial(has_compiled, root, framework=framework.name)
@@ -125,10 +130,9 @@ def compile_settings_of(
     )
 
 
-def _compiling(text: str) -> Framework:
-    """The one of the frameworks in `text` that compiles; where none of them does, the usual one."""
-    words = {word.strip() for word in text.split(",")}
-    return FRAMEWORKS[next((name for name in COMPILED if name in words), COMPILED[0])]
+def _compiling(named: Sequence[str]) -> Framework:
+    """The one of the `named` frameworks that compiles; where none of them does, the usual one."""
+    return FRAMEWORKS[next((name for name in COMPILED if name in named), COMPILED[0])]
 
 
 def _cache(text: str) -> Path | None:

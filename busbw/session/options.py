@@ -7,7 +7,8 @@ session was given is a `Given`, whoever read the command line.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from busbw import files, metrics
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.words import Clock
+from busbw.model.machine import extents_of
+from busbw.model.words import Clock, Device, Placement
 from busbw.workloads import WORKLOADS
+
+from . import forms
 
 MEASURE, COMPARE, HOSTS, COMPILE = "busbw", "busbw compare", "busbw hosts", "busbw compile"
 
@@ -28,13 +32,6 @@ GROUPS = {
     HOSTS: "busbw: processes and hosts",
     COMPILE: "busbw: compile, measure nothing",
 }
-
-# What --inject accepts.
-INJECTIONS = (
-    "delay:AMOUNT (a busy loop in every collective) or memory:SIZE (no more than that), where "
-    "AMOUNT is such as 15%, 20us, 1ms or 50us/M (for each MiB); @SIZES, such as @1M+4M, limits it "
-    "to payloads"
-)
 
 # What --update-baselines accepts.
 UPDATES = ("all", "new", "improved")
@@ -58,17 +55,18 @@ def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
 class Option:
     """``--name`` and, with `ini`, a setting ``busbw_name``.
 
+    `parse` makes its value of a text that is not empty, or raises ValueError with what is accepted.
     A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
-    line in the ini file. `names` are others' words for accepted ones.
+    line in the ini file. `choices` are shown in place of a `metavar`.
     """
 
     name: str
     help: str
     group: str = MEASURE
+    parse: Callable[[str], Any] = str
     default: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
     repeated: bool = False
     flag: bool = False
     const: str = ""
@@ -77,6 +75,20 @@ class Option:
     @property
     def flag_name(self) -> str:
         return "--" + self.name.replace("_", "-")
+
+    def text(self, given: Given) -> str:
+        """What is given on the command line, else in the ini file. Raises ValueError if empty."""
+        value = given.options[self.name]
+        if value is not None and not str(value).strip() and not self.default:
+            raise ValueError(
+                f"{self.flag_name}: it is given empty, as by a variable that is not set; "
+                "leave it out for the default"
+            )
+        return str(given.ini[self.name] if value is None else value).strip()
+
+    def value(self, text: str) -> Any:
+        """None for an empty text. Raises ValueError with the option and what is accepted."""
+        return forms.checked(self.name, self.parse, text) if text or self.default else None
 
     @property
     def usual(self) -> object:
@@ -115,21 +127,68 @@ class Given:
         )
 
 
+# Others' words for dtypes.
+_DTYPES = {
+    "float": "float32",
+    "fp32": "float32",
+    "half": "float16",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "int": "int32",
+}
+
+
+def _device(text: str) -> Device | None:
+    names = {"cuda": "gpu", "rocm": "gpu", "nvidia": "gpu", "host": "cpu"}
+    found = forms.word(("auto", *(one.value for one in Device)), names)(text)
+    return None if found == "auto" else Device(found)
+
+
+def _ranks(text: str) -> int | None:
+    """None for all that are there."""
+    if text == "all":
+        return None
+    if text.isdecimal() and int(text) < 2:
+        raise ValueError(f"{text}: fewer than two ranks are not a collective")
+    return forms.whole(2)(text)
+
+
+def _frameworks(text: str) -> tuple[str, ...]:
+    """None for those installed."""
+    return () if text == "auto" else forms.words(tuple(FRAMEWORKS), {"tf": "tensorflow"})(text)
+
+
+def _strategies() -> tuple[str, ...]:
+    of_collectives = (name for one in FRAMEWORKS.values() for name in one.strategies)
+    of_training = (name for one in WORKLOADS.values() for name in one.own_strategies)
+    return tuple(dict.fromkeys((*of_collectives, *of_training)))
+
+
+def _mesh(text: str) -> tuple[int, ...]:
+    """Its extents; a single rank is no mesh."""
+    extents = extents_of(text)
+    if math.prod(extents) < 2:
+        raise ValueError(f"{text}: fewer than two ranks are not a collective")
+    return extents
+
+
 OPTIONS = (
     Option(
         name="device",
+        parse=_device,
         default="auto",
         choices=("auto", "cpu", "gpu", "tpu"),
-        names={"cuda": "gpu", "rocm": "gpu", "nvidia": "gpu", "host": "cpu"},
         help="what to measure on; auto: a TPU, else a GPU, else the CPU, with two ranks at least",
     ),
     Option(
         name="ranks",
+        parse=_ranks,
         metavar="N",
         help="how many ranks; default: 4 virtual devices on the CPU, else all that are attached",
     ),
     Option(
         name="processes",
+        parse=forms.whole(1),
         group=HOSTS,
         metavar="P",
         help="measure in P processes that run the same program together, such as one for each "
@@ -137,6 +196,7 @@ OPTIONS = (
     ),
     Option(
         name="ranks_per_process",
+        parse=forms.whole(1),
         group=HOSTS,
         metavar="R",
         help="ranks of each of --processes; default: 1",
@@ -185,6 +245,7 @@ OPTIONS = (
     ),
     Option(
         name="agents_wait",
+        parse=forms.seconds,
         group=HOSTS,
         default="60",
         metavar="SECONDS",
@@ -192,13 +253,14 @@ OPTIONS = (
     ),
     Option(
         name="frameworks",
+        parse=_frameworks,
         default="auto",
         metavar="LIST",
-        names={"tf": "tensorflow"},
         help=f"comma list of {', '.join(FRAMEWORKS)}; default: those installed",
     ),
     Option(
         name="strategies",
+        parse=forms.words(_strategies()),
         default="default",
         metavar="LIST",
         help="comma list; a framework takes those it knows: "
@@ -208,24 +270,28 @@ OPTIONS = (
     ),
     Option(
         name="collectives",
+        parse=forms.words(tuple(COLLECTIVES)),
         default="all_reduce",
         metavar="LIST",
         help=f"comma list of {', '.join(COLLECTIVES)}; TensorFlow has all_reduce only",
     ),
     Option(
         name="reduce_ops",
+        parse=forms.words(REDUCE_OPS),
         default="sum",
         metavar="LIST",
         help=f"comma list of {', '.join(REDUCE_OPS)}, for collectives that reduce",
     ),
     Option(
         name="placement",
+        parse=forms.words(("default", *(one.value for one in Placement))),
         default="default",
         metavar="LIST",
         help="comma list of in_place, out_of_place; default: in place where the collective can be",
     ),
     Option(
         name="mesh",
+        parse=_mesh,
         metavar="SHAPE",
         help="lay the ranks out in a mesh such as 2x4, whose axes are x (2) and y (4), or "
         "hosts:2,devices:4",
@@ -237,6 +303,7 @@ OPTIONS = (
     ),
     Option(
         name="clock",
+        parse=forms.word(("default", *(clock.value for clock in Clock))),
         default="default",
         choices=("default", *(clock.value for clock in Clock)),
         help="where times are read: host (slope of a chain), dispatch (one call), device (the "
@@ -244,32 +311,38 @@ OPTIONS = (
     ),
     Option(
         name="payloads",
+        parse=metrics.parse_payloads,
         default="1K:1024M",
         metavar="SIZES",
         help="bytes of one rank's buffer: " + metrics.PAYLOAD_GRAMMAR,
     ),
     Option(
         name="dtypes",
+        parse=forms.words(
+            tuple(DTYPES),
+            {
+                "float": "float32",
+                "fp32": "float32",
+                "half": "float16",
+                "fp16": "float16",
+                "bf16": "bfloat16",
+                "int": "int32",
+            },
+        ),
         default="float32",
         metavar="LIST",
-        names={
-            "float": "float32",
-            "fp32": "float32",
-            "half": "float16",
-            "fp16": "float16",
-            "bf16": "bfloat16",
-            "int": "int32",
-        },
         help=f"comma list of {', '.join(DTYPES)}",
     ),
     Option(
         name="launches",
+        parse=forms.whole(1),
         metavar="N",
         help="worker processes that each case is measured in, before any is added for what is "
         "undecided; default: 3, with --against 6 of each side",
     ),
     Option(
         name="time_budget",
+        parse=forms.seconds,
         group=COMPARE,
         default="300",
         metavar="SECONDS",
@@ -278,6 +351,7 @@ OPTIONS = (
     ),
     Option(
         name="fail_above",
+        parse=forms.ratio,
         group=COMPARE,
         metavar="LIMIT",
         help="a case that takes more than this above its baseline fails, if more launches confirm "
@@ -285,18 +359,22 @@ OPTIONS = (
     ),
     Option(
         name="inject",
+        parse=forms.injection,
         group=COMPARE,
         metavar="WHAT",
-        help="try the gate, let the measured program do more: " + INJECTIONS.replace("%", "%%"),
+        help="try the gate, let the measured program do more: "
+        + forms.INJECTIONS.replace("%", "%%"),
     ),
     Option(
         name="case_timeout",
+        parse=forms.seconds,
         default="120",
         metavar="SECONDS",
         help="deadline of one case in one launch",
     ),
     Option(
         name="device_wait",
+        parse=forms.seconds,
         default="1800",
         metavar="SECONDS",
         help="how long to wait for another busbw session on the same machine to end",
@@ -310,6 +388,7 @@ OPTIONS = (
     ),
     Option(
         name="memory_limit",
+        parse=metrics.parse_payload,
         metavar="SIZE",
         help="measure as if the machine had only so much memory, such as 1G",
     ),

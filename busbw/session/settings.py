@@ -1,7 +1,7 @@
 """Settings: what the options and the ini file ask for, checked.
 
-A wrong option is a usage error before anything is started or written; `forms` has the folders and
-files that options name.
+A wrong option is a usage error before anything is started or written. What options say alone
+is in `options`; here is what they say together.
 """
 
 from __future__ import annotations
@@ -12,46 +12,25 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from busbw import metrics
 from busbw.baselines.store import frameworks_below
-from busbw.collectives import COLLECTIVES, REDUCE_OPS
-from busbw.collectives.base import DTYPES
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model.case import Asked
 from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, extents_of, mesh_text, names_of
-from busbw.model.words import Device, Placement, nearest
-from busbw.workloads import WORKLOADS
+from busbw.model.words import Device, nearest
 from busbw.workloads.dense_step import STEP_PAYLOADS
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
-from .forms import (
-    WRITING,
-    Against,
-    against_of,
-    baselines_of,
-    checked,
-    flag,
-    history_of,
-    injection_of,
-    one_of,
-    page_of,
-    program,
-    ratio_of,
-    results_of,
-    seconds_of,
-    stack_cache_of,
-    updates_of,
-    whole,
-    words_of,
-)
-from .options import OPTIONS, UPDATES, Given, Option, usage_error
+from .folders import WRITING, baselines_of, history_of, page_of, results_of, stack_cache_of
+from .forms import Against, against_of, checked, flag, program, updates_of
+from .options import OPTIONS, UPDATES, Given, usage_error
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
-_PLACEMENTS = ("default", *(placement.value for placement in Placement))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,36 +88,38 @@ def settings_of(given: Given) -> Settings:
 
 
 def _settings(given: Given) -> Settings:
-    texts = {option.name: _text(given, option) for option in OPTIONS if option.is_text}
-    named = texts["frameworks"] != "auto"
+    texts = {option.name: option.text(given) for option in OPTIONS if option.is_text}
+    values = {option.name: option.value(texts[option.name]) for option in OPTIONS if option.is_text}
+    named = bool(values["frameworks"])
     pythons = _pythons([*given.ini["python"], *given.options["python"]])
-    against = _against(given, injected=bool(texts["inject"]))
-    there = _frameworks(texts, named=named, pythons=pythons)
+    against = _against(given, injected=values["inject"] is not None)
+    there = _frameworks(values, compiled=bool(texts["topology"]), pythons=pythons)
     root = baselines_of(given, texts["baselines"])
     absent = _absent(there, root, named or against or texts["topology"])
-    told = whole("processes", texts["processes"], least=1) if texts["processes"] else None
-    agents = agent_settings_of(texts, told, os.environ)
-    processes = told or (agents.count if agents is not None else 1)
-    ranks, limit = _ranks(texts, processes), texts["memory_limit"]
+    agents = agent_settings_of(texts, values["processes"], os.environ)
+    processes = values["processes"] or (agents.count if agents is not None else 1)
+    ranks = _ranks(values, processes)
+    if values["fail_above"] is not None and against is not None:
+        raise ValueError("--fail-above: not with --against: it is a limit against stored times")
     return Settings(
-        device=None if texts["device"] == "auto" else Device(texts["device"]),
+        device=values["device"],
         ranks=ranks,
         processes=processes,
         agents=agents,
         frameworks=there,
         absent_frameworks=absent,
         pythons=pythons,
-        asked=_asked(texts, (*there, *absent), named, None if texts["topology"] else ranks),
+        asked=_asked(texts, values, (*there, *absent), None if texts["topology"] else ranks),
         step_payloads=_step_payloads(texts["payloads"]),
-        launches=_launches(given, texts["launches"], paired=against is not None),
-        time_budget_s=seconds_of("time_budget", texts["time_budget"]),
-        fail_above=_fail_above(given, texts["fail_above"], paired=against is not None),
+        launches=values["launches"] or (_LAUNCHES if against is None else _LAUNCHES_PAIRED),
+        time_budget_s=values["time_budget"],
+        fail_above=values["fail_above"],
         against=against,
         stack_cache=stack_cache_of(texts["stack_cache"]),
         locks_reference=not given.options["no_reference_lock"],
-        injection=checked("inject", injection_of, texts["inject"]),
-        case_timeout_s=seconds_of("case_timeout", texts["case_timeout"]),
-        device_wait_s=seconds_of("device_wait", texts["device_wait"]),
+        injection=values["inject"],
+        case_timeout_s=values["case_timeout"],
+        device_wait_s=values["device_wait"],
         baselines=root,
         update_baselines=updates_of(given.options["update_baselines"], UPDATES),
         accept_regression=_accept_regression(given),
@@ -146,52 +127,34 @@ def _settings(given: Given) -> Settings:
         prune_baselines=given.options["prune_baselines"],
         rebase=_reason(given, "rebase"),
         require_baselines=_require_baselines(given),
-        memory_limit_bytes=checked("memory_limit", metrics.parse_payload, limit) if limit else None,
+        memory_limit_bytes=values["memory_limit"],
         results=results_of(given, texts["results"], root),
         page=page_of(given, texts, root),
         history=history_of(given, texts, root),
-        compile=compile_settings_of(given, texts, pythons, root),
+        compile=compile_settings_of(given, texts, values, pythons, root),
     )
 
 
 def _asked(
-    texts: Mapping[str, str], frameworks: tuple[str, ...], named: bool, ranks: int | None
+    texts: Mapping[str, str],
+    values: Mapping[str, Any],
+    frameworks: tuple[str, ...],
+    ranks: int | None,
 ) -> Asked:
     return Asked(
         frameworks=frameworks,
-        named=named,
-        strategies=_words("strategies", texts, _all_strategies()),
-        collectives=_words("collectives", texts, tuple(COLLECTIVES)),
-        reduce_ops=_words("reduce_ops", texts, REDUCE_OPS),
-        placements=_words("placement", texts, _PLACEMENTS),
-        dtypes=_words("dtypes", texts, tuple(DTYPES)),
-        payloads=checked("payloads", metrics.parse_payloads, texts["payloads"]),
+        named=bool(values["frameworks"]),
+        strategies=values["strategies"],
+        collectives=values["collectives"],
+        reduce_ops=values["reduce_ops"],
+        placements=values["placement"],
+        dtypes=values["dtypes"],
+        payloads=values["payloads"],
         ranks=ranks,
-        mesh=_mesh(texts["mesh"], ranks),
+        mesh=_mesh(texts["mesh"], values["mesh"], ranks),
         axes=_axes(texts["axes"], texts["mesh"]),
-        clock=texts["clock"],
+        clock=values["clock"],
     )
-
-
-# What is accepted is said of these, when they are given empty, too.
-_SAYING_MORE = ("baselines", "fail_above", "launches")
-
-
-def _text(given: Given, option: Option) -> str:
-    value = given.options[option.name]
-    is_empty = value is not None and not str(value).strip()
-    if is_empty and not option.default and option.name not in _SAYING_MORE:
-        raise ValueError(
-            f"{option.flag_name}: it is given empty, as by a variable that is not set; "
-            "leave it out for the default"
-        )
-    text = str(given.ini[option.name] if value is None else value).strip()
-    return one_of(option.name, text, option.choices, option.names) if option.choices else text
-
-
-def _words(name: str, texts: Mapping[str, str], accepted: Sequence[str]) -> tuple[str, ...]:
-    (option,) = (option for option in OPTIONS if option.name == name)
-    return words_of(name, texts[name], accepted, option.names)
 
 
 def _against(given: Given, *, injected: bool) -> Against | None:
@@ -208,40 +171,23 @@ def _against(given: Given, *, injected: bool) -> Against | None:
     return found
 
 
-def _launches(given: Given, text: str, *, paired: bool) -> int:
-    if not text and given.options["launches"] is None:
-        return _LAUNCHES_PAIRED if paired else _LAUNCHES
-    return whole("launches", text, least=1)
-
-
-def _fail_above(given: Given, text: str, *, paired: bool) -> float | None:
-    if not text and given.options["fail_above"] is None:
-        return None
-    if paired:
-        raise ValueError(
-            f"{flag('fail_above')}: not with --against: it is a limit against stored times"
-        )
-    return ratio_of("fail_above", text)
-
-
 def _step_payloads(text: str) -> tuple[int, ...]:
     """The payloads asked for; by default fewer than those of collectives, to take less time."""
     usual = next(option.default for option in OPTIONS if option.name == "payloads")
     return STEP_PAYLOADS if text == usual else metrics.parse_payloads(text)
 
 
-def _ranks(texts: Mapping[str, str], processes: int) -> int | None:
+def _ranks(values: Mapping[str, Any], processes: int) -> int | None:
     """None for all that are there; of several processes as many as a mesh has by default."""
-    text, each = texts["ranks"], texts["ranks_per_process"]
+    asked: int | None = values["ranks"]
+    each: int | None = values["ranks_per_process"]
     if each and processes == 1:
         raise ValueError("--ranks-per-process: there are no --processes whose ranks they could be")
-    asked = _ranks_of(text)
     if processes == 1:
         return asked
-    mesh = checked("mesh", extents_of, texts["mesh"]) if texts["mesh"] else (processes,)
-    found = math.prod(mesh)
+    found = math.prod(values["mesh"] or (processes,))
     if each or found % processes:
-        found = processes * (whole("ranks_per_process", each, least=1) if each else 1)
+        found = processes * (each or 1)
     if asked not in (None, found):
         raise ValueError(
             f"--ranks: {asked}: {processes} processes of {found // processes} have {found} ranks; "
@@ -250,19 +196,8 @@ def _ranks(texts: Mapping[str, str], processes: int) -> int | None:
     return found
 
 
-def _ranks_of(text: str) -> int | None:
-    if not text or text == "all":
-        return None
-    if text.isdecimal() and int(text) < 2:
-        raise ValueError(f"--ranks: {text}: fewer than two ranks are not a collective")
-    return whole("ranks", text, least=2)
-
-
-def _mesh(text: str, ranks: int | None) -> str:
-    """The shape as given, of all `ranks` if these are known; a single rank is no mesh."""
-    extents = checked("mesh", extents_of, text) if text else ()
-    if extents and math.prod(extents) < 2:
-        raise ValueError(f"--mesh: {text}: fewer than two ranks are not a collective")
+def _mesh(text: str, extents: tuple[int, ...] | None, ranks: int | None) -> str:
+    """The shape as given, of all `ranks` if these are known."""
     if extents and ranks is not None and math.prod(extents) != ranks:
         raise ValueError(
             f"--mesh: {text} has {math.prod(extents)} ranks, --ranks={ranks} asks for {ranks}"
@@ -280,20 +215,14 @@ def _axes(text: str, mesh: str) -> str:
     return "" if len(names_of(axes)) == len(extents_of(mesh)) else axes
 
 
-def _all_strategies() -> tuple[str, ...]:
-    of_collectives = (name for one in FRAMEWORKS.values() for name in one.strategies)
-    of_training = (name for one in WORKLOADS.values() for name in one.own_strategies)
-    return tuple(dict.fromkeys((*of_collectives, *of_training)))
-
-
 def _frameworks(
-    texts: Mapping[str, str], *, named: bool, pythons: Mapping[str, str]
+    values: Mapping[str, Any], *, compiled: bool, pythons: Mapping[str, str]
 ) -> tuple[str, ...]:
-    text, compiled = texts["frameworks"], bool(texts["topology"])
-    wanted = _words("frameworks", texts, tuple(FRAMEWORKS)) if named else USUAL
-    if compiled and named and not set(wanted) <= set(COMPILED):
+    named: tuple[str, ...] = values["frameworks"]
+    if compiled and not set(named) <= set(COMPILED):
+        text = ",".join(named)
         raise ValueError(f"--frameworks: {text!r}; with --topology accepted is jax")
-    wanted = tuple(name for name in wanted if not compiled or name in COMPILED)
+    wanted = tuple(name for name in named or USUAL if not compiled or name in COMPILED)
     there = tuple(name for name in wanted if name in pythons or _installed(name))
     missing = [name for name in wanted if name not in there]
     if named and missing:

@@ -9,7 +9,7 @@ from .test_reference_options import AGAINST
 
 WHOLE = "accepted is a whole number from "
 SECONDS = "accepted is a number of seconds above 0"
-NO_LIMITS = ("", "25", "0%", "1x", "x", "%", "-5%", "nan%", "inf%", "1,5x")
+NO_LIMITS = ("25", "0%", "1x", "x", "%", "-5%", "nan%", "inf%", "1,5x")
 SIZE = "is not a size; accepted is a whole number of bytes with K, M or G"
 DTYPES = "accepted are float32, bfloat16, float16, int32"
 DELAY = "; accepted is delay:AMOUNT, where AMOUNT is such as 15%, "
@@ -22,7 +22,9 @@ LEVELS = "accepted are slices, hosts, processes, devices"
 # One option with several values, and what the sentence has of each.
 VALUES = [
     ("--payloads", ["", "abc", "0", "-1K", "1K,,2K", "1.5K"], SIZE),
-    ("--launches", ["0", "-1", "few", ""], f"{WHOLE}1"),
+    ("--launches", ["0", "-1", "few"], f"{WHOLE}1"),
+    ("--launches", [""], "--launches: it is given empty"),
+    ("--fail-above", [""], "--fail-above: it is given empty"),
     ("--ranks", ["0", "1"], "fewer than two ranks are not a collective"),
     ("--ranks", ["-3", "many", "2.5"], f"{WHOLE}2"),
     ("--case-timeout", ["0", "-1", "soon", "nan", "inf"], SECONDS),

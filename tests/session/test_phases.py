@@ -14,7 +14,7 @@ from busbw import locks
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.session import selection
 from busbw.session.display import AbstractScreen, Display
-from busbw.session.options import OPTIONS, Given, UsageError
+from busbw.session.options import Given, UsageError
 from busbw.session.phases import Surroundings, judged, written
 from busbw.session.settings import settings_of
 from busbw.session.state import Collected, Judged, Measured, Observed, Written
@@ -95,16 +95,6 @@ def test_a_probe_that_fails_is_a_usage_error(
     monkeypatch.setenv("BUSBW_FAKE", json.dumps({"probe": {"event": "kill"}}))
     with pytest.raises(UsageError, match="fake"):
         _judged(tmp_path, Lines())
-
-
-def test_an_option_that_cannot_be_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match=r"^--launches: 'none'; accepted is a whole number"):
-        settings_of(Given.of(Path(), **{**FAKE, "launches": "none"}))
-
-
-def test_every_option_has_a_value_where_nothing_is_given() -> None:
-    given = Given.of(Path())
-    assert set(given.options) == {option.name for option in OPTIONS}
 
 
 def test_a_terminal_shows_how_far_it_is(tmp_path: Path) -> None:
