@@ -125,7 +125,8 @@ def _verdict(session: dict[str, Any] | None, failed: int) -> str:
     """The session's answer; none in which a case failed is called fine."""
     if session is None:
         return "**No verdict**"
-    word = "FAILED" if failed and session["outcome"] == "FINE" else session["outcome"]
+    first = session["outcomes"][0]
+    word = "FAILED" if failed and first == "FINE" else first
     return f"**{_cell(word)}**: {_cell(session['text'])}"
 
 
@@ -147,7 +148,7 @@ def _row(case: dict[str, Any]) -> str:
     return _line(
         _cell(f"{framework} {strategy} {dtype}"),
         _cell(payload),
-        _busbw(case["measured"]),
+        _busbw(case["now"]),
         _busbw(case["baseline"]),
         f"{case['ratio']:.2f}" if case["ratio"] else "",
         f"{outcome}: {_cell(case['text'])}" if _is_changed(case) else outcome,

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Asked, Case, GridError, Spec, Workload
+from busbw.model.case import Asked, Case, GridError, Spec
 from busbw.model.machine import DeviceSet, EnvironmentKey, Probe, check_layout
 from busbw.model.words import Device
+from busbw.model.workload import Workload
 from busbw.workloads.collective import Collective
 
 _REASON_CHARACTERS = 120

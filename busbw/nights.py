@@ -64,7 +64,7 @@ def machine(folder: str, read: Read, known: Sequence[Acknowledged] = ()) -> Mach
     return _Machine(
         found=found,
         lines=lines,
-        injected=frozenset((line.session, line.case.case) for line in read.lines if line.injected),
+        injected=frozenset((line.session, line.case) for line in read.lines if line.injected),
         began=[line.began for line in lines.values()],
         at={name: position for position, name in enumerate(lines)},
         # Half of what is flagged: changes of a case and of all cases that cancel out are less.

@@ -4,7 +4,8 @@ Standard library only, Python 3.10: a foreign interpreter runs this file. Readin
 unknown key, a missing key or a wrong type raises WireError with the path in the document. Text that
 is read moves no terminal on which it is shown.
 Knows dataclasses (one with a `parse` is written as its `text`; one of several kinds, by `of_kind`,
-with its `kind`), enums, mappings, tuples and plain values; knows nothing of what they mean.
+with its `kind`; one with `of_stored` as what it is `stored` as), enums, mappings, tuples and plain
+values; knows nothing of what they mean.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ def to_json(value: Any) -> Any:
         return value.value
     if hasattr(type(value), "parse"):
         return value.text
+    if hasattr(type(value), "of_stored"):
+        return to_json(value.stored)
     if hasattr(type(value), "of_kind"):
         return {"kind": value.kind, **_fields(value)}
     if dataclasses.is_dataclass(value):
@@ -150,6 +153,8 @@ def _reader(kind: Any) -> _Reader:
         return functools.partial(_read_mapping, _reader(typing.get_args(kind)[1]))
     if hasattr(kind, "parse"):
         return functools.partial(_read_text, kind)
+    if hasattr(kind, "of_stored"):
+        return functools.partial(_read_stored, kind, _reader(stored_kind(kind)))
     if hasattr(kind, "of_kind"):
         return functools.partial(_read_one_kind, kind)
     if dataclasses.is_dataclass(kind):
@@ -192,6 +197,20 @@ def _read_text(kind: Any, document: Any, location: str) -> Any:
         raise
     except ValueError as error:
         raise WireError(f"{location}: {error}") from error
+
+
+def stored_kind(kind: Any) -> Any:
+    """The dataclass as which a `kind` with `of_stored` is written."""
+    return typing.get_type_hints(kind.of_stored)["stored"]
+
+
+def _read_stored(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
+    try:
+        return kind.of_stored(inner(document, location))
+    except WireError:
+        raise
+    except ValueError as error:
+        raise WireError(f"{location}.{error}") from error
 
 
 def _read_one_kind(kind: Any, document: Any, location: str) -> Any:

@@ -9,13 +9,14 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from busbw.model.case import Case, Spec, Workload
+from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, LaunchId, Measurement, Plan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
 from busbw.model.stored import Baseline, BaselineSession, CompiledBaseline
 from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingRun
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Clock, Device, FailureKind, Outcome
+from busbw.model.workload import Workload
 from busbw.workloads import WORKLOADS
 from busbw.workloads.collective import Collective
 from busbw.workloads.dense_step import DenseStep, Layer

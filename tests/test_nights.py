@@ -12,7 +12,6 @@ from busbw import nights
 from busbw.history.files import HistoryError, Read
 from busbw.history.levels import machine_history
 from busbw.history.lines import Line
-from busbw.model.stored import StoredCase
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.nights import CaseNights, MachineNights
 from tests import build
@@ -121,7 +120,7 @@ def test_one_night_of_one_case_is_a_history() -> None:
 
 
 def test_a_case_that_appears_late_has_no_nights_before() -> None:
-    late = StoredCase.of(build.case(payload_bytes=1 << 20))
+    late = build.case(payload_bytes=1 << 20)
     second = {"session": "f" * 16, "at": "2026-02-01T03:00:00Z"}
     found = _machine(line(), line(**second), line(case=late, **second))
     assert [one is None for one in found.cases[1].nights] == [True, False]

@@ -27,7 +27,7 @@ def _case(**changes: Any) -> dict[str, Any]:
         "failed": False,
         "expected": False,
         "text": "as fast as ever",
-        "measured": {"busbw_gb_per_s": 12.3456},
+        "now": {"busbw_gb_per_s": 12.3456},
         "baseline": {"busbw_gb_per_s": 12.5},
         "ratio": 1.0,
         **changes,
@@ -40,7 +40,7 @@ def _results(
     """A file of results with these cases and `answers`."""
     document: dict[str, Any] = {
         "environment": {"key": {"device_kind": kind, "ranks": 8}},
-        "session": {"outcome": "FINE", "text": "measured", "stack": None, "machine": None},
+        "session": {"outcomes": ["FINE"], "text": "measured", "stack": None, "machine": None},
         "cases": cases,
     }
     document["session"] |= answers or {}
@@ -154,7 +154,7 @@ def test_the_summary_says_whether_the_stack_got_slower_and_whether_the_machine_d
 
 def test_how_many_cases_failed_is_said_once(tmp_path: Path) -> None:
     bad = _case(outcome="FAILED", failed=True)
-    said = {"outcome": "SLOWER", "text": "1 of 2 cases failed: 1 FAILED"}
+    said = {"outcomes": ["SLOWER"], "text": "1 of 2 cases failed: 1 FAILED"}
     line = _summary(tmp_path / "r.json", bad, _case(), answers=said)[2]
     assert line.startswith("**SLOWER**: 1 of 2 cases failed: 1 FAILED. The ratio is ")
 
@@ -164,7 +164,7 @@ def test_the_summary_without_a_reference_answers_neither(tmp_path: Path) -> None
 
 
 def test_the_text_of_a_failure_stays_within_its_cell(tmp_path: Path) -> None:
-    bad = _case(outcome="FAILED", failed=True, measured=None, ratio=None, text="a | b\nc")
+    bad = _case(outcome="FAILED", failed=True, now=None, ratio=None, text="a | b\nc")
     row = _summary(tmp_path / "r.json", bad)[8]
     assert row.endswith(r"| **FAILED**: a \| b c |")
 
@@ -187,7 +187,7 @@ def _compiled_case(**changes: Any) -> dict[str, Any]:
 
 
 def _compiled(path: Path, *cases: dict[str, Any]) -> list[str]:
-    session = {"outcome": "FINE", "text": "compiled"}
+    session = {"outcomes": ["FINE"], "text": "compiled"}
     document = {"environment": None, "session": session, "cases": cases}
     path.write_text(json.dumps(document), encoding="utf-8")
     return _lines(path)
@@ -370,7 +370,7 @@ _MARKUP = re.compile(r"(?<!\\)(?:\\\\)*[`*\[\]~<]|(?<![\\A-Za-z0-9])_")
 
 
 def test_no_name_and_no_text_is_taken_for_markup(tmp_path: Path) -> None:
-    session = {"outcome": HOSTILE, "text": HOSTILE}
+    session = {"outcomes": [HOSTILE], "text": HOSTILE}
     answers = {name: {"text": HOSTILE, "is_slower": None} for name in ("stack", "machine")}
     bad = _case(id=f"{HOSTILE}-a-b-c", outcome=HOSTILE, failed=True, text=HOSTILE)
     usual = _case(outcome=HOSTILE)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.model.case import Case
+from busbw.model.case import Case, converted
 from busbw.model.launch import Compiled, Failure
 from busbw.model.machine import EnvironmentKey, Protocol, Topology, slug
-from busbw.model.stored import CompiledBaseline, check_case, check_compiled, converted
+from busbw.model.stored import CompiledBaseline, check_case, check_compiled
 from busbw.model.words import payload_text
 
 from . import files

@@ -23,7 +23,7 @@ from busbw.baselines.document import (
     located,
 )
 from busbw.baselines.files import Codec
-from busbw.model.case import Case
+from busbw.model.case import Case, converted
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.stored import (
@@ -33,7 +33,6 @@ from busbw.model.stored import (
     BaselineSession,
     check_case,
     check_moment,
-    converted,
 )
 from busbw.model.words import payload_text
 

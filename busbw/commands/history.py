@@ -17,7 +17,7 @@ from busbw import wire
 from busbw.history import files
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.judge.policy import POLICIES
-from busbw.model.stored import StoredCase, moment_text
+from busbw.model.stored import moment_text
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Row, Table, TextLine
@@ -241,7 +241,7 @@ def _document(machine: MachineHistory) -> dict[str, object]:
             {
                 "name": name,
                 "series": one.series.text,
-                "case": wire.to_json(StoredCase.of(one.case)),
+                "case": wire.to_json(one.case),
                 "stack": one.series.stack,
                 "is_reference": one.series.is_reference,
                 "level_s": one.level_s,

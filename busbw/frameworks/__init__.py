@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from busbw.model.case import Framework
+from busbw.model.workload import Framework
 
 
 def _found() -> dict[str, Framework]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.model.case import Framework
 from busbw.model.words import Capability
+from busbw.model.workload import Framework
 from busbw.workloads.dense_step import DenseStep
 from busbw.workloads.training import Training
 

@@ -138,7 +138,7 @@ def machine_history(
     first: dict[str, Line] = {}
     for line in lines:
         by_case = by_series.setdefault(Series.of(line), {})
-        by_case.setdefault(line.case.case, []).append(line)
+        by_case.setdefault(line.case, []).append(line)
         # The reference's own lines are of the sessions of tonight's.
         if not line.is_reference:
             first.setdefault(line.session, line)

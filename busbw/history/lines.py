@@ -13,20 +13,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from busbw import wire
+from busbw.model.case import Case
 from busbw.model.stored import (
     HOST,
     LEAST_S,
     MOST_S,
     OWN_CODE,
     EarlierSession,
-    StoredCase,
     check_case,
     check_moment,
     moment_of,
 )
 from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome
-from busbw.workloads import WORKLOADS
-from busbw.workloads.collective import Collective
 
 DOCUMENT = "busbw history"
 _REMEDY = "move the file away, and the next session begins a new one"
@@ -52,7 +50,7 @@ class Line:
     session: str
     at: str
     device: Device
-    case: StoredCase
+    case: Case
     outcome: Outcome
     session_outcome: SessionOutcome
     session_outcomes: tuple[SessionOutcome, ...] = ()
@@ -120,13 +118,8 @@ def _check(line: Line, location: str) -> None:
         check_moment("at", line.at)
     except ValueError as error:
         raise wire.WireError(f"{location}.{error}") from error
-    if (line.case.step or Collective.kind) not in WORKLOADS:
-        raise wire.WireError(
-            f"{location}.case.step: expected one of {', '.join(WORKLOADS)}, "
-            f"got {line.case.step[:60]!r}"
-        )
     try:
-        check_case(line.case.case)
+        check_case(line.case)
     except ValueError as error:
         raise wire.WireError(f"{location}.case.{error}") from error
     for index, time_us in enumerate(line.times_us):
@@ -180,10 +173,8 @@ def _session(lines: list[Line]) -> EarlierSession:
     first = lines[0]
     return EarlierSession(
         began=first.began,
-        times_s={
-            line.case.case: tuple(time_us / 1e6 for time_us in line.times_us) for line in lines
-        },
-        regressed=frozenset(line.case.case for line in lines if line.outcome is Outcome.REGRESSED),
-        improved=frozenset(line.case.case for line in lines if line.outcome is Outcome.IMPROVED),
+        times_s={line.case: tuple(time_us / 1e6 for time_us in line.times_us) for line in lines},
+        regressed=frozenset(line.case for line in lines if line.outcome is Outcome.REGRESSED),
+        improved=frozenset(line.case for line in lines if line.outcome is Outcome.IMPROVED),
         surroundings={**first.versions, **first.flags, HOST: first.host, OWN_CODE: first.worker},
     )

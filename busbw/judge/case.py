@@ -94,14 +94,14 @@ def judge_case(
     terms: Terms,
     *,
     nearest: str = "",
-    reference: Reference | None = None,
+    published: Reference | None = None,
 ) -> Ruling:
     if stored is not None and measurement.failures and stored.baseline.oom:
         # Out of memory under one limit says nothing of out of memory under another.
         same = stored.baseline.memory_limit_bytes == terms.memory_limit_bytes
         stored = stored if same else None
     judged = _judge(spec, measurement, stored, terms, nearest)
-    return with_sides(judged, terms, measurement, reference=reference)
+    return with_sides(judged, terms, measurement, published=published)
 
 
 def with_sides(judged: Ruling, terms: Terms, now: Measurement, **sides: Any) -> Ruling:

@@ -164,7 +164,7 @@ def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, whose: str) -> 
         failed=True,
         text=f"{text}: an error of measurement, not a record",
         case=verdict.case,
-        reference=verdict.reference,
+        published=verdict.published,
         ceiling=verdict.ceiling,
         notes=verdict.notes,
     )

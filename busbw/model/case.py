@@ -6,13 +6,14 @@ Knows no result and no file, and of the hardware only what a probe found. The wo
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar
+import functools
+from dataclasses import Field, dataclass, fields, replace
+from enum import Enum
+from typing import Any, TypeVar
 
-from .machine import DeviceSet, EnvironmentKey, Protocol, file_name_of, group_size_of, groups_of
-from .words import Capability, Clock, payload_text
+from .machine import Protocol, file_name_of, group_size_of, groups_of
+from .words import Clock, payload_text
+from .workload import Workload
 
 
 class GridError(ValueError):
@@ -39,93 +40,6 @@ class Asked:
     mesh: str = ""
     axes: str = ""
     clock: str = "default"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workload(ABC):
-    """What a rank runs: a collective by itself, or something that holds one.
-
-    The fields say which collective that is; `axes` are the axes of the mesh that it runs over,
-    such as ``y`` (empty: all).
-
-    `kind` is the workload's name in tests, results and requests. `is_bare`: only the collective is
-    timed, so that a bandwidth follows from the time. `own_strategies` are strategies of the
-    workload instead of its collective; each is a case, with a payload of `own_payload_bytes`.
-    """
-
-    collective: str = "all_reduce"
-    reduce_op: str = "sum"
-    placement: str = "in_place"
-    axes: str = ""
-
-    kind: ClassVar[str]
-    is_bare: ClassVar[bool] = False
-    own_strategies: ClassVar[tuple[str, ...]] = ()
-    own_payload_bytes: ClassVar[int] = 0
-
-    @classmethod
-    def of_kind(cls, kind: str) -> type[Workload]:
-        """The class of this kind. Raises ValueError with the known kinds."""
-        known = {one.kind: one for one in cls.__subclasses__()}
-        if kind not in known:
-            raise ValueError(f"expected one of {', '.join(known)}, got {kind[:60]!r}")
-        return known[kind]
-
-    @classmethod
-    def around(cls, other: Workload) -> Workload:
-        shared = {one.name: getattr(other, one.name) for one in fields(Workload)}
-        return cls(**shared)
-
-    @property
-    def word(self) -> str:
-        """Its word in ids, tables and file names, such as ``dense_step``; "" if it is bare."""
-        return "" if self.is_bare else f"{self.kind}_step"
-
-    @classmethod
-    @abstractmethod
-    def check(cls, asked: Asked) -> None:
-        """Raise GridError if the options ask for something that this workload does not have."""
-
-    def key_on(self, spec: Spec, key: EnvironmentKey) -> EnvironmentKey:
-        """The Environment key of `spec` on the devices of `key`, with the mesh of `spec` if any."""
-        return replace(key, mesh=spec.mesh or key.mesh)
-
-    @abstractmethod
-    def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
-        """`only` is the strategy of collectives that have just one. Raises GridError."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Framework:
-    """What the parent knows of a framework without importing it; what it reaches, its probe says.
-
-    `strategies` are those of its all-reduce, by the names that `--strategies` takes, the default
-    first; `only_strategy` is the one that its other collectives have. With `only_sums` it has sums
-    over all ranks and nothing else. `workloads` are those that it has besides the bare collective,
-    and `ring` the strategy whose all-reduce is a ring. `extra` is what installs it, such as ``tf``
-    in ``busbw[tf]``, and `packages` are those that it can be installed as, with libraries of chips
-    that nothing asks for; `oldest` is the first version that is measured. `compiles`: its programs
-    can be compiled for chips that are not attached.
-    `learns_digits`: it trains on the digits of scikit-learn. `injects`: extra work can be injected
-    into its programs. A `scripted` one is always installed, and measured only when it is named.
-    `environment` are variables to set before it starts, by capability; a value that the user has
-    set takes precedence.
-    """
-
-    name: str
-    strategies: tuple[str, ...]
-    only_strategy: str
-    workloads: tuple[type[Workload], ...]
-    ring: str
-    extra: str
-    packages: tuple[str, ...]
-    oldest: str = "0"
-    only_sums: bool = False
-    compiles: bool = False
-    learns_digits: bool = False
-    injects: bool = True
-    scripted: bool = False
-    environment: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
 
 
 class _HasWorkload:
@@ -173,6 +87,15 @@ class Spec(_HasWorkload):
     clock: str = "default"
     topology: str = ""
     compiler: str = ""
+
+    @property
+    def stored(self) -> StoredSpec:
+        return converted(StoredSpec, self, step=_step(self.workload))
+
+    @classmethod
+    def of_stored(cls, stored: StoredSpec) -> Spec:
+        """Raises ValueError for a `step` that is no workload's."""
+        return converted(cls, stored, workload=_workload(stored))
 
     @property
     def id(self) -> str:
@@ -277,6 +200,15 @@ class Case(_HasWorkload):
     protocol: Protocol
 
     @property
+    def stored(self) -> StoredCase:
+        return converted(StoredCase, self, step=_step(self.workload))
+
+    @classmethod
+    def of_stored(cls, stored: StoredCase) -> Case:
+        """Raises ValueError for a `step` that is no workload's."""
+        return _case_of(stored)
+
+    @property
     def key(self) -> CaseKey:
         return CaseKey(
             framework=self.framework,
@@ -307,3 +239,98 @@ class Case(_HasWorkload):
     def group_size(self) -> int:
         """n: how many ranks one collective runs over."""
         return group_size_of(self.mesh, self.axes) if self.axes else self.ranks
+
+
+T = TypeVar("T")
+
+
+def converted(kind: type[T], value: object, **own: object) -> T:
+    """A `kind` with the fields that `value` has under the same names, and with those in `own`."""
+    shared = (one.name for one in fields(kind) if one.name not in own)  # type: ignore[arg-type]
+    return kind(**{name: getattr(value, name) for name in shared}, **own)
+
+
+_BARE = "collective"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredCase:
+    """A Case, as documents have it; without a `step` it is a bare collective."""
+
+    framework: str
+    payload_bytes: int
+    collective: str
+    strategy: str
+    dtype: str
+    reduce_op: str
+    ranks: int
+    mesh: str
+    placement: str
+    protocol: Protocol
+    axes: str = ""
+    step: str = ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _case_of(stored: StoredCase) -> Case:
+    """A history has a few cases in many thousands of lines."""
+    return converted(Case, stored, workload=_workload(stored))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredSpec:
+    """A Spec, as documents have it."""
+
+    framework: str
+    payload_bytes: int
+    collective: str
+    strategy: str
+    dtype: str
+    reduce_op: str
+    ranks: int | None
+    mesh: str
+    axes: str
+    placement: str
+    clock: str
+    topology: str = ""
+    compiler: str = ""
+    step: str = ""
+
+
+def _step(workload: Workload) -> str:
+    """Its kind, such as ``dense``, and what of its own fields is unusual: ``dense rows=1024``."""
+    if workload.is_bare:
+        return ""
+    unusual = (
+        f"{one.name}={text}"
+        for one in _own_fields(type(workload))
+        if (text := _text(getattr(workload, one.name))) != _text(one.default)
+    )
+    return " ".join([workload.kind, *unusual])
+
+
+def _text(value: object) -> str:
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+def _own_fields(kind: type[Workload]) -> list[Field[Any]]:
+    shared = {one.name for one in fields(Workload)}
+    return [one for one in fields(kind) if one.name not in shared]
+
+
+def _workload(stored: StoredCase | StoredSpec) -> Workload:
+    name, *words = stored.step.split() or [_BARE]
+    try:
+        kind = Workload.of_kind(name)
+        known: dict[str, Any] = {one.name: type(one.default) for one in _own_fields(kind)}
+        unusual = (word.partition("=") for word in words)
+        own = {field: known[field](text) for field, _, text in unusual}
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"step: {error}") from error
+    return kind(
+        collective=stored.collective,
+        reduce_op=stored.reduce_op,
+        placement=stored.placement,
+        axes=stored.axes,
+        **own,
+    )

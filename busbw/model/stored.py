@@ -12,12 +12,11 @@ import functools
 import math
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
 
-from .case import Case, Spec, Workload
+from .case import Case
 from .launch import Compiled
-from .machine import EnvironmentKey, Protocol, axes_of, names_of
+from .machine import EnvironmentKey, axes_of, names_of
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
 # has them, a baseline does not.
@@ -79,15 +78,6 @@ def merged(
         else:
             found.append(session)
     return tuple(found)
-
-
-T = TypeVar("T")
-
-
-def converted(kind: type[T], value: object, **own: object) -> T:
-    """A `kind` with the fields that `value` has under the same names, and with those in `own`."""
-    shared = (one.name for one in fields(kind) if one.name not in own)  # type: ignore[arg-type]
-    return kind(**{name: getattr(value, name) for name in shared}, **own)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,88 +163,6 @@ class CompiledBaseline:
 
 # What is stored of a case: its times, or its program.
 Stored = Baseline | CompiledBaseline
-
-_BARE = "collective"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredCase:
-    """A Case, as histories and results have it; without a `step` it is a bare collective."""
-
-    framework: str
-    payload_bytes: int
-    collective: str
-    strategy: str
-    dtype: str
-    reduce_op: str
-    ranks: int
-    mesh: str
-    placement: str
-    protocol: Protocol
-    axes: str = ""
-    step: str = ""
-
-    @classmethod
-    def of(cls, case: Case) -> StoredCase:
-        return converted(cls, case, step=_step(case.workload))
-
-    @property
-    def case(self) -> Case:
-        """What was written. Raises ValueError for a `step` that is no workload's."""
-        return _case_of(self)
-
-
-@functools.lru_cache(maxsize=4096)
-def _case_of(stored: StoredCase) -> Case:
-    """A history has a few cases in many thousands of lines."""
-    return converted(Case, stored, workload=_workload(stored))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredSpec:
-    """A Spec, as results have it."""
-
-    framework: str
-    payload_bytes: int
-    collective: str
-    strategy: str
-    dtype: str
-    reduce_op: str
-    ranks: int | None
-    mesh: str
-    axes: str
-    placement: str
-    clock: str
-    topology: str = ""
-    compiler: str = ""
-    step: str = ""
-
-    @classmethod
-    def of(cls, spec: Spec) -> StoredSpec:
-        return converted(cls, spec, step=_step(spec.workload))
-
-    @property
-    def spec(self) -> Spec:
-        """What was written. Raises ValueError for a `step` that is no workload's."""
-        return converted(Spec, self, workload=_workload(self))
-
-
-def _step(workload: Workload) -> str:
-    return "" if workload.is_bare else workload.kind
-
-
-def _workload(stored: StoredCase | StoredSpec) -> Workload:
-    try:
-        kind = Workload.of_kind(stored.step or _BARE)
-    except ValueError as error:
-        raise ValueError(f"step: {error}") from error
-    return kind(
-        collective=stored.collective,
-        reduce_op=stored.reduce_op,
-        placement=stored.placement,
-        axes=stored.axes,
-    )
-
 
 MOST_RANKS = 1_000_000
 MOST_BYTES = 10**15

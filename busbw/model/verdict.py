@@ -120,14 +120,14 @@ class Verdict:
     """The answer for a Case, timed or, with a `program`, compiled. It words itself.
 
     `failed` says whether the test fails, `expected` that a failure was expected; `notes` change
-    nothing. The rest is of what was timed:
-    `ratio` is today's time over the level of the baseline and its history, or the candidate's over
-    the reference's. `ratio_interval` is the best and the worst
-    launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard error
-    of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
-    `modes` are the launches, in seconds, of each of two modes, where a gap parts them.
-    `tail_ratio` is p90 over p25, now over before, where that grew significantly. `ceiling` is what
-    the hardware allows, where that is known. `straggler` is what the others of a group wait for.
+    nothing. The rest is of what was timed: `ratio` is today's time over the level of the baseline
+    and its history, or the candidate's over the reference's. `ratio_interval` is the best and the
+    worst launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard
+    error of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
+    `modes` are the launches, in seconds, of each of two modes, where a gap parts them. `tail_ratio`
+    is p90 over p25, now over before, where that grew significantly. `published` is shown and never
+    judged. `ceiling` is what the hardware allows, where that is known. `straggler` is what the
+    others of a group wait for.
     """
 
     spec: Spec
@@ -147,7 +147,7 @@ class Verdict:
     modes: tuple[tuple[float, ...], ...] = ()
     tail_ratio: float | None = None
     provisional: bool = False
-    reference: Reference | None = None
+    published: Reference | None = None
     ceiling: Ceiling | None = None
     straggler: Straggler | None = None
     program: Program | None = None

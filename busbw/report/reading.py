@@ -11,13 +11,13 @@ from typing import Any
 
 from busbw import wire
 from busbw.collectives import COLLECTIVES
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, Spec, converted
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Compiler, Environment
-from busbw.model.stored import CompiledBaseline, StoredCase, check_case, converted
-from busbw.model.verdict import Ceiling, Program, SessionVerdict, Verdict
+from busbw.model.stored import check_case
+from busbw.model.verdict import SessionVerdict, Verdict
 
-from .results import ABOVE_0, RESULTS, SIGNED, CaseResult, ProgramResult, Results
+from .results import ABOVE_0, RESULTS, SIGNED, CaseResult, Results
 
 # More than any memory moves in a second, and no more than any session takes in seconds.
 _MOST = 1e18
@@ -106,12 +106,13 @@ def session_of(document: object, name: str) -> Session | CompiledSession:
 
 
 def _session(found: Results, name: str) -> Session | CompiledSession:
-    verdicts = tuple(_verdict(row, f"cases[{n}]") for n, row in enumerate(found.cases))
+    for number, row in enumerate(found.cases):
+        _check_row(row, f"cases[{number}]")
     shared: dict[str, Any] = {
         "name": name,
         "began": _moment(found.began),
-        "answer": converted(SessionVerdict, found.session) if found.session else None,
-        "verdicts": verdicts,
+        "answer": found.session,
+        "verdicts": tuple(converted(Verdict, row) for row in found.cases),
     }
     if found.environment is None:
         return converted(CompiledSession, found, **shared)
@@ -123,8 +124,8 @@ def _session(found: Results, name: str) -> Session | CompiledSession:
         if getattr(found, key) is None:
             raise wire.WireError(f"{key}: expected what was measured with an environment")
     measurements, references = {}, {}
-    for verdict, row in zip(verdicts, found.cases):
-        case, spec = verdict.case, verdict.spec
+    for row in found.cases:
+        case, spec = row.case, row.spec
         if case is not None and (row.launches or row.failures):
             measurements[spec] = Measurement(case=case, runs=row.launches, failures=row.failures)
         if case is not None and row.reference_launches:
@@ -145,32 +146,15 @@ def _moment(text: str) -> datetime:
         ) from error
 
 
-def _verdict(row: CaseResult, at: str) -> Verdict:
-    case = _case(row.case, f"{at}.case") if row.case else None
+def _check_row(row: CaseResult, at: str) -> None:
+    """Raise WireError for what no verdict is."""
+    if row.case is not None:
+        _check_case(row.case, f"{at}.case")
+    if row.program is not None and row.program.baseline is not None:
+        _check_case(row.program.baseline.case, f"{at}.program.baseline.case")
     # The time of a step gives no rate.
-    is_bare = case is not None and case.workload.is_bare
+    is_bare = row.case is not None and row.case.workload.is_bare
     _check_numbers(row, at, ABOVE_0 | {"busbw_gb_per_s"} if is_bare else ABOVE_0)
-    try:
-        spec = row.spec.spec
-    except ValueError as error:
-        raise wire.WireError(f"{at}.spec: {error}") from error
-    return converted(
-        Verdict,
-        row,
-        spec=spec,
-        case=case,
-        now=row.measured,
-        ceiling=converted(Ceiling, row.ceiling) if row.ceiling else None,
-        reference=row.published,
-        program=_program(row.program, f"{at}.program") if row.program else None,
-    )
-
-
-def _program(row: ProgramResult, at: str) -> Program:
-    before = row.baseline
-    case = _case(before.case, f"{at}.baseline.case") if before else None
-    stored = converted(CompiledBaseline, before, case=case) if before else None
-    return converted(Program, row, baseline=stored)
 
 
 def _check_numbers(value: object, at: str, above_0: AbstractSet[str], name: str = "") -> None:
@@ -190,10 +174,8 @@ def _check_numbers(value: object, at: str, above_0: AbstractSet[str], name: str 
             raise wire.WireError(f"{at}: expected a number {words}, got {value!r:.60}")
 
 
-def _case(stored: StoredCase, at: str) -> Case:
-    """A valid case. Raises WireError."""
+def _check_case(case: Case, at: str) -> None:
     try:
-        case = stored.case
         check_case(case)
         if case.collective not in COLLECTIVES:
             raise ValueError(f"collective: expected one of {', '.join(COLLECTIVES)}")
@@ -201,4 +183,3 @@ def _case(stored: StoredCase, at: str) -> Case:
             raise ValueError("one rank is no collective")
     except ValueError as error:
         raise wire.WireError(f"{at}: {error}") from error
-    return case

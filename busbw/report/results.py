@@ -14,22 +14,10 @@ from types import MappingProxyType
 import busbw
 from busbw import wire
 from busbw.model import variables
-from busbw.model.case import Spec
-from busbw.model.launch import Compiled, Failure, Measurement, Plan, Run
+from busbw.model.case import Spec, converted
+from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Compiler, Environment
-from busbw.model.stored import StoredCase, StoredSpec, converted
-from busbw.model.verdict import (
-    Answer,
-    Ceiling,
-    Difference,
-    Program,
-    Reference,
-    SessionVerdict,
-    Straggler,
-    Summary,
-    Verdict,
-)
-from busbw.model.words import Outcome, SessionOutcome, payload_text
+from busbw.model.verdict import SessionVerdict, Verdict
 
 from .figures import figures_of
 
@@ -49,98 +37,19 @@ SIGNED = frozenset({"seed", "exit_code", "process_times_s", "over_processes_s"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NamedCase(StoredCase):
-    """A case as resolved; `payload` is `payload_bytes` as people write it: 1K is 1024 bytes."""
+class CaseResult(Verdict):
+    """One case: its `id`, the verdict, the `figures` of the tables, and what its launches gave.
 
-    payload: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReachedCeiling(Ceiling):
-    """What the hardware allows; `share` is the measured busbw over `bytes_per_s`, 1 is all of it.
-
-    `most_bytes_per_s` is what no algorithm exceeds, with adding up in the switch where it can.
-    """
-
-    share: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredProgram:
-    """What a program was compared with; `compiled` is null where it was out of memory."""
-
-    case: StoredCase
-    compiled: Compiled | None
-    date: str
-    release: str
-    needed_bytes: int | None
-    available_bytes: int | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramResult:
-    """What the compiler `release` made of a case `now`, what of it is new, and what is stored."""
-
-    release: str
-    now: Compiled | None
-    baseline: StoredProgram | None
-    differences: tuple[Difference, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseResult:
-    """One case: what was asked for and observed, what it was compared with, and the answer.
-
-    `ratio` is today's time over the baseline's, or the candidate's over the reference's, with 95 %
-    confidence within `ratio_interval` or from the best to the worst launch, and with the standard
-    error `ratio_error` of its logarithm. `modes` are the seconds of launches in each of two modes;
-    `tail_ratio` is by how much p90 over p25 grew. `published` is shown and never judged. `failures`
-    are launches that gave no time, and `reference_launches` those of the other side of a pair.
-    `program` is null where nothing was compiled. `figures` are the numbers of the tables.
+    `failures` are launches that gave no time, and `reference_launches` those of the other side of
+    a pair. `quantiles_s` are of each launch's samples.
     """
 
     id: str
-    spec: StoredSpec
-    case: NamedCase | None
-    outcome: Outcome
-    failed: bool
-    expected: bool
-    text: str
     figures: Mapping[str, float]
-    measured: Summary | None
-    ceiling: ReachedCeiling | None
-    baseline: Summary | None
-    ratio: float | None
-    ratio_interval: tuple[float, float] | None
-    ratio_error: float | None
-    limit: float | None
-    modes: tuple[tuple[float, ...], ...]
-    tail_ratio: float | None
-    provisional: bool
-    failure: Failure | None
-    notes: tuple[str, ...]
-    straggler: Straggler | None
-    published: Reference | None
-    program: ProgramResult | None
-    launches: tuple[Run, ...]
-    failures: tuple[Failure, ...]
-    reference_launches: tuple[Run, ...]
-    quantiles_s: tuple[Mapping[str, float], ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SessionAnswer:
-    """The answer for the session: `outcomes` are all that hold, and the first is its word.
-
-    Where a locked reference was measured in turn, `stack` and `machine` say which of the two is
-    slower.
-    """
-
-    outcome: SessionOutcome
-    outcomes: tuple[SessionOutcome, ...]
-    text: str
-    stack: Answer | None
-    machine: Answer | None
+    launches: tuple[Run, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    reference_launches: tuple[Run, ...] = ()
+    quantiles_s: tuple[Mapping[str, float], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +73,7 @@ class Results:
     measuring_s: float | None
     spent_s: Mapping[str, float]
     compilers: tuple[Compiler, ...]
-    session: SessionAnswer | None
+    session: SessionVerdict | None
     cases: tuple[CaseResult, ...]
 
 
@@ -200,7 +109,7 @@ def results(
             measuring_s=measuring_s,
             spent_s=spent_s,
             compilers=tuple(compilers),
-            session=converted(SessionAnswer, session) if session else None,
+            session=session,
             cases=tuple(
                 _case(
                     one,
@@ -221,21 +130,11 @@ def _case(
     reference: Measurement | None,
     quantiles_s: tuple[Mapping[str, float], ...],
 ) -> CaseResult:
-    case, ceiling = verdict.case, verdict.ceiling
-    payload = payload_text(verdict.spec.payload_bytes)
     return converted(
         CaseResult,
         verdict,
         id=verdict.spec.id,
-        spec=StoredSpec.of(verdict.spec),
-        case=converted(NamedCase, StoredCase.of(case), payload=payload) if case else None,
         figures=_figures(verdict),
-        measured=verdict.now,
-        ceiling=converted(ReachedCeiling, ceiling, share=verdict.ceiling_share)
-        if ceiling
-        else None,
-        published=verdict.reference,
-        program=_program(verdict.program) if verdict.program else None,
         launches=measured.runs if measured else (),
         failures=measured.failures if measured else (),
         reference_launches=reference.runs if reference else (),
@@ -246,12 +145,6 @@ def _case(
 def _figures(verdict: Verdict) -> dict[str, float]:
     found = {one.id: one.of(verdict) for one in figures_of(verdict) if one.kept}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _program(program: Program) -> ProgramResult:
-    before = program.baseline
-    stored = converted(StoredProgram, before, case=StoredCase.of(before.case)) if before else None
-    return converted(ProgramResult, program, baseline=stored)
 
 
 def without_homes(document: object, home: str) -> object:

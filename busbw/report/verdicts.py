@@ -103,8 +103,8 @@ def _row(verdict: Verdict, verbose: bool) -> Row:
     notes = [TextLine(note, {"yellow": True}) for note in said]
     if verdict.outcome not in _QUIET and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
-    if verdict.reference is not None:
-        notes.append(TextLine(_reference_text(verdict.reference)))
+    if verdict.published is not None:
+        notes.append(TextLine(_reference_text(verdict.published)))
     return Row(_values(verdict), markup=markup, notes=tuple(notes))
 
 
@@ -140,7 +140,7 @@ def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
 
 
 def _source_notes(group: Sequence[Verdict]) -> list[str]:
-    sources = {verdict.reference.source for verdict in group if verdict.reference}
+    sources = {verdict.published.source for verdict in group if verdict.published}
     return [f"published figures, by another method: {one}" for one in sorted(sources)]
 
 

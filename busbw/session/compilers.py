@@ -27,9 +27,9 @@ from busbw.baselines.compiled import has_compiled
 from busbw.driver.parallel import cache_folder
 from busbw.frameworks import COMPILED, FRAMEWORKS
 from busbw.hardware.topologies import USUAL_TOPOLOGIES, topology_of
-from busbw.model.case import Framework
 from busbw.model.machine import Topology
 from busbw.model.words import Device
+from busbw.model.workload import Framework
 
 from .forms import checked, flag
 from .options import Given

@@ -84,7 +84,7 @@ def _stored(measured: Measured) -> _Rule:
             references.reference_of(job, limits),
             _stored_terms(measured, spec, job),
             nearest=job.stored.nearest,
-            reference=job.published,
+            published=job.published,
         )
 
     return rule

@@ -18,7 +18,7 @@ from busbw.judge.validity import injected_ratio
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import StoredCase, moment_text
+from busbw.model.stored import moment_text
 from busbw.model.words import Outcome, plural
 from busbw.report.nights import MachineNights
 from busbw.report.page import page
@@ -165,7 +165,7 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
         session="",
         at=moment_text(measured.resolved.collected.began),
         device=measured.resolved.machine.target.device,
-        case=StoredCase.of(found.case),
+        case=found.case,
         outcome=verdict.outcome,
         session_outcome=judged.session.outcome,
         session_outcomes=judged.session.outcomes,

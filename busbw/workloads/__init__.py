@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from busbw.model.case import Workload
+from busbw.model.workload import Workload
 
 for _one in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_one.name}")

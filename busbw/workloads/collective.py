@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
-from busbw.model.case import Asked, Case, GridError, Spec, Workload
+from busbw.model.case import Asked, Case, GridError, Spec
 from busbw.model.machine import DeviceSet, EnvironmentKey, Protocol, extents_of, groups_of
 from busbw.model.words import Clock, payload_text
+from busbw.model.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)

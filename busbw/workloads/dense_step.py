@@ -10,9 +10,10 @@ import enum
 from dataclasses import dataclass
 
 from busbw.collectives.base import DTYPES
-from busbw.model.case import Asked, Case, GridError, Spec, Workload
+from busbw.model.case import Asked, Case, GridError, Spec
 from busbw.model.machine import DeviceSet, EnvironmentKey, Protocol
 from busbw.model.words import MIB, Clock, payload_text
+from busbw.model.workload import Workload
 
 from .collective import case_with
 

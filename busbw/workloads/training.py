@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model.case import Asked, Case, GridError, NotHereError, Spec, Workload
+from busbw.model.case import Asked, Case, GridError, NotHereError, Spec
 from busbw.model.launch import Failure, LaunchId, OwnProcesses, Proof, Run
 from busbw.model.machine import DeviceSet, EnvironmentKey, Protocol
 from busbw.model.training import (
@@ -23,6 +23,7 @@ from busbw.model.training import (
     TrainingStrategy,
 )
 from busbw.model.words import Clock, Device, FailureKind, plural
+from busbw.model.workload import Workload
 
 from .dense_step import check_sums_in_place
 

@@ -11,7 +11,6 @@ import pytest
 
 from busbw.history.files import append
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import StoredCase
 from busbw.model.words import Outcome
 from tests import build
 from tests.history.lines import KEY, line, session
@@ -67,7 +66,7 @@ def test_the_csv_has_a_line_for_each_session_and_a_column_for_each_case(folder: 
 
 
 def test_of_two_protocols_each_has_a_name_of_its_own(tmp_path: Path) -> None:
-    other = StoredCase.of(build.case(protocol="host/chain2/malloc"))
+    other = build.case(protocol="host/chain2/malloc")
     append(tmp_path, KEY, [line(), line(case=other)])
     answer = command("history", str(tmp_path))
     assert "float32.4K (host/chain2/malloc)" in answer.out

@@ -290,7 +290,7 @@ def test_another_file_is_refused_with_its_name(tmp_path: Path, content: Any, say
         (("launches",), 3, "cases[0].launches: expected a list"),
         (("launches", 0, "over_ranks_s"), {"fastest": "a"}, "cases[0].launches[0].over_ranks_s"),
         (("launches", 0, "over_ranks_s"), {"slowest": 1.0}, "over_ranks_s: expected seconds above"),
-        (("measured", "times_s"), [0.0], "cases[0].measured.times_s[0]: expected a number above 0"),
+        (("now", "times_s"), [0.0], "cases[0].now.times_s[0]: expected a number above 0"),
     ],
 )
 def test_what_is_wrong_inside_is_refused_with_its_place(

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from busbw.history.files import append
-from busbw.model.stored import StoredCase
 from busbw.model.words import Device
 from evidence import kept
 from tests import build
@@ -27,7 +26,7 @@ def _append(folder: Path, number: int, at: str, launches: int) -> None:
             line(
                 session=f"{number:016x}",
                 at=at,
-                case=StoredCase.of(build.case(payload_bytes=1024 << power)),
+                case=build.case(payload_bytes=1024 << power),
             ),
             device=Device.CPU,
             times_us=tuple(

@@ -8,8 +8,9 @@ import pytest
 
 from busbw import frameworks, grid
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
-from busbw.model.case import Asked, Framework, GridError
+from busbw.model.case import Asked, GridError
 from busbw.model.words import Device
+from busbw.model.workload import Framework
 from tests import build
 
 

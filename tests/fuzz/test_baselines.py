@@ -120,7 +120,7 @@ def _held_against(root: Path, case: Case) -> None:
     measured = replace(build.measurement(1e-3), case=case, runs=runs)
     spec = build.spec(payload_bytes=case.payload_bytes)
     stored = held_against(found.baseline, measured, TERMS.policy) if found.baseline else None
-    one = judge_case(spec, measured, stored, TERMS, reference=reference)
+    one = judge_case(spec, measured, stored, TERMS, published=reference)
     assert one.verdict.explain()
     assert found.baseline is None or found.baseline.case.clock
     assert rendered("text", *session_tables([one.verdict], {}))

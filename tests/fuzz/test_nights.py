@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from busbw import nights
 from busbw.history.files import Read
 from busbw.history.lines import Line, parsed
-from busbw.model.stored import StoredCase
 from busbw.model.words import Device, FailureKind, Outcome
 from busbw.report.chart import Picture, table_of
 from busbw.report.charts.history import case_history, ratios
@@ -25,7 +24,7 @@ from tests.history.lines import line
 from .damage import bounded, fuzzed
 
 CASES = [
-    StoredCase.of(build.case(**one))
+    build.case(**one)
     for one in (
         {},
         {"payload_bytes": 1 << 40},

@@ -38,7 +38,7 @@ def _small(write: Callable[..., Path], *arguments: Any) -> Any:
         {
             "case": row["case"],
             "outcome": row["outcome"],
-            "measured": {"times_s": row["measured"]["times_s"]},
+            "now": {"times_s": row["now"]["times_s"]},
             "launches": [{"over_ranks_s": one["over_ranks_s"]} for one in row["launches"]],
         }
         for row in document["cases"][:9]

@@ -21,7 +21,7 @@ CASE = {
     "failed": True,
     "expected": False,
     "text": "slower",
-    "measured": RATE,
+    "now": RATE,
     "baseline": RATE,
     "ratio": 1.5,
 }
@@ -34,7 +34,7 @@ COMPILED = {
     "expected": False,
     "text": "a -> b",
 }
-SESSION = {"outcome": "FINE", "text": "measured"}
+SESSION = {"outcomes": ["FINE"], "text": "measured"}
 ENVIRONMENT = {"key": {"device_kind": "TPU v5 lite", "ranks": 8}}
 ANSWER = {"text": "nothing slower", "is_slower": False}
 MEASURED: dict[str, Any] = {

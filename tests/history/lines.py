@@ -7,7 +7,6 @@ from typing import Any
 
 from busbw.history.lines import Line
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import StoredCase
 from busbw.model.words import Device, Outcome, SessionOutcome
 from tests import build
 
@@ -21,7 +20,7 @@ def line(**changes: Any) -> Line:
         session=SESSION,
         at="2026-01-31T03:00:00Z",
         device=Device.TPU,
-        case=StoredCase.of(build.case()),
+        case=build.case(),
         outcome=Outcome.PASS,
         session_outcome=SessionOutcome.FINE,
         times_us=(11.25, 11.5, 11.375),
@@ -39,6 +38,4 @@ def line(**changes: Any) -> Line:
 def session(name: str, cases: int = 2) -> list[Line]:
     """The lines of a session."""
     sizes = [1024 << power for power in range(cases)]
-    return [
-        line(session=name, case=StoredCase.of(build.case(payload_bytes=size))) for size in sizes
-    ]
+    return [line(session=name, case=build.case(payload_bytes=size)) for size in sizes]

@@ -14,7 +14,6 @@ import pytest
 from busbw.history.files import Acknowledged
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line, Series
-from busbw.model.stored import StoredCase
 from busbw.model.words import Outcome, SessionOutcome
 from tests import build
 
@@ -72,7 +71,7 @@ def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> l
                 line(
                     session=f"{night:016x}",
                     at=f"2026-03-{1 + night:02d}T03:00:00Z",
-                    case=StoredCase.of(build.case(payload_bytes=1024 << case)),
+                    case=build.case(payload_bytes=1024 << case),
                     times_us=(time_us,) * 3,
                     versions={"jax": "0.10.0" if night < 12 else "0.10.1"},
                     **changes,
@@ -140,15 +139,14 @@ def test_what_was_made_slower_on_purpose_is_in_no_level() -> None:
 
 def test_another_protocol_is_another_case() -> None:
     other = replace(build.case(), protocol=replace(build.case().protocol, allocator="malloc"))
-    found = _history([line(), line(case=StoredCase.of(other))])
+    found = _history([line(), line(case=other)])
     assert len(found.cases) == 2
 
 
 def test_sessions_are_counted_by_their_verdict_once_and_baselines_by_their_age() -> None:
     lines = _nights()
     lines += [
-        replace(one, case=StoredCase.of(build.case(payload_bytes=1 << 20)), baseline_date="")
-        for one in lines
+        replace(one, case=build.case(payload_bytes=1 << 20), baseline_date="") for one in lines
     ]
     lines[-1:] = [replace(lines[-1], session="f" * 16, session_outcome=SessionOutcome.NO_VERDICT)]
     found = _history(lines)

@@ -11,7 +11,6 @@ import pytest
 
 from busbw import wire
 from busbw.history.lines import Line, Series, earlier, new_session, parsed
-from busbw.model.stored import StoredCase
 from busbw.model.words import FailureKind, Outcome
 from tests import build
 
@@ -80,7 +79,7 @@ OTHER = build.case(payload_bytes=8192)
 
 def _line(**changes: Any) -> Line:
     case = changes.pop("case", CASE)
-    return line(session=_FIRST, case=StoredCase.of(case), **changes)
+    return line(session=_FIRST, case=case, **changes)
 
 
 def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> None:

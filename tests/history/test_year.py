@@ -13,7 +13,7 @@ import pytest
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.model.case import Case
-from busbw.model.stored import StoredCase, moment_text
+from busbw.model.stored import moment_text
 from busbw.model.words import MIB
 from evidence.simulated import grid
 from tests.sweep import sweep
@@ -62,7 +62,7 @@ class Year:
                 yield line(
                     session=f"{night:016x}",
                     at=moment_text(BEGIN + timedelta(days=night)),
-                    case=StoredCase.of(case),
+                    case=case,
                     times_us=tuple(
                         math.exp(level + self._launch(case, times, chance)) for _ in range(3)
                     ),

@@ -23,7 +23,7 @@ from busbw.history.files import append
 from busbw.history.lines import Line
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey, Protocol
-from busbw.model.stored import StoredCase, moment_text
+from busbw.model.stored import moment_text
 from busbw.model.words import KIB, MIB, Device, FailureKind, Outcome, SessionOutcome
 from busbw.workloads.collective import Collective
 
@@ -131,7 +131,7 @@ def _night(night: int, chance: random.Random) -> Iterator[Line]:
             session=session,
             at=at,
             device=Device.TPU,
-            case=StoredCase.of(case),
+            case=case,
             session_outcome=SessionOutcome.SLOWER if reported > 5 else SessionOutcome.FINE,
             baseline_date=f"{BEGIN:%Y-%m-%d}",
             flags={"LIBTPU_INIT_ARGS": "--xla_tpu_scoped_vmem_limit_kib=65536"},

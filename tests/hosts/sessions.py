@@ -34,7 +34,7 @@ class Ran:
     @property
     def outcomes(self) -> dict[str, str]:
         assert self.results is not None, self.text
-        return {one["case"]["payload"]: one["outcome"] for one in self.results["cases"]}
+        return {one["id"].rpartition("-")[2]: one["outcome"] for one in self.results["cases"]}
 
     @property
     def hosts(self) -> int:

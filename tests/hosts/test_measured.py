@@ -49,9 +49,7 @@ def measured(several: Network, folder: Path, *options: str) -> Ran:
 def agree(ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE) -> tuple[bool, bool]:
     """Print each payload; whether latency and bandwidth of all are those of the formula."""
     assert ran.results is not None
-    found = {
-        one["case"]["payload_bytes"]: one["measured"]["median_s"] for one in ran.results["cases"]
-    }
+    found = {one["case"]["payload_bytes"]: one["now"]["median_s"] for one in ran.results["cases"]}
     for size, seconds in found.items():
         said_s = all_reduce_s(cable, ranks, size, groups)
         print(f"{payload_text(size):>6} {1e3 * seconds:8.2f} ms, formula {1e3 * said_s:8.2f} ms")

@@ -226,8 +226,8 @@ def test_a_published_figure_is_shown_and_changes_nothing() -> None:
     terms = Terms(policy=POLICY)
     now = build.measurement(1e-3)
     stored = held_against(STEADY, now, POLICY)
-    found = judge_case(build.spec(), now, stored, terms, reference=reference)
-    assert (Outcome.PASS, reference) == (found.verdict.outcome, found.verdict.reference)
+    found = judge_case(build.spec(), now, stored, terms, published=reference)
+    assert (Outcome.PASS, reference) == (found.verdict.outcome, found.verdict.published)
 
 
 SPECS = [build.spec(payload_bytes=1024 << place) for place in range(5)]

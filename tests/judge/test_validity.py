@@ -245,12 +245,12 @@ def test_above_what_any_algorithm_reaches_every_verdict_with_a_time_has_failed(
 def test_what_is_above_is_no_number_to_be_shown_or_compared() -> None:
     given: dict[str, Any] = {
         "notes": ("clocks disagree",),
-        "reference": Reference(source="a", oom=True),
+        "published": Reference(source="a", oom=True),
     }
     found = _held(A100, 600.0, baseline=build.summary(), ratio=0.5, limit=1.2, **given)
     assert (found.now, found.baseline, found.ratio, found.limit) == (None,) * 4
     assert found.ceiling is not None and found.ceiling_share is None
-    assert (found.notes, found.reference) == (given["notes"], given["reference"])
+    assert (found.notes, found.published) == (given["notes"], given["published"])
 
 
 @pytest.mark.parametrize("times", [1.0, BELOW])

@@ -126,7 +126,7 @@ class Ran:
 
     def case(self, payload: str = "1M") -> dict[str, Any]:
         """What --results says of the only case with `payload`."""
-        (found,) = (case for case in self.cases if case["case"]["payload"] == payload)
+        (found,) = (case for case in self.cases if case["id"].endswith(f"-{payload}"))
         return found
 
 

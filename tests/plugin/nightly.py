@@ -14,7 +14,7 @@ from busbw.history.files import append
 from busbw.history.lines import Line, new_session
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, StoredCase, moment_text
+from busbw.model.stored import Baseline, moment_text
 from busbw.model.words import Clock, Device, Outcome, SessionOutcome
 
 from .folder import Folder
@@ -69,6 +69,4 @@ def _line(one: Baseline, factor: Factor, noise: random.Random, common: dict[str,
     ordinary = {"outcome": Outcome.PASS, "session_outcome": SessionOutcome.FINE}
     times_us = tuple(float(f"{1e6 * time_s * by:.6g}") for time_s in one.times_s)
     device = Device.CPU if one.case.clock is Clock.HOST else Device.TPU
-    return Line(
-        device=device, case=StoredCase.of(one.case), times_us=times_us, **(ordinary | common)
-    )
+    return Line(device=device, case=one.case, times_us=times_us, **(ordinary | common))

@@ -253,10 +253,10 @@ def test_times_are_read_from_the_clock_that_was_named(
     case = folder.run(f"--clock={clock}", exit_code=0).case()
     assert case["id"] == f"fake-{clock}-default-float32-1M"
     assert case["case"]["protocol"] == f"{clock}/fake"
-    assert case["measured"]["median_s"] == pytest.approx(time_s, rel=0.05)
+    assert case["now"]["median_s"] == pytest.approx(time_s, rel=0.05)
     (launch,) = case["launches"]
     assert launch["clock"] == clock
-    assert launch["clocks_s"][clock] == case["measured"]["median_s"]
+    assert launch["clocks_s"][clock] == case["now"]["median_s"]
 
 
 def test_by_the_device_s_clock_every_rank_has_a_time_and_the_host_s_stands_beside_it(
@@ -294,5 +294,5 @@ def test_events_that_the_profiler_lost_fail_the_case_and_no_other_clock_stands_i
     assert failure["kind"] == "UNAVAILABLE"
     assert "by rank, expected " in failure["message"]
     assert failure["message"].endswith("on each of 4; try --clock=host")
-    assert ran.case()["measured"] is None
+    assert ran.case()["now"] is None
     assert folder.run("--clock=host", exit_code=0).outcomes == {"1M": "NO_BASELINE"}

@@ -91,7 +91,7 @@ def assert_said_everywhere(folder: Folder, ran: Ran, words: list[str]) -> None:
     said, found = ", ".join(words), ran.document
     assert any(line.startswith(f"{said}: ") for line in ran.text.splitlines()), ran.text
     assert found is not None
-    assert (found["session"]["outcome"], found["session"]["outcomes"]) == (words[0], words)
+    assert (found["session"]["outcomes"][0], found["session"]["outcomes"]) == (words[0], words)
     assert said == "FINE" or ran.session_failure.count(f"{said}: ") > 0
     (machine,) = read_all(folder.path / "history").values()
     last = [line for line in machine.lines if not line.is_reference][-1]

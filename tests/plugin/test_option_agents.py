@@ -51,7 +51,7 @@ def test_local_agents_measure_what_is_measured_without_them(folder: Folder) -> N
     with_agents = folder.run("--agents=local", *TWO, exit_code=0).case()
     without = folder.run(*TWO, exit_code=0).case()
     assert with_agents["case"] == without["case"]
-    assert with_agents["measured"] == without["measured"]
+    assert with_agents["now"] == without["now"]
     assert not folder.left_over()
 
 

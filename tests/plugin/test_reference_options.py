@@ -35,8 +35,8 @@ def test_both_sides_are_shown_and_no_baseline_is_read_or_written(folder: Folder)
     ran = folder.run(f"--against=fake={sys.executable}", "--launches=2", exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}
     case = ran.case()
-    assert len(case["measured"]["times_s"]) == len(case["baseline"]["times_s"]) == 2
-    assert case["measured"]["median_s"] == pytest.approx(case["baseline"]["median_s"], rel=0.05)
+    assert len(case["now"]["times_s"]) == len(case["baseline"]["times_s"]) == 2
+    assert case["now"]["median_s"] == pytest.approx(case["baseline"]["median_s"], rel=0.05)
     assert [launch["launch"] for launch in case["launches"]] == [
         "1.fake.candidate",
         "2.fake.candidate",

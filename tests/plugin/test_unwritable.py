@@ -84,7 +84,9 @@ def test_earlier_results_and_empty_files_are_replaced_also_through_a_link(folder
     link.symlink_to("mine.json")
     for options in ((), ("--payloads=1K",)):
         folder.run(f"--results={link}", *options, exit_code=0)
-    assert [case["case"]["payload"] for case in json.loads(file.read_text())["cases"]] == ["1K"]
+    assert [case["id"] for case in json.loads(file.read_text())["cases"]] == [
+        "fake-default-float32-1K"
+    ]
     assert link.is_symlink()
     assert file.stat().st_mode & 0o777 == 0o640
 

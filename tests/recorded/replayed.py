@@ -15,10 +15,9 @@ from typing import Any
 from busbw import wire
 from busbw.baselines.compiled import find_compiled
 from busbw.baselines.store import find, find_published, frameworks_at
-from busbw.model.case import Spec
+from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Measurement, Plan, Run
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Topology
-from busbw.model.stored import StoredCase, StoredSpec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, Outcome
 from busbw.report.results import results as report_results
@@ -50,7 +49,7 @@ def results(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     given = recorded.given
-    specs = tuple(wire.from_json(StoredSpec, one).spec for one in given["specs"])
+    specs = tuple(wire.from_json(Spec, one) for one in given["specs"])
     rows = dict(zip(specs, recorded.results["cases"], strict=True))
     jobs = _jobs(given, specs, root)
     environment = wire.from_json(Environment, recorded.results["environment"])
@@ -111,8 +110,8 @@ def _jobs(given: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[S
     keys = _known(specs, given["keys"], EnvironmentKey)
     slice_keys = _known(specs, given["slice_keys"], EnvironmentKey)
     jobs = {
-        spec: TimedJob(case=one.case, key=keys[spec], slice_key=slice_keys[spec])
-        for spec, one in _known(specs, given["cases"], StoredCase).items()
+        spec: TimedJob(case=one, key=keys[spec], slice_key=slice_keys[spec])
+        for spec, one in _known(specs, given["cases"], Case).items()
     }
     if given["settings"]["paired"]:
         return jobs
@@ -164,7 +163,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         spec = specs[place]
         job = ProgramJob(
             topology=by_name[spec.topology],
-            case=wire.from_json(StoredCase, case).case,
+            case=wire.from_json(Case, case),
             key=wire.from_json(EnvironmentKey, key),
         )
         jobs[spec] = replace(job, stored=find_compiled(root, job.key, job.case))
@@ -200,7 +199,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 
 def _compile_spec(row: Mapping[str, Any]) -> Spec:
-    spec = wire.from_json(StoredSpec, row["spec"]).spec
+    spec = wire.from_json(Spec, row["spec"])
     return replace(spec, topology=row["topology"], compiler=row["compiler"])
 
 

@@ -24,7 +24,7 @@ def test_there_are_sessions_of_every_kind() -> None:
         *("PASS", "REGRESSED", "IMPROVED", "NOISY", "NO_BASELINE", "OUT_OF_MEMORY"),
         *("INCOMPARABLE", "FAILED", "SKIPPED", "CHANGED", "COMPILE_ERROR"),
     }
-    assert {one.results["session"]["outcome"] for one in measured} == {
+    assert {one.results["session"]["outcomes"][0] for one in measured} == {
         *("FAILED", "FINE", "NO_VERDICT"),
     }
     assert {one.given["settings"]["paired"] for one in measured} == {True, False}

@@ -35,7 +35,7 @@ def test_a_recorded_session_is_summed_up(
     path.write_text(json.dumps(recorded.results))
     text, code = summarize.main(path)
     assert code == 0
-    assert session["outcome"] in text or "**FAILED**" in text
+    assert session["outcomes"][0] in text or "**FAILED**" in text
     cases = recorded.results["cases"]
     if recorded.is_compiled:
         return

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from busbw import wire
 from busbw.report.figures import PROGRAM_FIGURES, TIMED_FIGURES
 from busbw.report.results import ABOVE_0, SIGNED, Results
 
@@ -39,7 +40,6 @@ _COUNTS = frozenset(
 _MORE: Mapping[str, Mapping[str, Any]] = {
     "EnvironmentKey.ranks": {"minimum": 2},
     "began": {"format": "date-time"},
-    "payload": {"pattern": "^[1-9][0-9]*[KM]?$"},
     "accuracy": _FRACTION,
     "overlap_fraction": _FRACTION,
     "outcomes": _NOT_EMPTY,
@@ -89,6 +89,8 @@ def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": items}
     if hasattr(kind, "parse"):
         return {"type": "string"}
+    if hasattr(kind, "of_stored"):
+        kind = wire.stored_kind(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = {}

@@ -14,7 +14,6 @@ import pytest
 from busbw import nights
 from busbw.history.files import Read
 from busbw.history.lines import Line
-from busbw.model.stored import StoredCase
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.chart import Chart, Gap, Heatmap, Scale, Series, table_of
 from busbw.report.charts.history import case_history, ratios
@@ -241,7 +240,7 @@ def test_what_changed_is_said_to_who_does_not_see_it(heatmap: Heatmap) -> None:
 
 def test_gaps_say_why_there_is_no_ratio() -> None:
     second = {"session": "f" * 16, "at": "2026-02-01T03:00:00Z"}
-    other = StoredCase.of(build.case(payload_bytes=1 << 20))
+    other = build.case(payload_bytes=1 << 20)
     lost = line(times_us=(), outcome=Outcome.OUT_OF_MEMORY, case=other, **second)
     found = ratios(_machine(line(), line(outcome=Outcome.FAILED, **second), lost))
     assert [row.cells for row in found.rows] == [
@@ -271,7 +270,7 @@ def test_a_machine_with_more_noise_has_wider_bins() -> None:
 
 
 def test_protocols_and_series_are_apart() -> None:
-    other = StoredCase.of(build.case(protocol="host/chain2/hugepages"))
+    other = build.case(protocol="host/chain2/hugepages")
     stack = {"paired": True, "stack": "a" * 16}
     found = ratios(_machine(line(), line(case=other), line(**stack)))
     assert [row.group for row in found.rows] == [
@@ -283,7 +282,7 @@ def test_protocols_and_series_are_apart() -> None:
 
 def test_many_cases_are_one_picture() -> None:
     lines = [
-        line(case=StoredCase.of(build.case(collective=name, payload_bytes=1024 << power)))
+        line(case=build.case(collective=name, payload_bytes=1024 << power))
         for name in ("all_reduce", "all_gather", "reduce_scatter", "permute")
         for power in range(21)
     ]

@@ -13,7 +13,6 @@ from busbw import nights
 from busbw.history.files import Read
 from busbw.history.lines import Line
 from busbw.model.launch import Failure, LaunchId, Measurement
-from busbw.model.stored import StoredCase
 from busbw.model.verdict import Answer as ModelAnswer
 from busbw.model.verdict import Difference, SessionVerdict, Straggler
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
@@ -429,7 +428,7 @@ def test_the_history_comes_below_what_changed_tonight(machine: MachineNights) ->
 def test_hostile_names_of_a_history_do_no_harm() -> None:
     pytest.importorskip("jinja2")
     pytest.importorskip("vl_convert")
-    case = StoredCase.of(build.case())
+    case = build.case()
     before = _nights(8, case=case, host=HOSTILE, versions={"jax": HOSTILE})
     after = [
         replace(

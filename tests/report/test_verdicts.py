@@ -188,14 +188,14 @@ def test_only_what_is_shown_is_explained() -> None:
 def test_a_published_figure_is_shown_below_and_marked_as_such(
     reference: Reference, words: str
 ) -> None:
-    _, line, _ = _rows(build.verdict(reference=reference))
+    _, line, _ = _rows(build.verdict(published=reference))
     assert words == line.text.strip()
 
 
 def test_the_source_of_published_figures_is_said_once_below_each_group() -> None:
     reference = Reference(source="a paper", oom=True)
-    first = build.verdict(reference=reference)
-    other = build.verdict(reference=reference, case=build.case(framework="tensorflow"))
+    first = build.verdict(published=reference)
+    other = build.verdict(published=reference, case=build.case(framework="tensorflow"))
     texts = [line.text for line in verdict_lines([first, first, other])]
     source = "published figures, by another method: a paper"
     assert [source, ""] == texts[texts.index(source) :][:2]

@@ -43,7 +43,7 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
         baseline=now and build.summary(busbw_gb_per_s=2 * now.busbw_gb_per_s),
         limit=1.25,
         ceiling=Ceiling(bytes_per_s=5e10, most_bytes_per_s=6e10, text="links", sure=True),
-        reference=Reference(source=SOURCE, oom=False, algbw_gb_per_s=3.0),
+        published=Reference(source=SOURCE, oom=False, algbw_gb_per_s=3.0),
     )
     return replace(ordinary, **changes)
 

@@ -125,8 +125,8 @@ def _published(curves: Sequence[Curve]) -> list[Series]:
     found: dict[str, dict[int, float]] = {}
     for curve in curves:
         for one in curve.cells:
-            if one.published is not None and one.verdict.reference is not None:
-                of_source = found.setdefault(one.verdict.reference.source, {})
+            if one.published is not None and one.verdict.published is not None:
+                of_source = found.setdefault(one.verdict.published.source, {})
                 of_source.setdefault(one.case.payload_bytes, one.published)
     return [
         Series(

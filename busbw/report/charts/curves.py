@@ -45,7 +45,7 @@ class Cell:
 
     @property
     def published(self) -> float | None:
-        figure = self.verdict.reference and self.verdict.reference.algbw_gb_per_s
+        figure = self.verdict.published and self.verdict.published.algbw_gb_per_s
         return figure * metrics.bus_factor(self.case) if figure else None
 
 

@@ -38,7 +38,6 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.launch import Injection, LaunchId, Proof
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
-from busbw.model.stored import StoredCase
 from busbw.model.training import ClusterMember
 from busbw.model.words import Clock, Device, Extra, FailureKind
 from busbw.worker import host, process
@@ -185,7 +184,7 @@ class FakeBackend(AbstractBackend):
         self.elapsed_s += call_s + sum(collectives_s)
 
     def _line(self, case: Case) -> dict[str, Any]:
-        number, step = launch_number(), StoredCase.of(case).step
+        number, step = launch_number(), case.stored.step
         for line in self._script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
             is_case = sizes == case.payload_bytes and line.get("step", step) == step
