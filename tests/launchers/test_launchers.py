@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from busbw.launchers import FINDERS, kubernetes, launched, open_mpi, slurm, tpu
-from busbw.launchers.base import Launched, LauncherError
+from busbw.launchers import (
+    FINDERS,
+    Launched,
+    LauncherError,
+    kubernetes,
+    launched,
+    nodes,
+    open_mpi,
+    slurm,
+    tpu,
+    tpu_slice,
+)
 
 SLURM = {
     "SLURM_STEP_NUM_TASKS": "2",
@@ -56,21 +66,19 @@ def test_it_says_how_many_it_has_started() -> None:
 
 
 def test_a_pod_of_an_indexed_job_has_a_rank_and_knows_no_other_pod() -> None:
-    found = kubernetes.launched(
-        {"JOB_COMPLETION_INDEX": "3", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    )
+    found = kubernetes({"JOB_COMPLETION_INDEX": "3", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert found is not None
     assert (found.rank, found.count, found.host) == (3, None, "")
     assert found.unnamed == "JOB_COMPLETION_INDEX does not say which pod rank 0 is"
 
 
 def test_a_pod_without_an_index_was_not_started_by_a_job() -> None:
-    assert kubernetes.launched({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) is None
+    assert kubernetes({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) is None
 
 
 def test_an_index_of_a_pod_that_is_no_number_is_refused() -> None:
     with pytest.raises(LauncherError, match="JOB_COMPLETION_INDEX='x'; accepted is a whole number"):
-        kubernetes.launched({"JOB_COMPLETION_INDEX": "x"})
+        kubernetes({"JOB_COMPLETION_INDEX": "x"})
 
 
 OPEN_MPI_4 = {
@@ -98,7 +106,7 @@ OPEN_MPI_5 = {
 
 
 def test_open_mpi_4_says_the_address_of_its_host() -> None:
-    found = open_mpi.launched(OPEN_MPI_4)
+    found = open_mpi(OPEN_MPI_4)
     assert found is not None
     assert (found.rank, found.count, found.host) == (1, 2, "192.0.2.2")
     assert (found.job, found.one_host) == ("1662058497", False)
@@ -113,38 +121,38 @@ def test_open_mpi_4_says_the_address_of_its_host() -> None:
     ],
 )
 def test_the_first_address_of_open_mpi_counts(uri: str, host: str) -> None:
-    found = open_mpi.launched({**OPEN_MPI_4, "OMPI_MCA_orte_hnp_uri": uri})
+    found = open_mpi({**OPEN_MPI_4, "OMPI_MCA_orte_hnp_uri": uri})
     assert found is not None and found.host == host
 
 
 def test_open_mpi_5_says_the_name_of_its_host() -> None:
-    found = open_mpi.launched(OPEN_MPI_5)
+    found = open_mpi(OPEN_MPI_5)
     assert found is not None
     assert (found.rank, found.count, found.host) == (1, 2, "host-a")
     assert (found.job, found.one_host) == ("prterun-host-a-4093@1", False)
 
 
 def test_rank_0_on_another_host_than_mpirun_is_not_named() -> None:
-    found = open_mpi.launched({**OPEN_MPI_5, "OMPI_COMM_WORLD_RANK": "0"})
+    found = open_mpi({**OPEN_MPI_5, "OMPI_COMM_WORLD_RANK": "0"})
     assert found is not None and found.host == ""
     assert found.unnamed == "rank 0 is on host-b, and not on mpirun's host, host-a"
 
 
 @pytest.mark.parametrize("version", [OPEN_MPI_4, OPEN_MPI_5], ids=["4", "5"])
 def test_on_one_host_open_mpi_is_at_the_loopback_address(version: dict[str, str]) -> None:
-    found = open_mpi.launched({**version, "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
+    found = open_mpi({**version, "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
     assert found is not None and (found.host, found.one_host) == ("127.0.0.1", True)
 
 
 @pytest.mark.parametrize("namespace", ["", "1662058497", "mpirun"])
 def test_an_open_mpi_that_names_no_host_is_said_to_name_none(namespace: str) -> None:
-    found = open_mpi.launched({**OPEN_MPI_5, "PMIX_NAMESPACE": namespace})
+    found = open_mpi({**OPEN_MPI_5, "PMIX_NAMESPACE": namespace})
     assert found is not None and found.host == ""
     assert found.unnamed == "Open MPI does not say on which host rank 0 is"
 
 
 def test_what_another_pmix_server_sets_is_none_of_it() -> None:
-    assert open_mpi.launched({"PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.7.0"}) is None
+    assert open_mpi({"PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.7.0"}) is None
 
 
 @pytest.mark.parametrize(
@@ -158,7 +166,7 @@ def test_what_another_pmix_server_sets_is_none_of_it() -> None:
 )
 def test_variables_that_fit_no_job_of_open_mpi_are_refused(name: str, text: str) -> None:
     with pytest.raises(LauncherError, match=f"{name}="):
-        open_mpi.launched({**OPEN_MPI_4, name: text})
+        open_mpi({**OPEN_MPI_4, name: text})
 
 
 # What srun sets for a task, of which most is not read.
@@ -188,31 +196,31 @@ SBATCH = {name: text for name, text in SRUN.items() if not name.startswith("SLUR
 
 
 def test_a_task_has_its_rank_and_the_first_node_of_its_step() -> None:
-    found = slurm.launched(SRUN)
+    found = slurm(SRUN)
     assert found is not None
     assert (found.rank, found.count, found.host, found.job) == (1, 2, "n02", "4711.3")
     assert not found.one_host
 
 
 def test_the_script_of_sbatch_is_no_task() -> None:
-    assert slurm.launched(SBATCH) is None
+    assert slurm(SBATCH) is None
 
 
 def test_tasks_of_one_node_are_on_one_host() -> None:
-    found = slurm.launched({**SRUN, "SLURM_STEP_NODELIST": "n02"})
+    found = slurm({**SRUN, "SLURM_STEP_NODELIST": "n02"})
     assert found is not None and found.one_host
 
 
 def test_another_step_of_a_job_is_another_start() -> None:
-    jobs = [slurm.launched({**SRUN, "SLURM_STEP_ID": step}) for step in ("3", "4")]
+    jobs = [slurm({**SRUN, "SLURM_STEP_ID": step}) for step in ("3", "4")]
     assert len({one.job for one in jobs if one}) == 2
 
 
 def test_rank_0_on_another_node_than_the_first_is_not_named() -> None:
-    found = slurm.launched({**SRUN, "SLURM_PROCID": "0"})
+    found = slurm({**SRUN, "SLURM_PROCID": "0"})
     assert found is not None and found.host == ""
     assert found.unnamed == "rank 0 is on n03, and not on the first node of the step, n02"
-    found = slurm.launched({**SRUN, "SLURM_PROCID": "0", "SLURMD_NODENAME": "n02"})
+    found = slurm({**SRUN, "SLURM_PROCID": "0", "SLURMD_NODENAME": "n02"})
     assert found is not None and (found.host, found.unnamed) == ("n02", "")
 
 
@@ -227,12 +235,12 @@ def test_rank_0_on_another_node_than_the_first_is_not_named() -> None:
     ],
 )
 def test_a_list_of_nodes_is_expanded_in_order(text: str, wanted: list[str]) -> None:
-    assert list(slurm.nodes(text)) == wanted
+    assert list(nodes(text)) == wanted
 
 
 def test_a_long_list_is_not_made_to_find_its_first_node() -> None:
-    assert next(slurm.nodes("n[000000000-999999999]")) == "n000000000"
-    assert list(itertools.islice(slurm.nodes("n[1-999999999]m[1-999999999]"), 2)) == [
+    assert next(nodes("n[000000000-999999999]")) == "n000000000"
+    assert list(itertools.islice(nodes("n[1-999999999]m[1-999999999]"), 2)) == [
         "n1m1",
         "n1m2",
     ]
@@ -241,7 +249,7 @@ def test_a_long_list_is_not_made_to_find_its_first_node() -> None:
 @pytest.mark.parametrize("text", [",", "n1,", "n[1-", "n[]", "n[a-b]", "n[1-2", "n]", "n[1[2]]"])
 def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
     with pytest.raises(LauncherError, match="is no list of nodes; accepted are lists such as"):
-        list(slurm.nodes(text))
+        list(nodes(text))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +263,7 @@ def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
 )
 def test_variables_that_fit_no_step_of_slurm_are_refused(name: str, text: str, why: str) -> None:
     with pytest.raises(LauncherError) as refused:
-        slurm.launched({**SRUN, name: text})
+        slurm({**SRUN, name: text})
     assert why in str(refused.value)
 
 
@@ -314,7 +322,7 @@ def test_with_chips_the_metadata_server_is_asked() -> None:
 
 
 def test_on_gke_variables_say_all() -> None:
-    found = tpu.launched(GKE, chips=_no_chips, asked=_nobody)
+    found = tpu_slice(GKE, chips=_no_chips, asked=_nobody)
     assert found is not None
     assert (found.rank, found.count, found.host) == (2, 4, "job-0.svc")
     assert found.job == GKE["TPU_WORKER_HOSTNAMES"]
@@ -322,7 +330,7 @@ def test_on_gke_variables_say_all() -> None:
 
 
 def test_on_a_tpu_vm_the_metadata_server_says_all() -> None:
-    found = tpu.launched({}, chips=_chips, asked=_metadata)
+    found = tpu_slice({}, chips=_chips, asked=_metadata)
     assert found is not None
     assert (found.rank, found.count, found.host) == (1, 3, "10.0.0.2")
 
@@ -336,11 +344,11 @@ def test_on_a_tpu_vm_the_metadata_server_says_all() -> None:
     ],
 )
 def test_a_host_that_is_told_to_be_alone_is_in_no_slice(environment: dict[str, str]) -> None:
-    assert tpu.launched(environment, chips=_no_chips, asked=_nobody) is None
+    assert tpu_slice(environment, chips=_no_chips, asked=_nobody) is None
 
 
 def test_a_slice_of_one_host_has_one_process() -> None:
-    found = tpu.launched({"TPU_WORKER_HOSTNAMES": "localhost"}, chips=_chips, asked=_nobody)
+    found = tpu_slice({"TPU_WORKER_HOSTNAMES": "localhost"}, chips=_chips, asked=_nobody)
     assert found is not None and (found.rank, found.count) == (0, 1)
 
 
@@ -350,23 +358,21 @@ def test_hosts_that_are_not_numbered_are_refused(number: str | None) -> None:
     if number is not None:
         environment["TPU_WORKER_ID"] = number
     with pytest.raises(LauncherError, match="TPU_WORKER_ID="):
-        tpu.launched(environment, chips=_no_chips, asked=_nobody)
+        tpu_slice(environment, chips=_no_chips, asked=_nobody)
     with pytest.raises(LauncherError, match="agent-worker-number="):
-        tpu.launched({}, chips=_chips, asked=lambda name: "" if "number" in name else ENDPOINTS)
+        tpu_slice({}, chips=_chips, asked=lambda name: "" if "number" in name else ENDPOINTS)
 
 
 def test_an_endpoint_without_an_address_names_no_host() -> None:
-    found = tpu.launched(
-        {}, chips=_chips, asked=lambda name: "0" if "number" in name else "a:1,b:2"
-    )
+    found = tpu_slice({}, chips=_chips, asked=lambda name: "0" if "number" in name else "a:1,b:2")
     assert found is not None and (found.count, found.host) == (2, "")
     assert found.unnamed == "worker-network-endpoints has no address of rank 0"
 
 
 def test_several_slices_do_not_know_each_other() -> None:
     with pytest.raises(LauncherError, match="MEGASCALE_NUM_SLICES=2: the hosts of one slice"):
-        tpu.launched({**GKE, "MEGASCALE_NUM_SLICES": "2"}, chips=_no_chips, asked=_nobody)
-    found = tpu.launched({**GKE, "MEGASCALE_NUM_SLICES": "1"}, chips=_no_chips, asked=_nobody)
+        tpu_slice({**GKE, "MEGASCALE_NUM_SLICES": "2"}, chips=_no_chips, asked=_nobody)
+    found = tpu_slice({**GKE, "MEGASCALE_NUM_SLICES": "1"}, chips=_no_chips, asked=_nobody)
     assert found is not None and found.count == 4
 
 
