@@ -50,7 +50,7 @@ ALLOWED = {**_PURE, **{face: set(_PURE) - {"worker"} for face in _FACES}, **_STU
 # What finds the studies; it knows none by name.
 FINDER = ("busbw.commands", "busbw.studies")
 # What studies share; it knows none by name.
-FRAME = ("study", "curve")
+FRAME = ("Study", "add_framework", "curve")
 
 BACKENDS = "busbw.worker.backends"
 # Who may import what is not ours: the foreign package, and the module below which it may be.
@@ -243,10 +243,10 @@ FORBIDDEN = [
     ("busbw/commands/trace.py", "from busbw import __main__"),
     ("busbw/commands/trace.py", "from busbw import studies"),
     ("busbw/commands/__init__.py", "from busbw.studies import estimate"),
-    ("busbw/judge/curve.py", "from busbw.studies.curve import Line"),
+    ("busbw/judge/curve.py", "from busbw.studies.curve import MeasuredCurve"),
     ("busbw/studies/prediction.py", "from busbw.studies.estimate.sums import efficiency"),
     ("busbw/studies/prediction.py", "from .estimate import sums"),
-    ("busbw/studies/study.py", "from . import prediction"),
+    ("busbw/studies/__init__.py", "from . import prediction"),
     ("busbw/studies/tpu_v2.py", "import jax"),
     ("busbw/studies/parameter_server.py", "import tensorflow as tf"),
     ("busbw/studies/estimate/sums.py", "import pytest"),

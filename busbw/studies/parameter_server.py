@@ -27,7 +27,7 @@ from busbw.report.renderers.markdown import filled
 from busbw.report.table import text_table
 from busbw.workloads.training import checked
 
-from .study import Study, add_framework
+from . import Study, add_framework
 
 ORDER = 5
 _DESCRIPTION = """

@@ -16,6 +16,7 @@ from typing import Any
 
 from busbw.commands import UsageError, usage_error
 from busbw.frameworks import FRAMEWORKS
+from busbw.judge.curve import Curve
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
 from busbw.model.words import Clock, payload_text, plural, seconds_text
@@ -24,8 +25,8 @@ from busbw.report.renderers.markdown import filled
 from busbw.report.table import attributes, text_table
 from busbw.workloads.dense_step import DenseStep
 
-from .curve import Line, MeasuredCurve, OutsideError, TimedCase, TimedFile, kind_of, timed_in
-from .study import Study
+from . import Study
+from .curve import MeasuredCurve, OutsideError, TimedCase, TimedFile, kind_of, timed_in
 
 ORDER = 6
 _HEAD = ("case", "gradient", "measured", "by the curve", "by the line", "the curve holds at")
@@ -64,7 +65,7 @@ class PredictedStep:
     step_s: float
     predicted_s: float | None = None
     how: str = ""
-    line: Line | None = None
+    line: Curve | None = None
     unpredicted: str = ""
     last_s: float | None = None
     first_s: float | None = None

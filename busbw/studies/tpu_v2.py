@@ -36,7 +36,7 @@ from busbw.report.table import Table, span_text, text_table
 from busbw.workloads.collective import Collective
 from busbw.workloads.dense_step import Batch, DenseStep
 
-from .study import Study, add_framework
+from . import Study, add_framework
 
 ORDER = 4
 _PAYLOADS = metrics.parse_payloads("1K:1024M")

@@ -14,7 +14,7 @@ from busbw.commands import name_of, parsed, shown
 from busbw.model.words import plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Table, attributes, rows_of
-from busbw.studies.study import Study
+from busbw.studies import Study
 
 from .methods import Level, Link
 from .question import (

@@ -16,9 +16,10 @@ from pathlib import Path
 from busbw.baselines.document import BaselineError, read_json
 from busbw.commands import UsageError, usage_error
 from busbw.hardware.chips import CHIPS
+from busbw.judge.curve import Curve
 from busbw.model.stored import MOST_BYTES, MOST_S
 from busbw.model.words import listed, nearest, refusal
-from busbw.studies.curve import Line, timed_in
+from busbw.studies.curve import timed_in
 
 from .methods import Level, Link, Links
 from .sums import Question, TrainingStep, buckets_of
@@ -199,7 +200,7 @@ def _of_curve(options: argparse.Namespace, asked: Question) -> Question:
     first, last = curve.points[0][0], curve.points[-1][0]
     links: Links = {}
     others = "left out, no latency and bandwidth fit the curve"
-    if curve.line is not None and math.isfinite(curve.line.bytes_per_s):
+    if curve.line is not None and math.isfinite(curve.line.bandwidth_bytes_per_s):
         links = dict.fromkeys(Level, link_of(curve.line, n))
         others = "over the link with which a ring has the curve's latency and bandwidth"
     return replace(
@@ -215,7 +216,7 @@ def _of_curve(options: argparse.Namespace, asked: Question) -> Question:
     )
 
 
-def link_of(line: Line, ranks: int) -> Link:
+def link_of(line: Curve, ranks: int) -> Link:
     """The link over which a ring of `ranks` has the measured curve `line`.
 
     A ring takes 2(n-1) a + 2(n-1)/n S/b, so a = latency / (2(n-1)) and b = 2(n-1)/n x bandwidth:
@@ -224,7 +225,7 @@ def link_of(line: Line, ranks: int) -> Link:
     return Link(
         name="of the curve",
         latency_s=line.latency_s / (2 * (ranks - 1)),
-        bytes_per_s=2 * (ranks - 1) / ranks * line.bytes_per_s,
+        bytes_per_s=2 * (ranks - 1) / ranks * line.bandwidth_bytes_per_s,
     )
 
 
