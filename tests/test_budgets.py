@@ -42,7 +42,7 @@ LIMITS = {
     "busbw/report": (5_900, 31, 2_931),
     "busbw/stacks": (786, 5, 443),
     "busbw/stats": (522, 4, 281),
-    "busbw/studies": (2_119, 8, 1_072),
+    "busbw/studies": (2_116, 8, 1_070),
     "busbw/traces": (1_977, 8, 1_129),
     "busbw/worker": (6_691, 43, 3_706),
     "busbw/workloads": (439, 4, 189),
