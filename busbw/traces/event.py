@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from busbw.collectives.base import GroupSize
 
@@ -170,7 +169,6 @@ _MOST_DIGITS = 9
 Begun = tuple[str, str, float]
 
 _Natural = tuple[tuple[int, str], ...]
-_Name = TypeVar("_Name", str, _Natural)
 
 
 def device_of_plane(plane: str) -> int | None:
@@ -193,15 +191,15 @@ def host_devices(events: Sequence[Event]) -> list[int]:
     nodes: dict[tuple[str, ...], set[_Natural]] = defaultdict(set)
     for event in events:
         nodes[_instance(event)].add(_natural(node_of(event)))
-    numbers = {instance: _numbered(found) for instance, found in nodes.items()}
-    lines = _numbered({event.line for event in events})
+    replicas = {instance: sorted(found) for instance, found in nodes.items()}
+    lines = {line: number for number, line in enumerate(sorted({one.line for one in events}))}
     devices = []
     for event in events:
         noted = noted_device(event)
         if noted is not None:
             devices.append(noted)
         elif "instance_key" in event.stats:
-            devices.append(numbers[_instance(event)][_natural(node_of(event))])
+            devices.append(replicas[_instance(event)].index(_natural(node_of(event))))
         else:
             devices.append(lines[event.line])
     return devices
@@ -210,10 +208,6 @@ def host_devices(events: Sequence[Event]) -> list[int]:
 def noted_device(event: Event) -> int | None:
     noted = str(event.stats.get("device_ordinal", ""))
     return int(noted) if noted.isdecimal() and len(noted) <= _MOST_DIGITS else None
-
-
-def _numbered(names: Iterable[_Name]) -> dict[_Name, int]:
-    return {name: index for index, name in enumerate(sorted(names))}
 
 
 def _instance(event: Event) -> tuple[str, ...]:

@@ -138,7 +138,8 @@ def _plane(content: bytes, start: int, end: int, keep: Keep | None, kept: Kept) 
         elif found == _PLANE_STAT_ENTRY:
             kept.add()
             key, first, last = _entry(content, value, stop)
-            plane.stat_names[key] = _name(content, first, last)
+            names = [span[1:] for span in _fields(content, first, last) if span[0] == _NAME]
+            plane.stat_names[key] = _text(content, *names[-1]) if names else ""
     for span in kinds:
         key, first, last = _entry(content, *span)
         plane.kinds[key] = _kind(content, (first, last), plane, keep)
@@ -152,21 +153,9 @@ def _plane(content: bytes, start: int, end: int, keep: Keep | None, kept: Kept) 
 
 def _entry(content: bytes, start: int, end: int) -> tuple[int, int, int]:
     """Key, and begin and end of the value, of an entry of a map."""
-    key, first, last = 0, end, end
-    for found, value, stop in _fields(content, start, end):
-        if found == _ENTRY_KEY:
-            key = _signed(value)
-        elif found == _ENTRY_VALUE:
-            first, last = value, stop
-    return key, first, last
-
-
-def _name(content: bytes, start: int, end: int) -> str:
-    name = ""
-    for found, value, stop in _fields(content, start, end):
-        if found == _NAME:
-            name = _text(content, value, stop)
-    return name
+    fields = {found: (value, stop) for found, value, stop in _fields(content, start, end)}
+    key, _ = fields.get(_ENTRY_KEY, (0, end))
+    return _signed(key), *fields.get(_ENTRY_VALUE, (end, end))
 
 
 def _kind(content: bytes, span: tuple[int, int], plane: _Plane, keep: Keep | None) -> _Kind:
