@@ -43,7 +43,7 @@ LIMITS = {
     "busbw/stacks": (786, 5, 443),
     "busbw/stats": (522, 4, 281),
     "busbw/studies": (2_116, 8, 1_070),
-    "busbw/traces": (1_899, 8, 1_100),
+    "busbw/traces": (1_887, 8, 1_098),
     "busbw/worker": (6_691, 43, 3_706),
     "busbw/workloads": (439, 4, 189),
     "evidence": (1_769, 13, 860),

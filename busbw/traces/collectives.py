@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .event import (
+    RETURN,
     Event,
     ProgramLaunches,
     RecordedCollective,
@@ -24,7 +25,6 @@ from .event import (
     device_of_plane,
     host_devices,
     is_launch,
-    is_return,
     noted_device,
 )
 from .recognition import UNKNOWN, Phase, Recognized, Recognizer, Source, parse_name
@@ -78,7 +78,7 @@ class WantedEvents:
 
     def __call__(self, name: str, plane: str = "", stats: Stats | None = None) -> bool:
         if name not in self._names:
-            self._names[name] = bool(parse_name(name)) or is_launch(name) or is_return(name)
+            self._names[name] = bool(parse_name(name)) or is_launch(name) or name == RETURN
         return self._names[name] or bool(
             stats and self._recognizer.may_be_collective(name, plane, stats)
         )

@@ -277,38 +277,36 @@ def _stat(content: bytes, start: int, end: int, names: dict[int, str]) -> dict[s
 
 def _reached(content: bytes) -> str:
     found = reached(_begun(content))
-    planes = [
-        _first_text(content, *span[1:], _PLANE_NAME)
-        for span in _some(content, 0, len(content), _SPACE_PLANE)
-    ]
+    spans = _some(content, 0, len(content), _SPACE_PLANE)
+    planes = [_first_text(content, *span, _PLANE_NAME) for span in spans]
     return found or (f"; it ends within {planes[-1]}" if planes and planes[-1] else "")
 
 
 def _begun(content: bytes) -> Iterator[Begun]:
-    for _, start, stop in _some(content, 0, len(content), _SPACE_PLANE):
+    for start, stop in _some(content, 0, len(content), _SPACE_PLANE):
         plane = _first_text(content, start, stop, _PLANE_NAME)
         if device_of_plane(plane) is None:
             continue
-        for _, begin, end in _some(content, start, stop, _PLANE_LINE):
+        for begin, end in _some(content, start, stop, _PLANE_LINE):
             line = _first_text(content, begin, end, _NAME)
-            for _, first, last in _some(content, begin, end, _LINE_EVENT):
+            for first, last in _some(content, begin, end, _LINE_EVENT):
                 yield plane, line, _offset_ps(content, first, last)
 
 
 def _first_text(content: bytes, start: int, stop: int, wanted: int) -> str:
-    return next((_text(content, *span[1:]) for span in _some(content, start, stop, wanted)), "")
+    return next((_text(content, *span) for span in _some(content, start, stop, wanted)), "")
 
 
 def _offset_ps(content: bytes, start: int, stop: int) -> float:
-    return next((_signed(span[1]) for span in _some(content, start, stop, _EVENT_OFFSET_PS)), 0)
+    return next((_signed(value) for value, _ in _some(content, start, stop, _EVENT_OFFSET_PS)), 0)
 
 
-def _some(content: bytes, start: int, stop: int, wanted: int) -> Iterator[tuple[int, int, int]]:
-    """The fields with this tag, of a message that may be cut; the last field may be partial."""
+def _some(content: bytes, start: int, stop: int, wanted: int) -> Iterator[tuple[int, int]]:
+    """Value and end of each such field of a message that may be cut, the last one partly."""
     with contextlib.suppress(TraceError):
         for found, value, end in _fields(content, start, stop, cut=True):
             if found == wanted:
-                yield found, value, end
+                yield value, end
 
 
 def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:
