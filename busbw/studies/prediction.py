@@ -186,22 +186,21 @@ def _predicted(
 
 def document(rows: Sequence[PredictedStep]) -> list[dict[str, Any]]:
     """Everything known of each case."""
-    found = []
-    for row in rows:
-        line_s = None if row.line is None else row.line.seconds(row.case.payload_bytes)
-        found.append(
-            {
-                "case": row.case.name,
-                **attributes(row.case, "ranks", "payload_bytes"),
-                **attributes(row, "step_s", "predicted_s", "how", "last_s", "first_s", "single_s"),
-                **attributes(row, "measured_s", "ratio", "unpredicted"),
-                "line_s": line_s,
-                "line_ratio": _over(row.measured_s, line_s),
-                "agrees": None if row.ratio is None else agrees(row.ratio),
-                "share": _over(row.measured_s, row.step_s),
-            }
-        )
-    return found
+    return list(map(_known, rows))
+
+
+def _known(row: PredictedStep) -> dict[str, Any]:
+    line_s = None if row.line is None else row.line.seconds(row.case.payload_bytes)
+    return {
+        "case": row.case.name,
+        **attributes(row.case, "ranks", "payload_bytes"),
+        **attributes(row, "step_s", "predicted_s", "how", "last_s", "first_s", "single_s"),
+        **attributes(row, "measured_s", "ratio", "unpredicted"),
+        "line_s": line_s,
+        "line_ratio": _over(row.measured_s, line_s),
+        "agrees": None if row.ratio is None else agrees(row.ratio),
+        "share": _over(row.measured_s, row.step_s),
+    }
 
 
 def prediction_page(
