@@ -30,7 +30,7 @@ LIMITS = {
     "busbw/agent": (1_846, 11, 1_070),
     "busbw/baselines": (1_392, 7, 692),
     "busbw/collectives": (549, 7, 267),
-    "busbw/commands": (2_245, 10, 1_172),
+    "busbw/commands": (2_243, 10, 1_169),
     "busbw/driver": (2_881, 12, 1_776),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (646, 4, 181),

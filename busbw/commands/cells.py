@@ -36,8 +36,7 @@ from busbw.traces.recognition import UNKNOWN
 from busbw.traces.xplane import read_xplane
 
 # The complete one first: trace.json.gz ends with the millionth event.
-_XPLANE = ".xplane.pb"
-FORMATS = (_XPLANE, ".trace.json.gz")
+FORMATS = (".xplane.pb", ".trace.json.gz")
 # Devices of a sentence.
 _SHOWN = 8
 # Folder names of the TPU v2 table's project.
@@ -209,8 +208,8 @@ class Gathering:
             trace = self._first_readable(host, paths)
             if trace is None:
                 lost.append(host)
-                continue
-            read.add(trace)
+            else:
+                read.add(trace)
         is_there = any(one.kind in self.kinds for one in read.found)
         if lost and is_there:
             self.warnings.append(f"{session.folder}: without the devices of {', '.join(lost)}")
@@ -314,16 +313,15 @@ def _ends(found: Sequence[RecordedCollective]) -> Iterator[str]:
     for program, counts in launches.items():
         *others, last = counts.values()
         if others and last < min(others):
-            name = program.partition("(")[0] or "a program"
             yield (
-                f"the last launch of {name} holds {last}, the others {min(others)} or more: "
-                "the recording may end within it"
+                f"the last launch of {program.partition('(')[0] or 'a program'} holds {last}, the "
+                f"others {min(others)} or more: the recording may end within it"
             )
 
 
 def _read_file(path: Path, host: str, size_limit: int) -> Trace:
     content = files.content(path, size_limit)
-    if path.name.endswith(_XPLANE):
+    if path.name.endswith(FORMATS[0]):
         return read_xplane(content, host=host, keep=WantedEvents())
     return read_chrome(content, host=host, keep=WantedEvents(), most_bytes=size_limit)
 
