@@ -19,15 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Generic, TypeVar
 
-from busbw.commands import (
-    Commands,
-    add_command,
-    check_file,
-    json_with,
-    name_of,
-    shown,
-    write_file,
-)
+from busbw.commands import Commands, add_command, check_file, json_with, name_of, shown, write_file
 
 Q = TypeVar("Q")
 A = TypeVar("A")

@@ -264,10 +264,7 @@ def test_a_list_of_nodes_is_expanded_in_order(text: str, wanted: list[str]) -> N
 
 def test_a_long_list_is_not_made_to_find_its_first_node() -> None:
     assert next(nodes("n[000000000-999999999]")) == "n000000000"
-    assert list(itertools.islice(nodes("n[1-999999999]m[1-999999999]"), 2)) == [
-        "n1m1",
-        "n1m2",
-    ]
+    assert list(itertools.islice(nodes("n[1-999999999]m[1-999999999]"), 2)) == ["n1m1", "n1m2"]
 
 
 @pytest.mark.parametrize("text", [",", "n1,", "n[1-", "n[]", "n[a-b]", "n[1-2", "n]", "n[1[2]]"])
