@@ -51,7 +51,7 @@ ALLOWED = {**_PURE, "session": _OURS, **_FACES, **_STUDIES, **_DOOR}
 # What finds the studies; it knows none by name.
 FINDER = ("busbw.commands", "busbw.studies")
 # What studies share; it knows none by name.
-FRAME = ("study", "curve")
+FRAME = ("Study", "add_framework", "curve")
 
 BACKENDS = "busbw.worker.backends"
 # Who may import what is not ours: the foreign package, and the module below which it may be.
@@ -244,13 +244,13 @@ FORBIDDEN = [
     ("busbw/commands/trace.py", "from busbw import __main__"),
     ("busbw/commands/trace.py", "from busbw import studies"),
     ("busbw/commands/__init__.py", "from busbw.studies import estimate"),
-    ("busbw/judge/curve.py", "from busbw.studies.curve import Line"),
-    ("busbw/studies/prediction.py", "from busbw.studies.estimate.sums import efficiency"),
-    ("busbw/studies/prediction.py", "from .estimate import sums"),
-    ("busbw/studies/study.py", "from . import prediction"),
+    ("busbw/judge/curve.py", "from busbw.studies.curve import MeasuredCurve"),
+    ("busbw/studies/prediction.py", "from busbw.studies.estimate.question import RATE"),
+    ("busbw/studies/prediction.py", "from .estimate import question"),
+    ("busbw/studies/__init__.py", "from . import prediction"),
     ("busbw/studies/tpu_v2.py", "import jax"),
     ("busbw/studies/parameter_server.py", "import tensorflow as tf"),
-    ("busbw/studies/estimate/sums.py", "import pytest"),
+    ("busbw/studies/estimate/question.py", "import pytest"),
     ("busbw/__init__.py", "from .plugin import verdict"),
     ("busbw/__init__.py", "import numpy"),
     ("busbw/files.py", "import filelock"),
@@ -345,8 +345,8 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/plugin/phases.py", "from busbw import __version__, judge"),
         ("busbw/plugin/phases.py", "import pytest"),
         ("busbw/commands/__init__.py", "from busbw import studies"),
-        ("busbw/studies/estimate/sums.py", "from . import methods"),
-        ("busbw/studies/estimate/sums.py", "from busbw.commands import UsageError"),
+        ("busbw/studies/estimate/question.py", "from . import methods"),
+        ("busbw/studies/estimate/question.py", "from busbw.commands import UsageError"),
         ("busbw/__main__.py", "from busbw.commands import main"),
         ("busbw/report/pictures.py", "import vl_convert"),
         ("busbw/worker/backends/values.py", "import numpy as np"),

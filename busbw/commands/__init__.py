@@ -168,12 +168,6 @@ def machines_in(
     return found
 
 
-def add_document(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--document", type=Path, metavar="FILE", help="write the page to FILE instead of stdout"
-    )
-
-
 def check_file(
     option: str,
     path: Path | None,

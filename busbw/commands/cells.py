@@ -31,14 +31,12 @@ from busbw.traces.event import (
     Trace,
     TraceError,
 )
-from busbw.traces.iterations import CutError, Iteration
-from busbw.traces.iterations import iterations as traces_iterations
+from busbw.traces.iterations import CutError, Iteration, iterations
 from busbw.traces.recognition import UNKNOWN
 from busbw.traces.xplane import read_xplane
 
 # The complete one first: trace.json.gz ends with the millionth event.
 FORMATS = (".xplane.pb", ".trace.json.gz")
-_XPLANE, _ = FORMATS
 # Devices of a sentence.
 _SHOWN = 8
 # Folder names of the TPU v2 table's project.
@@ -67,14 +65,14 @@ class Session:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Labels:
-    """The rules of one run of the command."""
+    """The rules of one run of the command, for payloads in bytes and for slices."""
 
     payload_bytes: int | None = None
     payload_from: re.Pattern[str] | None = None
     slice_from: re.Pattern[str] | None = None
 
     def payload(self, names: Sequence[str]) -> int | None:
-        """The payload in bytes; None if no rule says it. Raises ValueError for what is no size."""
+        """None if no rule says it. Raises ValueError for what is no size."""
         if self.payload_bytes is not None:
             return self.payload_bytes
         if self.payload_from is not None:
@@ -84,7 +82,7 @@ class Labels:
         return _scaled(match["sign"], int(match["scale"])) if match else None
 
     def slice(self, names: Sequence[str]) -> str:
-        """The slice; "" if no rule says it."""
+        """Empty if no rule says it."""
         if self.slice_from is not None:
             match = _first(self.slice_from, names)
             return (match["slice"] or "") if match else ""
@@ -118,10 +116,6 @@ class _SessionRead:
         self.enqueued += only_enqueued(trace)
 
 
-# Kind, payload, replica groups.
-_Sort = tuple[str, "int | None", "GroupSize | None"]
-
-
 @dataclass(kw_only=True, slots=True)
 class Gathering:
     """Sessions are added one by one; at the end it gives the cells.
@@ -146,14 +140,14 @@ class Gathering:
     def add(self, session: Session) -> None:
         """Read one session; problems are noted, that it is cut only once."""
         read = self._read(session)
-        by_sort: dict[_Sort, list[RecordedCollective]] = defaultdict(list)
+        by_sort: dict[object, list[RecordedCollective]] = defaultdict(list)
         for one in read.found:
             if one.kind in self.kinds:
                 by_sort[one.kind, one.payload_bytes, one.groups].append(one)
         cut: list[str] = []
-        for (kind, payload_bytes, _), of_sort in by_sort.items():
+        for of_sort in by_sort.values():
             try:
-                self._add(session, kind, payload_bytes, of_sort, read)
+                self._add(session, read, of_sort)
             except CutError as error:
                 cut.append(str(error))
             except ValueError as error:
@@ -163,33 +157,27 @@ class Gathering:
             self.note(session.folder, f"{cut[0]}{more}")
 
     def _add(
-        self,
-        session: Session,
-        kind: str,
-        recorded: int | None,
-        found: Sequence[RecordedCollective],
-        read: _SessionRead,
+        self, session: Session, read: _SessionRead, found: Sequence[RecordedCollective]
     ) -> None:
-        payload_bytes = recorded or self.labels.payload(session.names)
+        kind, groups, folder = found[0].kind, found[0].groups, str(session.folder)
+        payload_bytes = found[0].payload_bytes or self.labels.payload(session.names)
         if payload_bytes is None:
             raise ValueError(
                 "the recording does not say the payload; give --payload or --payload-from"
             )
-        size = payload_text(payload_bytes)
-        what = f"{kind} of {size}"
-        paired = traces_iterations(found, there=() if self.partial else read.there)
+        what = f"{kind} of {payload_text(payload_bytes)}"
+        paired = iterations(found, there=() if self.partial else read.there)
         absent = _absent(found, read, session)
         if absent and not self.partial:
             raise CutError(f"{what}: {absent}; --partial reads the rest")
         notes = [*filter(None, [absent]), *_ends(found)]
-        self.warnings += [f"{session.folder}: {what}: {text}" for text in notes]
+        self.warnings += [f"{folder}: {what}: {text}" for text in notes]
         if not paired:
             raise ValueError(f"of {what} only the warm-up was recorded")
         if statistics.median(one.slowest_s for one in paired) < LEAST_S:
             raise ValueError(
                 f"half of {kind} took less than a picosecond: the recording is damaged"
             )
-        groups, folder = found[0].groups, str(session.folder)
         ranks = self._ranks(folder, groups, devices=len(paired[0].durations_s))
         if ranks < 2:
             self.warnings.append(f"{folder}: only one device, so this is not a collective")
@@ -220,8 +208,8 @@ class Gathering:
             trace = self._first_readable(host, paths)
             if trace is None:
                 lost.append(host)
-                continue
-            read.add(trace)
+            else:
+                read.add(trace)
         is_there = any(one.kind in self.kinds for one in read.found)
         if lost and is_there:
             self.warnings.append(f"{session.folder}: without the devices of {', '.join(lost)}")
@@ -229,16 +217,12 @@ class Gathering:
             text = f"no {' or '.join(self.kinds)} in it"
             only = f"; of {read.enqueued} it only says that a host enqueued them, not the time"
             self.note(session.folder, text + (only if read.enqueued else ""))
-        self._count_unknown(session, read.found)
+        if unknown := [one for one in read.found if one.kind == UNKNOWN]:
+            self._count_unknown(str(session.folder), unknown)
         return read
 
-    def _count_unknown(self, session: Session, found: Sequence[RecordedCollective]) -> None:
-        """Warn of collectives of unknown kind."""
-        ones = [one for one in found if one.kind == UNKNOWN]
-        if not ones:
-            return
+    def _count_unknown(self, folder: str, ones: Sequence[RecordedCollective]) -> None:
         total_s = sum(one.duration_s for one in ones)
-        folder = str(session.folder)
         self.unknown.append(Unknown(folder=folder, count=len(ones), total_s=total_s))
         self.warnings.append(
             f"{folder}: {len(ones):,} collectives of unknown kind, {seconds_text(total_s)}, "
@@ -264,36 +248,36 @@ class Gathering:
         return None
 
     def note(self, path: Path, text: str) -> None:
-        """Note what could not be read, and why."""
         self.problems.append(Problem(path=str(path), text=text))
 
     def cells(self) -> list[TraceCell]:
         """One for each kind, payload and slice; sessions of the same one are joined."""
-        cells = []
-        for (kind, payload_bytes, name), stretches in sorted(self._stretches.items()):
+        for (_, _, name), stretches in sorted(self._stretches.items()):
             devices = {len(stretch.iterations[0].durations_s) for stretch in stretches}
             if len(devices) > 1:
                 counts = " and ".join(map(str, sorted(devices)))
                 self.warnings.append(f"{name}: sessions on {counts} devices are joined")
-            found = [one for stretch in stretches for one in stretch.iterations]
-            groups = stretches[0].found[0].groups
-            recorded = _by_device((one.rank, one.duration_s) for s in stretches for one in s.found)
-            of_devices = _by_device(pair for one in found for pair in one.durations_s.items())
-            cell = TraceCell(
-                collective=kind,
-                payload_bytes=payload_bytes,
-                slice=name,
-                ranks=max(stretch.ranks for stretch in stretches),
-                all_ranks=groups.ranks if groups else None,
-                slowest=_times([one.slowest_s for one in found]),
-                # The warm-up included.
-                recorded={rank: (len(times), math.fsum(times)) for rank, times in recorded},
-                devices={rank: _times(times) for rank, times in of_devices},
-                iterations=found,
-                folders=[stretch.folder for stretch in stretches],
-            )
-            cells.append(cell)
-        return cells
+        return [_cell(*key, of) for key, of in sorted(self._stretches.items())]
+
+
+def _cell(kind: str, payload_bytes: int, name: str, stretches: Sequence[_Stretch]) -> TraceCell:
+    found = [one for stretch in stretches for one in stretch.iterations]
+    groups = stretches[0].found[0].groups
+    recorded = _by_device((one.rank, one.duration_s) for s in stretches for one in s.found)
+    of_devices = _by_device(pair for one in found for pair in one.durations_s.items())
+    return TraceCell(
+        collective=kind,
+        payload_bytes=payload_bytes,
+        slice=name,
+        ranks=max(stretch.ranks for stretch in stretches),
+        all_ranks=groups.ranks if groups else None,
+        slowest=_times([one.slowest_s for one in found]),
+        # The warm-up included.
+        recorded={rank: (len(times), math.fsum(times)) for rank, times in recorded},
+        devices={rank: _times(times) for rank, times in of_devices},
+        iterations=found,
+        folders=[stretch.folder for stretch in stretches],
+    )
 
 
 def _absent(found: Sequence[RecordedCollective], read: _SessionRead, session: Session) -> str:
@@ -329,16 +313,15 @@ def _ends(found: Sequence[RecordedCollective]) -> Iterator[str]:
     for program, counts in launches.items():
         *others, last = counts.values()
         if others and last < min(others):
-            name = program.partition("(")[0] or "a program"
             yield (
-                f"the last launch of {name} holds {last}, the others {min(others)} or more: "
-                "the recording may end within it"
+                f"the last launch of {program.partition('(')[0] or 'a program'} holds {last}, the "
+                f"others {min(others)} or more: the recording may end within it"
             )
 
 
 def _read_file(path: Path, host: str, size_limit: int) -> Trace:
     content = files.content(path, size_limit)
-    if path.name.endswith(_XPLANE):
+    if path.name.endswith(FORMATS[0]):
         return read_xplane(content, host=host, keep=WantedEvents())
     return read_chrome(content, host=host, keep=WantedEvents(), most_bytes=size_limit)
 

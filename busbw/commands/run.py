@@ -36,8 +36,7 @@ from busbw.agent.handshake import (
 from busbw.agent.serve import AgentError, take_part
 from busbw.driver.agent_starters import start_agent
 from busbw.driver.peers import hand_over, listening_at
-from busbw.launchers import FINDERS, Finder, launched
-from busbw.launchers.base import Launched, LauncherError
+from busbw.launchers import FINDERS, Finder, Launched, LauncherError, launched
 from busbw.model.words import plural, refusal
 
 from . import (

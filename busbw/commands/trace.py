@@ -13,6 +13,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from busbw import metrics
@@ -37,6 +38,7 @@ from .cells import FORMATS, Gathering, Labels, Session
 
 ORDER = 1
 _STDOUT = Path("-")
+_SIZE = parsed(metrics.parse_payload)
 _ACCEPTED = " or ".join(f"*{suffix}" for suffix in FORMATS)
 _DESCRIPTION = """
 Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, *.trace.json.gz): a
@@ -46,83 +48,43 @@ slowest rank on any host; the first iteration of each call is left out.
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "trace",
-        run,
-        help="the bandwidth table of profiler recordings",
-        description=_DESCRIPTION,
+    words = "the bandwidth table of profiler recordings"
+    parser = add_command(commands, "trace", run, help=words, description=_DESCRIPTION)
+    add = parser.add_argument
+    add("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
+    limit = (
+        "how much of a recording is read, unpacked; a larger one is refused as damaged "
+        f"(default: {payload_text(MOST_BYTES)}, a million events of 1 KiB)"
     )
-    parser.add_argument("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
-    parser.add_argument(
-        "--size-limit",
-        type=parsed(metrics.parse_payload),
-        default=MOST_BYTES,
-        metavar="SIZE",
-        help="how much of a recording is read, unpacked; a larger one is refused as damaged "
-        f"(default: {payload_text(MOST_BYTES)}, a million events of 1 KiB)",
-    )
-    parser.add_argument(
-        "--partial",
-        action="store_true",
-        help="read a recording that lacks devices or hosts that it names itself",
-    )
+    add("--size-limit", type=_SIZE, default=MOST_BYTES, metavar="SIZE", help=limit)
+    lacking = "read a recording that lacks devices or hosts that it names itself"
+    add("--partial", action="store_true", help=lacking)
     _add_labels(parser)
-    _add_figures(parser)
+    kinds = f"a comma list of {', '.join(COLLECTIVES)} (default: all_reduce)"
+    of = names_of(COLLECTIVES)
+    add("--collective", type=of, default=("all_reduce",), metavar="KINDS", help=kinds)
+    rate = "what is shown (default: algbw)"
+    add("--rate", type=name_of(RATES), metavar=shown(RATES), default="algbw", help=rate)
+    add("--oom-for-missing", action="store_true", help="print OOM for a payload that a slice lacks")
+    document = "write everything as JSON to FILE; - for stdout, instead of the table"
+    add("--json", type=Path, metavar="FILE", help=document)
 
 
 def _add_labels(parser: argparse.ArgumentParser) -> None:
-    payload = parser.add_mutually_exclusive_group()
-    payload.add_argument(
-        "--payload",
-        type=parsed(metrics.parse_payload),
-        metavar="SIZE",
-        help="the payload, if the recording does not contain it, such as 16M",
+    group = parser.add_mutually_exclusive_group()
+    size = "the payload, if the recording does not contain it, such as 16M"
+    group.add_argument("--payload", type=_SIZE, metavar="SIZE", help=size)
+    name = "the payload from the folder's name: a group (?P<payload>...) that holds a size"
+    pattern = parsed(partial(_pattern, "payload"))
+    group.add_argument("--payload-from", type=pattern, metavar="REGEX", help=name)
+    name = "the column from the folder's name: a group (?P<slice>...); else the number of ranks"
+    pattern = parsed(partial(_pattern, "slice"))
+    parser.add_argument("--slice-from", type=pattern, metavar="REGEX", help=name)
+    ranks = (
+        "how many ranks took part (default: the groups that the recording names, else the "
+        "devices seen)"
     )
-    payload.add_argument(
-        "--payload-from",
-        type=parsed(lambda text: _pattern(text, "payload")),
-        metavar="REGEX",
-        help="the payload from the folder's name: a group (?P<payload>...) that holds a size",
-    )
-    parser.add_argument(
-        "--slice-from",
-        type=parsed(lambda text: _pattern(text, "slice")),
-        metavar="REGEX",
-        help="the column from the folder's name: a group (?P<slice>...); else the number of ranks",
-    )
-    parser.add_argument(
-        "--ranks",
-        type=whole_number(2),
-        metavar="N",
-        help="how many ranks took part (default: the groups that the recording names, else the "
-        "devices seen)",
-    )
-
-
-def _add_figures(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--collective",
-        type=names_of(COLLECTIVES),
-        default=("all_reduce",),
-        metavar="KINDS",
-        help=f"a comma list of {', '.join(COLLECTIVES)} (default: all_reduce)",
-    )
-    add(
-        "--rate",
-        type=name_of(RATES),
-        metavar=shown(RATES),
-        default="algbw",
-        help="what is shown (default: algbw)",
-    )
-    add("--oom-for-missing", action="store_true", help="print OOM for a payload that a slice lacks")
-    add(
-        "--json",
-        type=Path,
-        metavar="FILE",
-        help="write everything as JSON to FILE; - for stdout, instead of the table",
-    )
+    parser.add_argument("--ranks", type=whole_number(2), metavar="N", help=ranks)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -220,7 +182,7 @@ def _order(path: Path) -> tuple[int, Path]:
     return _format(path) or 0, path
 
 
-def _pattern(text: str, group: str) -> re.Pattern[str]:
+def _pattern(group: str, text: str) -> re.Pattern[str]:
     """The regular expression with the named group `group`; raises ValueError for any other."""
     try:
         compiled = re.compile(text)

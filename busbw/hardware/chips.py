@@ -7,6 +7,7 @@ Vendors' figures, one direction only: what one chip can send over all of its lin
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass
 
 _GB_PER_S = 1e9
@@ -56,6 +57,7 @@ class Chip:
 
 
 _CLOUD = "https://cloud.google.com/tpu/docs/"
+_since_hopper = functools.partial(Chip, links=18, reduces_in_switch=True)
 
 CHIPS = (
     Chip(
@@ -169,49 +171,41 @@ CHIPS = (
         confidence=Confidence.HIGH,
         source="NVIDIA A100 datasheet",
     ),
-    Chip(
+    _since_hopper(
         device_kind="NVIDIA H100 80GB HBM3",
         vendor_name="NVLink 4",
         memory_bytes=80 * _GIB,
         memory_bytes_per_s=3350 * _GB_PER_S,
-        links=18,
         link_bytes_per_s=450 * _GB_PER_S,
         confidence=Confidence.HIGH,
         source="NVIDIA NVLink table",
-        reduces_in_switch=True,
     ),
-    Chip(
+    _since_hopper(
         device_kind="NVIDIA H200",
         vendor_name="NVLink 4",
         memory_bytes=141 * _GIB,
         memory_bytes_per_s=4800 * _GB_PER_S,
-        links=18,
         link_bytes_per_s=450 * _GB_PER_S,
         confidence=Confidence.HIGH,
         source="MLPerf inference v4.1 system file",
-        reduces_in_switch=True,
     ),
-    Chip(
+    _since_hopper(
         device_kind="NVIDIA B200",
         vendor_name="NVLink 5",
         memory_bytes=180 * _GIB,
         memory_bytes_per_s=8000 * _GB_PER_S,
-        links=18,
         link_bytes_per_s=900 * _GB_PER_S,
         confidence=Confidence.MEDIUM,
         source="NVIDIA NVLink table",
-        reduces_in_switch=True,
     ),
-    Chip(
+    _since_hopper(
         device_kind="NVIDIA GB200",
         vendor_name="NVLink 5",
         memory_bytes=186 * _GIB,
         memory_bytes_per_s=8000 * _GB_PER_S,
-        links=18,
         link_bytes_per_s=900 * _GB_PER_S,
         confidence=Confidence.MEDIUM,
         source="NVIDIA NVLink table",
-        reduces_in_switch=True,
     ),
 )
 

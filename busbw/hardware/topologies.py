@@ -11,23 +11,16 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from busbw.model.machine import Topology, extents_of
 from busbw.model.words import KIB, MIB, Device, nearest, refusal
 
+# All of v3; a pod of v2 ends at 16x16.
+_PODS = ("2x2", "4x4", "4x8", "8x8", "8x16", "16x16", "16x32", "32x32")
 _FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
-_CUBES = (
-    "2x2x1",
-    "2x2x2",
-    "2x2x4",
-    "2x4x4",
-    "4x4x4",
-    "4x4x8",
-    "4x8x8",
-    "8x8x8",
-)
+_CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,25 +37,12 @@ class Generation:
     shapes: tuple[str, ...]
     chip_config: str = ""
 
-    def ranks(self, shape: str) -> int:
-        return self.devices * math.prod(extents_of(shape))
-
 
 SLICES: Mapping[str, Generation] = {
     one.name: one
     for one in (
-        Generation(
-            name="v2",
-            device_kind="TPU v2",
-            devices=2,
-            shapes=("2x2", "4x4", "4x8", "8x8", "8x16", "16x16"),
-        ),
-        Generation(
-            name="v3",
-            device_kind="TPU v3",
-            devices=2,
-            shapes=("2x2", "4x4", "4x8", "8x8", "8x16", "16x16", "16x32", "32x32"),
-        ),
+        Generation(name="v2", device_kind="TPU v2", devices=2, shapes=_PODS[:6]),
+        Generation(name="v3", device_kind="TPU v3", devices=2, shapes=_PODS),
         # Both cores as one device.
         Generation(
             name="v4", device_kind="TPU v4", devices=1, shapes=_CUBES, chip_config="megacore"
@@ -244,7 +224,8 @@ def topology_of(name: str) -> Topology:
 def _slice(name: str, chip: str, layout: str) -> Topology:
     generation = SLICES[chip]
     if layout not in generation.shapes:
-        near = nearest(layout, generation.shapes, _turned(generation.shapes))
+        turned = {"x".join(reversed(shape.split("x"))): shape for shape in generation.shapes}
+        near = nearest(layout, generation.shapes, turned)
         meant = f"did you mean {f'{chip}:{near}'!r}? " if near else ""
         raise ValueError(
             f"{name[:60]!r}: {meant}{chip} is known as "
@@ -255,13 +236,9 @@ def _slice(name: str, chip: str, layout: str) -> Topology:
         device=Device.TPU,
         device_kind=generation.device_kind,
         layout=name,
-        ranks=generation.ranks(layout),
+        ranks=generation.devices * math.prod(extents_of(layout)),
         chip_config=generation.chip_config,
     )
-
-
-def _turned(shapes: Sequence[str]) -> dict[str, str]:
-    return {"x".join(reversed(shape.split("x"))): shape for shape in shapes}
 
 
 def _gpus(name: str, gpu: Gpu, layout: str) -> Topology:

@@ -1,4 +1,4 @@
-"""A host of a TPU slice, on which the same command is started as on all others of the slice.
+"""The hosts of a TPU slice, on each of which the same command is started.
 
 GKE, and TPU VMs that set them, have variables; else Google's metadata server knows, which is asked
 only where TPU chips are attached. No framework is asked: one that waits for other hosts hangs.
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-
-from .base import Launched, LauncherError, rank_of, whole
 
 HOST_NAMES = "TPU_WORKER_HOSTNAMES"
 RANK = "TPU_WORKER_ID"
@@ -19,7 +17,6 @@ ENDPOINTS = "worker-network-endpoints"
 NUMBER = "agent-worker-number"
 _ALONE = ("TPU_PROCESS_BOUNDS", "1,1,1")
 _WITHOUT_METADATA = "TPU_SKIP_MDS_QUERY"
-_SLICES = "MEGASCALE_NUM_SLICES"
 _METADATA = "http://metadata.google.internal/computeMetadata/v1/instance/attributes/"
 _METADATA_S = 2.0
 
@@ -37,38 +34,6 @@ def metadata(name: str) -> str:
 
 def has_chips(devices: Path = Path("/dev")) -> bool:
     return any(devices.glob("accel[0-9]*")) or any(devices.glob("vfio/[0-9]*"))
-
-
-def launched(
-    environment: Mapping[str, str],
-    *,
-    chips: Callable[[], bool] = has_chips,
-    asked: Callable[[str], str] = metadata,
-) -> Launched | None:
-    """None without a slice. Raises LauncherError for one of several, or without numbered hosts."""
-    hosts, source = hosts_of_slice(environment, chips=chips, asked=asked)
-    if not hosts:
-        return None
-    _check_slices(environment)
-    return Launched(
-        launcher="the TPU slice",
-        rank=_rank(environment, hosts, source, asked),
-        count=len(hosts),
-        job=",".join(hosts),
-        host=hosts[0],
-        unnamed="" if hosts[0] else f"{source} has no address of rank 0",
-        one_host=len(set(hosts)) == 1,
-    )
-
-
-def _rank(
-    environment: Mapping[str, str], hosts: Sequence[str], source: str, asked: Callable[[str], str]
-) -> int:
-    if len(hosts) == 1:
-        return 0
-    if source == HOST_NAMES:
-        return rank_of(environment, RANK, len(hosts))
-    return rank_of({NUMBER: asked(NUMBER)}, NUMBER, len(hosts))
 
 
 def hosts_of_slice(
@@ -94,12 +59,3 @@ def _listed(text: str) -> tuple[str, ...]:
 def _address(endpoint: str) -> str:
     """The address in an endpoint: its third field between colons; empty where it has none."""
     return [*endpoint.split(":"), "", ""][2]
-
-
-def _check_slices(environment: Mapping[str, str]) -> None:
-    if environment.get(_SLICES) and whole(environment, _SLICES) > 1:
-        raise LauncherError(
-            f"{_SLICES}={environment[_SLICES]}: the hosts of one slice do not know those of the "
-            "others; accepted are --rank=I, --agents=N and --session=HOST:PORT, counted over all "
-            "slices"
-        )

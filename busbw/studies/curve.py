@@ -16,7 +16,7 @@ from pathlib import Path
 from busbw.baselines.document import BaselineError, read_json
 from busbw.baselines.store import contents_of
 from busbw.commands import UsageError, usage_error
-from busbw.judge.curve import fit
+from busbw.judge.curve import Curve, fit
 from busbw.model.case import Case
 from busbw.model.launch import Run
 from busbw.model.machine import EnvironmentKey, Protocol
@@ -27,18 +27,6 @@ from busbw.workloads.collective import Collective
 
 # More names of curves do not fit into a sentence.
 _SHOWN_NAMES = 3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """t(S) = `latency_s` + S / `bytes_per_s`."""
-
-    latency_s: float
-    bytes_per_s: float
-
-    def seconds(self, payload_bytes: float) -> float:
-        """The line's time for a payload."""
-        return self.latency_s + payload_bytes / self.bytes_per_s
 
 
 class OutsideError(ValueError):
@@ -58,7 +46,7 @@ class MeasuredCurve:
     """Payload bytes and seconds, ascending and without repeats; `line` is None where none fits."""
 
     points: tuple[tuple[int, float], ...]
-    line: Line | None = None
+    line: Curve | None = None
 
     def read(self, payload_bytes: float) -> Reading:
         """The time for a payload.
@@ -82,8 +70,10 @@ class MeasuredCurve:
                 f"{payload_bytes:.0f} bytes are outside of what was measured, "
                 f"{sizes[0]} to {sizes[-1]} bytes, and no line fits those"
             )
-        near, near_s = self.points[0 if index == 0 else -1]
-        growth = self.line.seconds(payload_bytes) / self.line.seconds(near)
+        near, near_s = self.points[-1 if index else 0]
+        latency_s, bytes_per_s = self.line.latency_s, self.line.bandwidth_bytes_per_s
+        far_s = latency_s + payload_bytes / bytes_per_s
+        growth = far_s / self.line.seconds(near)
         return Reading(seconds=near_s * growth, how="by latency and bandwidth")
 
 
@@ -175,8 +165,4 @@ def kind_of(case: Case) -> Case:
 
 def _curve_of(group: Sequence[TimedCase]) -> MeasuredCurve:
     points = {one.case.payload_bytes: one.seconds for one in group}
-    fitted = fit(points)
-    line = None
-    if fitted is not None:
-        line = Line(latency_s=fitted.latency_s, bytes_per_s=fitted.bandwidth_bytes_per_s)
-    return MeasuredCurve(points=tuple(sorted(points.items())), line=line)
+    return MeasuredCurve(points=tuple(sorted(points.items())), line=fit(points))

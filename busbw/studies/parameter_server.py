@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
 
 from busbw import commands
 from busbw.driver.executor import trained
 from busbw.driver.local import BusyError, alone
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingRun, TrainingStrategy
+from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingStrategy
 from busbw.model.words import Capability, plural
 from busbw.report.renderers import rendered
 from busbw.report.renderers.markdown import filled
 from busbw.report.table import text_table
 from busbw.workloads.training import checked
 
-from .study import Study, add_framework
+from . import Study, add_framework
 
 ORDER = 5
 _DESCRIPTION = """
@@ -41,18 +39,18 @@ _HEAD = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
     """A row as it is published, in the table's words, and as it was measured.
 
     `epoch` is seconds after the `first` epoch, one for each worker where they differ.
     """
 
+    training: TrainingRequest
+    answer: TrainingAnswer
     epoch: str
     first: str
     accuracy: str
-    training: TrainingRequest
-    answer: TrainingAnswer | None = None
 
     @property
     def published_s(self) -> float:
@@ -60,42 +58,39 @@ class Row:
         return statistics.fmean(map(float, self.epoch.split(", ")))
 
     @property
-    def run(self) -> TrainingRun:
-        """What training gave."""
-        assert self.answer is not None
-        return self.answer.run
-
-    @property
     def later_s(self) -> Sequence[float]:
         """The epochs after the first; the first where there is no other."""
-        return self.run.epochs_s[1:] or self.run.epochs_s
+        epochs_s = self.answer.run.epochs_s
+        return epochs_s[1:] or epochs_s
 
     @property
     def epoch_s(self) -> float:
-        """The median of `later_s`."""
         return statistics.median(self.later_s)
 
 
-_TRAINING = TrainingRequest(
-    net=Net.PERCEPTRON, ranks=1, epochs=10, examples=20000, unseen=5000, batch=100
-)
+def _training(workers: int, servers: int, *, synchronous: bool = False) -> TrainingRequest:
+    """TF 2 has asynchronous updates through servers only; TF 1's, without a strategy, are not."""
+    return TrainingRequest(
+        net=Net.PERCEPTRON,
+        strategy=TrainingStrategy.PARAMETER_SERVER if servers and not synchronous else None,
+        ranks=workers,
+        servers=servers,
+        epochs=10,
+        examples=20000,
+        unseen=5000,
+        batch=100,
+    )
 
 
-def _row(servers: int, workers: int, epoch: str, first: str, accuracy: str, **asked: Any) -> Row:
-    training = dataclasses.replace(_TRAINING, servers=servers, ranks=workers, **asked)
-    return Row(training=training, epoch=epoch, first=first, accuracy=accuracy)
-
-
-# TF 2 has asynchronous updates through servers only; TF 1's, without a strategy, are synchronous.
-_asynchronous = functools.partial(_row, strategy=TrainingStrategy.PARAMETER_SERVER)
+# What trains, and what is published: seconds of an epoch, of the first one, accuracy.
 _ROWS = {
-    "single": _row(0, 1, "1.3", "-", "72 %"),
-    "1ps-1worker": _asynchronous(1, 1, "3.8", "-", "72 %"),
-    "1ps-2workers": _asynchronous(1, 2, "5.45", "-", "80 %"),
-    "1ps-2workers-sync": _row(1, 2, "5.35", "-", "72 %"),
-    "2ps-2workers": _asynchronous(2, 2, "6.6", "9, 37", "80 %"),
-    "2ps-2workers-sync": _row(2, 2, "6.9", "40, 38", "72 %"),
-    "1ps-3workers": _asynchronous(1, 3, "5.75, 5.85, 6.5", "12, 42, 37", "82, 83, 83 %"),
+    "single": (_training(1, 0), ("1.3", "-", "72 %")),
+    "1ps-1worker": (_training(1, 1), ("3.8", "-", "72 %")),
+    "1ps-2workers": (_training(2, 1), ("5.45", "-", "80 %")),
+    "1ps-2workers-sync": (_training(2, 1, synchronous=True), ("5.35", "-", "72 %")),
+    "2ps-2workers": (_training(2, 2), ("6.6", "9, 37", "80 %")),
+    "2ps-2workers-sync": (_training(2, 2, synchronous=True), ("6.9", "40, 38", "72 %")),
+    "1ps-3workers": (_training(3, 1), ("5.75, 5.85, 6.5", "12, 42, 37", "82, 83, 83 %")),
 }
 
 
@@ -120,37 +115,33 @@ def _say(text: str) -> None:
     print(f"busbw parameter-server: {text}", file=sys.stderr)
 
 
-def _say_waiting(holder: str) -> None:
-    _say(f"another session is measuring on this machine; waiting for its end ({holder})")
-
-
 def _sums(options: argparse.Namespace) -> list[Row]:
     """All rows; raises commands.CommandError for the first that has none."""
     worker = commands.starter(options.framework, Capability.TRAIN, device="cpu")
+    waiting = "another session is measuring on this machine; waiting for its end"
     rows = []
     with (
         commands.command_error(BusyError),
-        alone(options.device_wait, _say_waiting),
+        alone(options.device_wait, lambda holder: _say(f"{waiting} ({holder})")),
         commands.local_executor(_say) as executor,
     ):
         for number, name in enumerate(options.rows, start=1):
             if sys.stderr.isatty():
                 _say(f"{number}/{len(options.rows)} {name}")
-            row = _ROWS[name]
-            training = dataclasses.replace(row.training, epochs=options.epochs)
+            asked, published = _ROWS[name]
+            training = dataclasses.replace(asked, epochs=options.epochs)
             given = trained(executor, worker, LaunchId(name=name), training, options.timeout)
             answer = given if isinstance(given, Failure) else checked(training, given)
             if isinstance(answer, Failure):
                 what = f"{answer.kind.value}: {name}: {answer.message}"
                 raise commands.CommandError("\n    ".join([what, *answer.log.splitlines()]))
-            rows.append(dataclasses.replace(row, training=training, answer=answer))
+            rows.append(Row(training, answer, *published))
     return rows
 
 
 def parameter_server_page(rows: Sequence[Row]) -> list[str]:
     """Lines of Markdown."""
     training, answer = rows[0].training, rows[0].answer
-    assert answer is not None
     versions = ", ".join(f"{name} {version}" for name, version in answer.run.versions.items())
     machine = f"{answer.processor} ({plural(answer.cores, 'core')})"
     epochs = plural(training.epochs, "epoch")
@@ -164,8 +155,7 @@ def parameter_server_page(rows: Sequence[Row]) -> list[str]:
 
 
 def _cells(row: Row, single: Row | None) -> list[str]:
-    answer, run = row.answer, row.run
-    assert answer is not None
+    run = row.answer.run
     published = here = "-"
     if single is not None:
         published = f"{row.published_s / single.published_s:.1f}"
@@ -175,7 +165,7 @@ def _cells(row: Row, single: Row | None) -> list[str]:
         *(row.epoch, row.first, published, row.accuracy),
         f"{row.epoch_s:.2f} ({min(row.later_s):.2f}-{max(row.later_s):.2f})",
         *(f"{run.epochs_s[0]:.2f}", here, f"{100 * run.accuracy:.1f} %"),
-        f"{run.updates}/{answer.gradients}",
+        f"{run.updates}/{row.answer.gradients}",
     ]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from busbw.commands import UsageError, usage_error
 from busbw.frameworks import FRAMEWORKS
+from busbw.judge.curve import Curve
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
 from busbw.model.words import Clock, payload_text, plural, seconds_text
@@ -24,8 +25,8 @@ from busbw.report.renderers.markdown import filled
 from busbw.report.table import attributes, text_table
 from busbw.workloads.dense_step import DenseStep
 
-from .curve import Line, MeasuredCurve, OutsideError, TimedCase, TimedFile, kind_of, timed_in
-from .study import Study
+from . import Study
+from .curve import MeasuredCurve, OutsideError, TimedCase, TimedFile, kind_of, timed_in
 
 ORDER = 6
 _HEAD = ("case", "gradient", "measured", "by the curve", "by the line", "the curve holds at")
@@ -64,7 +65,7 @@ class PredictedStep:
     step_s: float
     predicted_s: float | None = None
     how: str = ""
-    line: Line | None = None
+    line: Curve | None = None
     unpredicted: str = ""
     last_s: float | None = None
     first_s: float | None = None
@@ -185,22 +186,21 @@ def _predicted(
 
 def document(rows: Sequence[PredictedStep]) -> list[dict[str, Any]]:
     """Everything known of each case."""
-    found = []
-    for row in rows:
-        line_s = None if row.line is None else row.line.seconds(row.case.payload_bytes)
-        found.append(
-            {
-                "case": row.case.name,
-                **attributes(row.case, "ranks", "payload_bytes"),
-                **attributes(row, "step_s", "predicted_s", "how", "last_s", "first_s", "single_s"),
-                **attributes(row, "measured_s", "ratio", "unpredicted"),
-                "line_s": line_s,
-                "line_ratio": _over(row.measured_s, line_s),
-                "agrees": None if row.ratio is None else agrees(row.ratio),
-                "share": _over(row.measured_s, row.step_s),
-            }
-        )
-    return found
+    return list(map(_known, rows))
+
+
+def _known(row: PredictedStep) -> dict[str, Any]:
+    line_s = None if row.line is None else row.line.seconds(row.case.payload_bytes)
+    return {
+        "case": row.case.name,
+        **attributes(row.case, "ranks", "payload_bytes"),
+        **attributes(row, "step_s", "predicted_s", "how", "last_s", "first_s", "single_s"),
+        **attributes(row, "measured_s", "ratio", "unpredicted"),
+        "line_s": line_s,
+        "line_ratio": _over(row.measured_s, line_s),
+        "agrees": None if row.ratio is None else agrees(row.ratio),
+        "share": _over(row.measured_s, row.step_s),
+    }
 
 
 def prediction_page(

@@ -25,18 +25,18 @@ from busbw.commands import CommandError, local_executor, starter, usage_error
 from busbw.driver.parallel import Job, Parallel, cache_folder
 from busbw.frameworks import COMPILED
 from busbw.hardware.topologies import topology_of
-from busbw.model.case import Case, Spec
+from busbw.model.case import Spec
 from busbw.model.launch import Compiled, Failure
 from busbw.model.machine import Compiler, Protocol
 from busbw.model.verdict import Reference
 from busbw.model.words import KIB, Capability, Clock, FailureKind, bytes_text, payload_text, plural
 from busbw.report.renderers import rendered
 from busbw.report.renderers.markdown import filled, item
-from busbw.report.table import Table, span_text, text_table
+from busbw.report.table import span_text, text_table
 from busbw.workloads.collective import Collective
 from busbw.workloads.dense_step import Batch, DenseStep
 
-from .study import Study, add_framework
+from . import Study, add_framework
 
 ORDER = 4
 _PAYLOADS = metrics.parse_payloads("1K:1024M")
@@ -89,6 +89,16 @@ class Cell:
     def __str__(self) -> str:
         return f"{self.slice} {payload_text(self.payload_bytes)}"
 
+    @property
+    def published_gb_per_s(self) -> float | None:
+        return None if self.published is None else self.published.algbw_gb_per_s
+
+    @property
+    def published_s(self) -> float:
+        """0 where no rate is published."""
+        rate = self.published_gb_per_s
+        return metrics.seconds_of_algbw(self.payload_bytes, rate) if rate else 0.0
+
 
 # A cell's slice, published figure, all-reduce and steps.
 _Asked = tuple[str, Reference | None, Job, dict[Way, Job]]
@@ -139,8 +149,8 @@ def _sums(options: argparse.Namespace) -> tuple[Compiler, list[Cell]]:
             where = f"there are no published figures for TPU v2 in {options.baselines}"
             raise CommandError(f"--baselines: {where}")
         compiling.run([job for _, _, alone, steps in asked for job in (alone, *steps.values())])
-    _check(compiling.results)
     results = compiling.results
+    _check(results)
     return compilers[0], [
         Cell(
             slice=name,
@@ -168,20 +178,20 @@ def _asked(folder: Path, name: str, compiler: Compiler, spec: Spec) -> _Asked:
     except (BaselineError, OSError) as error:
         raise _no_page(str(error)) from error
     job = Job(case=case, topology=topology_of(topology))
-    return name, published, job, {way: replace(job, case=one) for way, one in _steps(case, batch)}
-
-
-def _steps(case: Case, batch: int) -> Iterator[tuple[Way, Case]]:
-    """The source's training step in each way; none where no layer is so small."""
     outputs = 1024 if case.payload_bytes >= _WIDE_BYTES else 512
-    for way in Way if case.payload_bytes >= outputs * _ITEM_BYTES else ():
-        step = DenseStep(
-            outputs=outputs,
-            rows=batch // case.ranks if way is Way.SHARED else batch,
-            batch=Batch.DRAWN if way is Way.DRAWN else Batch.GIVEN,
-        )
-        protocol = Protocol(clock=Clock.DISPATCH, program="step")
-        yield way, replace(case, workload=step, mesh="", protocol=protocol)
+    ways = Way if case.payload_bytes >= outputs * _ITEM_BYTES else ()
+    return name, published, job, {way: _step(job, way, outputs, batch) for way in ways}
+
+
+def _step(job: Job, way: Way, outputs: int, batch: int) -> Job:
+    """The source's training step."""
+    step = DenseStep(
+        outputs=outputs,
+        rows=batch // job.case.ranks if way is Way.SHARED else batch,
+        batch=Batch.DRAWN if way is Way.DRAWN else Batch.GIVEN,
+    )
+    protocol = Protocol(clock=Clock.DISPATCH, program="step")
+    return replace(job, case=replace(job.case, workload=step, mesh="", protocol=protocol))
 
 
 def _check(results: Mapping[Job, Found]) -> None:
@@ -209,12 +219,15 @@ def tpu_v2_page(compiler: Compiler, cells: Sequence[Cell]) -> list[str]:
     when = f"built on {built[1]}" if built else compiler.build
     named = [f"{one} {text}" for one, text in compiler.versions.items() if one in _SHOWN]
     columns = [list(of) for _, of in itertools.groupby(cells, lambda one: one.slice)]
+    slices = [column[0].slice for column in columns]
+    rates = [[payload_text(row[0].payload_bytes), *map(_rate, row)] for row in zip(*columns)]
+    largest = [[way.value, *(_largest(way, column) for column in columns)] for way in Way]
     return filled(
         resources.files(__package__) / "tpu_v2.md",
         compiler=[f"Compiled by {', '.join([f'{compiler.release} ({when})', *named])}."],
         summary=[line for text in _summary(cells, columns) for line in item(text)],
-        published=rendered("markdown", _published(columns)),
-        memory=rendered("markdown", _memory(columns)),
+        published=rendered("markdown", text_table(["payload", *slices], rates)),
+        memory=rendered("markdown", text_table(["batch", *slices], largest)),
         doubts=_doubts(cells),
     )
 
@@ -241,7 +254,7 @@ def _summary(cells: Sequence[Cell], columns: Sequence[Sequence[Cell]]) -> Iterat
     for text, slices in alike.items():
         yield f"Algorithm on {' and '.join(slices)}: {text}."
     for small, large in itertools.pairwise(cells):
-        before, now = _published_s(small), _published_s(large)
+        before, now = small.published_s, large.published_s
         if before and now and small.slice == large.slice and now < _FALL * before:
             same = _algorithm(small) == _algorithm(large)
             yield (
@@ -252,7 +265,7 @@ def _summary(cells: Sequence[Cell], columns: Sequence[Sequence[Cell]]) -> Iterat
 
 
 def _compared(cell: Cell, way: Way) -> str:
-    rate = cell.published.algbw_gb_per_s if cell.published else None
+    rate = cell.published_gb_per_s
     there = "OOM" if rate is None else f"{rate:.4g} GB/s"
     found = cell.steps[way]
     fits = f"fits in {_gib(found.peak_bytes)}" if isinstance(found, Compiled) else _needs(found)
@@ -277,35 +290,19 @@ def _algorithm(cell: Cell) -> str:
     return found.algorithm_text if found.algorithm else "not said by the compiler"
 
 
-def _published_s(cell: Cell) -> float | None:
-    rate = cell.published.algbw_gb_per_s if cell.published else None
-    return metrics.seconds_of_algbw(cell.payload_bytes, rate) if rate else None
-
-
-def _published(columns: Sequence[Sequence[Cell]]) -> Table:
-    rows = zip(*columns, strict=True)
-    shown = [[payload_text(across[0].payload_bytes), *map(_rate, across)] for across in rows]
-    return text_table(["payload", *(column[0].slice for column in columns)], shown)
-
-
 def _rate(cell: Cell) -> str:
     """In GB/s and in the source's own GiB/s."""
     if cell.published is None:
         return "-"
-    rate = cell.published.algbw_gb_per_s
+    rate = cell.published_gb_per_s
     if rate is None:
         return "OOM"
     mark = " (?)" if cell.published.doubt else ""
     return f"{rate:.4g} ({metrics.gib_per_s_of_gb_per_s(rate):.4g}){mark}"
 
 
-def _memory(columns: Sequence[Sequence[Cell]]) -> Table:
-    """For each way and slice the largest payload that compiles, and the next one."""
-    rows = [[way.value, *(_largest(way, column) for column in columns)] for way in Way]
-    return text_table(["batch", *(column[0].slice for column in columns)], rows)
-
-
 def _largest(way: Way, column: Sequence[Cell]) -> str:
+    """The largest payload that compiles, and the next one."""
     fits, refused = "none", ""
     for cell in column:
         found, size = cell.steps.get(way), payload_text(cell.payload_bytes)

@@ -16,7 +16,7 @@ import re
 import reprlib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from .event import (
@@ -212,11 +212,7 @@ _MOST_US, _LONGEST_US = 1e18, 1e12
 
 
 def read_chrome(
-    content: bytes,
-    *,
-    host: str = "",
-    keep: Keep | None = None,
-    most_bytes: int = MOST_BYTES,
+    content: bytes, *, host: str = "", keep: Keep | None = None, most_bytes: int = MOST_BYTES
 ) -> Trace:
     """Raises TraceError for what is cut, is no trace, or unpacks to more than `most_bytes`."""
     read = _Read(keep)
@@ -228,48 +224,65 @@ def read_chrome(
     except TraceError as error:
         raise TraceError(f"{error}{reached(read.begun())}") from error
     return Trace(
-        events=tuple(_named(read.found, read.names)),
+        events=tuple(read.events()),
         host=host,
         recorded=read.recorded,
         is_cut=read.recorded >= MOST_EVENTS,
-        planes=tuple(read.names.planes.values()),
+        planes=tuple(read.planes.values()),
     )
 
 
-def _named(found: list[Event], names: _Names) -> Iterator[Event]:
-    """Events are released one by one, so that none is held twice."""
-    found.reverse()
-    while found:
-        event = found.pop()
-        plane, line = names.of(event)
-        yield replace(event, plane=plane, line=line)
+class _Read:
+    """Everything read so far.
 
+    Planes and lines of `found` are numbers: their names may come after the events.
+    """
 
-@dataclass(frozen=True)
-class _Names:
-    """The names of processes and of their threads, which may come after their events."""
+    def __init__(self, keep: Keep | None) -> None:
+        self.planes: dict[str, str] = {}
+        self.found: list[Event] = []
+        self.recorded = 0
+        self._lines: dict[tuple[str, str], str] = {}
+        self._keep = keep
+        self._kept = Kept()
+        self._same: dict[str, str] = {}
 
-    planes: dict[str, str] = field(default_factory=dict)
-    lines: dict[tuple[str, str], str] = field(default_factory=dict)
+    def add(self, row: Mapping[str, Any], index: int) -> None:
+        phase, args = row.get("ph"), row.get("args")
+        if phase == "M" and isinstance(args, dict):
+            self._name(row, _word(args.get("name")))
+        elif phase == "X":
+            self.recorded += 1
+            noted = args if isinstance(args, dict) else _NO_STATS
+            # The process, if its name came before the event.
+            plane = self.planes.get(_word(row.get("pid")), "")
+            if self._keep is None or self._keep(_word(row.get("name")), plane, noted):
+                self.found.append(_event(row, _stats(noted), index, self._same))
+                self._kept.add(1 + len(self.found[-1].stats))
 
-    def add(self, row: Mapping[str, Any], kept: Kept) -> None:
-        args = row.get("args")
-        if not isinstance(args, dict):
-            return
-        process, name = _word(row.get("pid")), _word(args.get("name"))
+    def _name(self, row: Mapping[str, Any], name: str) -> None:
+        process = _word(row.get("pid"))
         if row.get("name") == "process_name":
             self.planes[process] = name
         elif row.get("name") == "thread_name":
-            self.lines[process, _word(row.get("tid"))] = name
-        kept.add()
+            self._lines[process, _word(row.get("tid"))] = name
+        self._kept.add()
 
-    def plane(self, row: Mapping[str, Any]) -> str:
-        """The process of an event, if its name came before it; else ""."""
-        return self.planes.get(_word(row.get("pid")), "")
-
-    def of(self, event: Event) -> tuple[str, str]:
-        line = self.lines.get((event.plane, event.line), event.line)
+    def _where(self, event: Event) -> tuple[str, str]:
+        line = self._lines.get((event.plane, event.line), event.line)
         return self.planes.get(event.plane, event.plane), line
+
+    def begun(self) -> Iterator[Begun]:
+        for event in self.found:
+            yield (*self._where(event), event.shared_s)
+
+    def events(self) -> Iterator[Event]:
+        """Events are released one by one, so that none is held twice."""
+        self.found.reverse()
+        while self.found:
+            event = self.found.pop()
+            plane, line = self._where(event)
+            yield replace(event, plane=plane, line=line)
 
 
 def _event(row: Mapping[str, Any], stats: Stats, index: int, same: dict[str, str]) -> Event:
@@ -284,36 +297,6 @@ def _event(row: Mapping[str, Any], stats: Stats, index: int, same: dict[str, str
     shared = begin_s, _lasted_s(row.get("dur", 0), f"{where}.dur", _US)
     own = _own(stats, begin_s, f"{where}.args") if OWN_DURATION in stats else None
     return Event.timed((name, process, thread), shared, own, stats)
-
-
-class _Read:
-    """Everything read so far; planes and lines of events are numbers."""
-
-    def __init__(self, keep: Keep | None) -> None:
-        self.names = _Names()
-        self.found: list[Event] = []
-        self.recorded = 0
-        self._keep = keep
-        self._kept = Kept()
-        self._same: dict[str, str] = {}
-
-    def add(self, row: Mapping[str, Any], index: int) -> None:
-        phase = row.get("ph")
-        if phase == "M":
-            self.names.add(row, self._kept)
-        elif phase == "X":
-            self.recorded += 1
-            args = row.get("args")
-            noted = args if isinstance(args, dict) else _NO_STATS
-            if self._keep is None or self._keep(
-                _word(row.get("name")), self.names.plane(row), noted
-            ):
-                self.found.append(_event(row, _stats(noted), index, self._same))
-                self._kept.add(1 + len(self.found[-1].stats))
-
-    def begun(self) -> Iterator[Begun]:
-        for event in self.found:
-            yield (*self.names.of(event), event.shared_s)
 
 
 def _stats(noted: Mapping[str, Any]) -> Stats:

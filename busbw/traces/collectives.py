@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .event import (
+    RETURN,
     Event,
     ProgramLaunches,
     RecordedCollective,
@@ -24,7 +25,6 @@ from .event import (
     device_of_plane,
     host_devices,
     is_launch,
-    is_return,
     noted_device,
 )
 from .recognition import UNKNOWN, Phase, Recognized, Recognizer, Source, parse_name
@@ -78,7 +78,7 @@ class WantedEvents:
 
     def __call__(self, name: str, plane: str = "", stats: Stats | None = None) -> bool:
         if name not in self._names:
-            self._names[name] = bool(parse_name(name)) or is_launch(name) or is_return(name)
+            self._names[name] = bool(parse_name(name)) or is_launch(name) or name == RETURN
         return self._names[name] or bool(
             stats and self._recognizer.may_be_collective(name, plane, stats)
         )
@@ -104,14 +104,10 @@ def ranks_of(trace: Trace) -> tuple[str, ...]:
 
 def only_enqueued(trace: Trace) -> int:
     """How many collectives a host enqueued, without a record of how long these took."""
-    return sum(
-        1
-        for event in trace.events
-        if (parsed := parse_name(event.name))
-        and parsed.source is Source.NODE
-        and device_of_plane(event.plane) is None
-        and not _counts_on_host(event, parsed.source)
-    )
+    on_host = (event for event in trace.events if device_of_plane(event.plane) is None)
+    parsed = ((event, parse_name(event.name)) for event in on_host)
+    nodes = (event for event, one in parsed if one and one.source is Source.NODE)
+    return sum(not _counts_on_host(event, Source.NODE) for event in nodes)
 
 
 def _pieces(events: Iterable[Event]) -> Iterator[_Piece]:
@@ -235,11 +231,9 @@ class Overlap:
         recognizer = Recognizer()
         for event in trace.events:
             rank = _rank_of(event)
-            if (
-                rank is not None
-                and not _HOLDER.match(event.name)
-                and recognizer.recognize(event) is None
-            ):
+            if rank is None or _HOLDER.match(event.name):
+                continue
+            if recognizer.recognize(event) is None:
                 found[rank].append(event)
         self._of = {
             rank: sorted(_closest(events), key=lambda event: event.start_s)
@@ -252,26 +246,21 @@ class Overlap:
 
     def hidden_s(self, one: RecordedCollective) -> float | None:
         """Seconds of `one` in which its rank also ran something else; None where unknown."""
-        plane, line = one.track
-        rank = (device_of_plane(plane) is None, one.device)
+        rank = (device_of_plane(one.track[0]) is None, one.device)
         if rank not in self._of:
             return None
         begin_s, end_s = one.start_s, one.start_s + one.duration_s
         first = bisect.bisect_left(self._starts[rank], begin_s - self._longest_s[rank])
         last = bisect.bisect_left(self._starts[rank], end_s)
-        return _covered_s(
-            (
-                event
-                for event in self._of[rank][first:last]
-                if not (
-                    (event.plane, event.line) == (plane, line)
-                    and event.start_s <= begin_s
-                    and event.end_s >= end_s
-                )
-            ),
-            begin_s,
-            end_s,
-        )
+        others = [
+            event
+            for event in self._of[rank][first:last]
+            # What encloses it on its own line is no work.
+            if (event.plane, event.line) != one.track
+            or event.start_s > begin_s
+            or event.end_s < end_s
+        ]
+        return _covered_s(others, begin_s, end_s)
 
 
 def _rank_of(event: Event) -> _Rank | None:

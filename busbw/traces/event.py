@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from busbw.collectives.base import GroupSize
 
@@ -161,7 +160,8 @@ _GPU = "/device:GPU:"
 INSTRUCTION = "hlo_op"
 _LAUNCH = re.compile(r"[\w.<>\-]+\(\d+\)")
 LAUNCH_LINE = "XLA Modules"
-_RETURN = "CollectiveExecutor::ExecuteAsync::Done"
+# What TensorFlow does after a collective, within its event.
+RETURN = "CollectiveExecutor::ExecuteAsync::Done"
 _DIGITS = re.compile(r"([0-9]+)")
 # A device's number has fewer.
 _MOST_DIGITS = 9
@@ -170,7 +170,6 @@ _MOST_DIGITS = 9
 Begun = tuple[str, str, float]
 
 _Natural = tuple[tuple[int, str], ...]
-_Name = TypeVar("_Name", str, _Natural)
 
 
 def device_of_plane(plane: str) -> int | None:
@@ -193,15 +192,15 @@ def host_devices(events: Sequence[Event]) -> list[int]:
     nodes: dict[tuple[str, ...], set[_Natural]] = defaultdict(set)
     for event in events:
         nodes[_instance(event)].add(_natural(node_of(event)))
-    numbers = {instance: _numbered(found) for instance, found in nodes.items()}
-    lines = _numbered({event.line for event in events})
+    replicas = {instance: sorted(found) for instance, found in nodes.items()}
+    lines = {line: number for number, line in enumerate(sorted({one.line for one in events}))}
     devices = []
     for event in events:
         noted = noted_device(event)
         if noted is not None:
             devices.append(noted)
         elif "instance_key" in event.stats:
-            devices.append(numbers[_instance(event)][_natural(node_of(event))])
+            devices.append(replicas[_instance(event)].index(_natural(node_of(event))))
         else:
             devices.append(lines[event.line])
     return devices
@@ -210,10 +209,6 @@ def host_devices(events: Sequence[Event]) -> list[int]:
 def noted_device(event: Event) -> int | None:
     noted = str(event.stats.get("device_ordinal", ""))
     return int(noted) if noted.isdecimal() and len(noted) <= _MOST_DIGITS else None
-
-
-def _numbered(names: Iterable[_Name]) -> dict[_Name, int]:
-    return {name: index for index, name in enumerate(sorted(names))}
 
 
 def _instance(event: Event) -> tuple[str, ...]:
@@ -239,11 +234,6 @@ def is_launch(name: str) -> bool:
     return _LAUNCH.fullmatch(name) is not None
 
 
-def is_return(name: str) -> bool:
-    """Whether TensorFlow gives this name to what it does after a collective, within its event."""
-    return name == _RETURN
-
-
 class ProgramLaunches:
     """The launches of programs on each device: an event belongs to the one around it."""
 
@@ -252,13 +242,10 @@ class ProgramLaunches:
         for event in events:
             if event.line == LAUNCH_LINE and is_launch(event.name):
                 found[event.plane].append(event)
-        self._of_plane = {
-            plane: sorted(launches, key=lambda one: one.shared_s)
-            for plane, launches in found.items()
-        }
-        self._starts = {
-            plane: [one.shared_s for one in launches] for plane, launches in self._of_plane.items()
-        }
+        for launches in found.values():
+            launches.sort(key=lambda one: one.shared_s)
+        self._of_plane = found
+        self._starts = {plane: [one.shared_s for one in ones] for plane, ones in found.items()}
 
     def program_and_call(self, event: Event) -> tuple[str, str]:
         """Which program the event belongs to, and which launch of it; "" for what is not noted.
@@ -276,10 +263,7 @@ class ProgramLaunches:
         return program, str(launch.stats.get("run_id", index)) if launch is not None else ""
 
     def _around(self, event: Event) -> tuple[Event | None, int]:
-        starts = self._starts.get(event.plane)
-        if starts is None:
-            return None, -1
-        index = bisect.bisect_right(starts, event.shared_s) - 1
+        index = bisect.bisect_right(self._starts.get(event.plane, []), event.shared_s) - 1
         launch = self._of_plane[event.plane][index] if index >= 0 else None
         if launch is None or launch.shared_end_s < event.shared_s:
             return None, -1
@@ -303,7 +287,7 @@ class Returns:
     def __init__(self, events: Iterable[Event]) -> None:
         self._starts: dict[tuple[str, str, str], list[float]] = defaultdict(list)
         for event in events:
-            if is_return(event.name):
+            if event.name == RETURN:
                 node = str(event.stats.get("name", ""))
                 self._starts[event.plane, event.line, node].append(event.start_s)
         for starts in self._starts.values():

@@ -7,7 +7,7 @@ A payload comes only from the shapes here or from NCCL's counts of elements, not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from busbw.collectives import COLLECTIVES
@@ -88,7 +88,9 @@ def payload_bytes(kind: str, found: NotedInstruction) -> int | None:
     its inputs, and what gives data to one that was started names that next to the result. A fusion
     that takes or gives several arrays does not say which is the collective's.
     """
-    takes, gives = _takes(kind), _gives(kind)
+    one = COLLECTIVES.get(kind)
+    takes = one is not None and one.input_blocks(2) >= one.output_blocks(2)
+    gives = one is not None and one.output_blocks(2) >= one.input_blocks(2)
     if found.op == "fusion":
         arrays = found.inputs if takes and not gives else found.outputs
         return _possible(_bytes(arrays)) if len(_SHAPE.findall(arrays)) == 1 else None
@@ -102,16 +104,6 @@ def payload_bytes(kind: str, found: NotedInstruction) -> int | None:
     if takes:
         return _possible(taken)
     return None if started else _possible(_bytes(found.outputs))
-
-
-def _takes(kind: str) -> bool:
-    one = COLLECTIVES.get(kind)
-    return one is not None and one.input_blocks(2) >= one.output_blocks(2)
-
-
-def _gives(kind: str) -> bool:
-    one = COLLECTIVES.get(kind)
-    return one is not None and one.output_blocks(2) >= one.input_blocks(2)
 
 
 def nccl_bytes(stats: Stats) -> int | None:
@@ -134,13 +126,9 @@ def _bytes(shapes: str) -> int:
         words = [bits[1] if bits else "8", *filter(None, match["dimensions"].split(","))]
         if max(map(len, words)) > _MOST_DIGITS:
             return _MOST_BYTES + 1
-        total += _product(map(int, words)) // 8
+        bits_of_all = 1
+        for count in map(int, words):
+            # Capped beyond what any rank has.
+            bits_of_all = min(bits_of_all * count, 16 * _MOST_BYTES)
+        total += bits_of_all // 8
     return total
-
-
-def _product(counts: Iterable[int]) -> int:
-    """The product, capped beyond what any rank has."""
-    product = 1
-    for count in counts:
-        product = min(product * count, 16 * _MOST_BYTES)
-    return product

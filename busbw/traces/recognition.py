@@ -37,18 +37,15 @@ _COLLECTIVE = re.compile(r"collective|all-(?:reduce|gather|to-all)|reduce-scatte
 _OFFLOADED = '"OFFLOAD_COLLECTIVE"'
 _MEMORY_OPERATION = re.compile(r"Mem(?:cpy|set)")
 
-_INSTRUCTIONS: Mapping[str, str] = {
-    word: one.name for one in COLLECTIVES.values() for word in one.instructions
-}
-_NODES: Mapping[str, str] = {word: one.name for one in COLLECTIVES.values() for word in one.nodes}
-_KERNELS: Mapping[str, str] = {
-    word: one.name for one in COLLECTIVES.values() for word in one.kernels
-}
+
+def _kinds(words: str) -> Mapping[str, str]:
+    return {word: one.name for one in COLLECTIVES.values() for word in getattr(one, words)}
+
+
+_INSTRUCTIONS, _NODES = _kinds("instructions"), _kinds("nodes")
+_KERNELS, _FUSIONS = _kinds("kernels"), _kinds("fusions")
 # Collectives whose kernels also run other ones.
 _SHARED = {one.name for one in COLLECTIVES.values() if one.kernels_are_shared}
-_FUSIONS: Mapping[str, str] = {
-    word: one.name for one in COLLECTIVES.values() for word in one.fusions
-}
 
 # What XLA appends to copies of an instruction, and within a fusion over both cores of a chip.
 _COPY = r"(?:\.(?:\d+|cloned?|remat\d*|in_megacore_fusion))*"
@@ -93,25 +90,14 @@ class Source(enum.IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ParsedName:
-    """What a name says.
-
-    `kind` is "" where only the stats can say it. Unless `sure`, they also say whether this is a
-    collective at all. `number` pairs a start with its done. `is_shared`: the same name may stand
-    for other collectives, which the stats then say.
-    """
-
-    kind: str
-    source: Source
-    phase: Phase = Phase.WHOLE
-    number: str = ""
-    sure: bool = True
-    is_shared: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Recognized:
-    """`kind` is "" for one part of an asynchronous call, whose other part may have a kind."""
+    """What a name says, or name and stats together.
+
+    `kind` is "" where only the stats can say it, and for one part of an asynchronous call, whose
+    other part may have a kind. `number` pairs a start with its done. Of a name: unless `sure`, the
+    stats also say whether this is a collective at all; `is_shared`: the same name may stand for
+    other collectives, which the stats then say.
+    """
 
     kind: str
     source: Source
@@ -119,6 +105,8 @@ class Recognized:
     number: str = ""
     payload_bytes: int | None = None
     groups: GroupSize | None = None
+    sure: bool = True
+    is_shared: bool = False
 
 
 class Recognizer:
@@ -171,19 +159,17 @@ def _recognized(name: str, plane: str, stats: Stats) -> Recognized | None:
     return _by_name(parsed, stats)
 
 
-def _by_name(parsed: ParsedName | None, stats: Stats) -> Recognized | None:
+def _by_name(parsed: Recognized | None, stats: Stats) -> Recognized | None:
     """By the name, and by the stats where it is ambiguous: NCCL sends everything in one kernel."""
     if parsed is None:
         return None
     is_open = not parsed.kind or parsed.is_shared
     kind = (_first_kind(_words(stats)) if is_open else "") or parsed.kind
-    if not kind and parsed.sure:
-        kind = UNKNOWN
-    return Recognized(kind=kind, source=parsed.source, phase=parsed.phase, number=parsed.number)
+    return replace(parsed, kind=kind or (UNKNOWN if parsed.sure else ""))
 
 
 def _by_instruction(
-    found: NotedInstruction, parsed: ParsedName | None, name: str, stats: Stats
+    found: NotedInstruction, parsed: Recognized | None, name: str, stats: Stats
 ) -> Recognized | None:
     kind, by_op = _kind_of_instruction(found, parsed, stats), parse_name(found.op)
     if not kind and (by_op is None or parsed is None):
@@ -203,7 +189,7 @@ def _by_instruction(
     )
 
 
-def _kind_of_instruction(found: NotedInstruction, parsed: ParsedName | None, stats: Stats) -> str:
+def _kind_of_instruction(found: NotedInstruction, parsed: Recognized | None, stats: Stats) -> str:
     """UNKNOWN for what is certainly a collective, "" for what is not known to be one."""
     category = str(stats.get("hlo_category", ""))
     by_op = parse_name(found.op)
@@ -222,7 +208,7 @@ def _kind_of_instruction(found: NotedInstruction, parsed: ParsedName | None, sta
 
 
 def _by_category(
-    category: str, parsed: ParsedName | None, name: str, stats: Stats
+    category: str, parsed: Recognized | None, name: str, stats: Stats
 ) -> Recognized | None:
     if category in _NAMED_FREELY:
         return _by_name(parsed, stats)
@@ -236,16 +222,14 @@ def _by_category(
 
 
 def _of_kernel(
-    belongs: str, parsed: ParsedName | None, name: str, stats: Stats
+    belongs: str, parsed: Recognized | None, name: str, stats: Stats
 ) -> Recognized | None:
     instruction = parse_name(belongs)
     if instruction is None or not instruction.kind:
         return _by_name(parsed, stats)
-    return (
-        None
-        if _MEMORY_OPERATION.match(name)
-        else Recognized(kind=instruction.kind, source=Source.KERNEL)
-    )
+    if _MEMORY_OPERATION.match(name):
+        return None
+    return Recognized(kind=instruction.kind, source=Source.KERNEL)
 
 
 def _unknown_kind(text: str) -> str:
@@ -261,44 +245,39 @@ def _words(stats: Stats) -> Iterator[str]:
 def _first_kind(words: Iterable[str]) -> str:
     for word in words:
         parsed = parse_name(word)
-        if parsed is not None and parsed.kind:
-            return parsed.kind
-        if _kind_of_fusion(word):
-            return _kind_of_fusion(word)
+        fused = _CALLED.fullmatch(word)
+        kind = (parsed and parsed.kind) or (fused and _FUSIONS.get(fused["called"]))
+        if kind:
+            return kind
     return ""
 
 
 @functools.lru_cache(maxsize=4096)
-def parse_name(name: str) -> ParsedName | None:
+def parse_name(name: str) -> Recognized | None:
     short = name.split(" = ", 1)[0].strip()
     return _kernel(short) or _async_call(short) or _instruction(short) or _node(short)
 
 
-def _kernel(name: str) -> ParsedName | None:
+def _kernel(name: str) -> Recognized | None:
     if _ANY_KERNEL.match(name):
-        return ParsedName(kind="", source=Source.KERNEL)
+        return Recognized(kind="", source=Source.KERNEL)
     match = _KERNEL.match(name)
     kind = _KERNELS.get(match["op"] or match["old"]) if match else None
     if kind is None:
         return None
-    return ParsedName(kind=kind, source=Source.KERNEL, is_shared=kind in _SHARED)
+    return Recognized(kind=kind, source=Source.KERNEL, is_shared=kind in _SHARED)
 
 
-def _kind_of_fusion(word: str) -> str:
-    match = _CALLED.fullmatch(word)
-    return _FUSIONS.get(match["called"], "") if match else ""
-
-
-def _async_call(name: str) -> ParsedName | None:
+def _async_call(name: str) -> Recognized | None:
     match = _ASYNC_CALL.fullmatch(name)
     if match is None:
         return None
     phase, number = Phase(match["phase"]), f"{match['op']}{match['number']}"
     sure = match["op"] == "async-collective"
-    return ParsedName(kind="", source=Source.INSTRUCTION, phase=phase, number=number, sure=sure)
+    return Recognized(kind="", source=Source.INSTRUCTION, phase=phase, number=number, sure=sure)
 
 
-def _instruction(name: str) -> ParsedName | None:
+def _instruction(name: str) -> Recognized | None:
     match = _INSTRUCTION.fullmatch(name)
     kind = _INSTRUCTIONS.get(match["op"].replace("_", "-")) if match else None
     if match is None or kind is None:
@@ -306,11 +285,11 @@ def _instruction(name: str) -> ParsedName | None:
     part = match["call"] or (match["phase"] or "")[1:]
     phase = Phase(part) if part else Phase.WHOLE
     number = f"{match['op']}{match['number']}{match['again'] or ''}"
-    return ParsedName(kind=kind, source=Source.INSTRUCTION, phase=phase, number=number)
+    return Recognized(kind=kind, source=Source.INSTRUCTION, phase=phase, number=number)
 
 
-def _node(name: str) -> ParsedName | None:
+def _node(name: str) -> Recognized | None:
     """A TensorFlow node: ``<node>:<op>``, or its path, which ends with the op."""
     match = _NODE.fullmatch(name if ":" in name else name.rsplit("/", 1)[-1])
     kind = _NODES.get(match["op"]) if match else None
-    return ParsedName(kind=kind, source=Source.NODE) if kind else None
+    return Recognized(kind=kind, source=Source.NODE) if kind else None

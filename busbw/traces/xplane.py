@@ -138,7 +138,8 @@ def _plane(content: bytes, start: int, end: int, keep: Keep | None, kept: Kept) 
         elif found == _PLANE_STAT_ENTRY:
             kept.add()
             key, first, last = _entry(content, value, stop)
-            plane.stat_names[key] = _name(content, first, last)
+            names = [span[1:] for span in _fields(content, first, last) if span[0] == _NAME]
+            plane.stat_names[key] = _text(content, *names[-1]) if names else ""
     for span in kinds:
         key, first, last = _entry(content, *span)
         plane.kinds[key] = _kind(content, (first, last), plane, keep)
@@ -152,21 +153,9 @@ def _plane(content: bytes, start: int, end: int, keep: Keep | None, kept: Kept) 
 
 def _entry(content: bytes, start: int, end: int) -> tuple[int, int, int]:
     """Key, and begin and end of the value, of an entry of a map."""
-    key, first, last = 0, end, end
-    for found, value, stop in _fields(content, start, end):
-        if found == _ENTRY_KEY:
-            key = _signed(value)
-        elif found == _ENTRY_VALUE:
-            first, last = value, stop
-    return key, first, last
-
-
-def _name(content: bytes, start: int, end: int) -> str:
-    name = ""
-    for found, value, stop in _fields(content, start, end):
-        if found == _NAME:
-            name = _text(content, value, stop)
-    return name
+    fields = {found: (value, stop) for found, value, stop in _fields(content, start, end)}
+    key, _ = fields.get(_ENTRY_KEY, (0, end))
+    return _signed(key), *fields.get(_ENTRY_VALUE, (end, end))
 
 
 def _kind(content: bytes, span: tuple[int, int], plane: _Plane, keep: Keep | None) -> _Kind:
@@ -288,38 +277,36 @@ def _stat(content: bytes, start: int, end: int, names: dict[int, str]) -> dict[s
 
 def _reached(content: bytes) -> str:
     found = reached(_begun(content))
-    planes = [
-        _first_text(content, *span[1:], _PLANE_NAME)
-        for span in _some(content, 0, len(content), _SPACE_PLANE)
-    ]
+    spans = _some(content, 0, len(content), _SPACE_PLANE)
+    planes = [_first_text(content, *span, _PLANE_NAME) for span in spans]
     return found or (f"; it ends within {planes[-1]}" if planes and planes[-1] else "")
 
 
 def _begun(content: bytes) -> Iterator[Begun]:
-    for _, start, stop in _some(content, 0, len(content), _SPACE_PLANE):
+    for start, stop in _some(content, 0, len(content), _SPACE_PLANE):
         plane = _first_text(content, start, stop, _PLANE_NAME)
         if device_of_plane(plane) is None:
             continue
-        for _, begin, end in _some(content, start, stop, _PLANE_LINE):
+        for begin, end in _some(content, start, stop, _PLANE_LINE):
             line = _first_text(content, begin, end, _NAME)
-            for _, first, last in _some(content, begin, end, _LINE_EVENT):
+            for first, last in _some(content, begin, end, _LINE_EVENT):
                 yield plane, line, _offset_ps(content, first, last)
 
 
 def _first_text(content: bytes, start: int, stop: int, wanted: int) -> str:
-    return next((_text(content, *span[1:]) for span in _some(content, start, stop, wanted)), "")
+    return next((_text(content, *span) for span in _some(content, start, stop, wanted)), "")
 
 
 def _offset_ps(content: bytes, start: int, stop: int) -> float:
-    return next((_signed(span[1]) for span in _some(content, start, stop, _EVENT_OFFSET_PS)), 0)
+    return next((_signed(value) for value, _ in _some(content, start, stop, _EVENT_OFFSET_PS)), 0)
 
 
-def _some(content: bytes, start: int, stop: int, wanted: int) -> Iterator[tuple[int, int, int]]:
-    """The fields with this tag, of a message that may be cut; the last field may be partial."""
+def _some(content: bytes, start: int, stop: int, wanted: int) -> Iterator[tuple[int, int]]:
+    """Value and end of each such field of a message that may be cut, the last one partly."""
     with contextlib.suppress(TraceError):
         for found, value, end in _fields(content, start, stop, cut=True):
             if found == wanted:
-                yield found, value, end
+                yield value, end
 
 
 def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from busbw.judge.curve import Curve
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
 from busbw.model.words import MIB
 from busbw.report.results import results
-from busbw.studies.curve import Line
 from busbw.studies.prediction import AGREEMENT, PredictedStep, agrees, document, prediction_page
 from tests import build
 
@@ -30,7 +30,7 @@ def dense(payload_bytes: int, ratio: float | None, ranks: int = 2) -> PredictedS
         step_s=1e-2,
         predicted_s=1e-3,
         how="measured",
-        line=Line(latency_s=1e-3, bytes_per_s=MIB * 1e3),
+        line=Curve(latency_s=1e-3, bandwidth_bytes_per_s=MIB * 1e3, rms_log_error=0.0),
         last_s=None if ratio is None else 1e-3 * ratio,
         first_s=5e-3,
     )

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from busbw.launchers import FINDERS, kubernetes, launched, open_mpi, slurm, tpu
-from busbw.launchers.base import Launched, LauncherError
+from busbw.launchers import (
+    FINDERS,
+    Finder,
+    Launched,
+    LauncherError,
+    kubernetes,
+    launched,
+    nodes,
+    open_mpi,
+    slurm,
+    tpu,
+    tpu_slice,
+)
 
 SLURM = {
     "SLURM_STEP_NUM_TASKS": "2",
@@ -55,24 +68,6 @@ def test_it_says_how_many_it_has_started() -> None:
     assert started(None) == "Slurm started an unknown number of processes"
 
 
-def test_a_pod_of_an_indexed_job_has_a_rank_and_knows_no_other_pod() -> None:
-    found = kubernetes.launched(
-        {"JOB_COMPLETION_INDEX": "3", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    )
-    assert found is not None
-    assert (found.rank, found.count, found.host) == (3, None, "")
-    assert found.unnamed == "JOB_COMPLETION_INDEX does not say which pod rank 0 is"
-
-
-def test_a_pod_without_an_index_was_not_started_by_a_job() -> None:
-    assert kubernetes.launched({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) is None
-
-
-def test_an_index_of_a_pod_that_is_no_number_is_refused() -> None:
-    with pytest.raises(LauncherError, match="JOB_COMPLETION_INDEX='x'; accepted is a whole number"):
-        kubernetes.launched({"JOB_COMPLETION_INDEX": "x"})
-
-
 OPEN_MPI_4 = {
     "OMPI_COMM_WORLD_LOCAL_RANK": "0",
     "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
@@ -95,72 +90,6 @@ OPEN_MPI_5 = {
     "PMIX_NAMESPACE": "prterun-host-a-4093@1",
     "PMIX_SERVER_URI41": "prterun-host-a-4093@0.1;tcp4://127.0.0.1:56263",
 }
-
-
-def test_open_mpi_4_says_the_address_of_its_host() -> None:
-    found = open_mpi.launched(OPEN_MPI_4)
-    assert found is not None
-    assert (found.rank, found.count, found.host) == (1, 2, "192.0.2.2")
-    assert (found.job, found.one_host) == ("1662058497", False)
-
-
-@pytest.mark.parametrize(
-    ("uri", "host"),
-    [
-        ("1531576320.0;tcp://10.96.0.1,10.148.0.1,10.108.0.1:34911", "10.96.0.1"),
-        ("1314521088.0;tcp6://[fe80::b9b:ac5d,2620:10d::2]:43370", "fe80::b9b:ac5d"),
-        ("1314521088.0;tcp6://[2620:10d::2]:43370", "2620:10d::2"),
-    ],
-)
-def test_the_first_address_of_open_mpi_counts(uri: str, host: str) -> None:
-    found = open_mpi.launched({**OPEN_MPI_4, "OMPI_MCA_orte_hnp_uri": uri})
-    assert found is not None and found.host == host
-
-
-def test_open_mpi_5_says_the_name_of_its_host() -> None:
-    found = open_mpi.launched(OPEN_MPI_5)
-    assert found is not None
-    assert (found.rank, found.count, found.host) == (1, 2, "host-a")
-    assert (found.job, found.one_host) == ("prterun-host-a-4093@1", False)
-
-
-def test_rank_0_on_another_host_than_mpirun_is_not_named() -> None:
-    found = open_mpi.launched({**OPEN_MPI_5, "OMPI_COMM_WORLD_RANK": "0"})
-    assert found is not None and found.host == ""
-    assert found.unnamed == "rank 0 is on host-b, and not on mpirun's host, host-a"
-
-
-@pytest.mark.parametrize("version", [OPEN_MPI_4, OPEN_MPI_5], ids=["4", "5"])
-def test_on_one_host_open_mpi_is_at_the_loopback_address(version: dict[str, str]) -> None:
-    found = open_mpi.launched({**version, "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
-    assert found is not None and (found.host, found.one_host) == ("127.0.0.1", True)
-
-
-@pytest.mark.parametrize("namespace", ["", "1662058497", "mpirun"])
-def test_an_open_mpi_that_names_no_host_is_said_to_name_none(namespace: str) -> None:
-    found = open_mpi.launched({**OPEN_MPI_5, "PMIX_NAMESPACE": namespace})
-    assert found is not None and found.host == ""
-    assert found.unnamed == "Open MPI does not say on which host rank 0 is"
-
-
-def test_what_another_pmix_server_sets_is_none_of_it() -> None:
-    assert open_mpi.launched({"PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.7.0"}) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("OMPI_COMM_WORLD_RANK", "2"),
-        ("OMPI_COMM_WORLD_RANK", "x"),
-        ("OMPI_COMM_WORLD_SIZE", "0"),
-        ("OMPI_COMM_WORLD_LOCAL_SIZE", ""),
-    ],
-)
-def test_variables_that_fit_no_job_of_open_mpi_are_refused(name: str, text: str) -> None:
-    with pytest.raises(LauncherError, match=f"{name}="):
-        open_mpi.launched({**OPEN_MPI_4, name: text})
-
-
 # What srun sets for a task, of which most is not read.
 SRUN = {
     "SLURM_JOB_ID": "4711",
@@ -185,35 +114,138 @@ SBATCH = {name: text for name, text in SRUN.items() if not name.startswith("SLUR
     "SLURM_PROCID": "0",
     "SLURMD_NODENAME": "n01",
 }
+ENDPOINTS = "unused:8470:10.0.0.2,unused:8470:10.0.0.3,unused:8470:10.0.0.4"
+GKE = {
+    "TPU_WORKER_ID": "2",
+    "TPU_WORKER_HOSTNAMES": "job-0.svc,job-1.svc,job-2.svc,job-3.svc",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-16",
+    "JOB_COMPLETION_INDEX": "2",
+}
 
 
-def test_a_task_has_its_rank_and_the_first_node_of_its_step() -> None:
-    found = slurm.launched(SRUN)
-    assert found is not None
-    assert (found.rank, found.count, found.host, found.job) == (1, 2, "n02", "4711.3")
-    assert not found.one_host
+def _nobody(name: str) -> str:
+    raise AssertionError("the metadata server is not to be asked")
 
 
-def test_the_script_of_sbatch_is_no_task() -> None:
-    assert slurm.launched(SBATCH) is None
+def _chips() -> bool:
+    return True
 
 
-def test_tasks_of_one_node_are_on_one_host() -> None:
-    found = slurm.launched({**SRUN, "SLURM_STEP_NODELIST": "n02"})
-    assert found is not None and found.one_host
+def _no_chips() -> bool:
+    return False
 
 
-def test_another_step_of_a_job_is_another_start() -> None:
-    jobs = [slurm.launched({**SRUN, "SLURM_STEP_ID": step}) for step in ("3", "4")]
-    assert len({one.job for one in jobs if one}) == 2
+def _in_metadata(number: str = "1", endpoints: str = ENDPOINTS) -> Finder:
+    """A slice by the metadata server, and not by variables."""
+    said = {"worker-network-endpoints": endpoints, "agent-worker-number": number}
+    return functools.partial(tpu_slice, chips=_chips, asked=said.__getitem__)
 
 
-def test_rank_0_on_another_node_than_the_first_is_not_named() -> None:
-    found = slurm.launched({**SRUN, "SLURM_PROCID": "0"})
-    assert found is not None and found.host == ""
-    assert found.unnamed == "rank 0 is on n03, and not on the first node of the step, n02"
-    found = slurm.launched({**SRUN, "SLURM_PROCID": "0", "SLURMD_NODENAME": "n02"})
-    assert found is not None and (found.host, found.unnamed) == ("n02", "")
+_by_variables = functools.partial(tpu_slice, chips=_no_chips, asked=_nobody)
+_RANK, _COUNT = "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"
+_LOCAL, _URI = "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_MCA_orte_hnp_uri"
+_NODES = "SLURM_STEP_NODELIST"
+_ADDRESSES = {
+    "1531576320.0;tcp://10.96.0.1,10.148.0.1,10.108.0.1:34911": "10.96.0.1",
+    "1314521088.0;tcp6://[fe80::b9b:ac5d,2620:10d::2]:43370": "fe80::b9b:ac5d",
+    "1314521088.0;tcp6://[2620:10d::2]:43370": "2620:10d::2",
+}
+
+
+def says(
+    find: Finder, environment: Mapping[str, str], **fields: object
+) -> tuple[Finder, Mapping[str, str], dict[str, object]]:
+    """Fields of what it finds."""
+    return find, environment, fields
+
+
+LOOPBACK = "127.0.0.1"
+NO_POD = "JOB_COMPLETION_INDEX does not say which pod rank 0 is"
+NO_HOST = "Open MPI does not say on which host rank 0 is"
+OTHER_HOST = "rank 0 is on host-b, and not on mpirun's host, host-a"
+OTHER_NODE = "rank 0 is on n03, and not on the first node of the step, n02"
+NO_ADDRESS = "worker-network-endpoints has no address of rank 0"
+FIRST = {**SRUN, "SLURM_PROCID": "0"}
+SAYS = [
+    says(kubernetes, KUBERNETES, rank=5, count=None, host="", unnamed=NO_POD),
+    says(open_mpi, OPEN_MPI_4, rank=1, count=2, host="192.0.2.2", job="1662058497"),
+    *(says(open_mpi, {**OPEN_MPI_4, _URI: uri}, host=host) for uri, host in _ADDRESSES.items()),
+    says(open_mpi, OPEN_MPI_5, rank=1, count=2, host="host-a", job="prterun-host-a-4093@1"),
+    says(open_mpi, {**OPEN_MPI_5, _RANK: "0"}, host="", unnamed=OTHER_HOST),
+    says(open_mpi, OPEN_MPI_4, one_host=False, unnamed=""),
+    says(open_mpi, {**OPEN_MPI_4, _LOCAL: "2"}, host=LOOPBACK, one_host=True),
+    says(open_mpi, {**OPEN_MPI_5, _LOCAL: "2"}, host=LOOPBACK, one_host=True),
+    *(
+        says(open_mpi, {**OPEN_MPI_5, "PMIX_NAMESPACE": job}, host="", unnamed=NO_HOST)
+        for job in ("", "1662058497", "mpirun")
+    ),
+    says(slurm, SRUN, rank=1, count=2, host="n02", job="4711.3", one_host=False),
+    says(slurm, {**SRUN, _NODES: "n02"}, one_host=True),
+    says(slurm, {**SRUN, "SLURM_STEP_ID": "4"}, job="4711.4"),
+    says(slurm, FIRST, host="", unnamed=OTHER_NODE),
+    says(slurm, {**FIRST, "SLURMD_NODENAME": "n02"}, host="n02", unnamed=""),
+    says(_by_variables, GKE, rank=2, count=4, host="job-0.svc", one_host=False),
+    says(_by_variables, GKE, job=GKE["TPU_WORKER_HOSTNAMES"]),
+    says(_by_variables, {**GKE, "MEGASCALE_NUM_SLICES": "1"}, count=4),
+    says(_by_variables, {"TPU_WORKER_HOSTNAMES": "localhost"}, rank=0, count=1),
+    says(_in_metadata("1\n"), {}, rank=1, count=3, host="10.0.0.2"),
+    says(_in_metadata("0", "a:1,b:2"), {}, count=2, host="", unnamed=NO_ADDRESS),
+]
+
+
+@pytest.mark.parametrize(("find", "environment", "said"), SAYS)
+def test_each_launcher_says_rank_and_count_and_where_rank_0_is_or_why_not(
+    find: Finder, environment: Mapping[str, str], said: dict[str, object]
+) -> None:
+    found = find(environment)
+    assert {name: getattr(found, name) for name in said} == said
+
+
+@pytest.mark.parametrize(
+    ("find", "environment"),
+    [
+        (kubernetes, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),
+        (open_mpi, {"PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.7.0"}),
+        (slurm, SBATCH),
+        (_by_variables, {}),
+        (_by_variables, {"TPU_SKIP_MDS_QUERY": "1"}),
+        (_by_variables, {**TPU, "TPU_PROCESS_BOUNDS": "1,1,1"}),
+    ],
+)
+def test_a_process_that_is_alone_or_of_another_launcher_is_none_of_its_own(
+    find: Finder, environment: dict[str, str]
+) -> None:
+    assert find(environment) is None
+
+
+# No number, or none of the hosts.
+ODD = ("", "x", "4")
+
+
+@pytest.mark.parametrize(
+    ("find", "environment", "why"),
+    [
+        (kubernetes, {"JOB_COMPLETION_INDEX": "x"}, "INDEX='x'; accepted is a whole number from 0"),
+        (open_mpi, {**OPEN_MPI_4, _RANK: "2"}, f"{_RANK}="),
+        (open_mpi, {**OPEN_MPI_4, _RANK: "x"}, f"{_RANK}="),
+        (open_mpi, {**OPEN_MPI_4, _COUNT: "0"}, f"{_COUNT}="),
+        (open_mpi, {**OPEN_MPI_4, _LOCAL: ""}, f"{_LOCAL}="),
+        (slurm, {**SRUN, "SLURM_PROCID": "2"}, "SLURM_PROCID=2; of 2 processes ranks are below 2"),
+        (slurm, {**SRUN, "SLURM_PROCID": "-1"}, "SLURM_PROCID='-1'; accepted is a whole"),
+        (slurm, {**SRUN, "SLURM_STEP_NUM_TASKS": "0"}, "accepted is a whole number from 1 on"),
+        (slurm, {**SRUN, _NODES: "n[3-1]"}, "is no list of nodes"),
+        (_by_variables, {**GKE, "MEGASCALE_NUM_SLICES": "2"}, "MEGASCALE_NUM_SLICES=2: the hosts"),
+        (_by_variables, {"TPU_WORKER_HOSTNAMES": "a,b"}, "TPU_WORKER_ID="),
+        *((_by_variables, {**TPU, "TPU_WORKER_ID": text}, "TPU_WORKER_ID=") for text in ODD),
+        *((_in_metadata(text), {}, "agent-worker-number=") for text in ODD),
+    ],
+)
+def test_variables_that_cannot_be_are_refused_by_name(
+    find: Finder, environment: dict[str, str], why: str
+) -> None:
+    with pytest.raises(LauncherError) as refused:
+        find(environment)
+    assert why in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -227,61 +259,18 @@ def test_rank_0_on_another_node_than_the_first_is_not_named() -> None:
     ],
 )
 def test_a_list_of_nodes_is_expanded_in_order(text: str, wanted: list[str]) -> None:
-    assert list(slurm.nodes(text)) == wanted
+    assert list(nodes(text)) == wanted
 
 
 def test_a_long_list_is_not_made_to_find_its_first_node() -> None:
-    assert next(slurm.nodes("n[000000000-999999999]")) == "n000000000"
-    assert list(itertools.islice(slurm.nodes("n[1-999999999]m[1-999999999]"), 2)) == [
-        "n1m1",
-        "n1m2",
-    ]
+    assert next(nodes("n[000000000-999999999]")) == "n000000000"
+    assert list(itertools.islice(nodes("n[1-999999999]m[1-999999999]"), 2)) == ["n1m1", "n1m2"]
 
 
 @pytest.mark.parametrize("text", [",", "n1,", "n[1-", "n[]", "n[a-b]", "n[1-2", "n]", "n[1[2]]"])
 def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
     with pytest.raises(LauncherError, match="is no list of nodes; accepted are lists such as"):
-        list(slurm.nodes(text))
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "why"),
-    [
-        ("SLURM_PROCID", "2", "SLURM_PROCID=2; of 2 processes ranks are below 2"),
-        ("SLURM_PROCID", "-1", "SLURM_PROCID='-1'; accepted is a whole number from 0 on"),
-        ("SLURM_STEP_NUM_TASKS", "0", "accepted is a whole number from 1 on"),
-        ("SLURM_STEP_NODELIST", "n[3-1]", "is no list of nodes"),
-    ],
-)
-def test_variables_that_fit_no_step_of_slurm_are_refused(name: str, text: str, why: str) -> None:
-    with pytest.raises(LauncherError) as refused:
-        slurm.launched({**SRUN, name: text})
-    assert why in str(refused.value)
-
-
-ENDPOINTS = "unused:8470:10.0.0.2,unused:8470:10.0.0.3,unused:8470:10.0.0.4"
-GKE = {
-    "TPU_WORKER_ID": "2",
-    "TPU_WORKER_HOSTNAMES": "job-0.svc,job-1.svc,job-2.svc,job-3.svc",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-16",
-    "JOB_COMPLETION_INDEX": "2",
-}
-
-
-def _metadata(name: str) -> str:
-    return {"worker-network-endpoints": ENDPOINTS, "agent-worker-number": "1\n"}[name]
-
-
-def _nobody(name: str) -> str:
-    raise AssertionError("the metadata server is not to be asked")
-
-
-def _chips() -> bool:
-    return True
-
-
-def _no_chips() -> bool:
-    return False
+        list(nodes(text))
 
 
 @pytest.mark.parametrize(
@@ -302,7 +291,7 @@ def test_the_environment_says_how_many_hosts_a_slice_has(
 
 def test_with_chips_the_metadata_server_is_asked() -> None:
     hosts = ("10.0.0.2", "10.0.0.3", "10.0.0.4")
-    assert tpu.hosts_of_slice({}, chips=_chips, asked=_metadata) == (
+    assert tpu.hosts_of_slice({}, chips=_chips, asked=lambda name: ENDPOINTS) == (
         hosts,
         "worker-network-endpoints",
     )
@@ -311,63 +300,6 @@ def test_with_chips_the_metadata_server_is_asked() -> None:
     assert tpu.hosts_of_slice({"TPU_WORKER_HOSTNAMES": "a"}, chips=_chips, asked=_nobody)[0] == (
         "a",
     )
-
-
-def test_on_gke_variables_say_all() -> None:
-    found = tpu.launched(GKE, chips=_no_chips, asked=_nobody)
-    assert found is not None
-    assert (found.rank, found.count, found.host) == (2, 4, "job-0.svc")
-    assert found.job == GKE["TPU_WORKER_HOSTNAMES"]
-    assert not found.one_host
-
-
-def test_on_a_tpu_vm_the_metadata_server_says_all() -> None:
-    found = tpu.launched({}, chips=_chips, asked=_metadata)
-    assert found is not None
-    assert (found.rank, found.count, found.host) == (1, 3, "10.0.0.2")
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {},
-        {"TPU_SKIP_MDS_QUERY": "1"},
-        {"TPU_WORKER_HOSTNAMES": "a,b", "TPU_WORKER_ID": "0", "TPU_PROCESS_BOUNDS": "1,1,1"},
-    ],
-)
-def test_a_host_that_is_told_to_be_alone_is_in_no_slice(environment: dict[str, str]) -> None:
-    assert tpu.launched(environment, chips=_no_chips, asked=_nobody) is None
-
-
-def test_a_slice_of_one_host_has_one_process() -> None:
-    found = tpu.launched({"TPU_WORKER_HOSTNAMES": "localhost"}, chips=_chips, asked=_nobody)
-    assert found is not None and (found.rank, found.count) == (0, 1)
-
-
-@pytest.mark.parametrize("number", [None, "", "x", "4"])
-def test_hosts_that_are_not_numbered_are_refused(number: str | None) -> None:
-    environment = {"TPU_WORKER_HOSTNAMES": "a,b"}
-    if number is not None:
-        environment["TPU_WORKER_ID"] = number
-    with pytest.raises(LauncherError, match="TPU_WORKER_ID="):
-        tpu.launched(environment, chips=_no_chips, asked=_nobody)
-    with pytest.raises(LauncherError, match="agent-worker-number="):
-        tpu.launched({}, chips=_chips, asked=lambda name: "" if "number" in name else ENDPOINTS)
-
-
-def test_an_endpoint_without_an_address_names_no_host() -> None:
-    found = tpu.launched(
-        {}, chips=_chips, asked=lambda name: "0" if "number" in name else "a:1,b:2"
-    )
-    assert found is not None and (found.count, found.host) == (2, "")
-    assert found.unnamed == "worker-network-endpoints has no address of rank 0"
-
-
-def test_several_slices_do_not_know_each_other() -> None:
-    with pytest.raises(LauncherError, match="MEGASCALE_NUM_SLICES=2: the hosts of one slice"):
-        tpu.launched({**GKE, "MEGASCALE_NUM_SLICES": "2"}, chips=_no_chips, asked=_nobody)
-    found = tpu.launched({**GKE, "MEGASCALE_NUM_SLICES": "1"}, chips=_no_chips, asked=_nobody)
-    assert found is not None and found.count == 4
 
 
 @pytest.mark.parametrize(

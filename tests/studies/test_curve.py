@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.studies.curve import Line, MeasuredCurve, OutsideError
+from busbw.judge.curve import Curve
+from busbw.studies.curve import MeasuredCurve, OutsideError
 
-LINE = Line(latency_s=1e-4, bytes_per_s=1e9)
+LINE = Curve(latency_s=1e-4, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
 POINTS = ((1000, 1e-4), (100_000, 2e-4), (10_000_000, 2e-2))
 CURVE = MeasuredCurve(points=POINTS, line=LINE)
 BARE = MeasuredCurve(points=POINTS)

@@ -7,21 +7,101 @@ refused. Models and links are known by name, with their sources.
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw.baselines.document import BaselineError, read_json
 from busbw.commands import UsageError, usage_error
 from busbw.hardware.chips import CHIPS
+from busbw.judge.curve import Curve
 from busbw.model.stored import MOST_BYTES, MOST_S
 from busbw.model.words import listed, nearest, refusal
-from busbw.studies.curve import Line, timed_in
+from busbw.studies.curve import MeasuredCurve, timed_in
 
 from .methods import Level, Link, Links
-from .sums import Question, TrainingStep, buckets_of
+
+Seconds = Callable[[float], float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingStep:
+    """One step: `buckets` are bytes in the order of sending, none where all go at once.
+
+    `compute_s` is None where it was not said. `overlap` is the share of the computing, 0 to 1, at
+    the end of which gradients are ready to be sent while the rest is computed: the backward pass.
+    """
+
+    payload_bytes: float
+    buckets: tuple[float, ...] = ()
+    compute_s: float | None = None
+    overlap: float = 0.0
+
+    def communication_s(self, seconds_of: Seconds) -> float:
+        return sum(map(seconds_of, self.buckets)) or seconds_of(self.payload_bytes)
+
+    def step_s(self, seconds_of: Seconds) -> float:
+        """Tp = Ts + max(0, Tt - overlap x Ts): what could not be done meanwhile comes on top.
+
+        A bucket is sent when it is full and the one before has gone (S. Li et al., "PyTorch
+        distributed", VLDB 2020, section 3.2.3). There must be a `compute_s`.
+        """
+        assert self.compute_s is not None
+        if not self.buckets:
+            hidden_s = self.overlap * self.compute_s
+            return self.compute_s + max(0.0, seconds_of(self.payload_bytes) - hidden_s)
+        # Most buckets are alike.
+        seconds_of = functools.cache(seconds_of)
+        whole_bytes = math.fsum(self.buckets)
+        made_bytes = free_s = 0.0
+        for bucket in self.buckets:
+            made_bytes += bucket
+            ready_s = self.compute_s * (1 - self.overlap * (1 - made_bytes / whole_bytes))
+            free_s = max(free_s, ready_s) + seconds_of(bucket)
+        return free_s
+
+
+def buckets_of(gradients: Sequence[float], bucket_bytes: float) -> tuple[float, ...]:
+    """Bytes of each bucket that is reduced at once, in the order in which they are full.
+
+    `gradients` are tensors in the order of the forward pass, and made from the last to the first.
+    A tensor is not cut, as in PyTorch; one alone stands for tensors that are not known, and is.
+    """
+    if len(gradients) == 1:
+        count, rest_bytes = divmod(gradients[0], bucket_bytes)
+        return (bucket_bytes,) * int(count) + ((rest_bytes,) if rest_bytes else ())
+    full, held_bytes = [], 0.0
+    for gradient in reversed(gradients):
+        held_bytes += gradient
+        if held_bytes >= bucket_bytes:
+            full.append(held_bytes)
+            held_bytes = 0.0
+    return (*full, held_bytes) if held_bytes else tuple(full)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What to estimate, and `notes` on it. No `servers`: one, and one for each rank.
+
+    `parameters` and `dtype` are absent where only bytes are known. The ranks and hosts are those of
+    the `measured` curve, if there is one.
+    """
+
+    name: str
+    step: TrainingStep
+    ranks: int = 0
+    hosts: tuple[int, ...] = ()
+    links: Links = field(default_factory=dict)
+    parameters: int | None = None
+    dtype: str = ""
+    servers: tuple[int, ...] = ()
+    wanted_efficiency: float | None = None
+    measured: MeasuredCurve | None = None
+    notes: tuple[str, ...] = ()
+
 
 # Bytes of one gradient.
 DTYPE_BYTES: Mapping[str, int] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -199,7 +279,7 @@ def _of_curve(options: argparse.Namespace, asked: Question) -> Question:
     first, last = curve.points[0][0], curve.points[-1][0]
     links: Links = {}
     others = "left out, no latency and bandwidth fit the curve"
-    if curve.line is not None and math.isfinite(curve.line.bytes_per_s):
+    if curve.line is not None and math.isfinite(curve.line.bandwidth_bytes_per_s):
         links = dict.fromkeys(Level, link_of(curve.line, n))
         others = "over the link with which a ring has the curve's latency and bandwidth"
     return replace(
@@ -215,7 +295,7 @@ def _of_curve(options: argparse.Namespace, asked: Question) -> Question:
     )
 
 
-def link_of(line: Line, ranks: int) -> Link:
+def link_of(line: Curve, ranks: int) -> Link:
     """The link over which a ring of `ranks` has the measured curve `line`.
 
     A ring takes 2(n-1) a + 2(n-1)/n S/b, so a = latency / (2(n-1)) and b = 2(n-1)/n x bandwidth:
@@ -224,7 +304,7 @@ def link_of(line: Line, ranks: int) -> Link:
     return Link(
         name="of the curve",
         latency_s=line.latency_s / (2 * (ranks - 1)),
-        bytes_per_s=2 * (ranks - 1) / ranks * line.bytes_per_s,
+        bytes_per_s=2 * (ranks - 1) / ranks * line.bandwidth_bytes_per_s,
     )
 
 

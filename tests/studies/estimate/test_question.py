@@ -1,7 +1,11 @@
-"""Models and links by name, as their sources and docs/studies.md have them; sizes as written."""
+"""Models, links and sizes as their sources and docs/studies.md have them; steps, and bounds.
+
+Efficiencies and the bandwidth wanted are figures of "tensorflow分布式".
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -9,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.studies.curve import Line
-from busbw.studies.estimate.methods import METHODS, Layout, Level
+from busbw.judge.curve import Curve
+from busbw.model.words import MIB
+from busbw.studies.estimate import least_factor
+from busbw.studies.estimate.methods import METHODS, Layout, Level, Link
 from busbw.studies.estimate.question import (
     LINKS,
     MODELS,
@@ -18,6 +24,8 @@ from busbw.studies.estimate.question import (
     SIZE,
     TIME,
     Quantity,
+    TrainingStep,
+    buckets_of,
     known_links,
     link_of,
     memory_by_optimizer,
@@ -102,9 +110,9 @@ def test_adam_keeps_16_bytes_of_a_parameter_and_other_optimizers_less() -> None:
     assert memory_by_optimizer("float64") == {}
 
 
-@given(st.integers(2, 512), st.floats(1.0, 1e12))
-def test_a_ring_over_the_link_of_a_line_has_that_line(ranks: int, size: float) -> None:
-    line = Line(latency_s=1e-4, bytes_per_s=1e9)
+@given(st.integers(2, 512), st.integers(1, 10**12))
+def test_a_ring_over_the_link_of_a_line_has_that_line(ranks: int, size: int) -> None:
+    line = Curve(latency_s=1e-4, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
     ring = METHODS["ring"](size, Layout(ranks=ranks))
     assert ring.seconds({Level.INTRA: link_of(line, ranks)}) == pytest.approx(line.seconds(size))
 
@@ -122,41 +130,32 @@ def test_the_page_lists_every_model_and_link_with_its_figure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
+    ("parse", "text", "value"),
     [
-        ("553.36MB", 553.36e6),
-        ("25MiB", 25 * 2**20),
-        ("1GB", 1e9),
-        ("2 GiB", 2 * 2**30),
-        ("4KiB", 4096),
-        ("4kB", 4000),
-        ("17", 17),
-        ("17B", 17),
-        ("1.5e3B", 1500),
+        (SIZE, "553.36MB", 553.36e6),
+        (SIZE, "25MiB", 25 * 2**20),
+        (SIZE, "1GB", 1e9),
+        (SIZE, "2 GiB", 2 * 2**30),
+        (SIZE, "4KiB", 4096),
+        (SIZE, "4kB", 4000),
+        (SIZE, "17", 17),
+        (SIZE, "17B", 17),
+        (SIZE, "1.5e3B", 1500),
+        (RATE, "125MB/s", 125e6),
+        (RATE, "63GiB/s", 63 * 2**30),
+        (RATE, "10Gbit/s", 1.25e9),
+        (RATE, "10Gb/s", 1.25e9),
+        (RATE, "1000Mbps", 125e6),
+        (RATE, "108660Mbit/s", 13582.5e6),
+        (TIME, "0.55s", 0.55),
+        (TIME, "550ms", 0.55),
+        (TIME, "5us", 5e-6),
     ],
 )
-def test_sizes_are_decimal_unless_they_say_i(text: str, size: float) -> None:
-    assert SIZE(text) == size
-
-
-@pytest.mark.parametrize(
-    ("text", "rate"),
-    [
-        ("125MB/s", 125e6),
-        ("63GiB/s", 63 * 2**30),
-        ("10Gbit/s", 1.25e9),
-        ("10Gb/s", 1.25e9),
-        ("1000Mbps", 125e6),
-        ("108660Mbit/s", 13582.5e6),
-    ],
-)
-def test_rates_are_in_bytes_and_a_small_b_is_a_bit(text: str, rate: float) -> None:
-    assert RATE(text) == rate
-
-
-@pytest.mark.parametrize(("text", "time_s"), [("0.55s", 0.55), ("550ms", 0.55), ("5us", 5e-6)])
-def test_times_are_in_seconds(text: str, time_s: float) -> None:
-    assert TIME(text) == pytest.approx(time_s)
+def test_units_are_decimal_unless_they_say_i_and_a_small_b_is_a_bit(
+    parse: Quantity, text: str, value: float
+) -> None:
+    assert parse(text) == pytest.approx(value, rel=1e-15, abs=0)
 
 
 @pytest.mark.parametrize(
@@ -173,3 +172,76 @@ def test_what_is_no_quantity_is_an_error_that_names_it(parse: Quantity, texts: l
     for text in texts:
         with pytest.raises(ValueError, match=f"^{re.escape(repr(text))}; accepted is "):
             parse(text)
+
+
+D_BYTES, TS_S = 553.36e6, 0.55
+STEP = TrainingStep(payload_bytes=D_BYTES, compute_s=TS_S)
+seconds = st.floats(1e-6, 1e4)
+shares = st.floats(0.0, 1.0)
+
+
+def _ring_s(bytes_per_s: float, ranks: int = 4) -> float:
+    link = {Level.INTRA: Link(name="some", bytes_per_s=bytes_per_s)}
+    return METHODS["ring"](D_BYTES, Layout(ranks=ranks)).seconds(link)
+
+
+def _wanted(wanted: float, ranks: int = 4) -> float:
+    found = least_factor(lambda rate: STEP.step_s(lambda size: _ring_s(rate, ranks)), TS_S / wanted)
+    assert found is not None
+    return found
+
+
+def test_distributed_tensorflow_many_ranks_need_4_thirds_of_what_four_need() -> None:
+    assert _wanted(0.9, 10**6) / _wanted(0.9) == pytest.approx(1.33333, abs=1e-5)
+
+
+@given(st.floats(0.01, 0.99), st.integers(2, 1000))
+def test_the_search_finds_formula_3(wanted: float, ranks: int) -> None:
+    formula = 2 * D_BYTES * wanted * (ranks - 1) / (ranks * (1 - wanted) * TS_S)
+    assert _wanted(wanted, ranks) == pytest.approx(formula)
+
+
+def test_no_bandwidth_suffices_where_latency_alone_is_too_long() -> None:
+    assert least_factor(lambda factor: 1.0 + 0.2 + 1 / factor, 1.1) is None
+
+
+@given(st.lists(st.floats(1.0, 1e9), min_size=1, max_size=40), seconds, shares)
+def test_overlap_and_buckets_hide_no_more_than_can_be(
+    buckets: list[float], compute_s: float, overlap: float
+) -> None:
+    def step_s(buckets: tuple[float, ...], overlap: float) -> float:
+        whole = math.fsum(given_buckets)
+        step = TrainingStep(
+            payload_bytes=whole, buckets=buckets, compute_s=compute_s, overlap=overlap
+        )
+        return step.step_s(lambda size: size / 1e9)
+
+    given_buckets = tuple(buckets)
+    communication_s = sum(buckets) / 1e9
+    flowing_s, bucketed_s = step_s((), overlap), step_s(given_buckets, overlap)
+    assert max(compute_s, communication_s) <= flowing_s * (1 + 1e-9)
+    assert flowing_s >= (compute_s * (1 - overlap) + communication_s) * (1 - 1e-9)
+    assert flowing_s * (1 - 1e-9) <= bucketed_s <= (compute_s + communication_s) * (1 + 1e-9)
+    assert bucketed_s >= (compute_s + buckets[-1] / 1e9) * (1 - 1e-9)
+
+
+def test_many_small_buckets_come_near_gradients_that_flow_and_one_hides_nothing() -> None:
+    many = TrainingStep(payload_bytes=1e4, buckets=(1.0,) * 10_000, compute_s=1.0, overlap=0.5)
+    assert many.step_s(lambda size: size * 1e-4) == pytest.approx(1.5, rel=1e-3)
+    one = TrainingStep(payload_bytes=8.0, buckets=(8.0,), compute_s=3.0, overlap=1.0)
+    assert one.step_s(lambda size: size / 4) == 5.0
+
+
+def test_buckets_fill_from_the_last_tensor_to_the_first_and_close_when_they_hold_enough() -> None:
+    assert buckets_of([1.0, 5.0, 30.0, 10.0, 20.0], 25.0) == (30.0, 30.0, 6.0)
+    assert len(buckets_of([138_357_544 * 4], 25 * MIB)) == 22
+
+
+@given(st.lists(st.floats(1.0, 1e9), min_size=1), st.floats(1e5, 1e9))
+def test_nothing_is_lost_and_only_the_last_bucket_may_hold_less(
+    gradients: list[float], bucket_bytes: float
+) -> None:
+    buckets = buckets_of(gradients, bucket_bytes)
+    assert math.fsum(buckets) == pytest.approx(math.fsum(gradients))
+    assert all(bucket >= bucket_bytes for bucket in buckets[:-1])
+    assert 0 < buckets[-1] < bucket_bytes + max(gradients)
