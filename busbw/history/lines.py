@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import busbw.workloads  # noqa: F401 their classes are known by what a case's `step` names
 from busbw import wire
 from busbw.model.case import Case
 from busbw.model.stored import (

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
+import busbw.workloads  # noqa: F401 their classes are known by what a case's `step` names
 from busbw import wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, Spec, converted

@@ -32,8 +32,6 @@ def stack_cache_of(text: str) -> Path:
 
 def baselines_of(given: Given, text: str) -> Path:
     """The default folder need not exist yet; one that is named exists, or will be written."""
-    if given.options["baselines"] == "":
-        raise ValueError("--baselines: accepted is a folder")
     root = given.root / (text or "baselines")
     try:
         check_folder(

@@ -67,7 +67,7 @@ WRONG = {
     "fifo": "is no folder; accepted is one",
     "loop": "Too many levels of symbolic links",
     "file/below": "Not a directory",
-    "": "accepted is a folder",
+    "": "it is given empty",
 }
 
 
