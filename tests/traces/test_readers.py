@@ -169,8 +169,12 @@ def test_an_event_has_the_names_of_its_process_and_thread_and_its_times_in_secon
 
 def test_the_duration_of_the_device_is_truer_than_that_of_the_viewer() -> None:
     row = complete("a", pid=1, tid=1, ts=0, dur=5.0, device_duration_ps="1234567")
-    (event,) = read_chrome(packed([row])).events
+    late = complete(
+        "b", pid=1, tid=1, ts=9, dur=5.0, device_duration_ps="2", device_offset_ps="7495455062500"
+    )
+    event, other = read_chrome(packed([row, late])).events
     assert event.duration_s == pytest.approx(1.234567e-6)
+    assert other.start_s == pytest.approx(7.4954550625)
 
 
 def test_names_that_come_after_the_events_hold_for_them_too() -> None:
