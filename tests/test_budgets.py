@@ -49,11 +49,11 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (503, 5, 301),
     "perf": (34, 4, 11),
-    "tests": (52_969, 325, 27_223),
+    "tests": (52_969, 325, 27_225),
 }
 
 # docs: pages, words.
-DOCS = 15, 22_742
+DOCS = 15, 22_482
 
 
 def sizes(files: Iterable[tuple[str, str]]) -> dict[str, Counter[str]]:
