@@ -7,6 +7,7 @@ Knows no result and no file, and of the hardware only what a probe found. The wo
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import Field, dataclass, fields, replace
 from enum import Enum
 from typing import Any, TypeVar
@@ -319,13 +320,12 @@ def _own_fields(kind: type[Workload]) -> list[Field[Any]]:
 
 
 def _workload(stored: StoredCase | StoredSpec) -> Workload:
-    name, *words = stored.step.split() or [_BARE]
+    """Raises ValueError for a `step` that is not what `_step` writes."""
+    name, *unusual = stored.step.split(" ") if stored.step else [_BARE]
     try:
         kind = Workload.of_kind(name)
-        known: dict[str, Any] = {one.name: type(one.default) for one in _own_fields(kind)}
-        unusual = (word.partition("=") for word in words)
-        own = {field: known[field](text) for field, _, text in unusual}
-    except (KeyError, ValueError) as error:
+        own = _own_values(kind, unusual)
+    except ValueError as error:
         raise ValueError(f"step: {error}") from error
     return kind(
         collective=stored.collective,
@@ -334,3 +334,27 @@ def _workload(stored: StoredCase | StoredSpec) -> Workload:
         axes=stored.axes,
         **own,
     )
+
+
+def _own_values(kind: type[Workload], words: Sequence[str]) -> dict[str, Any]:
+    """Of words such as ``rows=1024``. Raises ValueError with what is accepted."""
+    usual = {one.name: one.default for one in _own_fields(kind)}
+    values: dict[str, Any] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        if name not in usual or name in values:
+            known = ", ".join(usual) or "none"
+            raise ValueError(f"expected fields of {kind.kind} ({known}), each once, got {word!r}")
+        values[name] = _own_value(name, type(usual[name]), text)
+    return values
+
+
+def _own_value(name: str, kind: type[Any], text: str) -> Any:
+    if issubclass(kind, Enum):
+        known = [one.value for one in kind]
+        if text not in known:
+            raise ValueError(f"{name}: expected one of {', '.join(known)}, got {text!r}")
+        return kind(text)
+    if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text) > 0):
+        raise ValueError(f"{name}: expected a whole number above 0, got {text!r:.60}")
+    return int(text)

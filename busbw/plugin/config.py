@@ -19,7 +19,8 @@ from busbw.agent.processes import SECRET
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session import forms, hints
-from busbw.session.options import GROUPS, OPTIONS, UPDATES, Given, Option, UsageError
+from busbw.session.option import GROUPS, Given, Option, UsageError
+from busbw.session.options import OPTIONS, UPDATES
 from busbw.session.settings import settings_of
 from busbw.session.state import Collected, Judged, Observed, Refused, Written
 

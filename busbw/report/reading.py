@@ -108,7 +108,7 @@ def session_of(document: object, name: str) -> Session | CompiledSession:
 
 def _session(found: Results, name: str) -> Session | CompiledSession:
     for number, row in enumerate(found.cases):
-        _check_row(row, f"cases[{number}]")
+        _check_row(row, f"cases[{number}]", is_compiled=found.environment is None)
     shared: dict[str, Any] = {
         "name": name,
         "began": _moment(found.began),
@@ -147,10 +147,18 @@ def _moment(text: str) -> datetime:
         ) from error
 
 
-def _check_row(row: CaseResult, at: str) -> None:
-    """Raise WireError for what no verdict is."""
+def _check_row(row: CaseResult, at: str, *, is_compiled: bool) -> None:
+    """Raise WireError for what no verdict is, or is no verdict of such a session."""
+    if row.id != row.spec.id:
+        raise wire.WireError(f"{at}.id: expected {row.spec.id}, as its spec says, got {row.id}")
+    if is_compiled and not row.spec.topology:
+        raise wire.WireError(f"{at}.spec.topology: missing; without an environment it is compiled")
+    for what, has in (("spec.topology", row.spec.topology), ("program", row.program)):
+        if has and not is_compiled:
+            raise wire.WireError(f"{at}.{what}: expected none; with an environment it is measured")
     if row.case is not None:
         _check_case(row.case, f"{at}.case")
+        _check_same(row.case, row.spec, f"{at}.case")
     if row.program is not None and row.program.baseline is not None:
         _check_case(row.program.baseline.case, f"{at}.program.baseline.case")
     # The time of a step gives no rate.
@@ -173,6 +181,15 @@ def _check_numbers(value: object, at: str, above_0: AbstractSet[str], name: str 
         least, words = (1 / _MOST, "above 0") if name in above_0 else (0, "of 0 or more")
         if not least <= value <= _MOST:
             raise wire.WireError(f"{at}: expected a number {words}, got {value!r:.60}")
+
+
+def _check_same(case: Case, spec: Spec, at: str) -> None:
+    """Raise WireError where `case` is of something else than was asked for."""
+    for name in ("framework", "workload", "dtype", "payload_bytes"):
+        found, asked = getattr(case, name), getattr(spec, name)
+        if found != asked:
+            words = "" if name == "workload" else f" expected {asked}, got {found};"
+            raise wire.WireError(f"{at}.{name}:{words} it is not what its spec asks for")
 
 
 def _check_case(case: Case, at: str) -> None:

@@ -26,7 +26,7 @@ from busbw.model.words import Device
 from busbw.workloads.collective import check_blocks
 
 from . import machine, references, resolution
-from .options import UsageError, usage_error
+from .option import UsageError, usage_error
 from .settings import Settings
 from .state import Collected, Lockable
 

@@ -26,7 +26,7 @@ from busbw.model.words import Capability, FailureKind, Outcome
 
 from .compilers import CompileSettings, Libtpu, library_of
 from .display import Display
-from .options import UsageError, usage_error
+from .option import UsageError, usage_error
 from .settings import Settings
 from .state import Collected, Described, Judged, ProgramJob, Programs, ProgramsResolved
 

@@ -32,7 +32,7 @@ from busbw.model.words import Device
 from busbw.model.workload import Framework
 
 from .forms import checked, flag
-from .options import Given
+from .option import Given
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _FETCH_TIMEOUT_S = 900.0

@@ -14,7 +14,7 @@ from busbw.history.files import HistoryError, check
 from busbw.report.page.html import is_page, missing_for_pages
 from busbw.report.results import is_results
 
-from .options import Given
+from .option import Given
 
 # Names the folder of the history where --history does not.
 HISTORY = "BUSBW_HISTORY"

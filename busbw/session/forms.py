@@ -16,8 +16,10 @@ from typing import TypeVar
 from busbw import metrics
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Injection
-from busbw.model.words import MIB, Extra, refusal
+from busbw.model.machine import extents_of
+from busbw.model.words import MIB, Device, Extra, refusal
 from busbw.stacks.lock import Lock
+from busbw.workloads import WORKLOADS
 
 T = TypeVar("T")
 
@@ -96,6 +98,56 @@ def updates_of(text: str | None, accepted: Sequence[str]) -> str:
             f"--update-baselines, or --update-baselines=all {path}"
         )
     return checked("update_baselines", word(accepted), text)
+
+
+# Others' words for dtypes.
+DTYPE_NAMES = {
+    "float": "float32",
+    "fp32": "float32",
+    "half": "float16",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "int": "int32",
+}
+
+# Those of collectives, and those of training.
+STRATEGIES = tuple(
+    dict.fromkeys(
+        (
+            *(name for one in FRAMEWORKS.values() for name in one.strategies),
+            *(name for one in WORKLOADS.values() for name in one.own_strategies),
+        )
+    )
+)
+
+
+def device(text: str) -> Device | None:
+    """None for whatever is attached."""
+    names = {"cuda": "gpu", "rocm": "gpu", "nvidia": "gpu", "host": "cpu"}
+    found = word(("auto", *(one.value for one in Device)), names)(text)
+    return None if found == "auto" else Device(found)
+
+
+def frameworks(text: str) -> tuple[str, ...]:
+    """None for those installed."""
+    return () if text == "auto" else words(tuple(FRAMEWORKS), {"tf": "tensorflow"})(text)
+
+
+def ranks(text: str) -> int | None:
+    """None for all that are there."""
+    if text == "all":
+        return None
+    if text.isdecimal() and int(text) < 2:
+        raise ValueError(f"{text}: fewer than two ranks are not a collective")
+    return whole(2)(text)
+
+
+def mesh(text: str) -> tuple[int, ...]:
+    """Its extents; a single rank is no mesh."""
+    extents = extents_of(text)
+    if math.prod(extents) < 2:
+        raise ValueError(f"{text}: fewer than two ranks are not a collective")
+    return extents
 
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -27,7 +27,7 @@ from busbw.stacks.lock import Lock
 from busbw.workloads.collective import Collective
 
 from .forms import Against
-from .options import UsageError, usage_error
+from .option import UsageError, usage_error
 from .settings import Settings, how_to_get
 from .state import Machine
 

@@ -1,188 +1,34 @@
-"""The options, each declared once: its spelling, group, help and default; `settings` checks them.
-
-The plugin walks these declarations for its command line, its ini settings and its hints. What a
-session was given is a `Given`, whoever read the command line.
-"""
+"""The options, each declared once; `settings` checks what they ask for together."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from busbw import files, metrics
+from busbw import metrics
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.machine import extents_of
-from busbw.model.words import Clock, Device, Placement
+from busbw.model.words import Clock, Placement
 from busbw.workloads import WORKLOADS
 
 from . import forms
-
-MEASURE, COMPARE, HOSTS, COMPILE = "busbw", "busbw compare", "busbw hosts", "busbw compile"
-
-# The titles of the groups of options, in the order in which they are shown.
-GROUPS = {
-    MEASURE: "busbw: what is measured, and what is written",
-    COMPARE: "busbw: what it is compared with",
-    HOSTS: "busbw: processes and hosts",
-    COMPILE: "busbw: compile, measure nothing",
-}
+from .option import COMPARE, COMPILE, HOSTS, Given, Option
 
 # What --update-baselines accepts.
 UPDATES = ("all", "new", "improved")
 
-
-class UsageError(Exception):
-    """The options ask for what cannot be; its sentence says what was wrong and what is accepted."""
-
-
-@contextlib.contextmanager
-def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
-    """Turn exceptions into a UsageError."""
-    try:
-        yield
-    except kinds as error:
-        words = files.reason(error) if isinstance(error, OSError) else error
-        raise UsageError(f"{where}{words}") from error
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
-    """``--name`` and, with `ini`, a setting ``busbw_name``.
-
-    `parse` makes its value of a text that is not empty, or raises ValueError with what is accepted.
-    A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
-    line in the ini file. `choices` are shown in place of a `metavar`.
-    """
-
-    name: str
-    help: str
-    group: str = MEASURE
-    parse: Callable[[str], Any] = str
-    default: str = ""
-    metavar: str = ""
-    choices: tuple[str, ...] = ()
-    repeated: bool = False
-    flag: bool = False
-    const: str = ""
-    ini: bool = True
-
-    @property
-    def flag_name(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    def text(self, given: Given) -> str:
-        """What is given on the command line, else in the ini file. Raises ValueError if empty."""
-        value = given.options[self.name]
-        if value is not None and not str(value).strip() and not self.default:
-            raise ValueError(
-                f"{self.flag_name}: it is given empty, as by a variable that is not set; "
-                "leave it out for the default"
-            )
-        return str(given.ini[self.name] if value is None else value).strip()
-
-    def value(self, text: str) -> Any:
-        """None for an empty text. Raises ValueError with the option and what is accepted."""
-        return forms.checked(self.name, self.parse, text) if text or self.default else None
-
-    @property
-    def usual(self) -> object:
-        """What it has where the command line says nothing of it."""
-        if self.repeated:
-            return []
-        return False if self.flag and not self.ini else None
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it has one value, which the ini file may have too."""
-        return self.ini and not (self.repeated or self.flag)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
-    """What a session was given: by an option's name the value of the command line, and of the ini.
-
-    `root` is the folder that baselines and a history are relative to, `keyword` the selection of
-    cases by name, `outputs` the files of others that are written, by the option that names them.
-    """
-
-    options: Mapping[str, Any]
-    ini: Mapping[str, Any]
-    root: Path
-    keyword: str = ""
-    outputs: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, root: Path, **options: Any) -> Given:
-        """As if only these `options` were given, and no ini file."""
-        return cls(
-            options={option.name: option.usual for option in OPTIONS} | options,
-            ini={option.name: [] if option.repeated else option.default for option in OPTIONS},
-            root=root,
-        )
-
-
-# Others' words for dtypes.
-_DTYPES = {
-    "float": "float32",
-    "fp32": "float32",
-    "half": "float16",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "int": "int32",
-}
-
-
-def _device(text: str) -> Device | None:
-    names = {"cuda": "gpu", "rocm": "gpu", "nvidia": "gpu", "host": "cpu"}
-    found = forms.word(("auto", *(one.value for one in Device)), names)(text)
-    return None if found == "auto" else Device(found)
-
-
-def _ranks(text: str) -> int | None:
-    """None for all that are there."""
-    if text == "all":
-        return None
-    if text.isdecimal() and int(text) < 2:
-        raise ValueError(f"{text}: fewer than two ranks are not a collective")
-    return forms.whole(2)(text)
-
-
-def _frameworks(text: str) -> tuple[str, ...]:
-    """None for those installed."""
-    return () if text == "auto" else forms.words(tuple(FRAMEWORKS), {"tf": "tensorflow"})(text)
-
-
-def _strategies() -> tuple[str, ...]:
-    of_collectives = (name for one in FRAMEWORKS.values() for name in one.strategies)
-    of_training = (name for one in WORKLOADS.values() for name in one.own_strategies)
-    return tuple(dict.fromkeys((*of_collectives, *of_training)))
-
-
-def _mesh(text: str) -> tuple[int, ...]:
-    """Its extents; a single rank is no mesh."""
-    extents = extents_of(text)
-    if math.prod(extents) < 2:
-        raise ValueError(f"{text}: fewer than two ranks are not a collective")
-    return extents
-
-
 OPTIONS = (
     Option(
         name="device",
-        parse=_device,
+        parse=forms.device,
         default="auto",
         choices=("auto", "cpu", "gpu", "tpu"),
         help="what to measure on; auto: a TPU, else a GPU, else the CPU, with two ranks at least",
     ),
     Option(
         name="ranks",
-        parse=_ranks,
+        parse=forms.ranks,
         metavar="N",
         help="how many ranks; default: 4 virtual devices on the CPU, else all that are attached",
     ),
@@ -253,14 +99,14 @@ OPTIONS = (
     ),
     Option(
         name="frameworks",
-        parse=_frameworks,
+        parse=forms.frameworks,
         default="auto",
         metavar="LIST",
         help=f"comma list of {', '.join(FRAMEWORKS)}; default: those installed",
     ),
     Option(
         name="strategies",
-        parse=forms.words(_strategies()),
+        parse=forms.words(forms.STRATEGIES),
         default="default",
         metavar="LIST",
         help="comma list; a framework takes those it knows: "
@@ -291,7 +137,7 @@ OPTIONS = (
     ),
     Option(
         name="mesh",
-        parse=_mesh,
+        parse=forms.mesh,
         metavar="SHAPE",
         help="lay the ranks out in a mesh such as 2x4, whose axes are x (2) and y (4), or "
         "hosts:2,devices:4",
@@ -318,17 +164,7 @@ OPTIONS = (
     ),
     Option(
         name="dtypes",
-        parse=forms.words(
-            tuple(DTYPES),
-            {
-                "float": "float32",
-                "fp32": "float32",
-                "half": "float16",
-                "fp16": "float16",
-                "bf16": "bfloat16",
-                "int": "int32",
-            },
-        ),
+        parse=forms.words(tuple(DTYPES), forms.DTYPE_NAMES),
         default="float32",
         metavar="LIST",
         help=f"comma list of {', '.join(DTYPES)}",
@@ -526,3 +362,12 @@ OPTIONS = (
         help="a case without a baseline fails (default where the environment variable CI is set)",
     ),
 )
+
+
+def given(root: Path, **options: Any) -> Given:
+    """As if only these `options` were given, and no ini file."""
+    return Given(
+        options={option.name: option.usual for option in OPTIONS} | options,
+        ini={option.name: [] if option.repeated else option.default for option in OPTIONS},
+        root=root,
+    )

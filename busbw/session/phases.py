@@ -24,7 +24,7 @@ from .acceptance import accepted
 from .agents import transport_of
 from .compilers import CompileSettings
 from .display import Display
-from .options import UsageError, usage_error
+from .option import UsageError, usage_error
 from .outputs import appended, with_page, with_results
 from .state import Collected, Judged, Measured, Observed, Written
 

@@ -41,7 +41,7 @@ from busbw.stats.launches import launch_time_s
 from busbw.workloads.collective import Collective
 
 from .forms import BASELINE
-from .options import usage_error
+from .option import usage_error
 from .settings import Settings
 from .state import Collected, LevelKey, Lockable, Measured, TimedJob
 

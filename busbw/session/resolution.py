@@ -28,7 +28,7 @@ from busbw.model.words import Outcome
 
 from . import machine, references
 from .agents import SshSettings
-from .options import UsageError, usage_error
+from .option import UsageError, usage_error
 from .settings import Settings, how_to_get
 from .state import Collected, Machine, TimedJob, TimedResolved
 

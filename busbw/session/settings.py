@@ -27,7 +27,8 @@ from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
 from .folders import WRITING, baselines_of, history_of, page_of, results_of, stack_cache_of
 from .forms import Against, against_of, checked, flag, program, updates_of
-from .options import OPTIONS, UPDATES, Given, usage_error
+from .option import Given, usage_error
+from .options import OPTIONS, UPDATES
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.model.case import CaseKey
+from busbw.model.case import Case, CaseKey
 from busbw.model.launch import Injection, LaunchId
 from busbw.model.machine import Protocol
 from busbw.model.words import MIB, Clock, Extra
@@ -192,6 +192,29 @@ def test_values_with_a_text_stand_as_that_in_json_and_are_refused_with_their_pla
         wire.from_json(type(build.case()), {**case, "protocol": "junk"})
     with pytest.raises(wire.WireError, match=r"^Case.protocol: expected a string, got 3"):
         wire.from_json(type(build.case()), {**case, "protocol": 3})
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (" ", "expected one of collective, "),
+        ("dance", "expected one of collective, "),
+        ("dense ", "expected fields of dense (outputs, rows, batch), each once, got ''"),
+        ("dense foo=1", "expected fields of dense (outputs, rows, batch), each once, got 'foo=1'"),
+        ("dense rows=1 rows=2", "expected fields of dense (outputs, rows, batch), each once, got "),
+        ("dense rows", "rows: expected a whole number above 0, got ''"),
+        ("dense rows=x", "rows: expected a whole number above 0, got 'x'"),
+        ("dense rows=-5", "rows: expected a whole number above 0, got '-5'"),
+        ("dense rows=" + "9" * 5000, "rows: expected a whole number above 0, got '9999"),
+        ("dense batch=x", "batch: expected one of given, drawn, got 'x'"),
+        ("collective foo=1", "expected fields of collective (none), each once, got 'foo=1'"),
+    ],
+)
+def test_a_step_is_read_as_it_is_written_or_refused(step: str, said: str) -> None:
+    case = build.case(step="dense")
+    with pytest.raises(wire.WireError) as refused:
+        wire.from_json(Case, {**wire.to_json(case), "step": step})
+    assert f"Case.step: {said}" in str(refused.value)
 
 
 def test_a_case_has_one_key_for_files_tables_and_groups() -> None:

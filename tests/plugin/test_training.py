@@ -9,7 +9,7 @@ import pytest
 
 from busbw.model.training import CNN, EXAMPLE_BYTES
 from busbw.session import resolution
-from busbw.session.options import UsageError
+from busbw.session.option import UsageError
 from tests import build
 from tests.worker.backends import real
 

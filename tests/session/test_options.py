@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.session.options import OPTIONS, Given, UsageError
+from busbw.session.option import UsageError
+from busbw.session.options import OPTIONS, given
 from busbw.session.settings import settings_of
 
 pytestmark = pytest.mark.sessions
@@ -74,10 +75,10 @@ def test_a_mistyped_name_is_told_from_it(copy: Path) -> None:
 
 
 def test_every_option_has_a_value_where_nothing_is_given() -> None:
-    given = Given.of(Path())
-    assert set(given.options) == {option.name for option in OPTIONS}
+    found = given(Path())
+    assert set(found.options) == {option.name for option in OPTIONS}
 
 
 def test_an_option_that_cannot_be_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"^--launches: 'none'; accepted is a whole number"):
-        settings_of(Given.of(Path(), frameworks="fake", launches="none"))
+        settings_of(given(Path(), frameworks="fake", launches="none"))

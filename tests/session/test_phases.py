@@ -14,7 +14,8 @@ from busbw import locks
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.session import selection
 from busbw.session.display import AbstractScreen, Display
-from busbw.session.options import Given, UsageError
+from busbw.session.option import UsageError
+from busbw.session.options import given
 from busbw.session.phases import Surroundings, judged, written
 from busbw.session.settings import settings_of
 from busbw.session.state import Collected, Judged, Measured, Observed, Written
@@ -47,7 +48,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _judged(root: Path, screen: Lines, **options: Any) -> tuple[Judged, list[Observed]]:
-    collected = Collected(settings=settings_of(Given.of(root, **{**FAKE, **options})))
+    collected = Collected(settings=settings_of(given(root, **{**FAKE, **options})))
     collected, specs = selection.with_specs(collected, None)
     kept: list[Observed] = []
     within = Surroundings(display=Display(screen), keep=kept.append)
@@ -110,13 +111,13 @@ from pathlib import Path
 
 from busbw.session import selection
 from busbw.session.display import Display, Nowhere
-from busbw.session.options import Given
+from busbw.session.options import given
 from busbw.session.phases import Surroundings, judged, written
 from busbw.session.settings import settings_of
 from busbw.session.state import Collected
 
-given = Given.of(Path("."), frameworks="fake", payloads="1M", launches="1")
-collected, specs = selection.with_specs(Collected(settings=settings_of(given)), None)
+asked = given(Path("."), frameworks="fake", payloads="1M", launches="1")
+collected, specs = selection.with_specs(Collected(settings=settings_of(asked)), None)
 found = written(judged(collected, specs, Surroundings(display=Display(Nowhere()))))
 print(found.judged.session.headline(), "pytest" in sys.modules)
 """

@@ -1,0 +1,108 @@
+"""One option: its spelling, group, help and default; and what a session was given for all of them.
+
+The plugin walks the declarations for its command line, its ini settings and its hints; a session is
+driven by a `Given`, whoever read the command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from busbw import files
+
+from . import forms
+
+MEASURE, COMPARE, HOSTS, COMPILE = "busbw", "busbw compare", "busbw hosts", "busbw compile"
+
+# The titles of the groups of options, in the order in which they are shown.
+GROUPS = {
+    MEASURE: "busbw: what is measured, and what is written",
+    COMPARE: "busbw: what it is compared with",
+    HOSTS: "busbw: processes and hosts",
+    COMPILE: "busbw: compile, measure nothing",
+}
+
+
+class UsageError(Exception):
+    """The options ask for what cannot be; its sentence says what was wrong and what is accepted."""
+
+
+@contextlib.contextmanager
+def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
+    """Turn exceptions into a UsageError."""
+    try:
+        yield
+    except kinds as error:
+        words = files.reason(error) if isinstance(error, OSError) else error
+        raise UsageError(f"{where}{words}") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """``--name`` and, with `ini`, a setting ``busbw_name``.
+
+    `parse` makes its value of a text that is not empty, or raises ValueError with what is accepted.
+    A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
+    line in the ini file. `choices` are shown in place of a `metavar`.
+    """
+
+    name: str
+    help: str
+    group: str = MEASURE
+    parse: Callable[[str], Any] = str
+    default: str = ""
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    repeated: bool = False
+    flag: bool = False
+    const: str = ""
+    ini: bool = True
+
+    @property
+    def flag_name(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    def text(self, given: Given) -> str:
+        """What is given on the command line, else in the ini file. Raises ValueError if empty."""
+        value = given.options[self.name]
+        if value is not None and not str(value).strip() and not self.default:
+            raise ValueError(
+                f"{self.flag_name}: it is given empty, as by a variable that is not set; "
+                "leave it out for the default"
+            )
+        return str(given.ini[self.name] if value is None else value).strip()
+
+    def value(self, text: str) -> Any:
+        """None for an empty text. Raises ValueError with the option and what is accepted."""
+        return forms.checked(self.name, self.parse, text) if text or self.default else None
+
+    @property
+    def usual(self) -> object:
+        """What it has where the command line says nothing of it."""
+        if self.repeated:
+            return []
+        return False if self.flag and not self.ini else None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it has one value, which the ini file may have too."""
+        return self.ini and not (self.repeated or self.flag)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """What a session was given: by an option's name the value of the command line, and of the ini.
+
+    `root` is the folder that baselines and a history are relative to, `keyword` the selection of
+    cases by name, `outputs` the files of others that are written, by the option that names them.
+    """
+
+    options: Mapping[str, Any]
+    ini: Mapping[str, Any]
+    root: Path
+    keyword: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
