@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from busbw.history.files import Acknowledged, Read, acknowledged, read_all
-from busbw.history.levels import CaseHistory, CaseSession, MachineHistory, machine_history
+from busbw.history.levels import CaseHistory, MachineHistory, machine_history
 from busbw.history.levels import LevelChange as history_LevelChange
 from busbw.history.lines import Line, Series
 from busbw.judge.policy import POLICIES
@@ -191,7 +191,7 @@ class _Machine:
         return before.last < self.since(change.began) <= after.first
 
 
-def _outcome(session: CaseSession) -> Outcome | None:
+def _outcome(session: Line) -> Outcome | None:
     """The verdict; None for a case that was not measured.
 
     The reference's own lines have none, and what failed instead.

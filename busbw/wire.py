@@ -5,7 +5,9 @@ unknown key, a missing key or a wrong type raises WireError with the path in the
 is read moves no terminal on which it is shown.
 Knows dataclasses (one with a `parse` is written as its `text`; one of several kinds, by `of_kind`,
 with its `kind`; one with `of_stored` as what it is `stored` as), enums, mappings, tuples and plain
-values; knows nothing of what they mean.
+values; knows nothing of what they mean. What a field accepts stands with it, as
+``Annotated[int, check]``, and what several of them must be in the class's own `validate`: both
+raise ValueError, the second one that begins with a field.
 """
 
 from __future__ import annotations
@@ -144,24 +146,40 @@ _Reader = Callable[[Any, str], Any]
 def _reader(kind: Any) -> _Reader:
     """What reads a `kind`: found once, since histories hold many thousands of a few kinds."""
     origin = typing.get_origin(kind)
+    if origin is typing.Annotated:
+        inner, *checks = typing.get_args(kind)
+        return functools.partial(_read_limited, _reader(inner), tuple(checks))
     if origin is typing.Union or origin is types.UnionType:
         (inner,) = (arg for arg in typing.get_args(kind) if arg is not type(None))
         return functools.partial(_read_optional, _reader(inner))
     if origin is tuple:
         return functools.partial(_read_tuple, typing.get_args(kind))
     if origin is not None and issubclass(origin, Mapping):
-        return functools.partial(_read_mapping, _reader(typing.get_args(kind)[1]))
+        of_key, of_item = map(_reader, typing.get_args(kind))
+        return functools.partial(_read_mapping, of_key, of_item)
     if hasattr(kind, "parse"):
         return functools.partial(_read_text, kind)
     if hasattr(kind, "of_stored"):
-        return functools.partial(_read_stored, kind, _reader(stored_kind(kind)))
+        return _validated(kind, functools.partial(_read_stored, kind, _reader(stored_kind(kind))))
     if hasattr(kind, "of_kind"):
         return functools.partial(_read_one_kind, kind)
     if dataclasses.is_dataclass(kind):
-        return functools.partial(_read_dataclass, kind)
+        return _validated(kind, functools.partial(_read_dataclass, kind))
     if issubclass(kind, enum.Enum):
         return functools.partial(_read_enum, kind)
     return functools.partial(_read_plain, kind)
+
+
+def _read_limited(
+    inner: _Reader, checks: tuple[Callable[[Any], None], ...], document: Any, location: str
+) -> Any:
+    found = inner(document, location)
+    try:
+        for check in checks:
+            check(found)
+    except ValueError as error:
+        raise WireError(f"{location}: {error}") from error
+    return found
 
 
 def _read_optional(inner: _Reader, document: Any, location: str) -> Any:
@@ -179,13 +197,13 @@ def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[An
     )
 
 
-def _read_mapping(inner: _Reader, document: Any, location: str) -> dict[str, Any]:
+def _read_mapping(of_key: _Reader, inner: _Reader, document: Any, location: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise WireError(f"{location}: expected an object, got {_shown(document)}")
     found = {}
     for key, item in document.items():
         key_location = f"{location}.{_in_part(key)}"
-        found[_read_plain(str, key, key_location)] = inner(item, key_location)
+        found[of_key(key, key_location)] = inner(item, key_location)
     return found
 
 
@@ -202,6 +220,20 @@ def _read_text(kind: Any, document: Any, location: str) -> Any:
 def stored_kind(kind: Any) -> Any:
     """The dataclass as which a `kind` with `of_stored` is written."""
     return typing.get_type_hints(kind.of_stored)["stored"]
+
+
+def _validated(kind: Any, inner: _Reader) -> _Reader:
+    """`inner`, and the own `validate` of `kind` if it has one."""
+    return functools.partial(_read_valid, inner) if hasattr(kind, "validate") else inner
+
+
+def _read_valid(inner: _Reader, document: Any, location: str) -> Any:
+    found = inner(document, location)
+    try:
+        found.validate()
+    except ValueError as error:
+        raise WireError(f"{location}.{error}") from error
+    return found
 
 
 def _read_stored(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
@@ -244,7 +276,7 @@ def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
 @functools.cache
 def _fields_of(kind: Any) -> tuple[Mapping[str, _Reader], frozenset[str]]:
     """What reads each field, and which have no default."""
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     fields = dataclasses.fields(kind)
     required = frozenset(one.name for one in fields if _required(one))
     return {one.name: _reader(hints[one.name]) for one in fields}, required

@@ -20,8 +20,7 @@ from typing import Any
 from unittest import mock
 
 from busbw import locks
-from busbw.baselines import files, timed
-from busbw.baselines.document import BaselineError
+from busbw.baselines.document import TIMED, BaselineError, read
 from busbw.driver.bundle import Bundle
 from busbw.history.files import HistoryError, read_all
 
@@ -150,7 +149,7 @@ class Ground:
             if is_unchanged and (ended or not name.endswith(".json")):
                 continue
             try:
-                old, now = (files.read(timed.TIMED, one[name]).entries for one in (before, here))
+                old, now = (read(TIMED, one[name]).baselines for one in (before, here))
             except BaselineError as error:
                 wrong.append(str(error))
                 continue

@@ -12,7 +12,7 @@ from typing import Any
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, LaunchId, Measurement, Plan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
-from busbw.model.stored import Baseline, BaselineSession, CompiledBaseline
+from busbw.model.stored import Baseline, CompiledBaseline, Record
 from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingRun
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Clock, Device, FailureKind, Outcome
@@ -167,27 +167,23 @@ def measurement(*times_s: float, failures: tuple[Failure, ...] = (), **changes: 
     return Measurement(case=case(**changes), runs=runs, failures=failures)
 
 
-def session(*times_s: float, **changes: Any) -> BaselineSession:
-    """A session of these launch times."""
-    date = changes.get("date", DATE)
-    ordinary = BaselineSession(
-        date=date, at=f"{date}T03:00:00Z", commit="", versions=VERSIONS, times_s=times_s
-    )
-    return replace(ordinary, **changes)
+def session(*times_s: float, **changes: Any) -> Record:
+    """A session of these launch times; without any a case was out of memory in it."""
+    times_us = tuple(float(f"{1e6 * time_s:.12g}") for time_s in times_s)
+    at = f"{changes.pop('date', DATE)}T03:00:00Z"
+    return replace(Record(at=at, versions=VERSIONS, times_us=times_us), **changes)
 
 
 def baseline(*times_s: float, **changes: Any) -> Baseline:
     """A stored baseline of one session with these times; with none it is out of memory."""
-    return pooled(*([session(*times_s)] if times_s else []), **changes)
+    return pooled(session(*times_s), **changes)
 
 
-def pooled(*sessions: BaselineSession, **changes: Any) -> Baseline:
+def pooled(*sessions: Record, **changes: Any) -> Baseline:
     """A stored baseline of these sessions, pinned at its own level; `changes` are the case's."""
-    ordinary = Baseline(
-        case=case(**changes), oom=not sessions, sessions=sessions, date=DATE, versions=VERSIONS
-    )
-    pinned = DATE if sessions else ""
-    return replace(ordinary, pinned_s=ordinary.level_s, pinned_date=pinned)
+    ordinary = Baseline(case=case(**changes), records=sessions)
+    pinned = None if ordinary.oom else DATE
+    return replace(ordinary, pinned_us=ordinary.level_us, pinned_date=pinned)
 
 
 def summary(**changes: Any) -> Summary:

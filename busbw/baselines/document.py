@@ -1,25 +1,42 @@
-"""What all files of baselines have in common: JSON with one line per payload, read strictly.
+"""A file of baselines as text and as values: JSON with one line per payload, read strictly.
 
-Knows text and values. What only lines of times hold is in `timed`, of programs in `compiled`.
+What all lines share is said once: in a file of times the sessions that they were measured in, so
+that a line is a payload and its times, and a review shows which moved. Programs have no sessions: a
+compiler gives the same program every time.
 """
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Generic, TypeVar
 
 from busbw import files, wire
-from busbw.model import stored
-from busbw.model.case import Case, CaseKey
+from busbw.model.case import Case, CaseKey, converted
+from busbw.model.launch import Compiled
+from busbw.model.limits import (
+    AtLeast1,
+    Date,
+    Microseconds,
+    Natural,
+    check_moment,
+    check_some,
+)
 from busbw.model.machine import EnvironmentKey, Protocol
-from busbw.model.stored import check_key
-from busbw.model.words import payload_text
+from busbw.model.stored import Baseline, CompiledBaseline, Record, Stored
+from busbw.model.words import payload_of, payload_text
 from busbw.workloads.collective import Collective
+
+S = TypeVar("S", bound=Stored)
+
+# The folder of programs, next to those of times.
+COMPILED_FOLDER = "compiled"
+
+_REMEDY = "move the file away, and record it again with --update-baselines=all"
 
 
 class BaselineError(ValueError):
@@ -34,30 +51,120 @@ class Status(str, enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Update:
+    """One line of the file's history: `entries` were written or removed.
+
+    `worst_percent` is the largest rise of a level, below 0 where all of them fell.
+    `accepted_regression` says that a loss beyond the budget was accepted, for the `reason`.
+    """
+
+    date: Date
+    commit: str = ""
+    entries: int
+    worst_percent: float
+    reason: str = ""
+    accepted_regression: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaselineFile(Generic[S]):
+    """What is stored of one framework, collective and strategy on one Environment key."""
+
+    key: EnvironmentKey
+    framework: str
+    collective: str
+    strategy: str
+    baselines: tuple[S, ...] = ()
+    history: tuple[Update, ...] = ()
+
+    def find(self, case: Case, memory_limit_bytes: int | None = None) -> S | None:
+        """That of `case`, with the protocol that it was stored with."""
+        wanted = (case.key.line_key, memory_limit_bytes or 0)
+        for one in self.baselines:
+            if one.line == wanted:
+                return replace(one, case=replace(case, protocol=one.case.protocol))
+        return None
+
+    def with_baseline(self, new: S) -> BaselineFile[S]:
+        """With `new` in place of that of the same line."""
+        others = (one for one in self.baselines if one.line != new.line)
+        return replace(self, baselines=(*others, new))
+
+
+# A session's moment; a second one of the same second ends with -2.
+_SESSION = re.compile(r"(.{20})(?:-[2-9])?")
+
+
+def _check_session(name: str) -> None:
+    found = _SESSION.fullmatch(name)
+    check_moment(found[1] if found else name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredSession:
+    """What all times of a session share; its name is the moment when it began, UTC."""
+
+    commit: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    surroundings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StoredLine:
-    """What every line holds: its payload, the kind of case, and whether it fitted."""
+    """What every line holds: its payload and the kind of case. Usual values are left out."""
 
-    dtype: str
-    reduce_op: str
-    placement: str
+    payload: Annotated[str, payload_of]
+    dtype: str = "float32"
+    reduce_op: str = "sum"
+    placement: str = "in_place"
     axes: str = ""
-    payload: str
-    payload_bytes: int
-    status: Status
+    protocol: Protocol
 
-    @property
-    def line_key(self) -> tuple[str, str, str, str, int]:
-        return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
 
-    @property
-    def order(self) -> tuple[object, ...]:
-        """What is unique within the file, and what lines are sorted by."""
-        return self.line_key
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedLine(StoredLine):
+    """A payload's times by session, oldest first, or the session in which it was out of memory.
+
+    `pinned_us` is the level against which it may lose no more than a budget. A line with
+    `memory_limit_bytes` was out of memory under that artificial limit: it says nothing of sessions
+    without the limit.
+    """
+
+    pinned_us: Microseconds | None = None
+    pinned_date: Date | None = None
+    times_us: Mapping[str, Annotated[tuple[Microseconds, ...], check_some]] = field(
+        default_factory=dict
+    )
+    out_of_memory: str = ""
+    needed_bytes: Natural | None = None
+    available_bytes: Natural | None = None
+    memory_limit_bytes: AtLeast1 | None = None
+
+    def validate(self) -> None:
+        """Raise ValueError, which begins with the field, for what no session writes."""
+        if bool(self.times_us) is bool(self.out_of_memory):
+            raise ValueError("times_us: expected times, or the session that was out_of_memory")
+        for name in ("pinned_us", "pinned_date"):
+            if (getattr(self, name) is None) is bool(self.times_us):
+                raise ValueError(f"{name}: expected with times and only then")
+        if self.times_us and self.memory_limit_bytes is not None:
+            raise ValueError("memory_limit_bytes: expected only where it was out_of_memory")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgramLine(StoredLine):
+    """What `release` made of a payload on `date`; without a program it was out of memory."""
+
+    release: str
+    date: Date
+    compiled: Compiled | None = None
+    needed_bytes: Natural | None = None
+    available_bytes: Natural | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredFile:
-    """What every file holds: its format, the full Environment key, what all cases share, lines."""
+    """What every file holds: its format, the full Environment key, what all cases share."""
 
     document: str
     version: int = wire.VERSION
@@ -65,30 +172,59 @@ class StoredFile:
     framework: str
     collective: str
     strategy: str
-    entries: tuple[StoredLine, ...]
 
 
-def case_of(
-    document: StoredFile, entry: StoredLine, protocol: Protocol, file_name: str = ""
-) -> Case:
-    """The Case that `entry` is about; `file_name` says whether it is a training step."""
-    named = CaseKey.of_file(file_name)
-    kind = type(named.workload) if named is not None else Collective
-    return Case(
-        framework=document.framework,
-        payload_bytes=entry.payload_bytes,
-        workload=kind(
-            collective=document.collective,
-            reduce_op=entry.reduce_op,
-            placement=entry.placement,
-            axes=entry.axes,
-        ),
-        strategy=document.strategy,
-        dtype=entry.dtype,
-        ranks=document.environment.ranks,
-        mesh=document.environment.mesh,
-        protocol=protocol,
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedFile(StoredFile):
+    """One file of times: what each session shares, lines, and the file's history."""
+
+    document: str = "busbw baselines"
+    sessions: Mapping[Annotated[str, _check_session], StoredSession]
+    entries: tuple[TimedLine, ...]
+    history: tuple[Update, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgramFile(StoredFile):
+    """One file of programs."""
+
+    document: str = "busbw compiled baselines"
+    entries: tuple[ProgramLine, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Codec(Generic[S]):
+    """What differs between files of times and files of programs.
+
+    `document` is what a file says that it is, `folder` theirs below the folder of baselines.
+    `file_of` makes values of what was parsed, in a file of that name, and raises WireError;
+    `stored_of` is the reverse.
+    """
+
+    document: str
+    folder: str
+    file_of: Callable[[Any, str], BaselineFile[S]]
+    stored_of: Callable[[BaselineFile[S]], TimedFile | ProgramFile]
+
+    def parsed(self, raw: Any, file_name: str) -> BaselineFile[S]:
+        """Raises WireError, with the place of what no file can hold."""
+        wire.check_document(raw, self.document, _REMEDY)
+        found = self.file_of(raw, file_name)
+        seen = set()
+        for index, one in enumerate(found.baselines):
+            if one.line in seen:
+                raise wire.WireError(f"document.entries[{index}]: a second entry for its payload")
+            seen.add(one.line)
+        return found
+
+
+def read(codec: Codec[S], path: Path) -> BaselineFile[S]:
+    """What is in `path`. Raises BaselineError."""
+    raw = read_json(path)
+    try:
+        return codec.parsed(raw, path.name)
+    except wire.WireError as error:
+        raise BaselineError(f"{path}: {error}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -103,75 +239,183 @@ def read_json(path: Path) -> Any:
         raise BaselineError(f"{path}:{space}{error}") from error
 
 
-def check_file(document: StoredFile) -> None:
-    """Raises WireError with the location of what no file can hold, of times or of programs.
-
-    That is an impossible key, a payload that is not its bytes, memory below 0, or a repeated line.
-    """
-    with located("document.environment"):
-        check_key(document.environment)
-    seen = set()
-    for index, line in enumerate(document.entries):
+def _cases(stored: TimedFile | ProgramFile, file_name: str) -> Iterator[tuple[str, Case]]:
+    """The Case of each line, and where that is; `file_name` says whether it is a training step."""
+    named = CaseKey.of_file(file_name)
+    kind = type(named.workload) if named is not None else Collective
+    for index, line in enumerate(stored.entries):
         location = f"document.entries[{index}]"
-        check_payload(line.payload, line.payload_bytes, location)
-        for key in ("needed_bytes", "available_bytes"):
-            count = getattr(line, key, None)
-            if (count or 0) < 0:
-                raise wire.WireError(f"{location}.{key}: expected bytes, got {count}")
-        if line.order in seen:
-            raise wire.WireError(f"{location}: a second entry for {line.dtype} {line.payload}")
-        seen.add(line.order)
+        try:
+            case = Case(
+                framework=stored.framework,
+                payload_bytes=payload_of(line.payload),
+                workload=kind(
+                    collective=stored.collective,
+                    reduce_op=line.reduce_op,
+                    placement=line.placement,
+                    axes=line.axes,
+                ),
+                strategy=stored.strategy,
+                dtype=line.dtype,
+                ranks=stored.environment.ranks,
+                mesh=stored.environment.mesh,
+                protocol=line.protocol,
+            )
+            case.validate()
+        except ValueError as error:
+            raise wire.WireError(f"{location}.{error}") from error
+        yield location, case
 
 
-def check_payload(payload: str, payload_bytes: int, location: str) -> None:
-    """Raises WireError if a payload's text and its bytes differ."""
-    if payload_bytes <= 0 or payload != payload_text(payload_bytes):
-        raise wire.WireError(
-            f"{location}.payload: {payload[:60]!r} is not {payload_bytes} bytes; "
-            f"expected {payload_text(payload_bytes)!r}"
-        )
+def _line_of(case: Case) -> dict[str, Any]:
+    return {
+        "payload": payload_text(case.payload_bytes),
+        "dtype": case.dtype,
+        "reduce_op": case.reduce_op,
+        "placement": case.placement,
+        "axes": case.axes,
+        "protocol": case.protocol,
+    }
 
 
-def check_date(text: str, location: str) -> None:
-    """Raises WireError if `text` is not a day."""
-    owner, _, name = location.rpartition(".")
-    with located(owner):
-        stored.check_date(name, text)
+def _timed(raw: Any, file_name: str) -> BaselineFile[Baseline]:
+    stored = wire.from_json(TimedFile, raw, "document")
+    found = [
+        converted(Baseline, line, case=case, records=tuple(_records(stored, line, location)))
+        for line, (location, case) in zip(stored.entries, _cases(stored, file_name))
+    ]
+    return _file_of(stored, found, history=stored.history)
 
 
-@contextlib.contextmanager
-def located(location: str) -> Iterator[None]:
-    """Turn the ValueError of a check in the model into a WireError with its location."""
-    try:
-        yield
-    except wire.WireError:
-        raise
-    except ValueError as error:
-        raise wire.WireError(f"{location}.{error}") from error
+def _records(stored: TimedFile, line: TimedLine, location: str) -> Iterator[Record]:
+    out_of_memory = {line.out_of_memory: ()} if line.out_of_memory else {}
+    for name, times_us in {**line.times_us, **out_of_memory}.items():
+        if name not in stored.sessions:
+            raise wire.WireError(
+                f"{location}: the session {name[:60]!r} is none of document.sessions"
+            )
+        yield converted(Record, stored.sessions[name], at=name[:20], times_us=times_us)
 
 
-def dumps(document: StoredFile) -> str:
-    """The file's text: entries sorted, one line each, so that a review shows what changed.
-
-    Every other list of the file, such as its history, has one line for each row, too.
-    """
-    lists = {one.name: getattr(document, one.name) for one in fields(document)}
-    lists = {name: rows for name, rows in lists.items() if isinstance(rows, tuple)}
-    lists["entries"] = sorted(document.entries, key=lambda line: line.order)
-    text = json.dumps(wire.to_json(document) | {key: [] for key in lists}, indent=2)
-    for key, rows in lists.items():
-        lines = ",\n".join("    " + json.dumps(_without_empty(wire.to_json(row))) for row in rows)
-        if rows:
-            text = text.replace(f'"{key}": []', f'"{key}": [\n{lines}\n  ]')
-    return text + "\n"
+def _programs(raw: Any, file_name: str) -> BaselineFile[CompiledBaseline]:
+    stored = wire.from_json(ProgramFile, raw, "document")
+    lines = zip(stored.entries, _cases(stored, file_name))
+    return _file_of(
+        stored, [converted(CompiledBaseline, line, case=case) for line, (_, case) in lines]
+    )
 
 
-def _without_empty(row: object) -> object:
-    """`row` without what is empty or unknown, which are the defaults when it is read."""
-    if isinstance(row, dict):
+def _file_of(
+    stored: StoredFile, baselines: Iterable[S], history: tuple[Update, ...] = ()
+) -> BaselineFile[S]:
+    return BaselineFile(
+        key=stored.environment,
+        framework=stored.framework,
+        collective=stored.collective,
+        strategy=stored.strategy,
+        baselines=tuple(baselines),
+        history=history,
+    )
+
+
+def dumps(codec: Codec[S], file: BaselineFile[S]) -> str:
+    """The file's text: sorted, one line for each row, so that a review shows what changed."""
+    in_order = sorted(file.baselines, key=lambda one: one.line)
+    return _text(codec.stored_of(replace(file, baselines=tuple(in_order))))
+
+
+def _stored_times(file: BaselineFile[Baseline]) -> TimedFile:
+    sessions: dict[str, StoredSession] = {}
+    lines = tuple(_timed_line(one, sessions) for one in file.baselines)
+    return converted(
+        TimedFile,
+        file,
+        document=TIMED.document,
+        version=wire.VERSION,
+        environment=file.key,
+        sessions=dict(sorted(sessions.items())),
+        entries=lines,
+    )
+
+
+def _timed_line(one: Baseline, sessions: dict[str, StoredSession]) -> TimedLine:
+    """Its line; what it shares with others is put into `sessions`."""
+    times_us: dict[str, tuple[float, ...]] = {}
+    for record in one.records:
+        shared = converted(StoredSession, record)
+        names = (record.at, *(f"{record.at}-{number}" for number in range(2, 10)))
+        name = next(n for n in names if n not in times_us and sessions.get(n, shared) == shared)
+        sessions[name] = shared
+        times_us[name] = record.times_us
+    return converted(
+        TimedLine,
+        one,
+        **_line_of(one.case),
+        times_us={} if one.oom else times_us,
+        out_of_memory=next(iter(times_us)) if one.oom else "",
+    )
+
+
+def _stored_programs(file: BaselineFile[CompiledBaseline]) -> ProgramFile:
+    lines = (converted(ProgramLine, one, **_line_of(one.case)) for one in file.baselines)
+    return converted(
+        ProgramFile,
+        file,
+        document=PROGRAMS.document,
+        version=wire.VERSION,
+        environment=file.key,
+        entries=tuple(lines),
+    )
+
+
+TIMED = Codec(document="busbw baselines", folder="", file_of=_timed, stored_of=_stored_times)
+PROGRAMS = Codec(
+    document="busbw compiled baselines",
+    folder=COMPILED_FOLDER,
+    file_of=_programs,
+    stored_of=_stored_programs,
+)
+
+
+# What has a line for each row.
+_ROWS = ("sessions", "entries", "history")
+
+
+def _text(stored: TimedFile | ProgramFile) -> str:
+    head = {name: one for name, one in wire.to_json(stored).items() if name not in _ROWS}
+    parts = [f"{json.dumps(name)}: {json.dumps(one)}" for name, one in head.items()]
+    for name in _ROWS:
+        rows = getattr(stored, name, ())
+        if isinstance(rows, Mapping):
+            lines = (f"{json.dumps(key)}: {_row(row)}" for key, row in rows.items())
+            parts.append(f"{json.dumps(name)}: {{{_indented(lines)}}}")
+        elif rows or name == "entries":
+            parts.append(f"{json.dumps(name)}: [{_indented(map(_row, rows))}]")
+    return "{\n  " + ",\n  ".join(parts) + "\n}\n"
+
+
+def _indented(lines: Iterable[str]) -> str:
+    text = ",\n    ".join(lines)
+    return f"\n    {text}\n  " if text else ""
+
+
+def _row(row: Any) -> str:
+    """Without what has its usual value."""
+    document = wire.to_json(row)
+    kept = (one.name for one in fields(row) if getattr(row, one.name) != _usual(one))
+    return json.dumps({name: _without_empty(document[name]) for name in kept})
+
+
+def _usual(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _without_empty(value: object) -> object:
+    """`value` without what is empty or unknown, which are the defaults when it is read."""
+    if isinstance(value, dict):
         return {
-            key: _without_empty(value)
-            for key, value in row.items()
-            if value is not False and value not in (None, [], "", {})
+            key: _without_empty(one)
+            for key, one in value.items()
+            if one is not False and one not in (None, [], "", {})
         }
-    return [_without_empty(item) for item in row] if isinstance(row, list) else row
+    return value

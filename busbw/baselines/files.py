@@ -12,56 +12,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic
 
-from busbw import files, locks, wire
-from busbw.model.case import Case
+from busbw import files, locks
+from busbw.model.case import Case, converted
 from busbw.model.machine import EnvironmentKey
 
-from .document import BaselineError, StoredFile, dumps, read_json
+from .document import COMPILED_FOLDER, BaselineError, BaselineFile, Codec, S, dumps, read
 
 LOCK_TIMEOUT_S = 60.0
 
-# The folder of programs, next to those of times.
-COMPILED_FOLDER = "compiled"
-
-_REMEDY = "move the file away, and record it again with --update-baselines=all"
-
 # What `writing` calls a file before it replaces another one, and a link to that one.
 _HALF_WRITTEN = re.compile(r".+\.(?:json|lock)\.[0-9a-f]{8}\.(?:new|old)")
-
-D = TypeVar("D", bound=StoredFile)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Codec(Generic[D]):
-    """What differs between files of times and files of programs.
-
-    `kind` is the class of a document; `folder` is theirs below the folder of baselines. `checked`
-    makes a document of JSON that says that it is one, and raises WireError.
-    """
-
-    kind: type[D]
-    folder: str
-    checked: Callable[[Any], D]
-
-    @property
-    def name(self) -> str:
-        (field,) = (one for one in fields(self.kind) if one.name == "document")
-        return str(field.default)
-
-    def empty(self, key: EnvironmentKey, case: Case) -> D:
-        return self.kind(
-            document=self.name,
-            environment=key,
-            framework=case.framework,
-            collective=case.collective,
-            strategy=case.strategy,
-            entries=(),
-        )
 
 
 def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Path:
@@ -79,18 +43,8 @@ def exists(path: Path) -> bool:
     return True
 
 
-def read(codec: Codec[D], path: Path) -> D:
-    """The checked document in `path`. Raises BaselineError."""
-    try:
-        raw = read_json(path)
-        wire.check_document(raw, codec.name, _REMEDY)
-        return codec.checked(raw)
-    except wire.WireError as error:
-        raise BaselineError(f"{path}: {error}") from error
-
-
-def stored(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -> D | None:
-    """The document in `path`, which must be about `case` on `key`; None if there is no file.
+def stored(codec: Codec[S], path: Path, key: EnvironmentKey, case: Case) -> BaselineFile[S] | None:
+    """What is in `path`, which must be about `case` on `key`; None if there is no file.
 
     Raises BaselineError.
     """
@@ -98,9 +52,9 @@ def stored(codec: Codec[D], path: Path, key: EnvironmentKey, case: Case) -> D | 
         return None
     document = read(codec, path)
     names = (document.framework, document.collective, document.strategy)
-    if document.environment != key or names != (case.framework, case.collective, case.strategy):
+    if document.key != key or names != (case.framework, case.collective, case.strategy):
         raise BaselineError(
-            f"{path}: document.environment: the file says {_words(document.environment)} and "
+            f"{path}: document.environment: the file says {_words(document.key)} and "
             f"{'.'.join(names)}, its place says {_words(key)} and {case.key.file_name}"
         )
     return document
@@ -164,21 +118,21 @@ def _check_writable(folder: Path) -> None:
         raise BaselineError(str(error)) from error
 
 
-class Draft(Generic[D]):
+class Draft(Generic[S]):
     """The opened files of a baselines folder, with the changes to them in memory.
 
     The folder is locked, through `held`, when the first of them is opened.
     """
 
-    def __init__(self, codec: Codec[D], root: Path, held: contextlib.ExitStack) -> None:
+    def __init__(self, codec: Codec[S], root: Path, held: contextlib.ExitStack) -> None:
         self._codec = codec
         self._root = root
         self._held = held
         self._before: dict[Path, bytes] | None = None
-        self._documents: dict[Path, D | None] = {}
+        self._documents: dict[Path, BaselineFile[S] | None] = {}
         self._changed: dict[Path, None] = {}
 
-    def find(self, key: EnvironmentKey, case: Case) -> tuple[Path, D | None]:
+    def find(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile[S] | None]:
         """The path of the file of `case` on `key`, and its document; None: there is no file.
 
         Raises BaselineError for a bad file.
@@ -190,11 +144,13 @@ class Draft(Generic[D]):
             self._documents[path] = stored(self._codec, path, key, case)
         return path, self._documents.get(path)
 
-    def opened(self, key: EnvironmentKey, case: Case) -> tuple[Path, D]:
+    def opened(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile[S]]:
         """The same, with an empty document where there is no file."""
         self._begin()
         path, document = self.find(key, case)
-        return path, self._codec.empty(key, case) if document is None else document
+        if document is None:
+            document = converted(BaselineFile, case, key=key, baselines=(), history=())
+        return path, document
 
     def _begin(self) -> None:
         """Lock the folder, and remember its content."""
@@ -203,9 +159,9 @@ class Draft(Generic[D]):
             paths = (path for path in self._root.rglob("*.json") if path.is_file())
             self._before = {path: path.read_bytes() for path in paths}
 
-    def put(self, path: Path, document: D) -> None:
+    def put(self, path: Path, document: BaselineFile[S]) -> None:
         """Write `document` to `path` at the end; without entries, the file is removed."""
-        self._documents[path] = document if document.entries else None
+        self._documents[path] = document if document.baselines else None
         self._changed[path] = None
 
     def write(self) -> None:
@@ -223,7 +179,7 @@ class Draft(Generic[D]):
             self._tidy_up()
         found = {path: self._documents[path] for path in self._changed}
         files.write_all(
-            {path: dumps(one) if one is not None else None for path, one in found.items()}
+            {path: dumps(self._codec, one) if one else None for path, one in found.items()}
         )
 
     def _tidy_up(self) -> None:
@@ -235,7 +191,7 @@ class Draft(Generic[D]):
 
 
 @contextlib.contextmanager
-def drafted(root: Path, codec: Codec[D]) -> Iterator[Draft[D]]:
+def drafted(root: Path, codec: Codec[S]) -> Iterator[Draft[S]]:
     """A Draft of the files of `codec` in the folder `root`, written at the end unless it raises.
 
     Other sessions wait meanwhile. Raises OSError if a file cannot be written, and then none is, and

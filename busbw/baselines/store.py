@@ -11,37 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from busbw import wire
-from busbw.baselines.timed import baseline_of
 from busbw.model.case import Case, CaseKey
-from busbw.model.machine import EnvironmentKey, slug
-from busbw.model.stored import Baseline
+from busbw.model.limits import Payload
+from busbw.model.machine import EnvironmentKey, Topology, slug
+from busbw.model.stored import Baseline, CompiledBaseline
 from busbw.model.verdict import Reference
+from busbw.model.words import payload_of
 
 from . import files
-from .document import BaselineError, Status, case_of, check_payload, read_json
-from .timed import TIMED
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contents:
-    """The Environment key of a file, and its baselines, including those out of memory."""
-
-    key: EnvironmentKey
-    baselines: tuple[Baseline, ...]
-
-
-def contents_of(path: Path) -> Contents:
-    """What is in `path`. Raises BaselineError for any other file."""
-    document = files.read(TIMED, path)
-    return Contents(
-        key=document.environment,
-        baselines=tuple(
-            baseline_of(case_of(document, entry, entry.protocol, path.name), entry)
-            for entry in document.entries
-        ),
-    )
+from .document import (
+    COMPILED_FOLDER,
+    PROGRAMS,
+    TIMED,
+    BaselineError,
+    Status,
+    read,
+    read_json,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,9 +56,9 @@ def find(
     path = files.path_of(root, key, case)
     document = files.stored(TIMED, path, key, case)
     if document is not None:
-        entry = document.entry(case, memory_limit_bytes) or document.entry(case)
-        if entry is not None:
-            return FoundBaseline(baseline=baseline_of(case, entry))
+        found = document.find(case, memory_limit_bytes) or document.find(case)
+        if found is not None:
+            return FoundBaseline(baseline=found)
     nearest = "" if document is not None else _nearest(root, key, case)
     return FoundBaseline(nearest=nearest, other_strategy=_other_strategy(root, key, case))
 
@@ -77,7 +66,7 @@ def find(
 def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[Baseline, ...]:
     """Every baseline of `framework` on `key`. Raises BaselineError for a bad file."""
     paths = sorted((root / key.folder).glob(f"{framework}.*.*.json"))
-    return tuple(one for path in paths for one in contents_of(path).baselines)
+    return tuple(one for path in paths for one in read(TIMED, path).baselines)
 
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
@@ -94,11 +83,29 @@ def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
     found: dict[int, str] = {}
     for path in sorted((root / key.folder.parent).glob("*/*.*.*.json")):
         if _frameworks([path]):
-            contents = contents_of(path)
+            contents = read(TIMED, path)
             days = [found.get(contents.key.ranks, ""), *(one.date for one in contents.baselines)]
             found[contents.key.ranks] = max(days)
     found.pop(key.ranks, None)
     return found
+
+
+def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
+    """The program that is stored below `root`. Raises BaselineError for a bad file."""
+    path = files.path_of(root, key, case, COMPILED_FOLDER)
+    document = files.stored(PROGRAMS, path, key, case)
+    return document.find(case) if document is not None else None
+
+
+def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
+    """Whether anything of `framework` is stored below `root` for the ranks of `topology`.
+
+    Decided by the name of the folder: the full key is known only where there is a compiler.
+    """
+    kind = root / COMPILED_FOLDER / slug(topology.device_kind)
+    ranks = f"{topology.ranks}r"
+    folders = (kind / ranks, *kind.glob(f"{ranks}-*"))
+    return any(True for folder in folders for _ in folder.glob(f"{framework}.*.json"))
 
 
 def frameworks_below(root: Path) -> frozenset[str]:
@@ -117,7 +124,7 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
         named = CaseKey.of_file(path.name)
         other = replace(case, strategy=named.strategy) if named is not None else case
         document = files.stored(TIMED, path, key, other) if other != case else None
-        if document is not None and document.entry(other):
+        if document is not None and document.find(other):
             return other.strategy
     return ""
 
@@ -140,15 +147,27 @@ _PUBLISHED = "published"
 _MOST_GB_PER_S = 1e7
 
 
+def _check_algbw(gb_per_s: float) -> None:
+    if not 0 < gb_per_s <= _MOST_GB_PER_S:
+        raise ValueError(f"expected GB/s above 0, up to {_MOST_GB_PER_S:g}")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedEntry:
     """One line: algbw in GB/s (10^9), or that the source says out of memory."""
 
-    payload: str
-    payload_bytes: int
+    payload: Annotated[str, payload_of]
+    payload_bytes: Payload
     status: Status
-    algbw_gb_per_s: float | None = None
+    algbw_gb_per_s: Annotated[float, _check_algbw] | None = None
     doubt: str = ""
+
+    def validate(self) -> None:
+        """Raise ValueError, which begins with the field, for what no table can hold."""
+        if payload_of(self.payload) != self.payload_bytes:
+            raise ValueError(f"payload: {self.payload!r} is not {self.payload_bytes} bytes")
+        if (self.algbw_gb_per_s is None) is (self.status is Status.OK):
+            raise ValueError("algbw_gb_per_s: expected with the status 'ok' and only then")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,19 +206,8 @@ def _check_table(table: Published, path: Path) -> None:
         raise wire.WireError(f"the table is for {' '.join(wanted)}, its place for another")
     seen = set()
     for index, entry in enumerate(table.entries):
-        location = f"document.entries[{index}]"
-        check_payload(entry.payload, entry.payload_bytes, location)
-        algbw = entry.algbw_gb_per_s
-        if (algbw is None) is (entry.status is Status.OK):
-            raise wire.WireError(
-                f"{location}.algbw_gb_per_s: expected with the status 'ok' and only then"
-            )
-        if algbw is not None and not 0 < algbw <= _MOST_GB_PER_S:
-            raise wire.WireError(
-                f"{location}.algbw_gb_per_s: expected GB/s above 0, up to {_MOST_GB_PER_S:g}"
-            )
         if entry.payload_bytes in seen:
-            raise wire.WireError(f"{location}: a second entry for {entry.payload}")
+            raise wire.WireError(f"document.entries[{index}]: a second entry for {entry.payload}")
         seen.add(entry.payload_bytes)
 
 

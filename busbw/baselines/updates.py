@@ -1,8 +1,12 @@
-"""Updates of stored times: save, prune and rebase, each with the Changes that it made.
+"""Updates of baselines: save, prune and rebase, each with the Changes that it made.
 
-All changes go into a draft, each file with a line of history, and nothing is written here; a
-Refusal words itself. What may be saved is decided elsewhere, and how much a baseline may lose in
-`entries`. Pruning and rebasing are done only on request, and measure nothing.
+All changes go into a draft, files of times with a line of history each, and nothing is written
+here; a Refusal words itself. What may be saved is decided elsewhere. Pruning and rebasing are done
+only on request, and measure nothing.
+
+A level may creep: each step is too small for a verdict, and each is accepted. So a baseline has a
+pin, which its level may exceed by a budget, no more. The pin rises only when somebody accepts a
+loss with a reason; an improvement beyond the budget lowers it, or it could be lost again unseen.
 """
 
 from __future__ import annotations
@@ -10,31 +14,97 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic
 
-from busbw.baselines.timed import (
-    Accepted,
-    Occasion,
-    baseline_of,
-    entry_of,
-    joined,
-    level_us,
-    pinned_at_level,
-    rounded_us,
-)
 from busbw.model.case import Case
+from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, CompiledBaseline
+from busbw.model.stored import Baseline, CompiledBaseline, Record
 from busbw.model.words import seconds_text
 
-from .document import case_of
-from .files import Draft
-from .timed import Document, Entry, Update
+from .document import PROGRAMS, BaselineFile, S, Update
+from .files import Draft, drafted
 
-S = TypeVar("S", Baseline, CompiledBaseline)
+# Enough launches to know the noise, and few enough that the level follows the machine and a line
+# can still be read.
+MOST_SESSIONS = 10
 
 # A year of weekly updates; more is what version control is for.
 MOST_UPDATES = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Accepted:
+    """What a session measured of a case and wants stored, seconds for each launch.
+
+    No times: it was out of memory. With `append` the level did not change, and the session joins
+    those that are stored; without it the session replaces them. `memory_limit_bytes` is the
+    session's artificial limit, if it had one. `why` says in a word or two why it is stored; with
+    `takes_loss` also if it loses more than the budget.
+    """
+
+    key: EnvironmentKey
+    measurement: Measurement
+    times_s: tuple[float, ...]
+    append: bool = False
+    memory_limit_bytes: int | None = None
+    why: str = ""
+    takes_loss: bool = False
+
+    def baseline(self, session: Record) -> Baseline:
+        """That with this `session` alone; its pin is not set yet."""
+        runs, failures = self.measurement.runs, self.measurement.failures
+        times_us = tuple(rounded_us(1e6 * time_s) for time_s in self.times_s)
+        versions = runs[0].versions if runs else {}
+        return Baseline(
+            case=self.measurement.case,
+            records=(replace(session, times_us=times_us, versions=versions),),
+            needed_bytes=failures[0].needed_bytes if failures else None,
+            available_bytes=failures[0].available_bytes if failures else None,
+            memory_limit_bytes=None if times_us else self.memory_limit_bytes,
+        )
+
+
+def rounded_us(time_us: float) -> float:
+    """Rounded to six significant digits: no clock gives more, and a review has less to read."""
+    return float(f"{time_us:.6g}")
+
+
+def beyond(level: float, pinned: float, budget: float) -> bool:
+    """Whether `level` is slower than `pinned`, in the same unit, by more than the fraction."""
+    return level > pinned * (1 + budget)
+
+
+def joined(
+    old: Baseline | None, new: Baseline, *, append: bool, budget: float
+) -> tuple[Baseline, bool]:
+    """What would be stored of `new`, with one session and no pin, and whether that takes a reason.
+
+    It is `new` instead of `old` or, with `append`, joined to it, and takes a reason if it loses
+    more than the budget. Times of another protocol are not comparable: they replace the old ones
+    and pin their own level. Running out of memory where there was a time is a loss beyond any
+    budget.
+    """
+    if old is None or old.oom or old.case.protocol != new.case.protocol:
+        return pinned_at_level(new), False
+    if new.oom:
+        return new, True
+    records = (*old.records, *new.records)[-MOST_SESSIONS:] if append else new.records
+    found = replace(new, records=records, pinned_us=old.pinned_us, pinned_date=old.pinned_date)
+    level, pinned = found.level_us, old.pinned_us
+    assert level is not None and pinned is not None
+    lost = beyond(level, pinned, budget)
+    if lost or beyond(pinned, level, budget):
+        found = pinned_at_level(found)
+    return found, lost
+
+
+def pinned_at_level(baseline: Baseline, date: str = "") -> Baseline:
+    """Pinned at its level, if it has one, on `date` or that of its newest session."""
+    level = baseline.level_us
+    if level is None:
+        return baseline
+    return replace(baseline, pinned_us=rounded_us(level), pinned_date=date or baseline.date)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,10 +169,10 @@ class Saved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """What a save may do: an entry may lose `budget`, a fraction, against its pinned level.
+    """What a save may do: a baseline may lose `budget`, a fraction, against its pinned level.
 
-    What was accepted although it loses more is written, and pinned. `only_new` keeps existing
-    entries as they are.
+    What was accepted although it loses more is written, and pinned. `only_new` keeps what is stored
+    as it is.
     """
 
     budget: float
@@ -110,146 +180,143 @@ class Rules:
 
 
 def save(
-    draft: Draft[Document], accepted: Sequence[Accepted], *, occasion: Occasion, rules: Rules
+    draft: Draft[Baseline],
+    accepted: Sequence[Accepted],
+    *,
+    session: Record,
+    rules: Rules,
+    reason: str = "",
 ) -> Saved:
-    """Put what was accepted into `draft`, each file with a line of history.
+    """Put what was accepted in `session` into `draft`, each file with a line of history.
 
-    Only the given entries are replaced. What `rules` forbid is not saved but returned as a refusal.
-    Raises BaselineError if a file cannot be read.
+    Only the given baselines are replaced. What `rules` forbid is not saved but returned as a
+    refusal. Raises BaselineError if a file cannot be read.
     """
     changes: list[Updated] = []
     refusals: list[Refusal] = []
-    documents: dict[Path, Document] = {}
+    opened: dict[Path, BaselineFile[Baseline]] = {}
     for one in accepted:
-        path, document = draft.opened(one.key, one.measurement.case)
-        documents[path], done = _merged(documents.get(path, document), one, path, occasion, rules)
+        path, file = draft.opened(one.key, one.measurement.case)
+        opened[path], done = _merged(opened.get(path, file), one, path, session, rules)
         changes += [done] if isinstance(done, Change) else []
         refusals += [done] if isinstance(done, Refusal) else []
     for path in dict.fromkeys(change.path for change in changes):
         own = [change for change in changes if change.path == path]
-        draft.put(path, recorded(documents[path], own, occasion))
+        draft.put(path, recorded(opened[path], own, session, reason))
     return Saved(changes=tuple(changes), refusals=tuple(refusals))
 
 
 def _merged(
-    document: Document, one: Accepted, path: Path, occasion: Occasion, rules: Rules
-) -> tuple[Document, Updated | Refusal | None]:
-    """`document` with one case's session, and the change or refusal; None: it was left as it is."""
-    case = one.measurement.case
-    new = entry_of(one, occasion)
-    old = document.entry(case, new.memory_limit_bytes)
-    if rules.only_new and old is not None:
-        return document, None
-    step = joined(old, new, append=one.append, budget=rules.budget)
-    before = baseline_of(case, old) if old else None
-    after = baseline_of(case, step.entry)
-    if step.lost and not one.takes_loss:
+    file: BaselineFile[Baseline], one: Accepted, path: Path, session: Record, rules: Rules
+) -> tuple[BaselineFile[Baseline], Updated | Refusal | None]:
+    """`file` with one case's session, and the change or refusal; None: it was left as it is."""
+    case, new = one.measurement.case, one.baseline(session)
+    before = file.find(case, new.memory_limit_bytes)
+    if rules.only_new and before is not None:
+        return file, None
+    after, lost = joined(before, new, append=one.append, budget=rules.budget)
+    if lost and not one.takes_loss:
         assert before is not None
-        return document, Refusal(
+        return file, Refusal(
             path=path, case=case, stored=before, wanted=after, budget=rules.budget, why=one.why
         )
-    others = tuple(entry for entry in document.entries if not _replaced(entry, step.entry, one))
-    change = Change(path=path, case=case, before=before, after=after, lost=step.lost, why=one.why)
-    return replace(document, entries=(*others, step.entry)), change
-
-
-def _replaced(entry: Entry, new: Entry, one: Accepted) -> bool:
-    """Whether `new` replaces `entry`: the same line, or that under the session's memory limit.
-
-    What fits under an artificial limit is no longer out of memory under it.
-    """
-    limits = {new.memory_limit_bytes} | ({one.memory_limit_bytes} if one.times_s else set())
-    return entry.line_key == new.line_key and entry.memory_limit_bytes in limits
+    # What fits under an artificial limit is no longer out of memory under it.
+    limited = file.find(case, one.memory_limit_bytes)
+    left = tuple(kept for kept in file.baselines if limited is None or kept.line != limited.line)
+    change = Change(path=path, case=case, before=before, after=after, lost=lost, why=one.why)
+    return replace(file, baselines=left).with_baseline(after), change
 
 
 Keyed = tuple[EnvironmentKey, Case]
 
 
 def prune(
-    draft: Draft[Document], keep: Sequence[Keyed], *, occasion: Occasion
+    draft: Draft[Baseline], keep: Sequence[Keyed], *, session: Record, reason: str = ""
 ) -> tuple[Updated, ...]:
-    """Remove every entry of another case from the files of the cases in `keep`.
+    """Remove every other case from the files of the cases in `keep`.
 
-    Returns what was removed. A file without entries is removed. Raises BaselineError if a file
+    Returns what was removed. A file without baselines is removed. Raises BaselineError if a file
     cannot be read.
     """
-    return _revised(draft, keep, occasion, _kept)
 
+    def kept(one: Baseline, cases: Sequence[Case]) -> Baseline | None:
+        return one if any(case.key.line_key == one.case.key.line_key for case in cases) else None
 
-def _kept(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry | None:
-    return entry if any(case.key.line_key == entry.line_key for case in cases) else None
+    return _revised(draft, keep, kept, session, reason)
 
 
 def rebase(
-    draft: Draft[Document], cases: Sequence[Keyed], *, occasion: Occasion
+    draft: Draft[Baseline], cases: Sequence[Keyed], *, session: Record, reason: str = ""
 ) -> tuple[Updated, ...]:
     """Pin these cases at the levels that are stored now; returns what changed.
 
-    An entry of another protocol stays as it is, and so does one that is out of memory. Raises
+    One of another protocol stays as it is, and so does one that is out of memory. Raises
     BaselineError if a file cannot be read.
     """
-    return _revised(draft, cases, occasion, _at_level)
 
+    def at_level(one: Baseline, cases: Sequence[Case]) -> Baseline:
+        level = one.level_us
+        if level is None or rounded_us(level) == one.pinned_us:
+            return one
+        own = (one.case.key.line_key, one.case.protocol)
+        wanted = any((case.key.line_key, case.protocol) == own for case in cases)
+        return pinned_at_level(one, session.date) if wanted else one
 
-def _at_level(entry: Entry, cases: Sequence[Case], occasion: Occasion) -> Entry:
-    own = (entry.line_key, entry.protocol)
-    level = level_us(entry)
-    if level is None or rounded_us(level) == entry.pinned_us:
-        return entry
-    wanted = any((case.key.line_key, case.protocol) == own for case in cases)
-    return pinned_at_level(entry, occasion.date) if wanted else entry
+    return _revised(draft, cases, at_level, session, reason)
 
 
 def _revised(
-    draft: Draft[Document],
+    draft: Draft[Baseline],
     keyed: Sequence[Keyed],
-    occasion: Occasion,
-    revise: Callable[[Entry, Sequence[Case], Occasion], Entry | None],
+    revise: Callable[[Baseline, Sequence[Case]], Baseline | None],
+    session: Record,
+    reason: str,
 ) -> tuple[Updated, ...]:
-    """Replace each entry in the files of these cases by what `revise` makes of it; what changed.
+    """Replace what the files of these cases have by what `revise` makes of it; what changed.
 
-    None: the entry is removed.
+    None: it is removed.
     """
     changes: list[Updated] = []
-    for path, document, cases in _existing(draft, keyed):
-        entries = sorted(document.entries, key=lambda entry: entry.order)
-        pairs = [(entry, revise(entry, cases, occasion)) for entry in entries]
-        own = [_change(path, document, *pair) for pair in pairs if pair[0] != pair[1]]
+    for path, file, cases in _existing(draft, keyed):
+        pairs = [
+            (one, revise(one, cases)) for one in sorted(file.baselines, key=lambda one: one.line)
+        ]
+        own = [
+            Change(path=path, case=before.case, before=before, after=after)
+            for before, after in pairs
+            if before != after
+        ]
         if own:
-            left = tuple(after for _, after in pairs if after is not None)
-            draft.put(path, recorded(replace(document, entries=left), own, occasion))
+            left = replace(file, baselines=tuple(after for _, after in pairs if after is not None))
+            draft.put(path, recorded(left, own, session, reason))
         changes += own
     return tuple(changes)
 
 
-def _change(path: Path, document: Document, before: Entry, after: Entry | None) -> Updated:
-    case = case_of(document, before, before.protocol, path.name)
-    now = baseline_of(case, after) if after is not None else None
-    return Change(path=path, case=case, before=baseline_of(case, before), after=now)
-
-
 def _existing(
-    draft: Draft[Document], cases: Sequence[Keyed]
-) -> list[tuple[Path, Document, list[Case]]]:
-    found: dict[Path, tuple[Path, Document, list[Case]]] = {}
+    draft: Draft[Baseline], cases: Sequence[Keyed]
+) -> list[tuple[Path, BaselineFile[Baseline], list[Case]]]:
+    found: dict[Path, tuple[Path, BaselineFile[Baseline], list[Case]]] = {}
     for key, case in cases:
-        path, document = draft.find(key, case)
-        if document is not None:
-            found.setdefault(path, (path, document, []))[2].append(case)
+        path, file = draft.find(key, case)
+        if file is not None:
+            found.setdefault(path, (path, file, []))[2].append(case)
     return list(found.values())
 
 
-def recorded(document: Document, changes: Sequence[Updated], occasion: Occasion) -> Document:
-    """`document` with a line of history about `changes`, all those of its file."""
+def recorded(
+    file: BaselineFile[Baseline], changes: Sequence[Updated], session: Record, reason: str
+) -> BaselineFile[Baseline]:
+    """`file` with a line of history about `changes`, all those of it."""
     update = Update(
-        date=occasion.date,
-        commit=occasion.commit,
+        date=session.date,
+        commit=session.commit,
         entries=len(changes),
         worst_percent=round(max(map(_rise_percent, changes), default=0.0), 2),
-        reason=occasion.reason,
+        reason=reason,
         accepted_regression=any(change.lost for change in changes),
     )
-    return replace(document, history=(*document.history, update)[-MOST_UPDATES:])
+    return replace(file, history=(*file.history, update)[-MOST_UPDATES:])
 
 
 def _rise_percent(change: Updated) -> float:
@@ -260,3 +327,27 @@ def _rise_percent(change: Updated) -> float:
     if before.level_s is None or after.level_s is None:
         return 0.0
     return 100 * (after.level_s / before.level_s - 1)
+
+
+def save_compiled(
+    root: Path,
+    accepted: Sequence[tuple[EnvironmentKey, CompiledBaseline]],
+    *,
+    only_new: bool = False,
+) -> tuple[Change[CompiledBaseline], ...]:
+    """Write what was accepted below `root`; what did not change is not written again.
+
+    Files are read again under a lock, only the given programs are replaced, and either all files
+    are written or none. With `only_new` what is stored stays. Raises BaselineError if a file cannot
+    be read and OSError if one cannot be written.
+    """
+    changes: list[Change[CompiledBaseline]] = []
+    with drafted(root, PROGRAMS) as draft:
+        for key, new in accepted:
+            path, file = draft.opened(key, new.case)
+            before = file.find(new.case)
+            if before is not None and (only_new or replace(before, date=new.date) == new):
+                continue
+            draft.put(path, file.with_baseline(new))
+            changes.append(Change(path=path, case=new.case, before=before, after=new))
+    return tuple(changes)

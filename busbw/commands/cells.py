@@ -18,7 +18,7 @@ from pathlib import Path
 from busbw import files
 from busbw.collectives.base import GroupSize
 from busbw.metrics import parse_payload
-from busbw.model.stored import LEAST_S
+from busbw.model.limits import LEAST_S
 from busbw.model.words import MIB, payload_text, plural, seconds_text
 from busbw.report.traces import Problem, Times, TraceCell, Unknown
 from busbw.stats.launches import quantile

@@ -17,7 +17,7 @@ from busbw import wire
 from busbw.history import files
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.judge.policy import POLICIES
-from busbw.model.stored import moment_text
+from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Row, Table, TextLine

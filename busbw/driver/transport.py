@@ -15,14 +15,12 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from busbw import wire
 from busbw.model.launch import Compiled, Failure, LaunchId, Run
-from busbw.model.machine import Compiler, DeviceSet, Probe
-from busbw.model.stored import check_compiled, check_key, check_seconds
-from busbw.model.training import ALONE, Cluster, ClusterMember, Role, TrainingAnswer, TrainingRun
-from busbw.model.words import Capability, Clock, FailureKind, FoundBy
+from busbw.model.machine import Compiler, Probe
+from busbw.model.training import ALONE, Cluster, ClusterMember, Role, TrainingAnswer
+from busbw.model.words import Capability, FailureKind, FoundBy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,71 +259,7 @@ def checked_reply(line: bytes, request: str) -> Reply:
             raise wire.WireError(f"{name}: expected no value")
         return Reply(None)
     found: Answer = wire.from_json(kind, value, name)
-    if kind in _CHECKS:
-        try:
-            _CHECKS[kind](found)
-        except ValueError as error:
-            raise wire.WireError(f"{name}.{error}") from error
     return Reply(found)
-
-
-def _check_run(run: Run) -> None:
-    if run.clock not in [clock.value for clock in Clock]:
-        raise ValueError(f"clock: expected a clock, got {run.clock[:60]!r}")
-    if run.iterations < 1 or run.values_checked < 0:
-        raise ValueError("iterations: expected 1 or more, and no values_checked below 0")
-    if not run.samples_s:
-        raise ValueError("samples_s: expected one or more")
-    for index, seconds in enumerate(run.samples_s):
-        check_seconds(f"samples_s[{index}]", seconds)
-    if run.training is not None:
-        _check_trained(run.training)
-
-
-def _check_trained(run: TrainingRun) -> None:
-    if not run.epochs_s:
-        raise ValueError("epochs_s: expected one or more")
-    for index, seconds in enumerate(run.epochs_s):
-        check_seconds(f"epochs_s[{index}]", seconds)
-    if run.steps < 1:
-        raise ValueError("steps: expected 1 or more")
-
-
-def _check_probe(probe: Probe) -> None:
-    for index, devices in enumerate(probe.devices):
-        _check_devices(devices, f"devices[{index}]")
-
-
-def _check_compiler(compiler: Compiler) -> None:
-    if compiler.devices is not None:
-        _check_devices(compiler.devices, "devices")
-
-
-def _check_devices(devices: DeviceSet, location: str) -> None:
-    """Check what becomes names of folders and files: kind, mesh and strategies above all."""
-    kind = devices.device_kind
-    if len(kind) > 100 or not re.search("[a-z0-9]", kind.lower()):
-        raise ValueError(
-            f"{location}.device_kind: expected up to 100 characters, got {kind[:60]!r}"
-        )
-    if not devices.clocks:
-        raise ValueError(f"{location}.clocks: expected one or more")
-    for name in devices.strategies.values():
-        if not name.replace("_", "").isalnum():
-            raise ValueError(f"{location}.strategies: expected words, got {name[:60]!r}")
-    try:
-        check_key(devices.key)
-    except ValueError as error:
-        raise ValueError(f"{location}.{error}") from error
-
-
-_CHECKS: Mapping[type, Callable[[Any], None]] = {
-    Run: _check_run,
-    TrainingAnswer: lambda answer: _check_trained(answer.run),
-    Probe: _check_probe,
-    Compiler: _check_compiler,
-    Compiled: check_compiled,
-}
 
 
 def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:

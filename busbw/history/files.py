@@ -15,12 +15,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tomllib
 
 from busbw import files, locks, wire
+from busbw.model.limits import Date
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import check_date
 
 from .lines import Line, parsed
 
@@ -240,6 +241,11 @@ FILE = "acknowledged.toml"
 _NEAR = datetime.timedelta(days=1)
 
 
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise ValueError("expected why it is accepted, got nothing")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Acknowledged:
     """A change `since` a day, of the cases and machines whose names match the patterns.
@@ -247,8 +253,8 @@ class Acknowledged:
     From that day on the level is what has been measured since.
     """
 
-    since: str
-    reason: str
+    since: Date
+    reason: Annotated[str, _check_reason]
     case: str = "*"
     machine: str = "*"
 
@@ -293,17 +299,6 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
             one["since"] = one["since"].isoformat()
     try:
         found = wire.from_json(_File, raw, "file").change
-        for index, one in enumerate(found):
-            _check(one, f"file.change[{index}]")
     except wire.WireError as error:
         raise HistoryError(f"{path}: {error}") from error
     return found
-
-
-def _check(one: Acknowledged, location: str) -> None:
-    try:
-        check_date("since", one.since)
-    except ValueError as error:
-        raise wire.WireError(f"{location}.{error}") from error
-    if not one.reason.strip():
-        raise wire.WireError(f"{location}.reason: expected why it is accepted, got nothing")

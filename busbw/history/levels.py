@@ -16,7 +16,7 @@ from datetime import date, datetime, timedelta
 from busbw.history.lines import Series, earlier
 from busbw.model.case import Case
 from busbw.model.stored import EarlierSession, merged
-from busbw.model.words import FailureKind, Outcome, SessionOutcome
+from busbw.model.words import Outcome, SessionOutcome
 from busbw.stats.change_points import Change, changes_of
 from busbw.stats.variance import Variance, moderated, successive_variance
 
@@ -56,15 +56,6 @@ class LevelChange:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CaseSession:
-    """What one session says of a case: seconds of each launch, the verdict, and what failed."""
-
-    times_s: tuple[float, ...]
-    outcome: Outcome
-    failure: FailureKind | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseHistory:
     """One case in one series: the time of each session in seconds, oldest first, by its name.
 
@@ -80,7 +71,7 @@ class CaseHistory:
     times_s: Mapping[str, float]
     outcomes: Mapping[Outcome, int]
     baseline_date: str
-    sessions: Mapping[str, CaseSession]
+    sessions: Mapping[str, Line]
     level_s: float | None = None
     spread: float | None = None
     changes: tuple[LevelChange, ...] = ()
@@ -281,15 +272,7 @@ def _case_history(
         },
         outcomes=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
-        sessions={
-            line.session: CaseSession(
-                times_s=tuple(1e-6 * time_us for time_us in line.times_us),
-                outcome=line.outcome,
-                failure=line.failure,
-            )
-            for line in lines
-            if line.is_ordinary
-        },
+        sessions={line.session: line for line in lines if line.is_ordinary},
         level_s=math.exp(level.level) if level is not None else None,
         spread=level.deviation if level is not None else None,
         changes=_changes(level.changes, sessions, own) if level is not None else (),

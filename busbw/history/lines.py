@@ -8,72 +8,58 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
 
 import busbw.workloads  # noqa: F401 their classes are known by what a case's `step` names
 from busbw import wire
 from busbw.model.case import Case
-from busbw.model.stored import (
-    HOST,
-    LEAST_S,
-    MOST_S,
-    OWN_CODE,
-    EarlierSession,
-    check_case,
-    check_moment,
-    moment_of,
-)
+from busbw.model.stored import HOST, OWN_CODE, EarlierSession, Record
 from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome
 
-DOCUMENT = "busbw history"
+DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
+# What a line says of itself, and no value of it.
+_SAID = ("document", "version")
 _SESSION = re.compile(r"[0-9a-f]{16}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """A case in a session, which began `at`, UTC, on a `device`; `session` tells sessions apart.
+def _check_session(session: str) -> None:
+    if not _SESSION.fullmatch(session):
+        raise ValueError(f"expected 16 hexadecimal digits, got {session[:60]!r}")
 
-    `times_us` has one for each launch, in microseconds; without times `failure` says why. `ratio`
-    is today's time over the one that it was compared with, `injected` what was asked for to make
-    the session slower, `injected_ratio` what it was measured to be: the time with it over that
-    without it. `paired`: two stacks were measured in turn. `worker` is the hash of our own code
-    that measured, `commit` the commit of the working directory. `stack` names the locked reference
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line(Record):
+    """The record of a case on a `device`; `session` tells sessions apart.
+
+    Without times `failure` says why. `ratio` is today's time over the one that it was compared
+    with, `injected` what was asked for to make the session slower, `injected_ratio` what it was
+    measured to be: the time with it over that without it. `paired`: two stacks were measured in
+    turn. `worker` is the hash of our own code that measured. `stack` names the locked reference
     that tonight's stack was measured in turn with, and `is_reference` says that the line is the
     reference's own: its outcome is NO_BASELINE, since nothing judges it by itself. `changed` is
     what options made different on purpose.
     """
 
-    document: str = DOCUMENT
-    version: int = wire.VERSION
-    session: str
-    at: str
+    session: Annotated[str, _check_session]
     device: Device
     case: Case
     outcome: Outcome
     session_outcome: SessionOutcome
     session_outcomes: tuple[SessionOutcome, ...] = ()
-    times_us: tuple[float, ...] = ()
     failure: FailureKind | None = None
     ratio: float | None = None
     injected: str = ""
     injected_ratio: float | None = None
     paired: bool = False
     baseline_date: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    flags: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
-    commit: str = ""
     worker: str = ""
     stack: str = ""
     is_reference: bool = False
     changed: str = ""
-
-    @property
-    def began(self) -> datetime:
-        return moment_of(self.at)
 
     @property
     def is_ordinary(self) -> bool:
@@ -91,7 +77,8 @@ class Line:
     @property
     def text(self) -> str:
         """The line, without its end."""
-        return json.dumps(wire.to_json(self), separators=(",", ":"), sort_keys=False)
+        document = {"document": DOCUMENT, "version": wire.VERSION, **wire.to_json(self)}
+        return json.dumps(document, separators=(",", ":"))
 
 
 def new_session() -> str:
@@ -105,30 +92,7 @@ def parsed(text: str | bytes, location: str) -> Line:
         wire.check_document(raw, DOCUMENT, _REMEDY)
     except wire.WireError as error:
         raise wire.WireError(f"{location}: {error}") from error
-    line = wire.from_json(Line, raw, location)
-    _check(line, location)
-    return line
-
-
-def _check(line: Line, location: str) -> None:
-    if not _SESSION.fullmatch(line.session):
-        raise wire.WireError(
-            f"{location}.session: expected 16 hexadecimal digits, got {line.session[:60]!r}"
-        )
-    try:
-        check_moment("at", line.at)
-    except ValueError as error:
-        raise wire.WireError(f"{location}.{error}") from error
-    try:
-        check_case(line.case)
-    except ValueError as error:
-        raise wire.WireError(f"{location}.case.{error}") from error
-    for index, time_us in enumerate(line.times_us):
-        if not 1e6 * LEAST_S <= time_us <= 1e6 * MOST_S:
-            raise wire.WireError(
-                f"{location}.times_us[{index}]: expected {1e6 * LEAST_S:g} to "
-                f"{1e6 * MOST_S:g} microseconds, got {time_us:g}"
-            )
+    return wire.from_json(Line, {key: raw[key] for key in raw if key not in _SAID}, location)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,8 +138,8 @@ def _session(lines: list[Line]) -> EarlierSession:
     first = lines[0]
     return EarlierSession(
         began=first.began,
-        times_s={line.case: tuple(time_us / 1e6 for time_us in line.times_us) for line in lines},
+        times_s={line.case: line.times_s for line in lines},
         regressed=frozenset(line.case for line in lines if line.outcome is Outcome.REGRESSED),
         improved=frozenset(line.case for line in lines if line.outcome is Outcome.IMPROVED),
-        surroundings={**first.versions, **first.flags, HOST: first.host, OWN_CODE: first.worker},
+        surroundings={**first.lasting, HOST: first.host, OWN_CODE: first.worker},
     )

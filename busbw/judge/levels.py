@@ -22,9 +22,6 @@ from . import rule
 from .policy import Policy
 from .usual import Launches, Night, learn
 
-# What differs from one session to the next though nothing changed.
-_PASSING = {"load", "clock MHz"}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Levels:
@@ -148,8 +145,7 @@ def _accepted(timed: Sequence[Baseline]) -> list[EarlierSession]:
             times_s = found.setdefault(key, {})
             # Two sessions of a case may begin within a second: moments have no fractions.
             times_s[baseline.case] = times_s.get(baseline.case, ()) + one.times_s
-            lasting = {name: one.surroundings[name] for name in one.surroundings.keys() - _PASSING}
-            surroundings.setdefault(key, {**one.versions, **lasting})
+            surroundings.setdefault(key, one.lasting)
     return [
         EarlierSession(began=key[0], times_s=times_s, surroundings=surroundings[key])
         for key, times_s in found.items()

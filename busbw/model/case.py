@@ -7,12 +7,22 @@ Knows no result and no file, and of the hardware only what a probe found. The wo
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, fields, replace
 from enum import Enum
 from typing import Any, TypeVar
 
-from .machine import Protocol, file_name_of, group_size_of, groups_of
+from .limits import Count, Payload
+from .machine import (
+    Mesh,
+    Protocol,
+    axes_of,
+    file_name_of,
+    group_size_of,
+    groups_of,
+    names_of,
+)
 from .words import Clock, payload_text
 from .workload import Workload
 
@@ -209,6 +219,19 @@ class Case(_HasWorkload):
         """Raises ValueError for a `step` that is no workload's."""
         return _case_of(stored)
 
+    def validate(self) -> None:
+        """Raise ValueError, which begins with the field, for axes that its mesh does not have."""
+        if not self.axes:
+            return
+        if not self.mesh:
+            raise ValueError("axes: expected none without a mesh")
+        extents, names = axes_of(self.mesh), names_of(self.axes)
+        if len(set(names)) != len(names) or not set(names) <= set(extents):
+            known = ", ".join(extents)
+            raise ValueError(f"axes: expected some of {known}, got {self.axes[:60]!r}")
+        if math.prod(extents.values()) != self.ranks:
+            raise ValueError(f"mesh: {self.mesh} is not of {self.ranks} ranks")
+
     @property
     def key(self) -> CaseKey:
         return CaseKey(
@@ -259,13 +282,13 @@ class StoredCase:
     """A Case, as documents have it; without a `step` it is a bare collective."""
 
     framework: str
-    payload_bytes: int
+    payload_bytes: Payload
     collective: str
     strategy: str
     dtype: str
     reduce_op: str
-    ranks: int
-    mesh: str
+    ranks: Count
+    mesh: Mesh
     placement: str
     protocol: Protocol
     axes: str = ""
@@ -283,13 +306,13 @@ class StoredSpec:
     """A Spec, as documents have it."""
 
     framework: str
-    payload_bytes: int
+    payload_bytes: Payload
     collective: str
     strategy: str
     dtype: str
     reduce_op: str
-    ranks: int | None
-    mesh: str
+    ranks: Count | None
+    mesh: Mesh
     axes: str
     placement: str
     clock: str

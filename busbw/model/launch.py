@@ -9,10 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from .case import Case
+from .limits import AtLeast1, Natural, Seconds, check_some
 from .training import TrainingAnswer, TrainingRequest, TrainingRun
-from .words import MIB, Extra, FailureKind, FoundBy, payload_text
+from .words import MIB, Clock, Extra, FailureKind, FoundBy, payload_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,6 +160,11 @@ class Proof:
     chosen: Mapping[str, str] = field(default_factory=dict)
 
 
+def check_clock(clock: str) -> None:
+    if clock not in [one.value for one in Clock]:
+        raise ValueError(f"expected a clock, got {clock[:60]!r}")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """What one launch measured for one Case. `samples_s` are seconds for one collective, in order.
@@ -187,12 +194,12 @@ class Run:
     """
 
     launch: LaunchId
-    iterations: int
-    samples_s: tuple[float, ...]
+    iterations: AtLeast1
+    samples_s: Annotated[tuple[Seconds, ...], check_some]
     compile_s: float
-    values_checked: int
+    values_checked: Natural
     proof: Proof
-    clock: str
+    clock: Annotated[str, check_clock]
     framework_path: str
     versions: Mapping[str, str]
     injected: str = ""
@@ -267,17 +274,17 @@ class Compiled:
     payload in a turn of the loop, `around_loop` those outside of the loop, once in a call.
     """
 
-    collectives: Mapping[str, int]
+    collectives: Mapping[str, Natural]
     groups: str
     algorithm: Mapping[str, str] = field(default_factory=dict)
     starts: bool = False
-    around: Mapping[str, int] = field(default_factory=dict)
-    around_loop: Mapping[str, int] = field(default_factory=dict)
-    argument_bytes: int = 0
-    output_bytes: int = 0
-    alias_bytes: int = 0
-    temporary_bytes: int = 0
-    peak_bytes: int = 0
+    around: Mapping[str, Natural] = field(default_factory=dict)
+    around_loop: Mapping[str, Natural] = field(default_factory=dict)
+    argument_bytes: Natural = 0
+    output_bytes: Natural = 0
+    alias_bytes: Natural = 0
+    temporary_bytes: Natural = 0
+    peak_bytes: Natural = 0
 
     @property
     def algorithm_text(self) -> str:

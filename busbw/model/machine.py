@@ -12,7 +12,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Annotated
 
+from .limits import Count, check_some
 from .words import Clock, Device
 
 # How many devices a CPU is split into by default.
@@ -76,6 +78,17 @@ def mesh_text(mesh: str) -> str:
     if ":" in mesh:
         return ",".join(f"{name}:{extent}" for name, extent in axes.items())
     return "x".join(map(str, axes.values()))
+
+
+def check_mesh(mesh: str) -> None:
+    """Raise ValueError for what is no mesh, as documents have it; empty is accepted."""
+    if len(mesh) > 60:
+        raise ValueError(f"expected one such as 2x4, got {mesh[:60]!r}...")
+    if mesh:
+        axes_of(mesh)
+
+
+Mesh = Annotated[str, check_mesh]
 
 
 def file_name_of(mesh: str) -> str:
@@ -174,11 +187,11 @@ class EnvironmentKey:
     """What a time was measured on; baselines are found by it and by nothing else."""
 
     device_kind: str
-    ranks: int
-    cores: int | None = None
-    mesh: str = ""
-    hosts: int = 1
-    processes: int = 1
+    ranks: Count
+    cores: Count | None = None
+    mesh: Mesh = ""
+    hosts: Count = 1
+    processes: Count = 1
 
     @property
     def folder(self) -> PurePosixPath:
@@ -195,6 +208,18 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
+def _check_kind(kind: str) -> None:
+    """It becomes the name of a folder."""
+    if len(kind) > 100 or not re.search("[a-z0-9]", kind.lower()):
+        raise ValueError(f"expected up to 100 characters, got {kind[:60]!r}")
+
+
+def _check_word(name: str) -> None:
+    """It becomes a part of the names of files."""
+    if not name.replace("_", "").isalnum():
+        raise ValueError(f"expected words, got {name[:60]!r}")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceSet:
     """The devices of one class that a framework reaches in one process.
@@ -206,17 +231,17 @@ class DeviceSet:
     """
 
     device: Device
-    device_kind: str
-    ranks: int
+    device_kind: Annotated[str, _check_kind]
+    ranks: Count
     any_ranks: bool
     program: str
-    strategies: Mapping[str, str]
-    clocks: tuple[Clock, ...] = (Clock.HOST,)
+    strategies: Mapping[str, Annotated[str, _check_word]]
+    clocks: Annotated[tuple[Clock, ...], check_some] = (Clock.HOST,)
     allocator: str = ""
-    mesh: str = ""
-    cores: int | None = None
-    hosts: int = 1
-    processes: int = 1
+    mesh: Mesh = ""
+    cores: Count | None = None
+    hosts: Count = 1
+    processes: Count = 1
 
     @property
     def key(self) -> EnvironmentKey:

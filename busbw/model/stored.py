@@ -1,27 +1,25 @@
-"""Cases as files store them: baselines, the flat form in results, and the limits of what is read.
+"""What is kept of cases: records of launches, baselines with their pins, sessions before today.
 
-Opens no file, and does not decide what may become a baseline. The checks at the end are for values
-that were read from a file or a worker; beyond their limits formulas overflow and lists of ranks
-fill the memory. Each check raises ValueError with a message that begins with the field.
+Opens no file, and does not decide what may become a baseline.
 """
 
 from __future__ import annotations
 
 import datetime
-import functools
-import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from .case import Case
 from .launch import Compiled
-from .machine import EnvironmentKey, axes_of, names_of
+from .limits import Date, Microseconds, Moment, moment_of
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
 # has them, a baseline does not.
 HOST = "host"
 OWN_CODE = "busbw's own code"
+# What differs from one session to the next though nothing changed.
+_PASSING = {"load", "clock MHz"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,72 +79,100 @@ def merged(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BaselineSession:
-    """The launches that one session added to a baseline, seconds for each.
+class Record:
+    """What the launches of a case took in one session, and with what.
 
-    `commit` is empty outside of a repository. `surroundings` are the machine's load, its clock
-    frequency and the flags of the framework, as far as they are known. `at` is when the session
-    began, as `moment_text` has it.
+    `at` is when the session began, UTC; without times the case was out of memory, or failed.
+    `commit` is that of the working directory, empty outside of a repository. `surroundings` are
+    flags of the framework and, as far as they are known, the machine's load and clock frequency.
     """
 
-    date: str
-    at: str
-    commit: str
-    versions: Mapping[str, str]
-    times_s: tuple[float, ...]
+    at: Moment
+    commit: str = ""
+    times_us: tuple[Microseconds, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
     surroundings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def began(self) -> datetime.datetime:
-        """When the session began, UTC."""
         return moment_of(self.at)
 
+    @property
+    def date(self) -> str:
+        """The day, UTC."""
+        return self.at[: len("2026-01-31")]
 
-_MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+    @property
+    def times_s(self) -> tuple[float, ...]:
+        return tuple(time_us / 1e6 for time_us in self.times_us)
 
-
-def moment_text(moment: datetime.datetime) -> str:
-    """A moment as files have it, such as ``2026-01-31T03:00:00Z``."""
-    return moment.astimezone(datetime.timezone.utc).strftime(_MOMENT)
-
-
-@functools.lru_cache(maxsize=1024)
-def moment_of(text: str) -> datetime.datetime:
-    """The moment that `text` is. Raises ValueError for another form."""
-    return datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.timezone.utc)
+    @property
+    def lasting(self) -> Mapping[str, str]:
+        """Versions and surroundings, without what differs though nothing changed."""
+        kept = {name: self.surroundings[name] for name in self.surroundings.keys() - _PASSING}
+        return {**self.versions, **kept}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """What is stored of a Case on one Environment key: its sessions, oldest first; none if `oom`.
+    """What is stored of a Case on one Environment key: its records, oldest first.
 
-    `date` and `versions` are those of the newest session, or of the entry that says `oom`.
-    `pinned_s` is the pinned level in seconds, against which the sum of all accepted small losses
-    is bounded, and `pinned_date` when it was pinned; None and empty where it is `oom`.
-    `memory_limit_bytes` is the artificial limit that it was `oom` under; None: the machine's own.
+    A record without times, which is then the only one, says that it was out of memory, under the
+    artificial limit `memory_limit_bytes` if that is not None. `pinned_us` is the pinned level,
+    against which the sum of all accepted small losses is bounded, and `pinned_date` when it was
+    pinned; both None where it is out of memory.
     """
 
     case: Case
-    oom: bool
-    sessions: tuple[BaselineSession, ...]
-    date: str
-    versions: Mapping[str, str]
+    records: tuple[Record, ...]
     needed_bytes: int | None = None
     available_bytes: int | None = None
     memory_limit_bytes: int | None = None
-    pinned_s: float | None = None
-    pinned_date: str = ""
+    pinned_us: float | None = None
+    pinned_date: str | None = None
+
+    @property
+    def oom(self) -> bool:
+        return not self.records[-1].times_us
+
+    @property
+    def sessions(self) -> tuple[Record, ...]:
+        """Its records with times."""
+        return () if self.oom else self.records
+
+    @property
+    def date(self) -> str:
+        return self.records[-1].date
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        return self.records[-1].versions
 
     @property
     def times_s(self) -> tuple[float, ...]:
-        return tuple(time_s for session in self.sessions for time_s in session.times_s)
+        return tuple(time_s for record in self.records for time_s in record.times_s)
+
+    @property
+    def level_us(self) -> float | None:
+        """Of sessions' medians: launches of one session are alike. None where it is `oom`."""
+        if self.oom:
+            return None
+        return statistics.median(statistics.median(one.times_us) for one in self.records)
 
     @property
     def level_s(self) -> float | None:
-        """Of sessions' medians: launches of one session are alike. None where it is `oom`."""
-        if not self.sessions:
+        if self.oom:
             return None
-        return statistics.median(statistics.median(s.times_s) for s in self.sessions)
+        return statistics.median(statistics.median(one.times_s) for one in self.records)
+
+    @property
+    def pinned_s(self) -> float | None:
+        return None if self.pinned_us is None else self.pinned_us / 1e6
+
+    @property
+    def line(self) -> tuple[object, ...]:
+        """What is unique in its file: its case, and the limit that it was out of memory under."""
+        return (self.case.key.line_key, self.memory_limit_bytes or 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,94 +181,15 @@ class CompiledBaseline:
 
     case: Case
     compiled: Compiled | None
-    date: str
+    date: Date
     release: str
     needed_bytes: int | None = None
     available_bytes: int | None = None
 
+    @property
+    def line(self) -> tuple[object, ...]:
+        return (self.case.key.line_key, 0)
+
 
 # What is stored of a case: its times, or its program.
 Stored = Baseline | CompiledBaseline
-
-MOST_RANKS = 1_000_000
-MOST_BYTES = 10**15
-# No clock is finer than the first; the second is eleven days.
-LEAST_S, MOST_S = 1e-12, 1e6
-
-_LONGEST_MESH = 60
-
-
-def check_case(case: Case) -> None:
-    _check_count("payload_bytes", case.payload_bytes, MOST_BYTES)
-    _check_count("ranks", case.ranks, MOST_RANKS)
-    _check_mesh(case.mesh)
-    if case.axes:
-        _check_axes(case)
-
-
-def _check_axes(case: Case) -> None:
-    if not case.mesh:
-        raise ValueError("axes: expected none without a mesh")
-    extents, names = axes_of(case.mesh), names_of(case.axes)
-    if len(set(names)) != len(names) or not set(names) <= set(extents):
-        known = ", ".join(extents)
-        raise ValueError(f"axes: expected some of {known}, got {case.axes[:60]!r}")
-    if math.prod(extents.values()) != case.ranks:
-        raise ValueError(f"mesh: {case.mesh} is not of {case.ranks} ranks")
-
-
-def check_key(key: EnvironmentKey) -> None:
-    for name in ("ranks", "hosts", "processes", "cores"):
-        count = getattr(key, name)
-        if count is not None:
-            _check_count(name, count, MOST_RANKS)
-    _check_mesh(key.mesh)
-
-
-def check_compiled(compiled: Compiled) -> None:
-    for name in ("argument", "output", "alias", "temporary", "peak"):
-        count = getattr(compiled, f"{name}_bytes")
-        if count < 0:
-            raise ValueError(f"{name}_bytes: expected 0 or more, got {count}")
-    for name in ("collectives", "around", "around_loop"):
-        for kind, count in getattr(compiled, name).items():
-            if count < 0:
-                raise ValueError(f"{name}.{kind[:60]}: expected 0 or more, got {count}")
-
-
-def check_seconds(name: str, seconds: float) -> None:
-    if not LEAST_S <= seconds <= MOST_S:
-        raise ValueError(f"{name}: expected {LEAST_S:g} to {MOST_S:g} seconds, got {seconds:g}")
-
-
-def check_date(name: str, text: str) -> None:
-    try:
-        datetime.datetime.strptime(text, "%Y-%m-%d")
-    except ValueError as error:
-        raise ValueError(
-            f"{name}: expected a date such as 2026-01-31, got {text[:60]!r}"
-        ) from error
-
-
-def check_moment(name: str, text: str) -> None:
-    try:
-        moment_of(text)
-    except ValueError as error:
-        raise ValueError(
-            f"{name}: expected a moment such as 2026-01-31T03:00:00Z, got {text[:60]!r}"
-        ) from error
-
-
-def _check_count(name: str, count: int, most: int) -> None:
-    if not 1 <= count <= most:
-        raise ValueError(f"{name}: expected 1 to {most}, got {count}")
-
-
-def _check_mesh(mesh: str) -> None:
-    if len(mesh) > _LONGEST_MESH:
-        raise ValueError(f"mesh: expected one such as 2x4, got {mesh[:60]!r}...")
-    if mesh:
-        try:
-            axes_of(mesh)
-        except ValueError as error:
-            raise ValueError(f"mesh: {error}") from error

@@ -10,7 +10,9 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from .limits import AtLeast1, Seconds, check_some
 from .words import plural
 
 
@@ -226,8 +228,8 @@ class TrainingRun:
     """
 
     api: str
-    epochs_s: tuple[float, ...]
-    steps: int
+    epochs_s: Annotated[tuple[Seconds, ...], check_some]
+    steps: AtLeast1
     accuracy: float
     loss: float
     updates: int

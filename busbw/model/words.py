@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import enum
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 KIB = 1024
@@ -143,6 +144,16 @@ def payload_text(payload_bytes: int) -> str:
     if payload_bytes and payload_bytes % KIB == 0:
         return f"{payload_bytes // KIB}K"
     return str(payload_bytes)
+
+
+def payload_of(text: str) -> int:
+    """The bytes that `payload_text` writes as `text`. Raises ValueError for any other text."""
+    unit = {"K": KIB, "M": MIB}.get(text[-1:], 1)
+    digits = text if unit == 1 else text[:-1]
+    found = int(digits) * unit if re.fullmatch("[0-9]{1,15}", digits) else 0
+    if not found or payload_text(found) != text:
+        raise ValueError(f"expected a size such as 4K, got {text[:60]!r}")
+    return found
 
 
 def bytes_text(count: int, decimals: int = 1) -> str:

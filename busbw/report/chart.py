@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from busbw.model.stored import moment_text
+from busbw.model.limits import moment_text
 from busbw.model.words import payload_text
 
 from .table import Column, Row, Table, TextLine

@@ -15,7 +15,6 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, Spec, converted
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Compiler, Environment
-from busbw.model.stored import check_case
 from busbw.model.verdict import SessionVerdict, Verdict
 
 from .results import ABOVE_0, RESULTS, SIGNED, CaseResult, Results
@@ -194,7 +193,6 @@ def _check_same(case: Case, spec: Spec, at: str) -> None:
 
 def _check_case(case: Case, at: str) -> None:
     try:
-        check_case(case)
         if case.collective not in COLLECTIVES:
             raise ValueError(f"collective: expected one of {', '.join(COLLECTIVES)}")
         if case.workload.is_bare and case.group_size < 2:

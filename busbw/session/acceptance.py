@@ -11,23 +11,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw import files, grid
-from busbw.baselines.compiled import AcceptedCompiled, save_compiled
-from busbw.baselines.document import BaselineError
+from busbw.baselines.document import TIMED, BaselineError
 from busbw.baselines.files import Draft, drafted, locked
-from busbw.baselines.timed import TIMED, Accepted, Document, Occasion, beyond
-from busbw.baselines.updates import Change, Refusal, Rules, Saved, prune, rebase, save
+from busbw.baselines.updates import (
+    Accepted,
+    Change,
+    Refusal,
+    Rules,
+    Saved,
+    beyond,
+    prune,
+    rebase,
+    save,
+    save_compiled,
+)
 from busbw.judge.case import may_become_baseline
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case, GridError, Spec
-from busbw.model.launch import Failure, Measurement
+from busbw.model.launch import Measurement
+from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, moment_text
+from busbw.model.stored import Baseline, CompiledBaseline, Record
 from busbw.model.verdict import Verdict
-from busbw.model.words import FailureKind, Outcome, SessionOutcome
+from busbw.model.words import Outcome, SessionOutcome
 from busbw.stacks.lock import StackError
 from busbw.stats.launches import launch_time_s
 
-from . import machine, references
+from . import compilation, machine, references
 from .settings import Settings
 from .state import Judged, Measured, Programs, TimedJob, Written
 
@@ -91,11 +101,10 @@ def _times(judged: Judged, measured: Measured) -> Written:
             notes += [_refused(one, settings.accept_regression) for one in saved.refusals]
         if settings.rebase:
             cases = [(job.key, job.case) for job in _storable(judged, measured).values()]
-            occasion = _occasion(measured, settings.rebase)
-            changes += rebase(draft, cases, occasion=occasion)
+            changes += rebase(draft, cases, session=_session(measured), reason=settings.rebase)
         if settings.prune_baselines:
-            occasion = _occasion(measured, "pruned")
-            changes += prune(draft, _asked(measured), occasion=occasion)
+            asked = _asked(measured)
+            changes += prune(draft, asked, session=_session(measured), reason="pruned")
     found = Written(judged=judged, changes=(*saved.changes, *changes), notes=tuple(notes))
     if saved.refusals and not settings.accept_regression:
         return replace(found, exit_code=_FAILED)
@@ -126,26 +135,27 @@ def _with_locks(written: Written, measured: Measured, wanted: Sequence[Accepted]
     return replace(written, notes=(*written.notes, *notes))
 
 
-def _save(measured: Measured, wanted: list[Accepted], draft: Draft[Document]) -> Saved:
+def _save(measured: Measured, wanted: list[Accepted], draft: Draft[Baseline]) -> Saved:
     settings = measured.resolved.settings
     device = measured.resolved.machine.target.device
     return save(
         draft,
         wanted,
-        occasion=_occasion(measured, settings.accept_regression),
+        session=_session(measured),
         rules=Rules(
             budget=POLICIES[device].budget,
             only_new=settings.update_baselines == "new",
         ),
+        reason=settings.accept_regression,
     )
 
 
-def _occasion(measured: Measured, reason: str) -> Occasion:
+def _session(measured: Measured) -> Record:
+    """What all times of the session share."""
     environment = measured.resolved.environment
-    return Occasion(
-        commit=environment.commit,
+    return Record(
         at=moment_text(measured.resolved.collected.began),
-        reason=reason,
+        commit=environment.commit,
         surroundings=machine.surroundings(environment),
     )
 
@@ -255,21 +265,17 @@ def _file_of(key: EnvironmentKey, case: Case) -> tuple[EnvironmentKey, str]:
 
 def _programs(judged: Judged, programs: Programs) -> Written:
     """Programs, and cases that are out of memory; an error or a lost collective is no baseline."""
-    asked, wanted = judged.settings.update_baselines, []
+    asked, date = judged.settings.update_baselines, programs.resolved.collected.date
+    wanted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
     for spec, now in programs.results.items():
         job, verdict = programs.resolved.jobs[spec], judged.verdicts[spec]
-        is_result = not isinstance(now, Failure) or now.kind is FailureKind.OUT_OF_MEMORY
+        release = verdict.program.release if verdict.program else ""
+        new = compilation.as_baseline(job.case, now, release, date)
         was_asked = asked != "improved" or verdict.outcome is Outcome.IMPROVED
         if asked == "new":
             # Also one that busbw ships is there already.
             was_asked = job.stored is None
-        if is_result and was_asked and not verdict.failed:
-            release = verdict.program.release if verdict.program else ""
-            wanted.append(AcceptedCompiled(key=job.key, case=job.case, now=now, release=release))
-    changes = save_compiled(
-        judged.settings.baselines,
-        wanted,
-        date=programs.resolved.collected.date,
-        only_new=asked == "new",
-    )
+        if new is not None and was_asked and not verdict.failed:
+            wanted.append((job.key, new))
+    changes = save_compiled(judged.settings.baselines, wanted, only_new=asked == "new")
     return Written(judged=judged, changes=changes)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw import files, grid
-from busbw.baselines.compiled import find_compiled, has_compiled
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
+from busbw.baselines.store import find_compiled, has_compiled
 from busbw.driver.executor import Executor
 from busbw.driver.parallel import Job, Parallel
 from busbw.driver.transport import Starter
@@ -124,7 +124,7 @@ def judged(programs: Programs, skip: str) -> Judged:
         other = "" if first or before is None else before.release
         terms = _terms(resolved.settings, other, stored=first)
         found[spec] = judge_compiled(spec, job.case, now, before, terms, release=release)
-        previous[case_key] = _as_baseline(job.case, now, release, resolved.collected.date)
+        previous[case_key] = as_baseline(job.case, now, release, resolved.collected.date)
     verdicts = {spec: found[spec] for spec in resolved.specs}
     session = judge_compiled_session(
         list(verdicts.values()), asked_to_skip=skip, missing=_promised(resolved)
@@ -221,7 +221,7 @@ def _terms(settings: Settings, other: str, *, stored: bool) -> CompileTerms:
     return replace(terms, before=other) if other else terms
 
 
-def _as_baseline(
+def as_baseline(
     case: Case, now: Compiled | Failure, release: str, date: str
 ) -> CompiledBaseline | None:
     if isinstance(now, Failure) and now.kind is not FailureKind.OUT_OF_MEMORY:

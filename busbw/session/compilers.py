@@ -23,7 +23,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from busbw import files
-from busbw.baselines.compiled import has_compiled
+from busbw.baselines.store import has_compiled
 from busbw.driver.parallel import cache_folder
 from busbw.frameworks import COMPILED, FRAMEWORKS
 from busbw.hardware.topologies import USUAL_TOPOLOGIES, topology_of

@@ -17,8 +17,8 @@ from busbw.history.lines import Line, new_session
 from busbw.judge.validity import injected_ratio
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
+from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import moment_text
 from busbw.model.words import Outcome, plural
 from busbw.report.nights import MachineNights
 from busbw.report.page import page
@@ -28,6 +28,7 @@ from busbw.report.reading import DocumentError, session_of
 from busbw.report.results import results, without_homes
 from busbw.stats.launches import launch_time_s, quantiles_s
 
+from . import machine
 from .state import Judged, Measured, Programs, Written
 
 # Errors whose message is a sentence for the user.
@@ -150,7 +151,7 @@ def _lines(judged: Judged, measured: Measured, spec: Spec) -> Iterator[Line]:
         injected="",
         injected_ratio=None,
         versions=found.runs[0].versions if found.runs else {},
-        flags=lock.flags,
+        surroundings=lock.flags,
         stack=lock.digest,
         is_reference=True,
     )
@@ -177,7 +178,7 @@ def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
         paired=measured.resolved.paired,
         baseline_date=stored.date if stored is not None else "",
         versions=found.runs[0].versions if found.runs else {},
-        flags=environment.flags,
+        surroundings=machine.surroundings(environment),
         host=platform.node(),
         commit=environment.commit,
         changed=environment.changed,

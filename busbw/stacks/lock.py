@@ -18,8 +18,8 @@ from packaging.version import InvalidVersion, Version
 
 from busbw import files, wire
 from busbw.model import variables
+from busbw.model.limits import Date
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import check_date
 
 SCHEMA = 1
 SUFFIX = ".reference.lock"
@@ -67,7 +67,7 @@ class Lock:
     framework: str
     python: str
     platform: str
-    date: str
+    date: Date
     flags: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[Package, ...]
 
@@ -120,10 +120,6 @@ def parsed(content: bytes | str) -> Lock:
         raise wire.WireError(f"lock.schema: this version reads {SCHEMA}, got {lock.schema}")
     _check_text("lock.python", lock.python, _PYTHON, "a version such as 3.12.4")
     _check_text("lock.platform", lock.platform, _PLATFORM, "a platform such as linux-x86_64")
-    try:
-        check_date("date", lock.date)
-    except ValueError as error:
-        raise wire.WireError(f"lock.{error}") from error
     for name in sorted(lock.flags.keys() - variables.STACK):
         raise wire.WireError(f"lock.flags.{name[:60]}: no option of a stack")
     if not lock.packages:

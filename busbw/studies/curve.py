@@ -13,14 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw.baselines.document import BaselineError, read_json
-from busbw.baselines.store import contents_of
+from busbw.baselines.document import TIMED, BaselineError, read, read_json
 from busbw.commands import UsageError, usage_error
 from busbw.judge.curve import Curve, fit
 from busbw.model.case import Case
 from busbw.model.launch import Run
 from busbw.model.machine import EnvironmentKey, Protocol
-from busbw.model.stored import check_key
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import CompiledSession, DocumentError, Session, session_of
 from busbw.workloads.collective import Collective
@@ -130,7 +128,7 @@ def timed_in(path: Path) -> TimedFile:
             raise UsageError(
                 f"{path}: neither results of a session (cases) nor a baseline (entries)"
             )
-        stored = contents_of(path)
+        stored = read(TIMED, path)
     cases = [(one.case, one.level_s) for one in stored.baselines]
     times = tuple(TimedCase(case=case, seconds=time_s) for case, time_s in cases if time_s)
     return TimedFile(path=path, key=stored.key, cases=times)
@@ -139,8 +137,6 @@ def timed_in(path: Path) -> TimedFile:
 def _of_session(path: Path, session: Session | CompiledSession) -> TimedFile:
     if isinstance(session, CompiledSession):
         raise UsageError(f"{path}: holds no times, but what was compiled")
-    with usage_error(ValueError, where=f"{path}: environment.key."):
-        check_key(session.environment.key)
     cases = tuple(
         TimedCase(
             case=one.case,

@@ -20,7 +20,8 @@ def _entry(document: dict[str, Any]) -> dict[str, Any]:
 
 def _times(value: object) -> Attack:
     def change(document: dict[str, Any]) -> None:
-        _entry(document)["sessions"][0]["times_us"] = value
+        (at,) = document["sessions"]
+        _entry(document)["times_us"][at] = value
 
     return edited(change)
 
@@ -42,12 +43,13 @@ BASELINES = {
     "pin 0": _key("pinned_us", 0),
     "pin NaN": _key("pinned_us", float("nan")),
     "pin a word": _key("pinned_us", "x"),
-    "status unknown": _key("status", "fine"),
+    "out of memory and a time": _key("out_of_memory", "2026-01-31T03:00:00Z"),
+    "a session of none": _key("times_us", {"2026-01-31T03:00:00Z": [1.0]}),
     "a key more": _key("allowed", True),
     "dtype another": _key("dtype", "float63"),
     "version 0": edited(lambda document: document.update(version=0)),
     "version true": edited(lambda document: document.update(version=True)),
-    "document another": edited(lambda document: document.update(document="busbw history")),
+    "document another": edited(lambda document: document.update(document="busbw record")),
     "document missing": edited(lambda document: document.pop("document")),
     "entries twice": edited(lambda document: document["entries"].extend(document["entries"])),
     "entries a word": edited(lambda document: document.update(entries="all")),

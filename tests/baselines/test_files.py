@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines import compiled, files, updates
-from busbw.baselines.compiled import AcceptedCompiled
+from busbw.baselines import files, updates
 from busbw.baselines.document import BaselineError
-from busbw.baselines.timed import Accepted, Occasion
-from busbw.baselines.updates import Rules, prune, rebase
+from busbw.baselines.updates import Accepted, Rules, prune, rebase
 from busbw.model.case import Case
+from busbw.model.stored import Record
 from tests import build
 
 from .written import written
@@ -28,7 +27,7 @@ def test_a_training_step_s_file_is_no_collective_s() -> None:
     assert name == "jax.dense_step.all_reduce.psum.json"
 
 
-OCCASION = Occasion(at="2026-03-04T03:00:00Z", commit="abc")
+SESSION = Record(at="2026-03-04T03:00:00Z", commit="abc")
 RULES = Rules(budget=0.10)
 KEY = build.key()
 SMALL, LARGE = build.case(payload_bytes=4096), build.case(payload_bytes=8192)
@@ -41,14 +40,12 @@ def save(root: Path, *cases: Case) -> None:
         for case in cases
     ]
     accepted = [Accepted(key=KEY, measurement=one, times_s=(1e-3,)) for one in measured]
-    written(updates.save, root, accepted, occasion=OCCASION, rules=RULES)
+    written(updates.save, root, accepted, session=SESSION, rules=RULES)
 
 
 def save_compiled(root: Path, *cases: Case) -> None:
-    accepted = [
-        AcceptedCompiled(key=KEY, case=one, now=build.compiled(), release="1") for one in cases
-    ]
-    compiled.save_compiled(root, accepted, date="2026-03-04")
+    programs = [(KEY, build.compiled_baseline(build.compiled(), case=one)) for one in cases]
+    updates.save_compiled(root, programs)
 
 
 def contents(root: Path) -> dict[Path, bytes]:
@@ -110,7 +107,7 @@ def test_upkeep_leaves_it_alone_too(
     (before,) = contents(tmp_path).values()
     changing(monkeypatch, files, "stored", appended)
     with pytest.raises(BaselineError, match="another program changed it"):
-        written(act, tmp_path, [(KEY, SMALL)], occasion=OCCASION)
+        written(act, tmp_path, [(KEY, SMALL)], session=SESSION)
     assert list(contents(tmp_path).values()) == [before + b"\n"]
 
 

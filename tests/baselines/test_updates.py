@@ -11,22 +11,25 @@ from typing import Any
 import pytest
 
 from busbw.baselines import files
-from busbw.baselines.document import BaselineError, Status
-from busbw.baselines.store import find
-from busbw.baselines.timed import (
+from busbw.baselines.document import BaselineError
+from busbw.baselines.store import find, find_compiled
+from busbw.baselines.updates import (
     MOST_SESSIONS,
+    MOST_UPDATES,
     Accepted,
-    Entry,
-    Occasion,
-    baseline_of,
-    entry_of,
+    Change,
+    Rules,
+    Saved,
     joined,
-    level_us,
     pinned_at_level,
+    prune,
+    rebase,
+    save_compiled,
 )
-from busbw.baselines.updates import MOST_UPDATES, Rules, Saved, prune, rebase
 from busbw.baselines.updates import save as baselines_save
-from busbw.model.stored import Baseline
+from busbw.model.case import Case
+from busbw.model.launch import Compiled
+from busbw.model.stored import Baseline, CompiledBaseline, Record
 from tests import build
 
 from .written import written
@@ -45,8 +48,9 @@ def save(root: Path, *times_s: float, rules: Rules = RULES, **accepted: Any) -> 
     failures = () if times_s else (build.out_of_memory(),)
     measured = build.measurement(*times_s, failures=failures)
     one = Accepted(key=build.key(), measurement=measured, times_s=times_s, **accepted)
-    occasion = Occasion(at="2026-03-04T03:00:00Z", commit="abc", reason="a slower switch")
-    return written(baselines_save, root, [one], occasion=occasion, rules=rules)
+    session = Record(at="2026-03-04T03:00:00Z", commit="abc")
+    why = "a slower switch"
+    return written(baselines_save, root, [one], session=session, rules=rules, reason=why)
 
 
 def found(root: Path) -> Baseline:
@@ -126,7 +130,7 @@ def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
         for size in (4096, 8192)
     ]
     saved = written(
-        baselines_save, root, accepted, occasion=Occasion(at="2026-03-05T03:00:00Z"), rules=RULES
+        baselines_save, root, accepted, session=Record(at="2026-03-05T03:00:00Z"), rules=RULES
     )
     assert [change.case.payload_bytes for change in saved.changes] == [8192]
     assert [refusal.case.payload_bytes for refusal in saved.refusals] == [4096]
@@ -143,7 +147,8 @@ def test_the_history_keeps_the_newest_updates(root: Path) -> None:
     assert [update["worst_percent"] for update in history(root)] == [0.0] * MOST_UPDATES
 
 
-TODAY = Occasion(at="2026-03-04T03:00:00Z", reason="a new machine")
+TODAY = Record(at="2026-03-04T03:00:00Z")
+WHY = {"session": TODAY, "reason": "a new machine"}
 KEY = build.key()
 
 
@@ -159,8 +164,8 @@ def filled(tmp_path: Path) -> Path:
 def put(filled: Path, time_s: float, **case: Any) -> None:
     measured = build.measurement(time_s, **case)
     one = Accepted(key=KEY, measurement=measured, times_s=(time_s,))
-    occasion = Occasion(at="2026-01-01T03:00:00Z")
-    saved = written(baselines_save, filled, [one], occasion=occasion, rules=Rules(budget=0.10))
+    then = Record(at="2026-01-01T03:00:00Z")
+    saved = written(baselines_save, filled, [one], session=then, rules=Rules(budget=0.10))
     assert not saved.refusals
 
 
@@ -179,7 +184,7 @@ def updates_at(filled: Path) -> list[dict[str, Any]]:
 
 
 def test_prune_removes_what_is_not_kept_and_says_what_went(filled: Path) -> None:
-    (change,) = written(prune, filled, [(KEY, build.case())], occasion=TODAY)
+    (change,) = written(prune, filled, [(KEY, build.case())], **WHY)
     assert (change.case.payload_bytes, change.after) == (8192, None)
     assert change.before is not None and change.before.times_s == (1e-3,)
     assert baseline_at(filled, payload_bytes=8192) is None
@@ -188,19 +193,19 @@ def test_prune_removes_what_is_not_kept_and_says_what_went(filled: Path) -> None
 
 
 def test_prune_leaves_files_that_no_kept_case_is_in(filled: Path) -> None:
-    written(prune, filled, [(KEY, build.case())], occasion=TODAY)
+    written(prune, filled, [(KEY, build.case())], **WHY)
     assert baseline_at(filled, strategy="ring") is not None
 
 
 def test_prune_writes_nothing_where_nothing_goes(filled: Path) -> None:
     before = at(filled).read_bytes()
     kept = [(KEY, build.case(payload_bytes=size)) for size in (4096, 8192)]
-    assert written(prune, filled, kept, occasion=TODAY) == ()
+    assert written(prune, filled, kept, **WHY) == ()
     assert at(filled).read_bytes() == before
 
 
 def test_prune_removes_a_file_in_which_nothing_is_left(filled: Path) -> None:
-    gone = written(prune, filled, [(KEY, build.case(payload_bytes=64))], occasion=TODAY)
+    gone = written(prune, filled, [(KEY, build.case(payload_bytes=64))], **WHY)
     assert len(gone) == 2
     assert not at(filled).exists()
 
@@ -213,20 +218,20 @@ def test_a_bad_file_is_an_error_and_no_file_is_touched(filled: Path, act: Any) -
     before = good.read_bytes()
     cases = [(KEY, build.case(payload_bytes=64)), (KEY, build.case(strategy="ring"))]
     with pytest.raises(BaselineError, match="ring"):
-        written(act, filled, cases, occasion=TODAY)
+        written(act, filled, cases, **WHY)
     assert good.read_bytes() == before
 
 
 @pytest.mark.parametrize("act", [prune, rebase])
 def test_where_there_are_no_baselines_nothing_is_done(tmp_path: Path, act: Any) -> None:
-    assert written(act, tmp_path / "nowhere", [(KEY, build.case())], occasion=TODAY) == ()
+    assert written(act, tmp_path / "nowhere", [(KEY, build.case())], **WHY) == ()
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_rebase_pins_the_cases_at_their_stored_levels(filled: Path) -> None:
     for size in (4096, 8192):
         put(filled, 1.05e-3, payload_bytes=size)
-    (change,) = written(rebase, filled, [(KEY, build.case())], occasion=TODAY)
+    (change,) = written(rebase, filled, [(KEY, build.case())], **WHY)
     assert change.before is not None and change.after is not None
     assert (change.before.pinned_s, change.after.pinned_s) == (1e-3, 1.05e-3)
     assert change.before.sessions == change.after.sessions
@@ -243,96 +248,93 @@ def test_rebase_pins_the_cases_at_their_stored_levels(filled: Path) -> None:
 
 
 def test_rebase_leaves_a_pin_that_is_at_its_level_and_another_protocol(filled: Path) -> None:
-    assert written(rebase, filled, [(KEY, build.case())], occasion=TODAY) == ()
+    assert written(rebase, filled, [(KEY, build.case())], **WHY) == ()
     put(filled, 1.05e-3)
     other = build.case(protocol="host/another")
-    assert written(rebase, filled, [(KEY, other)], occasion=TODAY) == ()
+    assert written(rebase, filled, [(KEY, other)], **WHY) == ()
 
 
 BUDGET = 0.10
 
 
-def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chain2") -> Entry:
-    """An entry of one session, without a pin."""
+def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chain2") -> Baseline:
+    """One session, without a pin."""
     times_s = tuple(time_us / 1e6 for time_us in times_us)
     measured = build.measurement(*times_s, protocol=protocol)
     one = Accepted(key=build.key(), measurement=measured, times_s=times_s)
-    return entry_of(one, Occasion(at=f"{date}T03:00:00Z"))
+    return one.baseline(Record(at=f"{date}T03:00:00Z"))
 
 
-def stored(*times_us: float) -> Entry:
-    """An entry of one session, pinned at its level."""
+def stored(*times_us: float) -> Baseline:
+    """One session, pinned at its level."""
     return pinned_at_level(session(*times_us))
 
 
-def out_of_memory() -> Entry:
+def out_of_memory() -> Baseline:
     measured = build.measurement(failures=(build.out_of_memory(),))
     one = Accepted(key=build.key(), measurement=measured, times_s=())
-    return entry_of(one, Occasion(at=f"{build.DATE}T03:00:00Z"))
+    return one.baseline(Record(at=f"{build.DATE}T03:00:00Z"))
 
 
 def test_a_session_keeps_when_it_began() -> None:
-    measured = build.measurement(1e-3)
-    one = Accepted(key=build.key(), measurement=measured, times_s=(1e-3,))
-    entry = entry_of(one, Occasion(at="2026-01-02T03:04:05Z"))
-    assert entry.sessions[0].at == "2026-01-02T03:04:05Z"
-    (found,) = baseline_of(build.case(), entry).sessions
+    one = Accepted(key=build.key(), measurement=build.measurement(1e-3), times_s=(1e-3,))
+    (found,) = one.baseline(Record(at="2026-01-02T03:04:05Z")).sessions
     assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
 
 def test_a_session_that_is_not_appended_takes_the_place_of_all() -> None:
-    old = joined(stored(1000), session(1020), append=True, budget=BUDGET).entry
-    step = joined(old, session(1050), append=False, budget=BUDGET)
-    assert [found.times_us for found in step.entry.sessions] == [(1050,)]
-    assert step.entry.pinned_us == 1000
+    old = joined(stored(1000), session(1020), append=True, budget=BUDGET)[0]
+    found, _ = joined(old, session(1050), append=False, budget=BUDGET)
+    assert [one.times_us for one in found.sessions] == [(1050,)]
+    assert found.pinned_us == 1000
 
 
 def test_a_session_counts_once_whatever_its_launches() -> None:
-    old = joined(stored(1000), session(1100, 1100, 1100, 1100), append=True, budget=BUDGET).entry
-    assert level_us(old) == 1050
+    old = joined(stored(1000), session(1100, 1100, 1100, 1100), append=True, budget=BUDGET)[0]
+    assert old.level_us == 1050
 
 
 def test_the_oldest_session_goes_when_there_are_too_many() -> None:
     entry = stored(1000)
     for turn in range(MOST_SESSIONS):
-        entry = joined(entry, session(1001 + turn), append=True, budget=BUDGET).entry
+        entry = joined(entry, session(1001 + turn), append=True, budget=BUDGET)[0]
     assert len(entry.sessions) == MOST_SESSIONS
     assert entry.sessions[0].times_us == (1001,)
 
 
 def test_a_level_at_the_end_of_the_budget_is_written_and_one_beyond_is_lost() -> None:
     for time_us, lost in ((1100, False), (1101, True)):
-        assert joined(stored(1000), session(time_us), append=False, budget=BUDGET).lost is lost
+        assert joined(stored(1000), session(time_us), append=False, budget=BUDGET)[1] is lost
 
 
 def test_a_small_improvement_leaves_the_pin() -> None:
-    step = joined(stored(1000), session(950), append=False, budget=BUDGET)
-    assert step.entry.pinned_us == 1000
+    found, _ = joined(stored(1000), session(950), append=False, budget=BUDGET)
+    assert found.pinned_us == 1000
 
 
 def test_an_improvement_beyond_the_budget_takes_the_pin_with_it_and_is_not_lost_unseen() -> None:
-    step = joined(stored(1000), session(500, date="2026-03-05"), append=False, budget=BUDGET)
-    assert (step.lost, step.entry.pinned_us) == (False, 500)
-    assert step.entry.pinned_date == "2026-03-05"
-    assert joined(step.entry, session(900), append=False, budget=BUDGET).lost
+    found, lost = joined(stored(1000), session(500, date="2026-03-05"), append=False, budget=BUDGET)
+    assert (lost, found.pinned_us) == (False, 500)
+    assert found.pinned_date == "2026-03-05"
+    assert joined(found, session(900), append=False, budget=BUDGET)[1]
 
 
 def test_another_protocol_takes_the_place_and_pins_its_own_level() -> None:
     new = session(5000, protocol="device/chain9")
-    step = joined(stored(1000), new, append=True, budget=BUDGET)
-    assert (step.lost, step.entry.pinned_us) == (False, 5000)
-    assert len(step.entry.sessions) == 1
+    found, lost = joined(stored(1000), new, append=True, budget=BUDGET)
+    assert (lost, found.pinned_us) == (False, 5000)
+    assert len(found.sessions) == 1
 
 
 def test_out_of_memory_where_a_time_stands_is_a_loss_and_elsewhere_none() -> None:
-    assert joined(stored(1000), out_of_memory(), append=False, budget=BUDGET).lost
-    assert not joined(None, out_of_memory(), append=False, budget=BUDGET).lost
-    assert not joined(out_of_memory(), out_of_memory(), append=False, budget=BUDGET).lost
+    assert joined(stored(1000), out_of_memory(), append=False, budget=BUDGET)[1]
+    assert not joined(None, out_of_memory(), append=False, budget=BUDGET)[1]
+    assert not joined(out_of_memory(), out_of_memory(), append=False, budget=BUDGET)[1]
 
 
 def test_what_fits_again_pins_its_own_level() -> None:
-    step = joined(out_of_memory(), session(1000), append=False, budget=BUDGET)
-    assert (step.lost, step.entry.status, step.entry.pinned_us) == (False, Status.OK, 1000)
+    found, lost = joined(out_of_memory(), session(1000), append=False, budget=BUDGET)
+    assert (lost, found.oom, found.pinned_us) == (False, False, 1000)
 
 
 @pytest.mark.parametrize("append", [True, False])
@@ -340,15 +342,130 @@ def test_twenty_steps_of_two_percent_are_stopped_by_the_budget(append: bool) -> 
     entry = first = stored(1000)
     refused = []
     for turn in range(1, 21):
-        step = joined(entry, session(1000 * 1.02**turn), append=append, budget=BUDGET)
-        refused += [turn] if step.lost else []
-        entry = entry if step.lost else step.entry
+        found, lost = joined(entry, session(1000 * 1.02**turn), append=append, budget=BUDGET)
+        refused += [turn] if lost else []
+        entry = entry if lost else found
     assert refused and refused[-1] == 20
-    level = level_us(entry)
+    level = entry.level_us
     assert level is not None and level <= 1100
     assert entry.pinned_us == first.pinned_us
 
 
 def test_a_pin_is_moved_by_nothing_else_than_the_level() -> None:
     entry = replace(stored(1000), pinned_us=980.0)
-    assert joined(entry, session(1000), append=True, budget=BUDGET).entry.pinned_us == 980
+    assert joined(entry, session(1000), append=True, budget=BUDGET)[0].pinned_us == 980
+
+
+CHIPS = build.key(device_kind="TPU v5 lite", ranks=8, mesh="2x4", cores=None)
+PROGRAM = build.case(ranks=8, mesh="2x4")
+SECOND = build.case(ranks=8, mesh="2x4", payload_bytes=2048)
+
+
+def compiled(
+    root: Path,
+    program: Compiled | None,
+    *,
+    date: str = "2026-11-20",
+    case: Case = PROGRAM,
+    only_new: bool = False,
+    **changes: Any,
+) -> tuple[Change[CompiledBaseline], ...]:
+    """Save what a compiler made of `case`; None: it was out of memory."""
+    new = CompiledBaseline(case=case, compiled=program, date=date, release="libtpu 1", **changes)
+    return save_compiled(root, [(CHIPS, new)], only_new=only_new)
+
+
+def path_in(root: Path) -> Path:
+    (path,) = root.glob("compiled/*/*/*.json")
+    return path
+
+
+def test_what_is_saved_is_found_with_its_release_and_date(tmp_path: Path) -> None:
+    (change,) = compiled(tmp_path, build.compiled(), date="2026-11-21")
+    assert change.before is None
+    found = find_compiled(tmp_path, CHIPS, PROGRAM)
+    assert found == change.after
+    assert found is not None
+    assert (found.compiled, found.release, found.date) == (
+        build.compiled(),
+        "libtpu 1",
+        "2026-11-21",
+    )
+    assert path_in(tmp_path).relative_to(tmp_path).parts[:3] == (
+        "compiled",
+        "tpu-v5-lite",
+        "8r-2x4",
+    )
+
+
+def test_out_of_memory_is_kept_with_its_bytes(tmp_path: Path) -> None:
+    compiled(tmp_path, None, needed_bytes=16, available_bytes=15)
+    found = find_compiled(tmp_path, CHIPS, PROGRAM)
+    assert found is not None
+    assert (found.compiled, found.needed_bytes, found.available_bytes) == (None, 16, 15)
+
+
+def test_others_stay_and_each_has_a_line_of_its_own(tmp_path: Path) -> None:
+    compiled(tmp_path, build.compiled(), case=SECOND)
+    compiled(tmp_path, build.compiled(), date="2026-11-21")
+    lines = [line for line in path_in(tmp_path).read_text().splitlines() if '"payload"' in line]
+    dates = [json.loads(line.rstrip(","))["date"] for line in lines]
+    assert len(lines) == 2
+    assert sorted(dates) == ["2026-11-20", "2026-11-21"]
+
+
+def test_what_is_as_it_was_is_not_written_again(tmp_path: Path) -> None:
+    compiled(tmp_path, build.compiled(), date="2026-11-20")
+    before = path_in(tmp_path).stat().st_mtime_ns
+    assert compiled(tmp_path, build.compiled(), date="2026-11-21") == ()
+    assert path_in(tmp_path).stat().st_mtime_ns == before
+
+
+def test_only_new_leaves_what_is_there(tmp_path: Path) -> None:
+    compiled(tmp_path, build.compiled(), date="2026-11-20")
+    changed = build.compiled(algorithm={})
+    assert compiled(tmp_path, changed, date="2026-11-21", only_new=True) == ()
+    (change,) = compiled(tmp_path, changed, date="2026-11-21")
+    assert change.before is not None and change.after is not None
+    assert change.after.compiled == build.compiled(algorithm={})
+
+
+def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
+    assert find_compiled(tmp_path, CHIPS, PROGRAM) is None
+    compiled(tmp_path, build.compiled(), date="2026-11-20")
+    assert find_compiled(tmp_path, CHIPS, SECOND) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: d.update(version=2), "'busbw compiled baselines' of version 2; accepted is "),
+        (lambda d: d.update(strategy="other"), "the file says"),
+        (lambda d: d["environment"].update(ranks=4), "the file says"),
+        (lambda d: d["entries"][0].update(payload="2048"), "entries[0].payload: expected a size"),
+        (lambda d: d["entries"][0].pop("release"), "entries[0].release: missing"),
+        (lambda d: d["entries"].append(d["entries"][0]), "a second entry"),
+        (lambda d: d["entries"][0]["compiled"].update(peak_bytes="many"), "peak_bytes"),
+        (lambda d: d.update(more=1), "document.more: unknown key"),
+        (lambda d: d["entries"][0].update(protocol="junk/fake"), "entries[0].protocol: expected a"),
+        (lambda d: d["entries"][0].update(date="soon"), "entries[0].date: expected a date"),
+        (lambda d: d["entries"][0].update(needed_bytes=-1), "entries[0].needed_bytes: expected"),
+        (lambda d: d["entries"][0]["compiled"].update(peak_bytes=-1), "compiled.peak_bytes: exp"),
+        (
+            lambda d: d["entries"][0]["compiled"]["collectives"].update(a=-1),
+            "compiled.collectives.a: expected 0 or more, got -1",
+        ),
+    ],
+)
+def test_a_damaged_file_is_an_error_that_says_where(tmp_path: Path, change: Any, said: str) -> None:
+    compiled(tmp_path, build.compiled(), date="2026-11-20")
+    path = path_in(tmp_path)
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(BaselineError) as error:
+        find_compiled(tmp_path, CHIPS, PROGRAM)
+    assert said in str(error.value)
+    with pytest.raises(BaselineError):
+        compiled(tmp_path, build.compiled(algorithm={}), date="2026-11-21")
+    assert json.loads(path.read_text()) == document

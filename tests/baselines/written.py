@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from busbw.baselines.document import TIMED
 from busbw.baselines.files import drafted
-from busbw.baselines.timed import TIMED
 
 T = TypeVar("T")
 

@@ -114,7 +114,7 @@ class Ground:
                     at=f"2026-03-{1 + night:02d}T03:00:00Z",
                     times_us=tuple(by * time_us for time_us in one.times_us),
                     versions={package: version if late else name},
-                    flags={"XLA_FLAGS": flag if late else ""},
+                    surroundings={"XLA_FLAGS": flag if late else ""},
                     host=host if late else "vm",
                 )
                 append(root, lines.KEY, [hostile])

@@ -15,10 +15,8 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.baselines.document import Status, dumps
-from busbw.baselines.timed import Document, Entry, StoredSession
-from busbw.model.machine import EnvironmentKey, Protocol
-from busbw.model.words import MIB, payload_text
+from busbw.baselines.document import TIMED, BaselineFile, dumps
+from busbw.model.words import MIB
 from busbw.report.results import results as report_results
 from tests import build
 
@@ -245,47 +243,32 @@ def results(tmp_path: Path) -> Path:
     return file
 
 
-def _baseline(*dtypes: str) -> Document:
-    key = EnvironmentKey(device_kind="cpu", ranks=4, cores=2)
-    entries = [
-        Entry(
-            dtype=dtype,
-            reduce_op="sum",
-            placement="in_place",
-            payload=payload_text(size),
-            payload_bytes=size,
-            status=Status.OK,
-            pinned_us=1e6 * time_s,
-            pinned_date=build.DATE,
-            sessions=(
-                StoredSession(
-                    date=build.DATE, at=f"{build.DATE}T03:00:00Z", times_us=(1e6 * time_s,)
-                ),
-            ),
-            protocol=Protocol.parse("host/chain2"),
-        )
-        for dtype in dtypes
-        for size, time_s in TIMES.items()
-    ]
-    return Document(
-        environment=key,
+def baselines(*dtypes: str) -> str:
+    """The text of a file of baselines."""
+    file = BaselineFile(
+        key=build.key(device_kind="cpu"),
         framework="jax",
         collective="all_reduce",
         strategy="psum",
-        entries=tuple(entries),
+        baselines=tuple(
+            build.baseline(time_s, payload_bytes=size, dtype=dtype)
+            for dtype in dtypes
+            for size, time_s in TIMES.items()
+        ),
     )
+    return dumps(TIMED, file)
 
 
 @pytest.fixture
 def baseline(tmp_path: Path) -> Path:
     file = tmp_path / "jax.all_reduce.psum.json"
-    file.write_text(dumps(_baseline("float32")))
+    file.write_text(baselines("float32"))
     return file
 
 
 def test_a_training_step_s_baseline_is_no_curve_of_an_all_reduce(tmp_path: Path) -> None:
     file = tmp_path / "jax.dense_step.all_reduce.psum.json"
-    file.write_text(dumps(_baseline("float32")))
+    file.write_text(baselines("float32"))
     refused("holds no time of an all-reduce", f"--curve={file}", "--gradient-bytes=1MiB")
 
 
@@ -331,13 +314,13 @@ def test_a_curve_answers_with_the_bus_bandwidth_that_is_needed(results: Path) ->
 
 def test_of_many_curves_three_are_named(tmp_path: Path) -> None:
     file = tmp_path / "many.json"
-    file.write_text(dumps(_baseline("float32", "bfloat16", "float16", "int32")))
+    file.write_text(baselines("float32", "bfloat16", "float16", "int32"))
     refused("; and 1 other", f"--curve={file}", "--gradient-bytes=1MiB")
 
 
 def test_several_curves_in_a_file_want_a_choice(tmp_path: Path) -> None:
     file = tmp_path / "both.json"
-    file.write_text(dumps(_baseline("float32", "bfloat16")))
+    file.write_text(baselines("float32", "bfloat16"))
     refused("several curves", f"--curve={file}", "--gradient-bytes=1MiB")
     refused("none of that name", f"--curve={file}", "--gradient-bytes=1MiB", "--curve-case=int8")
     answer = estimate(f"--curve={file}", "--gradient-bytes=1MiB", "--curve-case=jax bfloat16")
@@ -372,7 +355,7 @@ def _changed(file: Path, *place: str | int, to: Any) -> None:
         (("cases", 1, "case", "payload_bytes"), "1K", "cases[1].case.payload_bytes"),
         (("cases", 1, "now", "times_s"), [-1.0], "cases[1].now.times_s"),
         (("cases",), [], "holds no time of an all-reduce"),
-        (("cases", 1, "case", "mesh"), "2x", "cases[1].case: mesh: '2x' is not a mesh"),
+        (("cases", 1, "case", "mesh"), "2x", "cases[1].case.mesh: '2x' is not a mesh"),
         (("cases", 1, "case", "ranks"), 1, "one rank is no collective"),
         (("cases", 1, "now", "times_s"), [1.7e308] * 2, "cases[1].now.times_s[0]: exp"),
         (("environment", "key", "hosts"), 0, "environment.key.hosts: expected 1 to 1000000, got 0"),
@@ -388,8 +371,9 @@ def test_damaged_results_are_refused_by_file_and_place(
 
 
 def test_damaged_baselines_are_refused_by_file_and_place(baseline: Path) -> None:
-    _changed(baseline, "entries", 0, "sessions", 0, "times_us", to=[-1.0])
-    says = f"{baseline}: document.entries[0].sessions[0].times_us[0]"
+    at = f"{build.DATE}T03:00:00Z"
+    _changed(baseline, "entries", 0, "times_us", at, to=[-1.0])
+    says = f"{baseline}: document.entries[0].times_us.{at}[0]"
     refused(says, f"--curve={baseline}", "--gradient-bytes=1MiB")
 
 
@@ -401,7 +385,9 @@ def test_any_other_file_is_refused(tmp_path: Path) -> None:
 
 def test_failed_and_foreign_cases_are_not_part_of_the_curve(results: Path) -> None:
     _changed(results, "cases", 0, "outcome", to="FAILED")
-    _changed(results, "cases", 1, "case", "collective", to="all_gather")
+    for part in ("case", "spec"):
+        _changed(results, "cases", 1, part, "collective", to="all_gather")
+    _changed(results, "cases", 1, "id", to="jax-all_gather-default-float32-64K")
     (note,) = (
         one
         for one in estimate(f"--curve={results}", "--gradient-bytes=1MiB", "--json").document[

@@ -105,6 +105,7 @@ def _spec(case: Case) -> Spec:
         framework=case.framework,
         payload_bytes=case.payload_bytes,
         strategy=case.strategy,
+        dtype=case.dtype,
         ranks=case.ranks,
         workload=case.workload,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +12,23 @@ import pytest
 from hypothesis import given
 
 from busbw.baselines import files, store
-from busbw.baselines.compiled import AcceptedCompiled, find_compiled, save_compiled
-from busbw.baselines.document import BaselineError, Status, dumps
-from busbw.baselines.store import contents_of, find, find_published
-from busbw.baselines.timed import Document, Entry, StoredSession, Update
+from busbw.baselines.document import (
+    COMPILED_FOLDER,
+    PROGRAMS,
+    TIMED,
+    BaselineError,
+    BaselineFile,
+    Codec,
+    Update,
+    dumps,
+    read,
+)
+from busbw.baselines.store import find, find_compiled, find_published
 from busbw.judge.case import Terms, judge_case
 from busbw.judge.compiled import CompileTerms, judge_compiled
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
+from busbw.model.stored import Stored
 from busbw.model.words import Device
 from busbw.report.renderers import rendered
 from busbw.report.session import session_tables
@@ -34,62 +42,38 @@ CASE = build.case(ranks=8, mesh="2x4")
 LARGE = replace(CASE, payload_bytes=2**20)
 TERMS = Terms(policy=POLICIES[Device.CPU], cases=1, launches=3)
 
-TIMED = Entry(
-    dtype="float32",
-    reduce_op="sum",
-    placement="in_place",
-    payload="4K",
-    payload_bytes=4096,
-    status=Status.OK,
-    pinned_us=1000.0,
-    pinned_date=build.DATE,
-    sessions=(
-        StoredSession(date=build.DATE, at=f"{build.DATE}T02:00:00Z", times_us=(1000.0, 1010.0)),
-        StoredSession(
-            date=build.DATE,
-            at=f"{build.DATE}T03:00:00Z",
-            commit="abc",
-            times_us=(1001.0, 999.0, 1002.0),
-        ),
-    ),
-    protocol=CASE.protocol,
+TIMED_CASE = build.pooled(
+    build.session(1000e-6, 1010e-6, at=f"{build.DATE}T02:00:00Z"),
+    build.session(1001e-6, 999e-6, 1002e-6, commit="abc"),
+    ranks=8,
+    mesh="2x4",
 )
-FULL = Entry(
-    dtype="float32",
-    reduce_op="sum",
-    placement="in_place",
-    axes="y",
-    payload="1M",
-    payload_bytes=2**20,
-    status=Status.OOM,
+FULL = replace(
+    build.baseline(ranks=8, mesh="2x4", axes="y", payload_bytes=2**20),
     needed_bytes=2**33,
     available_bytes=2**30,
-    protocol=CASE.protocol,
-    date=build.DATE,
 )
-FILE = json.loads(
-    dumps(
-        Document(
-            environment=KEY,
-            framework=CASE.framework,
-            collective=CASE.collective,
-            strategy=CASE.strategy,
-            entries=(TIMED, FULL),
-            history=(Update(date=build.DATE, entries=2, worst_percent=1.5, reason="why"),),
-        )
+UPDATE = Update(date=build.DATE, entries=2, worst_percent=1.5, reason="why")
+
+
+def _document(codec: Codec[Any], *baselines: Stored, history: tuple[Update, ...] = ()) -> Any:
+    found: BaselineFile[Any] = BaselineFile(
+        key=KEY,
+        framework=CASE.framework,
+        collective=CASE.collective,
+        strategy=CASE.strategy,
+        baselines=baselines,
+        history=history,
     )
+    return json.loads(dumps(codec, found))
+
+
+FILE = _document(TIMED, TIMED_CASE, FULL, history=(UPDATE,))
+COMPILED = _document(
+    PROGRAMS,
+    build.compiled_baseline(build.compiled(), case=CASE),
+    build.compiled_baseline(case=LARGE, needed_bytes=2**33),
 )
-
-
-def _compiled() -> Any:
-    one = AcceptedCompiled(key=KEY, case=CASE, now=build.compiled(), release="libtpu 1")
-    full = replace(one, case=LARGE, now=build.out_of_memory())
-    with tempfile.TemporaryDirectory() as folder:
-        first, _ = save_compiled(Path(folder), [one, full], date=build.DATE)
-        return json.loads(first.path.read_bytes())
-
-
-COMPILED = _compiled()
 PUBLISHED = {
     "document": "busbw published figures",
     "version": 1,
@@ -151,13 +135,13 @@ def test_any_baseline_is_held_against_or_refused(content: bytes, root: Path) -> 
     path.write_bytes(content)
     _or_refused(root, path, lambda: _held_against(root, CASE))
     _or_refused(root, path, lambda: _held_against(root, build.workload_of(LARGE, axes="y")))
-    _or_refused(root, path, lambda: contents_of(path))
+    _or_refused(root, path, lambda: read(TIMED, path))
 
 
 @fuzzed
 @given(content=documents(COMPILED))
 def test_any_compiled_baseline_is_compared_with_or_refused(content: bytes, root: Path) -> None:
-    path = files.path_of(root / files.COMPILED_FOLDER, KEY, CASE)
+    path = files.path_of(root / COMPILED_FOLDER, KEY, CASE)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 
 from busbw import commands
-from busbw.baselines.document import dumps
 from busbw.report.chart import Chart, table_of
 from busbw.report.charts.bandwidth import bandwidth
 from busbw.report.drawing import specification
@@ -22,7 +21,7 @@ from busbw.report.drawing.layout import Size
 from busbw.report.page import page
 from busbw.report.page.content import Figure, Section
 from busbw.report.reading import DocumentError, Session, read_results
-from tests.commands.test_estimate import _baseline
+from tests.commands.test_estimate import baselines
 from tests.commands.test_prediction import _session, _strategies
 from tests.recorded.corpus import Recorded, sessions
 from tests.report.written import document, verdict
@@ -50,7 +49,7 @@ def _small(write: Callable[..., Path], *arguments: Any) -> Any:
 
 DENSE = _small(_session, 3.0)
 NETS = _small(_strategies, "one_device", "mirrored", "parameter_server")
-STORED = json.loads(dumps(_baseline("float32")))
+STORED = json.loads(baselines("float32"))
 
 
 @pytest.fixture(scope="module")

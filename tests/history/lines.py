@@ -27,7 +27,7 @@ def line(**changes: Any) -> Line:
         ratio=1.01,
         baseline_date="2026-01-02",
         versions={"jax": "0.10.0"},
-        flags={"XLA_FLAGS": "--xla_one=1"},
+        surroundings={"XLA_FLAGS": "--xla_one=1"},
         host="tpu-vm-7",
         commit="0123456789ab",
         worker="fedcba9876543210",

@@ -33,8 +33,8 @@ def test_a_case_without_times_says_why() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"version": 2}, "line 3: this says 'busbw history' of version 2; accepted is 'busbw hist"),
-        ({"version": True}, "line 3: this says 'busbw history' of version True; accepted is "),
+        ({"version": 2}, "line 3: this says 'busbw record' of version 2; accepted is 'busbw rec"),
+        ({"version": True}, "line 3: this says 'busbw record' of version True; accepted is "),
         ({"document": "busbw results"}, "line 3: this says 'busbw results' of version 1; accepted"),
         ({"session": "../../etc"}, "line 3.session: expected 16 hexadecimal digits"),
         ({"at": "yesterday"}, "line 3.at: expected a moment such as 2026-01-31T03:00:00Z"),

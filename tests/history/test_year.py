@@ -13,7 +13,7 @@ import pytest
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.model.case import Case
-from busbw.model.stored import moment_text
+from busbw.model.limits import moment_text
 from busbw.model.words import MIB
 from evidence.simulated import grid
 from tests.sweep import sweep

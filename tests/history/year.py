@@ -22,8 +22,8 @@ from typing import Any
 from busbw.history.files import append
 from busbw.history.lines import Line
 from busbw.model.case import Case
+from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey, Protocol
-from busbw.model.stored import moment_text
 from busbw.model.words import KIB, MIB, Device, FailureKind, Outcome, SessionOutcome
 from busbw.workloads.collective import Collective
 
@@ -134,7 +134,7 @@ def _night(night: int, chance: random.Random) -> Iterator[Line]:
             case=case,
             session_outcome=SessionOutcome.SLOWER if reported > 5 else SessionOutcome.FINE,
             baseline_date=f"{BEGIN:%Y-%m-%d}",
-            flags={"LIBTPU_INIT_ARGS": "--xla_tpu_scoped_vmem_limit_kib=65536"},
+            surroundings={"LIBTPU_INIT_ARGS": "--xla_tpu_scoped_vmem_limit_kib=65536"},
             host=_newest(_HOSTS, night),
             commit=f"{night:012x}",
             worker="14726cac00bb8e20",

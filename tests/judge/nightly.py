@@ -13,7 +13,8 @@ from busbw.judge.levels import Known, Levels, levels_of
 from busbw.judge.policy import Policy
 from busbw.judge.rule import Call
 from busbw.model.case import Case
-from busbw.model.stored import Baseline, BaselineSession, EarlierSession, moment_text
+from busbw.model.limits import moment_text
+from busbw.model.stored import Baseline, EarlierSession, Record
 from tests import build
 
 FIRST = datetime(2026, 1, 2, 3, tzinfo=timezone.utc)
@@ -75,13 +76,10 @@ def accepted(one: EarlierSession, **changes: Any) -> list[Baseline]:
     return [build.pooled(stored(one, case), **changes | _own(case)) for case in one.times_s]
 
 
-def stored(one: EarlierSession, case: Case) -> BaselineSession:
+def stored(one: EarlierSession, case: Case) -> Record:
     """What it left of `case`."""
-    began = moment_text(one.began)
-    times_s = one.times_s[case]
-    return build.session(
-        *times_s, date=began[:10], at=began, versions={}, surroundings=one.surroundings
-    )
+    at, times_s = moment_text(one.began), one.times_s[case]
+    return build.session(*times_s, at=at, versions={}, surroundings=one.surroundings)
 
 
 def _own(case: Case) -> dict[str, Any]:

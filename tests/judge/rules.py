@@ -8,7 +8,7 @@ from busbw.judge.case import Ruling, StoredReference, Terms, judge_case
 from busbw.judge.levels import Known, levels_of
 from busbw.judge.policy import Looks, Policy, Rule
 from busbw.model.launch import Measurement
-from busbw.model.stored import Baseline, BaselineSession
+from busbw.model.stored import Baseline, Record
 from busbw.stats.launches import launch_time_s
 from tests import build
 
@@ -31,13 +31,12 @@ POLICY = Policy(
 )
 
 
-def night(number: int, *times_s: float, **changes: Any) -> BaselineSession:
+def night(number: int, *times_s: float, **changes: Any) -> Record:
     """What the session of a night of January measured."""
-    date = f"2026-01-{number:02d}"
-    return build.session(*times_s, date=date, at=f"{date}T03:00:00Z", **changes)
+    return build.session(*times_s, date=f"2026-01-{number:02d}", **changes)
 
 
-def nights(*levels_s: float, first: int = 2) -> list[BaselineSession]:
+def nights(*levels_s: float, first: int = 2) -> list[Record]:
     """A session of one launch each night, from the `first` on."""
     return [night(first + at, level_s) for at, level_s in enumerate(levels_s)]
 

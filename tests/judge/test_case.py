@@ -194,7 +194,7 @@ def test_another_protocol_is_incomparable_and_passes_for_no_baseline(
     baseline = build.pooled(*STEADY.sessions, protocol="host/chain0")
     verdict = _verdict(build.measurement(9e-3), baseline, **terms)
     assert (Outcome.INCOMPARABLE, failed) == (verdict.outcome, verdict.failed)
-    assert "with protocol host/chain2, the baseline of 2026-01-02 with host/chain0" in verdict.text
+    assert "with protocol host/chain2, the baseline of 2026-01-04 with host/chain0" in verdict.text
 
 
 def test_out_of_memory_as_in_the_baseline_is_expected() -> None:
@@ -213,7 +213,7 @@ def test_out_of_memory_where_there_was_a_time_is_a_failure_that_names_the_time()
         True,
         False,
     )
-    assert "the baseline of 2026-01-02 has 1 ms" in verdict.text
+    assert "the baseline of 2026-01-04 has 1 ms" in verdict.text
     assert not _verdict(_all_out_of_memory(), STEADY, accept_all=True).failed
 
 

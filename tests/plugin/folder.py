@@ -310,10 +310,10 @@ class Folder:
 def _scaled(line: str, factor: float) -> str:
     def times(match: re.Match[str]) -> str:
         values = [factor * float(text) for text in match[1].split(",")]
-        return f'"times_us": {json.dumps(values)}'
+        return f'Z": {json.dumps(values)}'
 
     def pin(match: re.Match[str]) -> str:
         return f'"pinned_us": {factor * float(match[1])}'
 
-    line = re.sub(r'"times_us": \[([^\]]+)\]', times, line)
+    line = re.sub(r'Z": \[([^\]]+)\]', times, line)
     return re.sub(r'"pinned_us": ([\d.]+)', pin, line)

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from busbw import wire
-from busbw.baselines.store import contents_of
+from busbw.baselines.document import TIMED, read
 from busbw.history.files import append
 from busbw.history.lines import Line, new_session
 from busbw.model.case import Case
+from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, moment_text
+from busbw.model.stored import Baseline
 from busbw.model.words import Clock, Device, Outcome, SessionOutcome
 
 from .folder import Folder
@@ -31,16 +32,15 @@ def stored_before(folder: Folder, factors: Mapping[int, float]) -> None:
     """Let every baseline have a session for each of these days ago, its times by that factor."""
     for path in folder.baseline_files:
         document = json.loads(path.read_text())
+        (shared,) = document["sessions"].values()
+        nights = {days_ago(days): factor for days, factor in factors.items()}
+        document["sessions"] = dict.fromkeys(nights, shared)
         for entry in document["entries"]:
-            first = entry["sessions"][0]
-            entry["sessions"] = [_session(first, days, by) for days, by in factors.items()]
+            (first,) = entry["times_us"].values()
+            entry["times_us"] = {
+                at: [factor * time_us for time_us in first] for at, factor in nights.items()
+            }
         path.write_text(json.dumps(document))
-
-
-def _session(session: Mapping[str, Any], days: int, factor: float) -> dict[str, Any]:
-    at = days_ago(days)
-    times_us = [factor * time_us for time_us in session["times_us"]]
-    return {**session, "at": at, "date": at[:10], "times_us": times_us}
 
 
 def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **changes: Any) -> None:
@@ -54,7 +54,7 @@ def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **chang
         key = wire.from_json(
             EnvironmentKey, json.loads(path.read_text())["environment"], "environment"
         )
-        stored = contents_of(path).baselines
+        stored = read(TIMED, path).baselines
         for at, factor in enumerate(factors):
             own = {k: v[at] if isinstance(v, list) else v for k, v in changes.items()}
             began = days_ago(len(factors) - 1 - at + until)

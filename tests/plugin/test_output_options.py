@@ -240,7 +240,7 @@ def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
     assert "FINE: 7 cases measured" in ran.text
     assert "; accepted: all cases of fake are 1." in ran.text
     entries = folder.stored["entries"]
-    assert {len(entry["sessions"]) for entry in entries} == {1}
+    assert {len(entry["times_us"]) for entry in entries} == {1}
     after = folder.run(SEVEN, "--history=history", exit_code=0)
     assert after.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
     assert "accepted" not in after.text
@@ -320,10 +320,10 @@ def test_a_torn_line_is_said(folder: Folder) -> None:
 def test_a_history_of_an_earlier_busbw_is_refused_and_stays_as_it_is(folder: Folder) -> None:
     folder.run("--history=history", exit_code=0)
     (path,) = (folder.path / "history").rglob("*.jsonl")
-    head = b'"document":"busbw history","version":1'
+    head = b'"document":"busbw record","version":1'
     path.write_bytes(path.read_bytes().replace(head, b'"schema":4'))
     before = path.read_bytes()
-    said = f"{path}: line 1: this is of an earlier busbw (schema 4); accepted is 'busbw history' of"
+    said = f"{path}: line 1: this is of an earlier busbw (schema 4); accepted is 'busbw record' of"
     assert said in folder.run("--history=history", exit_code=1).text
     folder.with_baselines()
     assert said in folder.run("--history=history", exit_code=4).sentence

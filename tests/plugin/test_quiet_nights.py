@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model.stored import moment_text
+from busbw.model.limits import moment_text
 from busbw.model.words import KIB, MIB
 from tests.sweep import sweep
 

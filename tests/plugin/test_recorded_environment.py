@@ -50,8 +50,8 @@ def test_values_are_written_by_exact_name_others_as_set_and_no_home_directory(
     assert {name: flags.get(name) for name in HIDDEN} == dict.fromkeys(HIDDEN, "(set)")
     assert not set(NOT_NAMED) & set(flags)
     (path,) = full.baseline_files
-    (entry,) = json.loads(path.read_text())["entries"]
-    surroundings = entry["sessions"][0]["surroundings"]
+    (session,) = json.loads(path.read_text())["sessions"].values()
+    surroundings = session["surroundings"]
     assert surroundings["JAX_SECRET"] == "(set)"
     assert surroundings["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
 
@@ -83,7 +83,7 @@ def test_a_changed_flag_is_told_and_of_a_hidden_one_that_it_went(folder: Folder)
     folder.environment.setenv("TF_VAR_kept", SECRET + "!")
     before = {"XLA_FLAGS": "--xla_x=1", "JAX_SECRET": "(set)", "TF_VAR_kept": "(set)"}
     now = {"XLA_FLAGS": "--xla_x=2", "TF_VAR_kept": "(set)"}
-    nightly.nights(folder, [*[1.0] * 12, *[1.018] * 3], flags=[*[before] * 12, *[now] * 3])
+    nightly.nights(folder, [*[1.0] * 12, *[1.018] * 3], surroundings=[*[before] * 12, *[now] * 3])
     folder.script(**TPU, cases=[{"slower": 1.018}])
     ran = folder.run(SEVEN, "--history=history", exit_code=1)
     said = next(line for line in ran.text.splitlines() if line.startswith("DRIFT: "))

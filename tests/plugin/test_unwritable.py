@@ -63,7 +63,7 @@ def test_where_a_case_fails_too_the_exit_code_is_that_of_the_case(folder: Folder
     [
         "def pytest_configure(): ...\n",
         "{}",
-        '{"document": "busbw history", "version": 1}',
+        '{"document": "busbw record", "version": 1}',
         '{"document": "busbw results", "version": 2}',
         '{"schema": 12, "session": null, "cases": []}',
         "[1, 2",
@@ -194,7 +194,7 @@ def test_an_update_a_rebase_and_a_prune_are_one_change(folder: Folder) -> None:
     ran = folder.run(*asked, "--payloads=1M", exit_code=0)
     document = folder.stored
     assert [entry["payload"] for entry in document["entries"]] == ["1M"]
-    assert len(document["entries"][0]["sessions"]) == 2
+    assert len(document["entries"][0]["times_us"]) == 2
     assert document["history"][-1]["reason"] == "pruned"
     assert ran.text.count(f"baselines written: {folder.baseline_file}") == 1
 

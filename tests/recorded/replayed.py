@@ -13,8 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from busbw import wire
-from busbw.baselines.compiled import find_compiled
-from busbw.baselines.store import find, find_published, frameworks_at
+from busbw.baselines.store import find, find_compiled, find_published, frameworks_at
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Measurement, Plan, Run
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Topology

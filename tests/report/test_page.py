@@ -437,7 +437,7 @@ def test_hostile_names_of_a_history_do_no_harm() -> None:
             at=f"2026-02-{night + 1:02}T03:00:00Z",
             times_us=(30.0, 30.1, 30.2),
             versions={"jax": f"2{HOSTILE}"},
-            flags={"XLA_FLAGS": HOSTILE},
+            surroundings={"XLA_FLAGS": HOSTILE},
         )
         for night, one in enumerate(before)
     ]

@@ -11,16 +11,16 @@ from typing import Any, cast
 import pytest
 
 from busbw import grid
+from busbw.baselines.document import TIMED
 from busbw.baselines.files import drafted
 from busbw.baselines.store import FoundBaseline, find
-from busbw.baselines.timed import TIMED, Accepted, Occasion
-from busbw.baselines.updates import Rules, save
+from busbw.baselines.updates import Accepted, Rules, save
 from busbw.history.files import read
 from busbw.history.lines import Series, earlier
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline
+from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session import judgement, references
@@ -57,7 +57,7 @@ def _stored(
                 )
                 for case in cases
             ],
-            occasion=Occasion(at=at),
+            session=Record(at=at),
             rules=Rules(budget=0.1),
         )
 
@@ -176,8 +176,8 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
         accepted = Accepted(
             key=KEY, measurement=next(iter(measured.measurements.values())), times_s=times_s
         )
-        occasion = Occasion(at="2026-03-04T03:05:07Z")
-        save(draft, [accepted], occasion=occasion, rules=Rules(budget=0.1))
+        occasion = Record(at="2026-03-04T03:05:07Z")
+        save(draft, [accepted], session=occasion, rules=Rules(budget=0.1))
     judged = Judged(
         collected=measured.resolved.collected,
         session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from busbw import metrics
 from busbw.model.case import Case
-from busbw.model.stored import moment_text
+from busbw.model.limits import moment_text
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import CompiledSession, Session

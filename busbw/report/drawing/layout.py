@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from busbw.model.stored import moment_text
+from busbw.model.limits import moment_text
 
 from ..chart import Axis, Chart, Direction, Mark, Position, Scale
 

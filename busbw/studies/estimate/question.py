@@ -18,7 +18,7 @@ from busbw.baselines.document import BaselineError, read_json
 from busbw.commands import UsageError, usage_error
 from busbw.hardware.chips import CHIPS
 from busbw.judge.curve import Curve
-from busbw.model.stored import MOST_BYTES, MOST_S
+from busbw.model.limits import MOST_BYTES, MOST_S
 from busbw.model.words import listed, nearest, refusal
 from busbw.studies.curve import MeasuredCurve, timed_in
 

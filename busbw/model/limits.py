@@ -1,0 +1,83 @@
+"""What a field accepts, declared at the field and checked wherever a document is read.
+
+Each is called with the value, and raises ValueError that says what is accepted. Beyond these limits
+formulas overflow, and lists of ranks fill the memory.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import math
+from collections.abc import Sized
+from dataclasses import dataclass
+from typing import Annotated
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Numbers from `least` to `most`, of a `unit`."""
+
+    least: float
+    most: float = math.inf
+    unit: str = ""
+
+    def __call__(self, value: float) -> None:
+        if not self.least <= value <= self.most:
+            most = "or more" if math.isinf(self.most) else f"to {_text(self.most)}"
+            accepted = f"{_text(self.least)} {most} {self.unit}".rstrip()
+            raise ValueError(f"expected {accepted}, got {_text(value)}")
+
+
+def _text(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+_MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def moment_text(moment: datetime.datetime) -> str:
+    """A moment as files have it, such as ``2026-01-31T03:00:00Z``."""
+    return moment.astimezone(datetime.timezone.utc).strftime(_MOMENT)
+
+
+@functools.lru_cache(maxsize=1024)
+def moment_of(text: str) -> datetime.datetime:
+    """The moment that `text` is. Raises ValueError for another form."""
+    return datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.timezone.utc)
+
+
+def check_moment(text: str) -> None:
+    try:
+        moment_of(text)
+    except ValueError as error:
+        raise ValueError(
+            f"expected a moment such as 2026-01-31T03:00:00Z, got {text[:60]!r}"
+        ) from error
+
+
+def check_some(values: Sized) -> None:
+    if not values:
+        raise ValueError("expected one or more")
+
+
+def check_date(text: str) -> None:
+    try:
+        datetime.datetime.strptime(text, "%Y-%m-%d")
+    except ValueError as error:
+        raise ValueError(f"expected a date such as 2026-01-31, got {text[:60]!r}") from error
+
+
+# No clock is finer than the first; the second is eleven days.
+LEAST_S, MOST_S = 1e-12, 1e6
+
+MOST_BYTES = 10**15
+
+Count = Annotated[int, Within(1, 1_000_000)]
+Payload = Annotated[int, Within(1, MOST_BYTES)]
+Natural = Annotated[int, Within(0)]
+AtLeast1 = Annotated[int, Within(1)]
+Seconds = Annotated[float, Within(LEAST_S, MOST_S, "seconds")]
+Microseconds = Annotated[float, Within(1e6 * LEAST_S, 1e6 * MOST_S, "microseconds")]
+Moment = Annotated[str, check_moment]
+Date = Annotated[str, check_date]
