@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from .case import Case
-from .limits import AtLeast1, Natural, Seconds, check_some
+from .limits import AtLeast1, Natural, NotNegative, Positive, Seconds, check_some
 from .training import TrainingAnswer, TrainingRequest, TrainingRun
 from .words import MIB, Clock, Extra, FailureKind, FoundBy, payload_text
 
@@ -25,13 +25,13 @@ class Plan:
     of sampling are over.
     """
 
-    launches: int = 3
-    samples: int = 10
-    min_sample_s: float = 0.01
-    budget_s: float = 0.12
-    timeout_s: float = 120.0
+    launches: AtLeast1 = 3
+    samples: AtLeast1 = 10
+    min_sample_s: NotNegative = 0.01
+    budget_s: NotNegative = 0.12
+    timeout_s: Positive = 120.0
     seed: int = 0
-    memory_limit_bytes: int | None = None
+    memory_limit_bytes: AtLeast1 | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,12 +150,12 @@ class Proof:
     about the algorithm, such as ``colors``. `read_from` is what it was read from.
     """
 
-    collectives: Mapping[str, int]
-    payload_copies: int
+    collectives: Mapping[str, Natural]
+    payload_copies: Natural
     algorithm: str
-    copies_per_call: int = 0
-    array_bytes: int | None = None
-    groups: tuple[tuple[int, ...], ...] = ()
+    copies_per_call: Natural = 0
+    array_bytes: AtLeast1 | None = None
+    groups: tuple[tuple[Natural, ...], ...] = ()
     read_from: str = "optimised HLO"
     chosen: Mapping[str, str] = field(default_factory=dict)
 
@@ -196,27 +196,27 @@ class Run:
     launch: LaunchId
     iterations: AtLeast1
     samples_s: Annotated[tuple[Seconds, ...], check_some]
-    compile_s: float
+    compile_s: NotNegative
     values_checked: Natural
     proof: Proof
     clock: Annotated[str, check_clock]
     framework_path: str
     versions: Mapping[str, str]
     injected: str = ""
-    injected_ratio: float | None = None
-    clocks_s: Mapping[str, float] = field(default_factory=dict)
-    dispatch_s: float | None = None
-    first_call_s: float | None = None
-    rank_times_s: tuple[float, ...] = ()
-    over_ranks_s: Mapping[str, float] = field(default_factory=dict)
-    overlap_fraction: float | None = None
+    injected_ratio: Positive | None = None
+    clocks_s: Mapping[str, Positive] = field(default_factory=dict)
+    dispatch_s: NotNegative | None = None
+    first_call_s: NotNegative | None = None
+    rank_times_s: tuple[Positive, ...] = ()
+    over_ranks_s: Mapping[str, Positive] = field(default_factory=dict)
+    overlap_fraction: NotNegative | None = None
     process_times_s: tuple[float, ...] = ()
     over_processes_s: Mapping[str, float] = field(default_factory=dict)
-    process_own_s: tuple[float, ...] = ()
-    phases_s: Mapping[str, float] = field(default_factory=dict)
-    peak_memory_bytes: int | None = None
-    predicted_memory_bytes: int | None = None
-    compiled_memory_bytes: int | None = None
+    process_own_s: tuple[NotNegative, ...] = ()
+    phases_s: Mapping[str, NotNegative] = field(default_factory=dict)
+    peak_memory_bytes: Natural | None = None
+    predicted_memory_bytes: Natural | None = None
+    compiled_memory_bytes: Natural | None = None
     training: TrainingRun | None = None
 
 
@@ -235,10 +235,10 @@ class Failure:
     exit_code: int | None = None
     log: str = ""
     found: FoundBy | None = None
-    needed_bytes: int | None = None
-    available_bytes: int | None = None
-    capacity_bytes: int | None = None
-    process_bytes: int | None = None
+    needed_bytes: Natural | None = None
+    available_bytes: Natural | None = None
+    capacity_bytes: Natural | None = None
+    process_bytes: Natural | None = None
 
     @property
     def first_line(self) -> str:

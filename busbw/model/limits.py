@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import math
 from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Annotated
@@ -16,17 +15,17 @@ from typing import Annotated
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Numbers from `least` to `most`, of a `unit`."""
+    """Numbers from `least` to `most`, of a `unit`; `words` say it where figures would not."""
 
     least: float
-    most: float = math.inf
+    most: float
     unit: str = ""
+    words: str = ""
 
     def __call__(self, value: float) -> None:
         if not self.least <= value <= self.most:
-            most = "or more" if math.isinf(self.most) else f"to {_text(self.most)}"
-            accepted = f"{_text(self.least)} {most} {self.unit}".rstrip()
-            raise ValueError(f"expected {accepted}, got {_text(value)}")
+            span = f"{_text(self.least)} to {_text(self.most)} {self.unit}".rstrip()
+            raise ValueError(f"expected {self.words or span}, got {_text(value)}")
 
 
 def _text(number: float) -> str:
@@ -73,10 +72,15 @@ LEAST_S, MOST_S = 1e-12, 1e6
 
 MOST_BYTES = 10**15
 
+# More than any memory moves in a second, and no more than any session takes in seconds.
+_MOST = 10**18
+
 Count = Annotated[int, Within(1, 1_000_000)]
 Payload = Annotated[int, Within(1, MOST_BYTES)]
-Natural = Annotated[int, Within(0)]
-AtLeast1 = Annotated[int, Within(1)]
+Natural = Annotated[int, Within(0, _MOST, words="0 or more")]
+AtLeast1 = Annotated[int, Within(1, _MOST, words="1 or more")]
+Positive = Annotated[float, Within(1 / _MOST, _MOST, words="a number above 0")]
+NotNegative = Annotated[float, Within(0, _MOST, words="a number of 0 or more")]
 Seconds = Annotated[float, Within(LEAST_S, MOST_S, "seconds")]
 Microseconds = Annotated[float, Within(1e6 * LEAST_S, 1e6 * MOST_S, "microseconds")]
 Moment = Annotated[str, check_moment]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from .limits import Count, check_some
+from .limits import Count, NotNegative, Positive, check_some
 from .words import Clock, Device
 
 # How many devices a CPU is split into by default.
@@ -291,8 +291,8 @@ class Environment:
     not_found: tuple[str, ...] = ()
     host: str = ""
     commit: str = ""
-    load: float | None = None
-    clock_mhz: float | None = None
+    load: NotNegative | None = None
+    clock_mhz: Positive | None = None
     changed: str = ""
 
 

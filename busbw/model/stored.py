@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from .case import Case
 from .launch import Compiled
-from .limits import Date, Microseconds, Moment, moment_of
+from .limits import Date, Microseconds, Moment, Natural, moment_of
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
 # has them, a baseline does not.
@@ -183,8 +183,8 @@ class CompiledBaseline:
     compiled: Compiled | None
     date: Date
     release: str
-    needed_bytes: int | None = None
-    available_bytes: int | None = None
+    needed_bytes: Natural | None = None
+    available_bytes: Natural | None = None
 
     @property
     def line(self) -> tuple[object, ...]:

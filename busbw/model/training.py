@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from .limits import AtLeast1, Seconds, check_some
+from .limits import AtLeast1, Natural, NotNegative, Seconds, check_some
 from .words import plural
 
 
@@ -230,17 +230,17 @@ class TrainingRun:
     api: str
     epochs_s: Annotated[tuple[Seconds, ...], check_some]
     steps: AtLeast1
-    accuracy: float
-    loss: float
-    updates: int
+    accuracy: NotNegative
+    loss: NotNegative
+    updates: Natural
     first_digests: Mapping[str, str]
     last_digests: Mapping[str, str]
-    compile_s: float
+    compile_s: NotNegative
     framework_path: str
     versions: Mapping[str, str]
-    reductions: Mapping[str, int] = field(default_factory=dict)
-    reduced_bytes: int | None = None
-    replicas: int = 1
+    reductions: Mapping[str, Natural] = field(default_factory=dict)
+    reduced_bytes: Natural | None = None
+    replicas: AtLeast1 = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from .case import Case, Spec
 from .launch import Compiled, Failure
+from .limits import Natural, NotNegative, Positive
 from .stored import CompiledBaseline
 from .words import Outcome, SessionOutcome
 
@@ -19,14 +20,14 @@ class Summary:
     collectives, the median over launches, where it was measured.
     """
 
-    times_s: tuple[float, ...]
-    median_s: float
-    best_s: float
-    worst_s: float
-    spread: float
-    algbw_gb_per_s: float
-    busbw_gb_per_s: float
-    dispatch_s: float | None = None
+    times_s: tuple[Positive, ...]
+    median_s: Positive
+    best_s: Positive
+    worst_s: Positive
+    spread: NotNegative
+    algbw_gb_per_s: Positive
+    busbw_gb_per_s: NotNegative
+    dispatch_s: NotNegative | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +36,7 @@ class Reference:
 
     source: str
     oom: bool
-    algbw_gb_per_s: float | None = None
+    algbw_gb_per_s: Positive | None = None
     doubt: str = ""
 
 
@@ -47,8 +48,8 @@ class Ceiling:
     the switch where it can (`in_switch`). `sure` says that the figures are trusted.
     """
 
-    bytes_per_s: float
-    most_bytes_per_s: float
+    bytes_per_s: Positive
+    most_bytes_per_s: Positive
     text: str
     sure: bool
     in_switch: bool = False
@@ -62,10 +63,10 @@ class Straggler:
     others; a rank by that of the others in the collective, `ratio` times its own: it comes last.
     """
 
-    process: int
-    ratio: float
+    process: Natural
+    ratio: Positive
     host: str = ""
-    rank: int | None = None
+    rank: Natural | None = None
 
     @property
     def text(self) -> str:
@@ -140,12 +141,12 @@ class Verdict:
     notes: tuple[str, ...] = ()
     now: Summary | None = None
     baseline: Summary | None = None
-    ratio: float | None = None
-    ratio_interval: tuple[float, float] | None = None
-    ratio_error: float | None = None
-    limit: float | None = None
-    modes: tuple[tuple[float, ...], ...] = ()
-    tail_ratio: float | None = None
+    ratio: Positive | None = None
+    ratio_interval: tuple[Positive, Positive] | None = None
+    ratio_error: NotNegative | None = None
+    limit: Positive | None = None
+    modes: tuple[tuple[Positive, ...], ...] = ()
+    tail_ratio: Positive | None = None
     provisional: bool = False
     published: Reference | None = None
     ceiling: Ceiling | None = None

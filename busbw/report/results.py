@@ -16,6 +16,7 @@ from busbw import wire
 from busbw.model import variables
 from busbw.model.case import Spec, converted
 from busbw.model.launch import Failure, Measurement, Plan, Run
+from busbw.model.limits import NotNegative, Positive
 from busbw.model.machine import Compiler, Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
@@ -23,17 +24,6 @@ from .figures import figures_of
 
 # What a document says that it is.
 RESULTS = "busbw results"
-
-# Fields of documents whose numbers are above 0. Of others they are 0 or more, but for some.
-ABOVE_0 = frozenset(
-    {
-        *("times_s", "median_s", "best_s", "worst_s", "samples_s", "clocks_s", "rank_times_s"),
-        *("over_ranks_s", "epochs_s", "modes", "timeout_s", "quantiles_s"),
-        *("algbw_gb_per_s", "bytes_per_s", "most_bytes_per_s", "share", "clock_mhz"),
-        *("ratio", "ratio_interval", "limit", "tail_ratio", "injected_ratio"),
-    }
-)
-SIGNED = frozenset({"seed", "exit_code", "process_times_s", "over_processes_s"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,11 +35,11 @@ class CaseResult(Verdict):
     """
 
     id: str
-    figures: Mapping[str, float]
+    figures: Mapping[str, NotNegative]
     launches: tuple[Run, ...] = ()
     failures: tuple[Failure, ...] = ()
     reference_launches: tuple[Run, ...] = ()
-    quantiles_s: tuple[Mapping[str, float], ...] = ()
+    quantiles_s: tuple[Mapping[str, Positive], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,8 +60,8 @@ class Results:
     environment: Environment | None
     process_hosts: tuple[str, ...]
     plan: Plan | None
-    measuring_s: float | None
-    spent_s: Mapping[str, float]
+    measuring_s: NotNegative | None
+    spent_s: Mapping[str, NotNegative]
     compilers: tuple[Compiler, ...]
     session: SessionVerdict | None
     cases: tuple[CaseResult, ...]

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
+from busbw.model.limits import Within, check_some
 from busbw.report.figures import PROGRAM_FIGURES, TIMED_FIGURES
-from busbw.report.results import ABOVE_0, SIGNED, Results
+from busbw.report.results import Results
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "results.schema.json"
 
@@ -27,14 +28,6 @@ _NOT_EMPTY = {"minItems": 1}
 _ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
 _PERCENT = (25, 50, 90, 99)
 _FRACTION = {"minimum": 0, "maximum": 1}
-
-# Whole numbers that are not 0.
-_COUNTS = frozenset(
-    {
-        *("payload_bytes", "array_bytes", "memory_limit_bytes", "ranks", "cores", "hosts"),
-        *("processes", "launches", "samples", "iterations", "steps", "replicas"),
-    }
-)
 
 # What the type of a field does not say, by its name or with that of its class.
 _MORE: Mapping[str, Mapping[str, Any]] = {
@@ -77,6 +70,8 @@ def text() -> str:
 
 def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return {**_of(arguments[0], name, definitions), **_limits(arguments[1])}
     if origin in (typing.Union, types.UnionType):
         inner = _of(arguments[0], name, definitions)
         return {"anyOf": [inner, {"type": "null"}]}
@@ -98,14 +93,20 @@ def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"$ref": f"#/$defs/{kind.__name__}"}
     if issubclass(kind, enum.Enum):
         return {"enum": [one.value for one in kind]}
-    limits = {}
-    if kind in (int, float) and name not in SIGNED:
-        limits = {"exclusiveMinimum" if name in ABOVE_0 | _COUNTS else "minimum": 0}
-    return {"type": _PLAIN[kind], **limits}
+    return {"type": _PLAIN[kind]}
+
+
+def _limits(check: object) -> dict[str, Any]:
+    if check is check_some:
+        return {"minItems": 1}
+    if not isinstance(check, Within):
+        return {}
+    is_whole = isinstance(check.least, int)
+    return {"minimum": check.least} if is_whole else {"exclusiveMinimum": 0}
 
 
 def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     properties = {}
     for one in dataclasses.fields(kind):
         found = _of(hints[one.name], one.name, definitions)
