@@ -39,9 +39,8 @@ _PURE: Mapping[str, set[str]] = {
     "report": {"model", "wire", "collectives", "workloads", "metrics", "hardware", "traces"},
     "nights": {"model", "stats", "judge", "history", "report"},
     "worker": {"model", "wire", "files", "collectives", "workloads", "traces"},
-    "launchers": {"model"},
-    "agent": {"model", "wire", "locks"},
-    "driver": {"model", "wire", "locks", "agent"},
+    "driver": {"model", "wire", "locks"},
+    "hosts": {"model", "wire", "locks", "driver"},
 }
 _OURS = set(_PURE) - {"worker"}
 _FACES = {face: _OURS | {"session"} for face in ("plugin", "commands")}
@@ -84,7 +83,8 @@ TRAVELLING = {
     "workloads",
     "traces",
     "worker",
-    "agent",
+    "driver",
+    "hosts",
 }
 OLDEST = (3, 10)
 SINCE_OLDEST = {"tomllib", "annotationlib", "compression"}
@@ -254,7 +254,7 @@ FORBIDDEN = [
     ("busbw/__init__.py", "from .plugin import verdict"),
     ("busbw/__init__.py", "import numpy"),
     ("busbw/files.py", "import filelock"),
-    ("busbw/agent/frames.py", "from cryptography import fernet"),
+    ("busbw/hosts/connection.py", "from cryptography import fernet"),
     ("busbw/traces/xplane.py", "import numpy as np"),
     ("busbw/traces/xplane.py", "from google.protobuf import message"),
     ("busbw/driver/executor.py", "import jax"),
@@ -371,4 +371,6 @@ def test_syntax_newer_than_python_3_10_is_an_offence_where_foreign_interpreters_
     paths = ("wire.py", "model/words.py", "traces/event.py", "worker/serve.py")
     for path in (f"busbw/{path}" for path in paths):
         assert len(offences({path: newer})) == 1
-    assert offences({"busbw/driver/local.py": "try:\n    pass\nexcept* OSError:\n    pass\n"}) == []
+    assert (
+        offences({"busbw/session/phases.py": "try:\n    pass\nexcept* OSError:\n    pass\n"}) == []
+    )

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import wire
-from busbw.agent import messages
+from busbw.driver.process import Exit
+from busbw.hosts import messages
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import DeviceSet
@@ -241,12 +242,10 @@ def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
     join = messages.Join(rank=0, host="a\x1b[2J\u202e", python="3\x9b\x7f\r")
     found = wire.from_json(messages.Join, wire.to_json(join))
     assert (found.host, found.python) == (r"a\x1b[2J\u202e", r"3\x9b\x7f\r")
-    over = messages.Over(
-        worker=1, exit_code=0, by_itself=True, log="a\n\tb\x07 \N{SNOWMAN}", oom_kills=0
-    )
+    over = messages.Exited(worker=1, exit=Exit(exit_code=0, log="a\n\tb\x07 \N{SNOWMAN}"))
     read = messages.read(messages.ToSession, messages.body_of(over))
-    assert isinstance(read, messages.Over)
-    assert read.log == "a\n\tb\\x07 \N{SNOWMAN}"
+    assert isinstance(read, messages.Exited)
+    assert read.exit.log == "a\n\tb\\x07 \N{SNOWMAN}"
     with pytest.raises(wire.WireError, match=r"message\.kin\\x1bd: unknown key"):
         messages.read(messages.Hello, b'{"kin\\u001bd": 1}')
 

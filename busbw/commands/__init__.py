@@ -22,13 +22,13 @@ from types import ModuleType
 from typing import TypeAlias
 
 from busbw import __version__, files, nights, wire
-from busbw.agent.handshake import split_address
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError, folders
+from busbw.hosts.handshake import split_address
 from busbw.model.words import Capability, refusal
 from busbw.report.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results

@@ -11,8 +11,8 @@ import platform
 import sys
 from pathlib import Path
 
-from busbw.agent.handshake import LEAST_CHARACTERS, JoinError, Place, SecretError, secret_of
-from busbw.agent.serve import AgentError, take_part
+from busbw.hosts.handshake import LEAST_CHARACTERS, JoinError, Place, SecretError, secret_of
+from busbw.hosts.serve import AgentError, take_part
 
 from . import (
     Commands,

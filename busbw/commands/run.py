@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from busbw.agent.handshake import (
+from busbw.hosts.handshake import (
     JoinError,
     Place,
     SecretError,
@@ -33,10 +33,10 @@ from busbw.agent.handshake import (
     number_of,
     secret_of,
 )
-from busbw.agent.serve import AgentError, take_part
-from busbw.driver.agent_starters import start_agent
-from busbw.driver.peers import hand_over, listening_at
-from busbw.launchers import FINDERS, Finder, Launched, LauncherError, launched
+from busbw.hosts.launchers import FINDERS, Finder, Launched, LauncherError, launched
+from busbw.hosts.peers import hand_over, listening_at
+from busbw.hosts.serve import AgentError, take_part
+from busbw.hosts.starters import start_agent
 from busbw.model.words import plural, refusal
 
 from . import (

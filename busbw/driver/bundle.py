@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import busbw
-from busbw.agent.folder import Folder
+
+from .folder import Folder
 
 # Any Python can compile this, so that one that is too old says so in one line.
 _DOOR = """

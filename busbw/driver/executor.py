@@ -15,10 +15,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from busbw import wire
-from busbw.agent import processes
 from busbw.model import variables
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import Probe
@@ -27,6 +25,7 @@ from busbw.model.words import FailureKind
 
 from .group import Group
 from .local import environment_of
+from .process import text_of
 from .transport import Request, Starter, Transport
 
 # Importing a framework takes long where nothing is cached.
@@ -57,7 +56,7 @@ class Executor:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Executor:  # noqa: PYI034 Python 3.10 has no Self
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -295,5 +294,5 @@ def interpreter(starter: Starter, packages: Sequence[str]) -> Interpreter | None
     try:
         return wire.from_json(Interpreter, json.loads(last), "interpreter")
     except (ValueError, wire.WireError) as error:
-        last = processes.text_of(last.encode(), os.environ)[:120]
+        last = text_of(last.encode(), os.environ)[:120]
         raise ProbeFailed(f"{starter.python} does not run as Python: {last}") from error

@@ -9,17 +9,15 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from busbw import locks, wire
-from busbw.agent import processes
-from busbw.agent.messages import Order
-from busbw.agent.processes import is_stopped
 from busbw.model.launch import LaunchId
 from busbw.model.training import Cluster, ClusterMember
 
+from . import process
 from .bundle import Bundle
-from .transport import Ended, Member, Reply, Starter, Transport
+from .process import Order, Process
+from .transport import Ended, Member, Reply, Starter, Transport, ended_of
 
 
 class BusyError(Exception):
@@ -44,9 +42,6 @@ def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -
 
 LOCAL_HOST = "127.0.0.1"
 
-STACK_GRACE_S = 1.0
-EXIT_GRACE_S = 5.0
-
 
 class LocalTransport(Transport):
     """Workers on this host, started from the `bundle`."""
@@ -70,7 +65,7 @@ def local_members(cluster: Cluster) -> tuple[ClusterMember, ...]:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    return processes.free_ports(count, LOCAL_HOST, socket.AF_INET)
+    return process.free_ports(count, LOCAL_HOST, socket.AF_INET)
 
 
 def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = None) -> Order:
@@ -89,7 +84,7 @@ def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = 
 
 
 def environment_of(starter: Starter) -> dict[str, str]:
-    return processes.environment_of(order_of(starter, LaunchId()), os.environ)
+    return process.environment_of(order_of(starter, LaunchId()), os.environ)
 
 
 class Worker(Member):
@@ -104,7 +99,7 @@ class Worker(Member):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(launch, clock)
-        self._process = processes.Process(order_of(starter, launch, member), bundle)
+        self._process = Process(order_of(starter, launch, member), bundle, clock)
 
     @property
     def pid(self) -> int:
@@ -112,48 +107,31 @@ class Worker(Member):
 
     @property
     def is_stopped(self) -> bool:
-        return is_stopped(self.pid)
+        return self._process.is_stopped
 
     def fileno(self) -> int:
         return self._process.replies
 
     def _write(self, line: bytes) -> None:
-        # One that exited while it started may have logged why already.
-        if line:
-            self._process.write(line)
+        self._process.write(line)
 
     def received(self) -> Reply | Ended | None:
-        read = self._process.read()
-        return self._answered(read) if read else self._gone()
+        read, waited_s = self._process.read(), self._waited_s
+        return self._answered(read) if read else ended_of(self._process.ended(), waited_s)
 
-    def _print_stack(self, *, stopped: bool) -> None:
+    def _print_stack(self) -> None:
         self._process.print_stack()
-        if not stopped:
-            self._process.waited(STACK_GRACE_S)
-
-    def _gone(self) -> Ended:
-        """One that must be killed hung, and is not why others failed."""
-        ended, waited_s = self._process.waited(EXIT_GRACE_S), self._waited_s
-        self.kill()
-        found = self._end(waited_s)
-        return found if ended else replace(found, exit_code=None)
+        self._process.ended()
 
     def _end(self, waited_s: float) -> Ended:
-        return Ended(
-            exit_code=self._process.exit_code,
-            log=self._process.log_end(),
-            oom_kills=self._process.oom_kills(),
-            waited_s=waited_s,
-        )
+        return ended_of(self._process.ended(), waited_s)
 
     def hang_up(self) -> None:
         self._process.close_pipes()
 
     def close(self) -> bool:
-        self._process.close_pipes()
-        ended = self._process.waited(EXIT_GRACE_S)
-        self.kill()
-        return ended
+        self._process.close()
+        return self._process.ended().by_itself
 
     def interrupt(self) -> None:
         self._process.interrupt()

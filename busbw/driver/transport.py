@@ -22,6 +22,8 @@ from busbw.model.machine import Compiler, Probe
 from busbw.model.training import ALONE, Cluster, ClusterMember, Role, TrainingAnswer
 from busbw.model.words import Capability, FailureKind, FoundBy
 
+from .process import Exit
+
 
 @dataclass(frozen=True, kw_only=True)
 class Starter:
@@ -91,6 +93,18 @@ class Ended:
     lost: str = ""
 
 
+def ended_of(found: Exit | None, waited_s: float, lost: str = "") -> Ended:
+    """A worker that must be ended hung; of one that is `lost` nothing is known."""
+    if found is None:
+        return Ended(exit_code=None, log="", oom_kills=0, waited_s=waited_s, lost=lost)
+    return Ended(
+        exit_code=found.exit_code if found.by_itself else None,
+        log=found.log,
+        oom_kills=found.oom_kills,
+        waited_s=waited_s,
+    )
+
+
 class Member(ABC):
     """A running worker; every way out ends its process. `host` is "" for this host."""
 
@@ -131,7 +145,7 @@ class Member(ABC):
     def timed_out(self) -> Ended:
         """Have the worker print its stack into the log, then kill it."""
         waited_s, stopped = self._waited_s, self.is_stopped
-        self._print_stack(stopped=stopped)
+        self._print_stack()
         self.kill()
         return replace(self._end(waited_s), exit_code=None, stopped=stopped)
 
@@ -169,8 +183,8 @@ class Member(ABC):
         """Send the line of a request; it is empty for none."""
 
     @abstractmethod
-    def _print_stack(self, *, stopped: bool) -> None:
-        """Have it print its stack, and give it time for that; one that is stopped prints none."""
+    def _print_stack(self) -> None:
+        """Have it print its stack, for which it has time, and end it."""
 
     @abstractmethod
     def _end(self, waited_s: float) -> Ended:

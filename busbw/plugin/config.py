@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from busbw.agent.processes import SECRET
+from busbw.driver.process import SECRET
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session import forms, hints

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import files
-from busbw.agent.handshake import address_of, address_text, secret_of
-from busbw.driver import peers
-from busbw.driver.agent_starters import LocalAgents, SshAgents, SshHosts
-from busbw.driver.agents import AgentsTransport
 from busbw.driver.bundle import Bundle
 from busbw.driver.local import LocalTransport
-from busbw.driver.peers import listening_at
-from busbw.launchers import tpu
+from busbw.hosts import launchers, peers
+from busbw.hosts.agents import AgentsTransport
+from busbw.hosts.handshake import address_of, address_text, secret_of
+from busbw.hosts.peers import listening_at
+from busbw.hosts.starters import LocalAgents, SshAgents, SshHosts
 from busbw.model import variables
 from busbw.model.words import plural
 
@@ -50,7 +49,7 @@ def ssh_hosts_of(
 
 def _hosts(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     if text == SLICE:
-        found, source = tpu.hosts_of_slice(environment)
+        found, source = launchers.hosts_of_slice(environment)
         if not found:
             raise ValueError(f"{SLICE}: this host is none of a TPU slice, as {source} says")
     elif text.startswith("@"):

@@ -19,7 +19,7 @@ from busbw.driver.executor import Executor, Interpreter, ProbeFailed, interprete
 from busbw.driver.schedules import Side
 from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError, acknowledged
-from busbw.launchers import tpu
+from busbw.hosts import launchers
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import VIRTUAL_RANKS, extents_of
 from busbw.model.words import Device
@@ -67,7 +67,7 @@ def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> 
     the other. Where a chip is shown nothing is probed without the lock: opening one that is in use
     fails, or disturbs whoever uses it.
     """
-    if settings.device is Device.TPU and settings.agents is None and not tpu.has_chips():
+    if settings.device is Device.TPU and settings.agents is None and not launchers.has_chips():
         machine.machine_of(settings, specs, executor)
 
 
@@ -75,10 +75,10 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
     scripted = all(FRAMEWORKS[name].scripted for name in frameworks)
     if scripted or settings.agents is not None or settings.device not in (None, Device.TPU):
         return
-    chips = tpu.has_chips()
+    chips = launchers.has_chips()
     if settings.device is None and not chips:
         return
-    hosts, source = tpu.hosts_of_slice(os.environ, chips=lambda: chips)
+    hosts, source = launchers.hosts_of_slice(os.environ, chips=lambda: chips)
     if len(hosts) > 1:
         raise UsageError(f"{_of_slice(len(hosts), source)}")
 

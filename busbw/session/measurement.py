@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from busbw.driver.agents import AgentGone
 from busbw.driver.executor import Executor
 from busbw.driver.schedules import AbstractSchedule, Pairs, Passes, Side, Stack
 from busbw.frameworks import FRAMEWORKS
+from busbw.hosts.agents import AgentGone
 from busbw.judge.case import Rerun, rerun
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Spec

@@ -10,11 +10,11 @@ import contextlib
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.agent.handshake import SecretError
-from busbw.driver.agents import AgentGone, AgentsError, AgentsTransport, IncomparableHosts
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
 from busbw.driver.local import BusyError, LocalTransport, alone
+from busbw.hosts.agents import AgentGone, AgentsError, AgentsTransport, IncomparableHosts
+from busbw.hosts.handshake import SecretError
 from busbw.judge.validity import injection_notes
 from busbw.model.case import Spec
 from busbw.model.words import Outcome

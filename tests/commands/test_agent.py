@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.agents import HOST, SECRET, Session, agent, ended, listening
+from tests.hosts.agents import HOST, SECRET, Session, agent, ended, listening
 
 SESSION = f"--session={HOST}:1"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from busbw.commands.run import Options, Part, RankError, options_of, part_of, port_of
-from busbw.launchers import Finder, Launched
+from busbw.hosts.launchers import Finder, Launched
 from tests.driver.workers import wait_until
 from tests.plugin.conftest import folder, forked, written
 from tests.plugin.folder import FAKE, TIMEOUT_S, WITHOUT_CACHE, Folder

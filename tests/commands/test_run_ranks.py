@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.agent.processes import SECRET as VARIABLE
-from tests.agent.agents import HOST, SECRET
+from busbw.driver.process import SECRET as VARIABLE
 from tests.driver.workers import processes, state, wait_until
+from tests.hosts.agents import HOST, SECRET
 from tests.plugin.conftest import folder, forked, written
 from tests.plugin.folder import FAKE, NOT_NEEDED, WITHOUT_CACHE, Folder
 from tests.sweep import sweep

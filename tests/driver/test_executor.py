@@ -58,7 +58,7 @@ Stops = Callable[[str, int], None]
 def stops(monkeypatch: pytest.MonkeyPatch) -> Stops:
     """A start is given up as soon as its worker has stopped; all others have their whole time."""
     begin = Group.begin
-    monkeypatch.setattr("busbw.driver.local.STACK_GRACE_S", SHORT_S)
+    monkeypatch.setattr("busbw.driver.process.STACK_GRACE_S", SHORT_S)
 
     def shorten(launch: str, times: int) -> None:
         left = [None] * times
@@ -263,7 +263,7 @@ def test_a_group_that_ends_by_itself_is_closed_without_a_note(bundle: Bundle) ->
 def test_a_worker_that_had_to_be_killed_is_noted_by_its_launch(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", 0.3)
+    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
     notes: list[str] = []
     starting = executor(bundle, notes.append)
     group = opened(starting, "reply_then_hang")

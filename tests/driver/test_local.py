@@ -16,11 +16,11 @@ import packaging
 import pytest
 
 from busbw import locks, wire
-from busbw.agent.processes import LOG_CHARACTERS, SECRET, command_of, log_end, oom_kill_count
 from busbw.driver import local
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
 from busbw.driver.local import BusyError, Worker, alone, free_ports, local_members
+from busbw.driver.process import LOG_CHARACTERS, SECRET, command_of, log_end, oom_kill_count
 from busbw.driver.transport import Answer, Ended, Reply, Starter, failure_of
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.training import Cluster, ClusterMember, Role
@@ -134,7 +134,7 @@ def test_a_hang_that_holds_the_interpreter_lock_has_a_stack_too(bundle: Bundle) 
 def test_a_reply_and_then_a_hang_at_exit_is_a_reply_and_the_process_is_ended(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
+    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", SHORT_S)
     with ready(bundle, starter(cases=[{"then": "reply_then_hang"}])) as worker:
         assert isinstance(answered(measure(worker)), Run)
         assert not worker.close()
@@ -145,7 +145,7 @@ def test_a_worker_that_closes_its_replies_and_goes_on_hung_and_was_not_killed_by
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """So that what the driver itself ends is not taken for the cause of what others did."""
-    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
+    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", SHORT_S)
     program = tmp_path / "closing"
     program.write_text(CLOSING.format(python=sys.executable))
     program.chmod(0o755)

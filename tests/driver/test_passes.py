@@ -149,7 +149,7 @@ def test_a_worker_that_does_not_start_is_a_failure_of_every_case_that_is_left(
 def test_a_hang_at_exit_loses_nothing_and_is_noted(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", 0.3)
+    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
     notes: list[str] = []
     running = passes(
         executor(bundle, notes.append),

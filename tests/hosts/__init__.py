@@ -1,5 +1,1 @@
-"""Hosts on one machine: what several hosts are tried with where there is only one.
-
-Network namespaces stand for hosts, a relay for the network between them, and Slurm, sshd and Open
-MPI are Debian's. Most of it needs root: `tox -e hosts` runs it, `pytest tests/` skips it by name.
-"""
+"""The agent: real sockets on the loopback, and real processes of the fake back end."""

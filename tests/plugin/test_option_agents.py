@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.agent.processes import SECRET as VARIABLE
-from tests.agent.agents import HOST, SECRET, agent, ended, say_join
+from busbw.driver.process import SECRET as VARIABLE
 from tests.driver.workers import processes, wait_until
+from tests.hosts.agents import HOST, SECRET, agent, ended, say_join
 
 from .folder import Folder
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from busbw.session.agents import ssh_hosts_of
-from tests.driver import ssh
+from tests.hosts import ssh
 
 from .folder import Folder
 

@@ -1,0 +1,332 @@
+"""A worker's process on the host where it runs: starts it, feeds it, ends it. Nothing else does.
+
+An agent has it for a session on another host. Only `ended` waits: `look` is called again and again.
+Requests and replies go over two private pipes, stdout and stderr into a log file. The worker has a
+session and process group of its own, so that Ctrl-C reaches its parent alone; on Linux it is killed
+when the thread that started it ends, even while it is stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw import wire
+from busbw.model import variables
+
+from .folder import Folder
+
+# How long it may take to print its stack, and to exit by itself.
+STACK_GRACE_S = 1.0
+EXIT_GRACE_S = 5.0
+
+LOG_CHARACTERS = 4000
+_LOG_BYTES = 2**20
+
+_READ_AT_ONCE = 65536
+_LOOK_S = 0.005
+_PR_SET_PDEATHSIG = 1
+
+# Another interpreter would import the packages of ours before its own.
+_OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
+
+# What proves that a host takes part in a session; no worker needs it.
+SECRET = "BUSBW_SECRET"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A worker to be started: by `python`, or where it is empty by the agent's own interpreter.
+
+    `name` is that of its log; `arguments` say what it serves. Its environment is that of whoever
+    starts it without `unset`, with `environment`, and with `defaults` for what neither has.
+    """
+
+    name: str
+    python: str = ""
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+
+def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
+    """`base`, changed as `order` says, with byte code enabled to import faster, and no secret.
+
+    An interpreter other than ours does not get our PYTHONPATH and PYTHONHOME, unless the order has
+    one for it. An activated venv does no harm: it only changes PATH.
+    """
+    environment = dict(base)
+    if order.python:
+        for name in _OF_THIS_PYTHON:
+            environment.pop(name, None)
+    for name in order.unset:
+        environment.pop(name, None)
+    environment |= order.environment
+    environment = {**order.defaults, **environment}
+    if sys.platform == "linux":
+        environment = variables.with_huge_pages(environment)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment.pop(SECRET, None)
+    environment["PYTHONUNBUFFERED"] = "1"
+    return environment
+
+
+def command_of(order: Order, folder: Path, requests: int, replies: int) -> list[str]:
+    command = [order.python or sys.executable, str(folder), *order.arguments]
+    return [*command, f"--parent={os.getpid()}", f"--requests={requests}", f"--replies={replies}"]
+
+
+def _parent_death_signal() -> Callable[[], None] | None:
+    """A function for the child, between fork and exec, that has it killed when this thread ends.
+
+    Later the child might be stopped before it could do so. Everything that it calls is looked up
+    here: in the child there is no other thread that could release a lock.
+    """
+    if sys.platform != "linux":
+        return None
+    # Unlike CDLL, it does not pass on the interpreter lock.
+    prctl, parent, parent_of, end = ctypes.PyDLL(None).prctl, os.getpid(), os.getppid, os._exit
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL.value, 0, 0, 0)
+        if parent_of() != parent:
+            end(1)
+
+    return tie
+
+
+def child(
+    command: Sequence[str],
+    streams: tuple[int, int, int],
+    environment: Mapping[str, str] | None = None,
+    pipes: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """A process with a group of its own, which ends with the thread that starts it.
+
+    `streams` are its stdin, stdout and stderr; `pipes` are other descriptors that it inherits.
+    """
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=pipes,
+        start_new_session=True,
+        preexec_fn=_parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
+        env=environment,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exit:
+    """How a process ended. `by_itself`: nobody had to end it; `exit_code` < 0 for a signal.
+
+    `log` is the end of what it wrote, `oom_kills` how many processes the kernel killed for memory
+    since its last request.
+    """
+
+    exit_code: int
+    by_itself: bool = True
+    log: str = ""
+    oom_kills: int = 0
+
+
+class Process:
+    """Started as `order` says from what is in `folder`. Raises OSError if that cannot be."""
+
+    def __init__(
+        self, order: Order, folder: Folder, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.name = order.name
+        self._clock = clock
+        self._deadline_s: float | None = None
+        self._kill_s: float | None = None
+        self._by_itself = True
+        self._log = folder.log_path(order.name)
+        self._log_begin = self._log.stat().st_size if self._log.exists() else 0
+        self._oom_kills = oom_kill_count()
+        requests_out, self.requests = os.pipe()
+        self.replies, replies_in = os.pipe()
+        command = command_of(order, folder.path, requests_out, replies_in)
+        try:
+            # Temporary files of a worker that is killed are removed with the folder.
+            own = {"TMPDIR": str(folder.temporary)}
+            self._environment = {**environment_of(order, os.environ), **own}
+            with self._log.open("ab") as log:
+                self._process = child(
+                    command,
+                    (subprocess.DEVNULL, log.fileno(), log.fileno()),
+                    self._environment,
+                    (requests_out, replies_in),
+                )
+        except BaseException:
+            self.close_pipes()
+            raise
+        finally:
+            os.close(requests_out)
+            os.close(replies_in)
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is that of its group, too."""
+        return self._process.pid
+
+    @property
+    def is_stopped(self) -> bool:
+        return is_stopped(self.pid)
+
+    @property
+    def can_answer(self) -> bool:
+        return self.replies >= 0 and not self.is_ending
+
+    @property
+    def is_ending(self) -> bool:
+        return self._kill_s is not None
+
+    @property
+    def is_overdue(self) -> bool:
+        return self._deadline_s is not None and self._clock() > self._deadline_s
+
+    def write(self, line: bytes, timeout_s: float | None = None) -> bool:
+        """Give it a request, and `timeout_s` to answer; False if the pipe has no room for it.
+
+        Without a line it is only watched. What it logs from now on is about that.
+        """
+        self._deadline_s = None if timeout_s is None else self._clock() + timeout_s
+        if not line or self.is_ending:
+            # One that exited while it started may have logged why already.
+            return True
+        self._log_begin = self._log.stat().st_size
+        self._oom_kills = oom_kill_count()
+        try:
+            return os.write(self.requests, line) == len(line)
+        except BrokenPipeError:
+            # The end of a worker is seen when its replies are read, with its exit code.
+            return True
+        except BlockingIOError:
+            return False
+
+    def read(self) -> bytes:
+        """What it has written as a reply, once `select` says so; empty at the end, which it has."""
+        content = os.read(self.replies, _READ_AT_ONCE)
+        if b"\n" in content:
+            self._deadline_s = None
+        if not content:
+            self.end()
+        return content
+
+    def print_stack(self) -> None:
+        """Into its log, and end it: one that is stopped prints none."""
+        if not self.is_over():
+            os.kill(self.pid, signal.SIGUSR1)
+        self.end(0.0 if self.is_stopped else STACK_GRACE_S, by_itself=False)
+
+    def close(self) -> None:
+        """Close its channel, at which it exits by itself."""
+        self.close_pipes()
+        self.end()
+
+    def end(self, grace_s: float | None = None, *, by_itself: bool = True) -> None:
+        """Have `look` kill it unless it has ended within its grace, `by_itself` or not."""
+        self._by_itself = self._by_itself and by_itself
+        kill_s = self._clock() + (EXIT_GRACE_S if grace_s is None else grace_s)
+        self._kill_s = kill_s if self._kill_s is None else min(kill_s, self._kill_s)
+
+    def look(self) -> Exit | None:
+        """Its end, once it is over; kills it when its grace is."""
+        over = self.is_over()
+        if not over and (self._kill_s is None or self._clock() < self._kill_s):
+            return None
+        self._by_itself = self._by_itself and over
+        self.kill()
+        return Exit(
+            exit_code=self._process.returncode,
+            by_itself=self._by_itself,
+            log=log_end(self._log, self._log_begin, self._environment),
+            oom_kills=oom_kill_count() - self._oom_kills,
+        )
+
+    def ended(self) -> Exit:
+        """Wait for its end, which is near: it was killed, or is to end."""
+        while (found := self.look()) is None:
+            time.sleep(_LOOK_S)
+        return found
+
+    def is_over(self) -> bool:
+        """Whether it has ended. It is not reaped, so that its id is not reused yet."""
+        if sys.platform == "darwin" or self._process.returncode is not None:
+            return self._process.poll() is not None
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.pid, look) is not None
+
+    def interrupt(self) -> None:
+        """Kill it with what it started, from any thread; its end is seen by whoever waits."""
+        # The id of a process that was reaped may belong to another one.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        self.close_pipes()
+        self.interrupt()
+        self._process.wait()
+
+    def close_pipes(self) -> None:
+        for descriptor in (self.requests, self.replies):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.requests = self.replies = -1
+
+
+def is_stopped(pid: int, proc: Path = Path("/proc")) -> bool:
+    """Whether a signal has stopped the process; False where the system does not say."""
+    try:
+        text = (proc / str(pid) / "stat").read_text()
+    except OSError:
+        return False
+    # The name before the state may hold anything, spaces and brackets too.
+    return text.rpartition(")")[2].split()[:1] == ["T"]
+
+
+def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
+    """They are not reserved: a member that finds its port in use fails."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket(family)) for _ in range(count)]
+        for one in sockets:
+            one.bind((host, 0))
+        return tuple(one.getsockname()[1] for one in sockets)
+
+
+def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
+    """How many processes the kernel has killed for memory since it started; 0 where unknown."""
+    if not vmstat.exists():
+        return 0
+    match = re.search(r"^oom_kill (\d+)$", vmstat.read_text(), flags=re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def log_end(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
+    """From byte `begin` on, the rest is not read; without what `text_of` leaves out."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
+        return text_of(file.read(), environment).strip()[-LOG_CHARACTERS:]
+
+
+def text_of(said: bytes, environment: Mapping[str, str]) -> str:
+    """What a process said, as anybody may read it: no secret of its `environment`, no home."""
+    text = variables.public(said.decode(errors="replace"), environment, os.path.expanduser("~"))
+    return wire.printable(text)

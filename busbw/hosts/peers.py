@@ -1,0 +1,285 @@
+"""Agents and their workers as a session sees them, and connections that may become agents.
+
+The hub keeps them in its own thread; a worker is asked and ended by another one.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ipaddress
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, MutableMapping
+from typing import NamedTuple
+
+from busbw import wire
+from busbw.driver.process import Exit, Order
+from busbw.driver.transport import MOST_REPLY_BYTES, Ended, Member, Reply, ended_of
+from busbw.model.launch import LaunchId
+
+from . import messages
+from .connection import Connection, fresh_nonce
+
+# The number of the descriptor.
+DESCRIPTOR = "BUSBW_LISTENING"
+
+# Agents of a large slice that connect before the session accepts any.
+BACKLOG = 1024
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that listens at this address, a number. Raises OSError if it is none of ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+
+
+def hand_over(listening: socket.socket, environment: MutableMapping[str, str]) -> None:
+    os.set_inheritable(listening.fileno(), True)
+    environment[DESCRIPTOR] = str(listening.fileno())
+
+
+def handed_over(environment: MutableMapping[str, str]) -> socket.socket | None:
+    """None of its own processes inherit it. Raises OSError if the descriptor is no socket."""
+    text = environment.pop(DESCRIPTOR, "")
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise OSError(f"{DESCRIPTOR}={text!r} is no descriptor")
+    os.set_inheritable(int(text), False)
+    return socket.socket(fileno=int(text))
+
+
+class Peer:
+    """An agent that has proved that it knows the secret."""
+
+    def __init__(
+        self, connection: Connection, join: messages.Join, wake: Callable[[], None]
+    ) -> None:
+        self.connection = connection
+        self.rank = join.rank
+        self.host = join.host
+        self.address = join.address or connection.channel.addresses()[1]
+        self.machine = join.machine
+        self.is_ready = False
+        self.locked: messages.Locked | None = None
+        self.why_lost = ""
+        self.workers: dict[int, AgentWorker] = {}
+        self.ports: deque[tuple[int, ...]] = deque()
+        self._wake = wake
+        self._numbers = 0
+
+    @property
+    def name(self) -> str:
+        return f"the agent on {self.host} (rank {self.rank})"
+
+    def post(self, message: messages.ToAgent) -> None:
+        """Send a message, from any thread; nothing is sent to one that is gone."""
+        if not self.why_lost:
+            self.connection.post(message)
+            self._wake()
+
+    def note(self, message: messages.FilesReady | messages.Locked | messages.FreePorts) -> None:
+        if isinstance(message, messages.FilesReady):
+            self.is_ready = True
+        elif isinstance(message, messages.Locked):
+            self.locked = message
+        else:
+            self.ports.append(message.ports)
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+
+class Unauthenticated:
+    """A connection from `address` that has not joined; at first it has proved nothing yet."""
+
+    def __init__(self, connection: Connection, deadline_s: float, address: str = "") -> None:
+        self.connection = connection
+        self.deadline_s = deadline_s
+        self.address = address
+        self.nonce = fresh_nonce()
+        self.is_proven = False
+
+
+class OwnConnection(NamedTuple):
+    """A connection that the session made, what it sends first, and how long it waits."""
+
+    sock: socket.socket
+    first: bytes
+    wait_s: float
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+def is_number(address: str) -> bool:
+    """Whether the address is a number of IP, and no name."""
+    try:
+        ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+# An agent needs a few seconds at most to end a worker.
+_END_S = 30.0
+_LOOK_S = 2.0
+# Where nothing is said of it.
+_LONG_S = 600.0
+# The session kills a worker at its deadline; an agent only if the session does not.
+_DEADLINE_GRACE_S = 30.0
+
+
+class AgentWorker(Member):
+    """A worker on an agent's host. Its replies come by a queue, of which `fileno` tells.
+
+    The thread of the hub fills the queue; an agent that does not end its worker is given to `drop`.
+    """
+
+    def __init__(
+        self,
+        drop: Callable[[Peer, str], None],
+        peer: Peer,
+        order: Order,
+        launch: LaunchId,
+        *,
+        host: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(launch, clock)
+        self.host = host
+        self._drop = drop
+        self._peer = peer
+        self._said = bytearray()
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._looked = threading.Event()
+        self._is_stopped = False
+        self._exit: Exit | None = None
+        self._lost = ""
+        self._timeout_s = _LONG_S
+        self._is_closing = False
+        self._reading, self._telling = os.pipe()
+        self._has_told = False
+        self._number = peer.next_number()
+        peer.workers[self._number] = self
+        peer.post(messages.Start(worker=self._number, order=order))
+        if peer.why_lost:
+            self.lost(peer.why_lost)
+
+    def fileno(self) -> int:
+        return self._reading
+
+    def take(self, message: messages.Output | messages.State | messages.Exited) -> None:
+        """What its agent says of it, in the thread of the hub. Raises wire.WireError."""
+        if isinstance(message, messages.Output):
+            try:
+                content = base64.b64decode(message.content, validate=True)
+            except ValueError as error:
+                raise wire.WireError("content: not base64") from error
+            with self._lock:
+                # Of what is too long for a reply the rest is not kept.
+                if len(self._said) <= MOST_REPLY_BYTES:
+                    self._said += content
+                self._tell()
+        elif isinstance(message, messages.State):
+            self._is_stopped = message.is_stopped
+            self._looked.set()
+        else:
+            self._exit = message.exit
+            self._tell_over()
+
+    def lost(self, why: str) -> None:
+        """Nothing more will be known of it."""
+        self._lost = why
+        self._tell_over()
+
+    def _tell_over(self) -> None:
+        with self._lock:
+            self._tell()
+        self._is_over.set()
+        self._looked.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        if self._is_over.is_set():
+            return False
+        self._looked.clear()
+        self._is_stopped = False
+        self._peer.post(messages.AskState(worker=self._number))
+        self._looked.wait(_LOOK_S)
+        return self._is_stopped
+
+    def _tell(self) -> None:
+        if not self._has_told and self._telling >= 0:
+            self._has_told = True
+            os.write(self._telling, b".")
+
+    def allow(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s + _DEADLINE_GRACE_S
+
+    def _write(self, line: bytes) -> None:
+        text = line.decode().rstrip("\n")
+        self._peer.post(messages.Send(worker=self._number, line=text, timeout_s=self._timeout_s))
+
+    def received(self) -> Reply | Ended | None:
+        with self._lock:
+            if self._has_told:
+                os.read(self._reading, 1)
+                self._has_told = False
+            said = bytes(self._said)
+            self._said.clear()
+            if said and self._is_over.is_set():
+                # Its end is told next.
+                self._tell()
+        if said:
+            return self._answered(said)
+        if not self._is_over.is_set():
+            return None
+        self._close_pipes()
+        return self._end(self._waited_s)
+
+    def _print_stack(self) -> None:
+        self._peer.post(messages.PrintStack(worker=self._number))
+        self._wait()
+
+    def _end(self, waited_s: float) -> Ended:
+        return ended_of(self._exit, waited_s, self._lost)
+
+    def _wait(self) -> None:
+        if not self._is_over.wait(_END_S):
+            self._drop(self._peer, f"it does not end worker {self.launch}")
+
+    def hang_up(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._peer.post(messages.Close(worker=self._number))
+
+    def close(self) -> bool:
+        self.hang_up()
+        self._wait()
+        self.kill()
+        return self._exit is not None and self._exit.by_itself
+
+    def interrupt(self) -> None:
+        if not self._is_over.is_set():
+            self._peer.post(messages.Kill(worker=self._number))
+
+    def kill(self) -> None:
+        self.interrupt()
+        self._wait()
+        self._peer.workers.pop(self._number, None)
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        with self._lock:
+            for descriptor in (self._reading, self._telling):
+                if descriptor >= 0:
+                    with contextlib.suppress(OSError):
+                        os.close(descriptor)
+            self._reading = self._telling = -1

@@ -1,0 +1,316 @@
+"""The port that agents connect to: whatever strangers send there, nothing changes.
+
+Each test attacks a session of one agent, which must start a worker afterwards as before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from busbw.driver.bundle import Bundle
+from busbw.driver.group import Group
+from busbw.hosts import messages
+from busbw.hosts.agents import AgentsTransport
+from busbw.hosts.connection import Connection, Direction, Frame, Sealer, fresh_nonce, key_of
+from busbw.hosts.handshake import JoinError, Place, joined
+from busbw.hosts.hub import MOST_UNPROVEN, Timing
+from busbw.model.launch import LaunchId
+from tests.driver.workers import starter, wait_until
+
+from . import attack
+from .agents import HOST, LONG_S, SECRET, agent, hello_of, listening, proof_frame, say_join
+
+pytestmark = pytest.mark.workers
+
+MOST_GROWTH_BYTES = 200 * 2**20
+SHORT_S = 1.0
+
+
+class Attacked:
+    """A session with an agent of rank 0 of two, and its port."""
+
+    def __init__(self, transport: AgentsTransport, port: int) -> None:
+        self.transport = transport
+        self.port = port
+
+    def connected(self) -> socket.socket:
+        return socket.create_connection((HOST, self.port), timeout=LONG_S)
+
+    def place(self, rank: int = 1) -> Place:
+        return Place(host=HOST, port=self.port, rank=rank, name="unknown")
+
+    def answers(self) -> bool:
+        """Whether the agent that has joined starts workers, and no other agent is known."""
+        assert list(self.transport.hub.peers) == [0]
+        group = Group(self.transport, starter(), LaunchId.parse("1"))
+        try:
+            return group.begin(LONG_S) is None and group.close()
+        finally:
+            group.kill()
+
+
+def resident_bytes() -> int:
+    """What this process, which listens, has in memory."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) * 1024
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    """One for all tests here: what one attack does would be seen by the next."""
+    found = Bundle()
+    port = listening()
+    number = port.getsockname()[1]
+    timing = Timing(handshake_s=SHORT_S)
+    transport = AgentsTransport(found, port, SECRET, 2, timing=timing)
+    try:
+        with agent(number):
+            assert wait_until(lambda: transport.is_ready(0), LONG_S)
+            yield Attacked(transport, number)
+    finally:
+        transport.close()
+        found.remove()
+
+
+@pytest.fixture(autouse=True)
+def nothing_changes(session: Attacked) -> Iterator[None]:
+    """The agent works as before, and memory has not grown."""
+    before = resident_bytes()
+    threads = threading.active_count()
+    yield
+    assert resident_bytes() - before < MOST_GROWTH_BYTES
+    assert wait_until(lambda: not session.transport.hub.pending, 10)
+    assert threading.active_count() == threads
+    assert session.answers()
+
+
+def rest(sock: socket.socket) -> bytes:
+    """All that comes until the session closes the connection."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while read := sock.recv(65536):
+            found += read
+    return found
+
+
+def test_a_wrong_secret_is_refused(session: Attacked) -> None:
+    with pytest.raises(JoinError) as refused:
+        joined(session.place(), b"another secret of tests", 5)
+    assert "does not have the same secret, or is over (it was closed)" in str(refused.value)
+
+
+def test_a_rank_joins_once(session: Attacked) -> None:
+    with pytest.raises(JoinError, match="refused this host: rank 0 has joined already"):
+        joined(session.place(rank=0), SECRET, 5)
+
+
+def test_a_rank_that_there_is_not_is_refused(session: Attacked) -> None:
+    with pytest.raises(JoinError, match="there is no rank 2 among 2 agents"):
+        joined(session.place(rank=2), SECRET, 5)
+
+
+def unknown(what: str, port: int) -> subprocess.Popen[str]:
+    command = [sys.executable, attack.__file__, what, str(port)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_10000_random_byte_strings(session: Attacked) -> None:
+    with unknown("random", session.port) as process:
+        assert process.wait() == 0
+
+
+def test_a_frame_of_a_gigabyte_is_refused_before_it_is_read(session: Attacked) -> None:
+    with session.connected() as sock:
+        hello_of(sock)
+        sock.sendall(struct.pack(">I", 2**30) + bytes(32))
+        block = bytes(2**20)
+        with pytest.raises(OSError, match=r"Broken pipe|reset by peer"):
+            for _ in range(1024):
+                sock.sendall(block)
+
+
+def test_a_replayed_proof_is_refused(session: Attacked) -> None:
+    """What an agent said on one connection is nothing on another one, which has another nonce."""
+    with session.connected() as first:
+        _, hello = hello_of(first)
+        sent = proof_frame(SECRET, bytes.fromhex(hello.nonce), fresh_nonce())
+    for _ in range(3):
+        with session.connected() as sock:
+            hello_of(sock)
+            sock.sendall(sent)
+            assert rest(sock) == b""
+
+
+def test_a_reflected_frame_is_refused(session: Attacked) -> None:
+    with session.connected() as sock:
+        sent, _ = hello_of(sock)
+        sock.sendall(sent)
+        assert rest(sock) == b""
+
+
+def test_the_session_s_own_nonce_and_proof_prove_nothing(session: Attacked) -> None:
+    """A second connection cannot be had to make the proof that the first one asks for."""
+    with session.connected() as sock, session.connected() as other:
+        _, hello = hello_of(sock)
+        _, of_other = hello_of(other)
+        nonce = bytes.fromhex(of_other.nonce)
+        sock.sendall(proof_frame(b"a guess of tests", bytes.fromhex(hello.nonce), nonce))
+        assert rest(sock) == b""
+
+
+@contextlib.contextmanager
+def socket_of(connection: Connection) -> Iterator[socket.socket]:
+    """The socket below a connection, which waits; both are closed at the end."""
+    with contextlib.closing(connection), socket.socket(fileno=os.dup(connection.fileno())) as sock:
+        sock.settimeout(LONG_S)
+        yield sock
+
+
+def test_a_frame_that_is_replayed_after_joining_ends_that_agent_alone(session: Attacked) -> None:
+    connection, _ = joined(session.place(), SECRET, 5)
+    sealed: list[bytes] = []
+    sealer = connection._sealer
+    real = sealer.sealed
+    sealer.sealed = lambda body: sealed.append(real(body)) or sealed[-1]  # type: ignore[method-assign, func-returns-value]
+    connection.post(messages.Alive())
+    connection.flush()
+    with socket_of(connection) as sock:
+        sock.sendall(sealed[0])
+        rest(sock)
+    lost = session.transport.hub.peers.pop(1)
+    assert "frame 3 was not made with the secret" in lost.why_lost
+    session.transport.hub.expect_again(1)
+
+
+def test_what_the_session_says_sent_back_to_it_ends_that_agent_alone(session: Attacked) -> None:
+    connection, _ = joined(session.place(), SECRET, 5)
+    frame: Frame | None = None
+    with socket_of(connection) as sock:
+        while frame is None:
+            connection.receive()
+            frame = connection.frame()
+        sock.sendall(struct.pack(">I", len(frame.body)) + frame.proof + frame.body)
+        rest(sock)
+    lost = session.transport.hub.peers.pop(1)
+    assert "frame 2 was not made with the secret" in lost.why_lost
+    session.transport.hub.expect_again(1)
+
+
+def test_a_peer_that_sends_nothing_is_closed(session: Attacked) -> None:
+    with session.connected() as sock:
+        hello_of(sock)
+        assert rest(sock) == b""
+
+
+def test_a_peer_that_sends_a_byte_now_and_then_is_closed(session: Attacked) -> None:
+    with session.connected() as sock:
+        hello_of(sock)
+        sock.settimeout(0.05)
+        sent = 0
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while sent < 1000:
+                sock.sendall(b"\0" if sent < 3 else b"x")
+                sent += 1
+                with contextlib.suppress(TimeoutError):
+                    if not sock.recv(1):
+                        break
+        assert sent < 1000
+
+
+def test_1000_connections_at_once(session: Attacked) -> None:
+    with unknown("crowd", session.port) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        assert len(session.transport.hub.pending) <= MOST_UNPROVEN
+        # The agent works meanwhile.
+        assert session.answers()
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+def test_an_agent_of_another_python_is_named_with_both_versions(session: Attacked) -> None:
+    with session.connected() as sock:
+        say_join(sock)
+        assert b"unknown (rank 0) has Python 3, this session" in rest(sock)
+    (words,) = session.transport.hub.incomparable
+    session.transport.hub.incomparable.clear()
+    assert words.startswith("unknown (rank 0) has Python 3, this session 3.")
+
+
+def test_an_agent_of_another_protocol_is_named_whatever_else_it_says(session: Attacked) -> None:
+    with session.connected() as sock:
+        _, hello = hello_of(sock)
+        nonce = fresh_nonce()
+        key = key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce)
+        body = f'{{"protocol": 99, "nonce": "{nonce.hex()}", "host": "new", "rank": 1, "more": 1}}'
+        sock.sendall(Sealer(key).sealed(body.encode()))
+        assert b"new (rank 1) has the protocol of agents 99, this session 4" in rest(sock)
+    session.transport.hub.incomparable.clear()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "{}",
+        "1",
+        '{"nonce": 1}',
+        '{"nonce": "zz"}',
+        '{"nonce": "00"}',
+        "[" * 900,
+        '{"protocol": 3}',
+    ],
+)
+def test_a_proof_that_says_nothing_useful_is_closed(session: Attacked, body: str) -> None:
+    with session.connected() as sock:
+        _, hello = hello_of(sock)
+        nonce = fresh_nonce()
+        key = key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce)
+        sock.sendall(Sealer(key).sealed(body.encode()))
+        assert rest(sock) == b""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "{}",
+        "[" * 900,
+        '{"python": "PYTHON"}',
+        '{"python": "PYTHON", "host": "h", "rank": "1"}',
+        '{"protocol": 3, "python": "PYTHON", "host": "h", "rank": 1}',
+    ],
+)
+def test_a_join_that_says_nothing_useful_is_closed(session: Attacked, body: str) -> None:
+    with session.connected() as sock:
+        say_join(sock, body.replace("PYTHON", platform.python_version()).encode())
+        assert rest(sock) == b""
+
+
+def test_connections_that_say_nothing_and_come_again_keep_no_agent_out(session: Attacked) -> None:
+    with unknown("again", session.port) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        connection, _ = joined(session.place(), SECRET, LONG_S)
+        process.stdin.close()
+        assert process.wait() == 0
+    assert session.transport.hub.silent()[HOST] >= MOST_UNPROVEN
+    connection.close()
+    assert wait_until(lambda: session.transport.hub.peers[1].why_lost != "", 10)
+    session.transport.hub.peers.pop(1)
+    session.transport.hub.expect_again(1)

@@ -1,1 +1,0 @@
-"""Tests of launchers: variables as real ones set them, and odd ones."""
