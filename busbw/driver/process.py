@@ -40,9 +40,6 @@ _PR_SET_PDEATHSIG = 1
 # Another interpreter would import the packages of ours before its own.
 _OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
 
-# What proves that a host takes part in a session; no worker needs it.
-SECRET = "BUSBW_SECRET"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
@@ -77,7 +74,7 @@ def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
     if sys.platform == "linux":
         environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    environment.pop(SECRET, None)
+    environment.pop(variables.SECRET, None)
     environment["PYTHONUNBUFFERED"] = "1"
     return environment
 

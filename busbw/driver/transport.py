@@ -191,8 +191,35 @@ class Member(ABC):
         """How it ended, as far as that is its own doing."""
 
 
+class AgentsError(Exception):
+    """Why agents cannot measure; the message is the sentence that the user reads."""
+
+
+class AgentGone(AgentsError):
+    """A member of the session is gone for good."""
+
+
+class AgentsMissing(AgentsError):
+    """Not all agents have joined in time."""
+
+
+class IncomparableHosts(AgentsError):
+    """Hosts that cannot measure together, since they do not run the same."""
+
+
 class Transport(ABC):
     """Starts workers, on this host or elsewhere."""
+
+    def join(self, wait_s: float) -> None:  # noqa: B027 this host is there
+        """Wait until all hosts take part. Raises AgentsError."""
+
+    def lock(  # noqa: B027 this host is locked already
+        self, wait_s: float, say: Callable[[str], None] = lambda words: None
+    ) -> None:
+        """Keep other sessions from measuring there. Raises BusyError and AgentGone."""
+
+    def close(self) -> None:  # noqa: B027 nothing of this host's is left
+        """End what was started to start workers."""
 
     def interpreter(self, starter: Starter) -> str:
         return starter.python

@@ -14,7 +14,14 @@ from itertools import groupby
 from busbw import locks
 from busbw.driver.bundle import Bundle
 from busbw.driver.local import BusyError, order_of
-from busbw.driver.transport import Starter, Transport
+from busbw.driver.transport import (
+    AgentGone,
+    AgentsError,
+    AgentsMissing,
+    IncomparableHosts,
+    Starter,
+    Transport,
+)
 from busbw.model.launch import LaunchId
 from busbw.model.training import Cluster, ClusterMember
 from busbw.model.words import plural
@@ -31,22 +38,6 @@ _LOCK_SOON_S = 2.0
 _AGAIN_S = 60.0
 # Addresses of connections that say nothing.
 _MOST_NAMED = 5
-
-
-class AgentsError(Exception):
-    """Why agents cannot measure; the message is the sentence that the user reads."""
-
-
-class AgentGone(AgentsError):
-    """A member of the session is gone for good."""
-
-
-class AgentsMissing(AgentsError):
-    """Not all agents have joined in time."""
-
-
-class IncomparableHosts(AgentsError):
-    """Hosts that cannot measure together, since they do not run the same."""
 
 
 class AgentsTransport(Transport):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TextIO
 
 from busbw import locks, wire
-from busbw.driver.process import SECRET
+from busbw.model.variables import SECRET
 
 from . import messages
 from .connection import (

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,6 +188,10 @@ _METADATA_S = 2.0
 
 def metadata(name: str) -> str:
     """An attribute of this machine as Google's metadata server has it; empty without one."""
+    # Imported where it is asked: it takes as long as all else here.
+    import urllib.error
+    import urllib.request
+
     request = urllib.request.Request(_METADATA + name, headers={"Metadata-Flavor": "Google"})
     try:
         with urllib.request.urlopen(request, timeout=_METADATA_S) as answer:

@@ -22,7 +22,8 @@ from typing import TypeAlias
 
 import busbw
 from busbw.driver.bundle import Bundle
-from busbw.driver.process import LOG_CHARACTERS, SECRET, child, log_end
+from busbw.driver.process import LOG_CHARACTERS, child, log_end
+from busbw.model.variables import SECRET
 
 from . import remote
 from .handshake import address_text

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 HIDDEN = "(set)"
 
+# What proves that a host takes part in a session; no worker needs it.
+SECRET = "BUSBW_SECRET"
+
 # Variables with these prefixes are recorded without their values if they are not in the table.
 PREFIXES = ("XLA_", "JAX_", "TF_", "LIBTPU_", "NCCL_", "OMP_", "CUDA_VISIBLE")
 

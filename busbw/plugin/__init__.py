@@ -1,52 +1,168 @@
-"""The pytest plugin, alone to import pytest. Nothing imports it; `conftest.py` names it."""
+"""The pytest plugin, alone to import pytest. Nothing imports it; `conftest.py` names it.
 
-from .collection import pytest_collection_finish, pytest_generate_tests, pytest_pycollect_makeitem
-from .config import (
-    pytest_addhooks,
-    pytest_addoption,
-    pytest_configure,
-    pytest_load_initial_conftests,
-)
-from .items import (
-    SessionItem,
-    busbw_compiled,
-    busbw_verdict,
-    pytest_benchmark_group_stats,
-    pytest_benchmark_update_json,
-    pytest_collection_modifyitems,
-    pytest_report_teststatus,
-    pytest_runtest_makereport,
-)
-from .phases import (
-    pytest_deselected,
-    pytest_itemcollected,
-    pytest_runtestloop,
-    pytest_sessionfinish,
-    pytest_sessionstart,
-)
-from .terminal import pytest_report_collectionfinish, pytest_terminal_summary
+Here is what every pytest that loads it needs: the options, and the fixtures by whose names a test
+reads a verdict. The first such test loads the rest; somebody else's tests need not wait for it.
+"""
 
-__all__ = [
-    "SessionItem",
-    "busbw_compiled",
-    "busbw_verdict",
-    "pytest_addhooks",
-    "pytest_addoption",
-    "pytest_benchmark_group_stats",
-    "pytest_benchmark_update_json",
-    "pytest_collection_finish",
-    "pytest_collection_modifyitems",
-    "pytest_configure",
-    "pytest_deselected",
-    "pytest_generate_tests",
-    "pytest_itemcollected",
-    "pytest_load_initial_conftests",
-    "pytest_pycollect_makeitem",
-    "pytest_report_collectionfinish",
-    "pytest_report_teststatus",
-    "pytest_runtest_makereport",
-    "pytest_runtestloop",
-    "pytest_sessionfinish",
-    "pytest_sessionstart",
-    "pytest_terminal_summary",
-]
+from __future__ import annotations
+
+import argparse
+import copy
+import functools
+import inspect
+import os
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from busbw.model.variables import SECRET
+from busbw.session import forms, hints
+from busbw.session.option import GROUPS, Option
+from busbw.session.options import OPTIONS, UPDATES
+
+if TYPE_CHECKING:
+    from busbw.model.verdict import Verdict
+
+# The fixtures that are parametrized: one reads what was measured, one what was compiled. Nobody
+# has one of that name by accident.
+MEASURED, COMPILED = "busbw_verdict", "busbw_compiled"
+
+# The report's attribute with the outcome of its case.
+OUTCOME = "busbw_outcome"
+
+# Of `busbw run`.
+PROMISES = f"{__name__}.promises"
+
+# The options as they were given: a hook may set others.
+GIVEN = pytest.StashKey[argparse.Namespace]()
+
+# The secret that this process was started with, no longer in its environment.
+OF_ENVIRONMENT = pytest.StashKey[MutableMapping[str, str]]()
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Those that write baselines must be given each time: none has an ini setting."""
+    groups = {name: parser.getgroup(name, title) for name, title in GROUPS.items()}
+    for option in OPTIONS:
+        arguments = _arguments_of(option)
+        groups[option.group].addoption(option.flag_name, default=option.usual, **arguments)
+        if option.ini:
+            _add_ini(parser, option)
+    flags = [name for one in groups.values() for option in one.options for name in option.names()]
+    parser.extra_info |= hints.of(_command_line(pluginmanager), flags)
+
+
+def _arguments_of(option: Option) -> dict[str, Any]:
+    default = f" (default: {option.default})" if option.default else ""
+    found: dict[str, Any] = {"help": option.help + default}
+    if option.flag:
+        return {**found, "action": "store_true"}
+    # As argparse shows choices, which are checked with the settings: its own sentence is longer.
+    found["metavar"] = option.metavar or f"{{{','.join(option.choices)}}}"
+    if option.repeated:
+        return {**found, "action": "append"}
+    return {**found, "nargs": "?", "const": option.const} if option.const else found
+
+
+def _add_ini(parser: pytest.Parser, option: Option) -> None:
+    name, flag = f"busbw_{option.name}", option.flag_name
+    if option.repeated:
+        parser.addini(name, f"as {flag}, one a line", type="linelist", default=[])
+    else:
+        says = f"as {flag}" if option.flag else f"as {flag}: {option.help}"
+        parser.addini(name, says, default=option.default)
+
+
+def _command_line(pluginmanager: pytest.PytestPluginManager) -> tuple[str, ...]:
+    config = pluginmanager.get_plugin("pytestconfig")
+    return tuple(map(str, config.invocation_params.args)) if config is not None else ()
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Take the secret out of the environment at once: what anybody starts would inherit it."""
+    text = os.environ.pop(SECRET, "")
+    config = pluginmanager.get_plugin("pytestconfig")
+    if config is not None:
+        config.stash[OF_ENVIRONMENT] = {SECRET: text}
+        if hasattr(config, "known_args_namespace"):
+            config.stash[GIVEN] = copy.copy(config.known_args_namespace)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Where the plugin came before the options were parsed: with -p."""
+    early_config.stash[GIVEN] = copy.copy(early_config.known_args_namespace)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say what our marks mean; with an option of ours, sizes are no paths of tests."""
+    try:
+        if any(config.getoption(one.name) is not None for one in OPTIONS if one.is_text):
+            hints.check_paths(config.args)
+        # Else the path that it took for its value would not be collected, but all other tests.
+        forms.updates_of(config.getoption("update_baselines"), UPDATES)
+    except ValueError as error:
+        raise pytest.UsageError(f"busbw: {error}") from error
+    config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
+    config.addinivalue_line(
+        "markers",
+        "training(step, alone): training steps, or with alone=True their collectives by "
+        "themselves; there only where -m asks for training",
+    )
+
+
+def _part(config: pytest.Config, name: str) -> Any:
+    """A module of this folder, once all that have hooks of their own are loaded."""
+    for one in ("collection", "items", "phases", "terminal"):
+        config.pluginmanager.import_plugin(f"{__name__}.{one}")
+    return config.pluginmanager.get_plugin(f"{__name__}.{name}")
+
+
+@pytest.fixture
+def busbw_verdict(request: pytest.FixtureRequest) -> Verdict:
+    """The Verdict of the parameter's Spec; everything is measured before the first test runs."""
+    found: Verdict = _part(request.config, "items").measured(request)
+    return found
+
+
+@pytest.fixture
+def busbw_compiled(request: pytest.FixtureRequest) -> Verdict:
+    """The Verdict of the parameter's Spec; everything is compiled before the first test runs."""
+    found: Verdict = _part(request.config, "items").compiled(request)
+    return found
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> object:
+    if not (inspect.isfunction(obj) and isinstance(collector, (pytest.Module, pytest.Class))):
+        return None
+    if not collector.istestfunction(obj, name):
+        return None
+    read = frozenset({MEASURED, COMPILED}).intersection(inspect.signature(obj).parameters)
+    return (
+        _part(collector.config, "collection").makeitem(collector, name, obj, read) if read else None
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if {MEASURED, COMPILED}.intersection(metafunc.fixturenames):
+        _part(metafunc.config, "collection").generate_tests(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> object:
+    """A process of pytest-xdist has measured, and this one only shows it, if it has an outcome."""
+    return _part(config, "items").status(report) if hasattr(report, OUTCOME) else None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.add_cleanup(functools.partial(_hold, session))
+    if session.config.pluginmanager.hasplugin(PROMISES):
+        _part(session.config, "phases")
+
+
+def _hold(session: pytest.Session) -> None:
+    phases = session.config.pluginmanager.get_plugin(f"{__name__}.phases")
+    if phases is not None:
+        phases.hold(session)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -15,26 +14,23 @@ from busbw.session import selection
 from busbw.session.selection import Steps
 from busbw.session.state import Collected, Refused
 
-from . import items
+from . import COMPILED, MEASURED, items
 from .config import SESSION, begun, spec_of, under_xdist
 
 # pytest has no public API for the meaning of -m: hence the imports of MarkMatcher and Expression.
 # It has none either for which fixture a name means at a node: hence `_fixturemanager`.
 
-# The fixtures that are parametrized: one reads what was measured, one what was compiled. Nobody
-# has one of that name by accident.
-MEASURED, COMPILED = "busbw_verdict", "busbw_compiled"
 
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> object:
+def makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object, read: frozenset[str]
+) -> object:
     """Collect tests of what is measured or, with --topology, of what is compiled; never both.
 
     Training steps are collected only when asked for: other sessions take no longer than before.
     Tests that read no verdict of ours are none of our business, whatever their marks and fixtures.
     """
     try:
-        read = _read_by(collector, name, obj)
+        read = _of_ours(collector, name, obj, read)
     except _ShadowedError as error:
         known = collector.config.stash.get(SESSION, None)
         refused = known if isinstance(known, Refused) else Refused(error=str(error))
@@ -63,15 +59,12 @@ class _ShadowedError(Exception):
     """A fixture of somebody else has the name of one of ours."""
 
 
-def _read_by(collector: pytest.Collector, name: str, obj: object) -> frozenset[str]:
-    """Which of our fixtures the test `obj` has as parameters; none if it is no test."""
-    if not (inspect.isfunction(obj) and isinstance(collector, (pytest.Module, pytest.Class))):
-        return frozenset()
-    if not collector.istestfunction(obj, name):
-        return frozenset()
-    there = {MEASURED, COMPILED}.intersection(inspect.signature(obj).parameters)
+def _of_ours(
+    collector: pytest.Module | pytest.Class, name: str, obj: object, named: frozenset[str]
+) -> frozenset[str]:
+    """Which of the fixtures that a test names are ours."""
     marks = [*getattr(obj, "pytestmark", []), *collector.iter_markers()]
-    read = frozenset(one for one in there if not any(one in _parametrized(m) for m in marks))
+    read = frozenset(one for one in named if not any(one in _parametrized(m) for m in marks))
     for one in read:
         if not _is_ours(collector, one, marks):
             raise _ShadowedError(
@@ -87,7 +80,7 @@ def _is_ours(node: pytest.Collector | pytest.Item, name: str, marks: Iterable[py
         return False
     found = node.session._fixturemanager.getfixturedefs(name, node) or ()
     for one in reversed(found):
-        if one.func.__module__ == items.__name__:
+        if one.func.__module__ == __package__:
             return True
         if name not in one.argnames:
             return False
@@ -131,7 +124,7 @@ def _every_mark(name: str, /, **arguments: object) -> bool:
     return True
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+def generate_tests(metafunc: pytest.Metafunc) -> None:
     """An impossible grid is only noted: an error here would look like a broken test file."""
     marks = list(metafunc.definition.iter_markers())
     there = {MEASURED, COMPILED}.intersection(metafunc.fixturenames)

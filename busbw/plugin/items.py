@@ -1,4 +1,4 @@
-"""Test items and their verdicts: the fixtures that read one, the session's item, their outcomes.
+"""Test items and their verdicts: what the fixtures read, the session's item, their outcomes.
 
 A case that was measured but not judged (noisy, no baseline, not comparable) is reported as skipped:
 it is no failure, and it is not a pass either. pytest-benchmark records the samples, and whether it
@@ -23,6 +23,7 @@ from busbw.report.session import training_medians, versions_text
 from busbw.report.table import attributes
 from busbw.session.state import Measured
 
+from . import OUTCOME
 from .config import SESSION, TOLD, VERDICT, judged_of, spec_of, under_xdist
 
 RUN_WITHOUT_XDIST = (
@@ -31,19 +32,17 @@ RUN_WITHOUT_XDIST = (
 )
 
 
-@pytest.fixture
-def busbw_verdict(request: pytest.FixtureRequest) -> Verdict:
-    """The Verdict of the parameter's Spec; everything is measured before the first test runs."""
+def measured(request: pytest.FixtureRequest) -> Verdict:
     spec: Spec = request.param
     judged = judged_of(request.config)
     found = judged.verdicts.get(spec) if judged else None
     if found is None:
         found = Verdict(spec=spec, **_unread(request, "measured"))
-    measured = judged.observed if judged else None
-    if not isinstance(measured, Measured) or spec not in measured.measurements:
+    observed = judged.observed if judged else None
+    if not isinstance(observed, Measured) or spec not in observed.measurements:
         _record(request, found, _properties(found))
         return found
-    measurement, environment = measured.measurements[spec], measured.resolved.environment
+    measurement, environment = observed.measurements[spec], observed.resolved.environment
     runs = [run.training for run in measurement.runs if run.training is not None]
     known = {
         **_properties(found),
@@ -56,9 +55,7 @@ def busbw_verdict(request: pytest.FixtureRequest) -> Verdict:
     return found
 
 
-@pytest.fixture
-def busbw_compiled(request: pytest.FixtureRequest) -> Verdict:
-    """The Verdict of the parameter's Spec; everything is compiled before the first test runs."""
+def compiled(request: pytest.FixtureRequest) -> Verdict:
     spec: Spec = request.param
     judged = judged_of(request.config)
     found = judged.verdicts.get(spec) if judged else None
@@ -135,9 +132,6 @@ _NOT_JUDGED = (
     Outcome.OUT_OF_MEMORY,
 )
 
-# The report's attribute with the outcome, for the next hook.
-_OUTCOME = "busbw_outcome"
-
 # outcome -> letter, and its category in pytest's last line
 _LETTERS = {
     Outcome.REGRESSED: ("R", "regressed"),
@@ -165,7 +159,7 @@ def pytest_runtest_makereport(
     found = item.stash.get(VERDICT, None)
     if call.when != "call" or found is None:
         return report
-    vars(report)[_OUTCOME] = found.outcome.value
+    vars(report)[OUTCOME] = found.outcome.value
     vars(report)[TOLD] = found.failed and report.failed
     if isinstance(found, SessionVerdict):
         return report
@@ -180,9 +174,8 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
-    name = getattr(report, _OUTCOME, "")
+def status(report: pytest.TestReport) -> tuple[str, str, Any] | None:
+    name = getattr(report, OUTCOME, "")
     outcome = Outcome(name) if name in Outcome.__members__ else None
     if report.when != "call" or outcome not in _LETTERS:
         return None

@@ -6,7 +6,6 @@ verdict, whatever somebody's own hooks do to tests and exit codes.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Generator, Sequence
 
@@ -18,9 +17,8 @@ from busbw.session.display import Display
 from busbw.session.phases import Surroundings, judged, written
 from busbw.session.state import Judged, Observed, Written
 
+from . import GIVEN, OF_ENVIRONMENT, PROMISES
 from .config import (
-    GIVEN,
-    OF_ENVIRONMENT,
     SESSION,
     VERDICT,
     collected_of,
@@ -108,11 +106,8 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
             item.config.stash.get(_PROMISED, {}).pop(item, None)
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    session.config.add_cleanup(functools.partial(_hold, session))
-
-
-def _hold(session: pytest.Session) -> None:
+def hold(session: pytest.Session) -> None:
+    """After all hooks: no green exit code stays where verdicts were promised and not read."""
     if not _runs_tests(session):
         return
     green = session.exitstatus == pytest.ExitCode.OK
@@ -137,10 +132,10 @@ def _runs_tests(session: pytest.Session) -> bool:
 
 def _unkept(session: pytest.Session) -> str:
     """Why a session that promised verdicts cannot be green, whatever its tests say, or ""."""
-    config, by_name = session.config, "busbw.plugin.promises"
+    config = session.config
     promised, found = config.stash.get(_PROMISED, {}), config.stash.get(SESSION, None)
     if not promised:
-        by_run = config.pluginmanager.hasplugin(by_name)
+        by_run = config.pluginmanager.hasplugin(PROMISES)
         return "no test that was run reads a verdict of busbw" if by_run else ""
     if not any(VERDICT in item.stash for item in promised):
         return f"{plural(len(promised), 'case')} collected, and no test read a verdict"

@@ -1,4 +1,7 @@
-"""What --agents, --hosts and their options ask for, and the transport that they make."""
+"""What --agents, --hosts and their options ask for, and the transport that they make.
+
+`busbw.hosts` is imported where it is asked for: other sessions need not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,20 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from busbw import files
 from busbw.driver.bundle import Bundle
 from busbw.driver.local import LocalTransport
-from busbw.hosts import launchers, peers
-from busbw.hosts.agents import AgentsTransport
-from busbw.hosts.handshake import address_of, address_text, secret_of
-from busbw.hosts.peers import listening_at
-from busbw.hosts.starters import LocalAgents, SshAgents, SshHosts
+from busbw.driver.transport import Transport
 from busbw.model import variables
 from busbw.model.words import plural
 
 from .forms import checked, flag, seconds, whole
+from .option import usage_error
+
+if TYPE_CHECKING:
+    from busbw.hosts.starters import SshHosts
 
 SLICE = "tpu"
 NONE = "none"
@@ -37,6 +41,8 @@ def ssh_hosts_of(
     texts: Mapping[str, str], environment: Mapping[str, str], wait_s: float
 ) -> SshHosts:
     """What the options ask for. Raises ValueError."""
+    from busbw.hosts.starters import SshHosts
+
     hosts = checked("hosts", lambda text: _hosts(text, environment), texts["hosts"])
     names = checked("host_env", _names, texts["host_env"])
     return SshHosts(
@@ -49,6 +55,8 @@ def ssh_hosts_of(
 
 def _hosts(text: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     if text == SLICE:
+        from busbw.hosts import launchers
+
         found, source = launchers.hosts_of_slice(environment)
         if not found:
             raise ValueError(f"{SLICE}: this host is none of a TPU slice, as {source} says")
@@ -169,6 +177,8 @@ def _check_together(texts: Mapping[str, str]) -> None:
 
 
 def _of_others(texts: Mapping[str, str], count: int, wait_s: float) -> ListenSettings:
+    from busbw.hosts.handshake import address_of
+
     host, port = (
         checked("listen", address_of, texts["listen"]) if texts["listen"] else (_LOOPBACK, 0)
     )
@@ -196,16 +206,17 @@ def transport_of(
     bundle: Bundle,
     say: Callable[[str], None],
     environment: MutableMapping[str, str],
-) -> Iterator[LocalTransport | AgentsTransport]:
+) -> Iterator[Transport]:
     """Where processes are started; no agent of this session is left.
 
     `environment` may have the secret, which that of this process no longer has.
-    Raises SecretError for what is no secret, OSError for what is no address of this host.
+    Raises UsageError for what is no secret, OSError for what is no address of this host.
     """
+    found: Transport
     if settings is None:
-        yield LocalTransport(bundle)
-        return
-    found = _agents(settings, bundle, say, environment)
+        found = LocalTransport(bundle)
+    else:
+        found = _agents(settings, bundle, say, environment)
     try:
         yield found
     finally:
@@ -217,12 +228,18 @@ def _agents(
     bundle: Bundle,
     say: Callable[[str], None],
     environment: MutableMapping[str, str],
-) -> AgentsTransport:
+) -> Transport:
+    from busbw.hosts import peers
+    from busbw.hosts.agents import AgentsTransport
+    from busbw.hosts.handshake import SecretError, address_text, secret_of
+    from busbw.hosts.starters import LocalAgents, SshAgents
+
     count = settings.count
     if isinstance(settings, ListenSettings):
-        secret = secret_of(settings.secret_file, environment)
+        with usage_error(SecretError):
+            secret = secret_of(settings.secret_file, environment)
         handed_over = peers.handed_over(os.environ)
-        listening = handed_over or listening_at(settings.host, settings.port)
+        listening = handed_over or peers.listening_at(settings.host, settings.port)
         address = address_text(*listening.getsockname()[:2])
         say(_waiting_words(count, address, launched=handed_over is not None))
         return AgentsTransport(bundle, listening, secret, count)
@@ -232,7 +249,7 @@ def _agents(
         say(f"busbw: starting {plural(count, 'agent')} through ssh")
         starter = SshAgents(bundle, settings.hosts, secret)
         return AgentsTransport(bundle, None, secret, count, starter=starter)
-    listening = listening_at(_LOOPBACK, 0)
+    listening = peers.listening_at(_LOOPBACK, 0)
     local = LocalAgents(bundle, listening.getsockname()[1], secret)
     return AgentsTransport(bundle, listening, secret, count, starter=local)
 

@@ -11,7 +11,6 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.driver.parallel import cache_folder
 from busbw.history.files import HistoryError, check
-from busbw.report.page.html import is_page, missing_for_pages
 from busbw.report.results import is_results
 
 from .option import Given
@@ -68,6 +67,8 @@ def results_of(given: Given, text: str, root: Path) -> Path | None:
 def page_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
     if not texts["page"]:
         return None
+    from busbw.report.page.html import is_page, missing_for_pages
+
     missing = missing_for_pages()
     if missing:
         raise ValueError(f"--page: {missing}")

@@ -26,9 +26,8 @@ from busbw.model.words import Device, bytes_text, payload_text
 from busbw.stacks.lock import Lock
 from busbw.workloads.collective import Collective
 
-from .forms import Against
 from .option import UsageError, usage_error
-from .settings import Settings, how_to_get
+from .settings import Against, Settings, how_to_get
 from .state import Machine
 
 

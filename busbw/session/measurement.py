@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from busbw.driver.executor import Executor
 from busbw.driver.schedules import AbstractSchedule, Pairs, Passes, Side, Stack
+from busbw.driver.transport import AgentGone
 from busbw.frameworks import FRAMEWORKS
-from busbw.hosts.agents import AgentGone
 from busbw.judge.case import Rerun, rerun
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Spec

@@ -1,4 +1,7 @@
-"""Judged → history, results and page; what cannot be written is an error and changes nothing."""
+"""Judged → history, results and page; what cannot be written is an error and changes nothing.
+
+What draws pages is imported where one is asked for: other sessions need not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import platform
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from busbw import files, nights
+from busbw import files
 from busbw.driver.bundle import worker_hash
 from busbw.history.files import HistoryError, append
 from busbw.history.lines import Line, new_session
@@ -20,19 +23,14 @@ from busbw.model.launch import Measurement
 from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, plural
-from busbw.report.nights import MachineNights
-from busbw.report.page import page
-from busbw.report.page.html import html
-from busbw.report.pictures import PictureError
-from busbw.report.reading import DocumentError, session_of
 from busbw.report.results import results, without_homes
 from busbw.stats.launches import launch_time_s, quantiles_s
 
 from . import machine
 from .state import Judged, Measured, Programs, Written
 
-# Errors whose message is a sentence for the user.
-_SENTENCES = (HistoryError, DocumentError, PictureError)
+if TYPE_CHECKING:
+    from busbw.report.nights import MachineNights
 
 
 def with_results(written: Written) -> Written:
@@ -47,12 +45,18 @@ def with_page(written: Written) -> Written:
     path, judged = written.judged.settings.page, written.judged
     if path is None:
         return written
+    from busbw.report.page import page
+    from busbw.report.page.html import html
+    from busbw.report.pictures import PictureError
+    from busbw.report.reading import DocumentError, session_of
+
     prefix = "--page: no page was written: "
+    sentences = (HistoryError, DocumentError, PictureError)
     try:
         session = session_of(_document(judged), "this session")
         content = html(page([session], _nights(judged)))
     except Exception as error:  # Whatever it is, the verdict is told first.
-        words = str(error) if isinstance(error, _SENTENCES) else repr(error)
+        words = str(error) if isinstance(error, sentences) else repr(error)
         return replace(written, errors=(*written.errors, f"{prefix}{words}"))
     return _with_file(written, prefix, path, content)
 
@@ -66,6 +70,8 @@ def _with_file(written: Written, prefix: str, path: Path, content: str) -> Writt
 
 
 def _nights(judged: Judged) -> tuple[MachineNights, ...]:
+    from busbw import nights
+
     root, measured = judged.settings.history, judged.observed
     if root is None or not isinstance(measured, Measured):
         return ()

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
-from busbw.driver.local import BusyError, LocalTransport, alone
-from busbw.hosts.agents import AgentGone, AgentsError, AgentsTransport, IncomparableHosts
-from busbw.hosts.handshake import SecretError
+from busbw.driver.local import BusyError, alone
+from busbw.driver.transport import AgentGone, AgentsError, IncomparableHosts, Transport
 from busbw.judge.validity import injection_notes
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
@@ -51,8 +50,7 @@ def judged(collected: Collected, specs: Sequence[Spec], within: Surroundings) ->
     bundle = Bundle()
     try:
         with contextlib.ExitStack() as held:
-            listen, agents = usage_error(OSError, where="--listen: "), usage_error(SecretError)
-            with listen, agents:
+            with usage_error(OSError, where="--listen: "):
                 transport = held.enter_context(
                     transport_of(
                         collected.settings.agents, bundle, within.display.line, within.secret
@@ -70,7 +68,7 @@ class _Session:
         self,
         collected: Collected,
         bundle: Bundle,
-        transport: LocalTransport | AgentsTransport,
+        transport: Transport,
         within: Surroundings,
     ) -> None:
         self._collected = collected
@@ -104,10 +102,9 @@ class _Session:
 
     def _measured(self, collected: Collected, specs: tuple[Spec, ...]) -> Measured:
         executor, transport = self._executor, self._transport
-        if isinstance(transport, AgentsTransport):
-            assert collected.settings.agents is not None
-            transport.join(collected.settings.agents.wait_s)
-            transport.lock(collected.settings.device_wait_s, self._display.line)
+        agents = collected.settings.agents
+        transport.join(agents.wait_s if agents is not None else 0.0)
+        transport.lock(collected.settings.device_wait_s, self._display.line)
         found = machine.machine_of(collected.settings, specs, executor)
         resolved = resolution.resolved(
             collected, found, specs, executor, self._folder, self._display.line

@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,78 @@ from busbw.model.case import Asked
 from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, extents_of, mesh_text, names_of
 from busbw.model.words import Device, nearest
+from busbw.stacks.lock import Lock
 from busbw.workloads.dense_step import STEP_PAYLOADS
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
 from .folders import WRITING, baselines_of, history_of, page_of, results_of, stack_cache_of
-from .forms import Against, against_of, checked, flag, program, updates_of
+from .forms import checked, flag, updates_of
 from .option import Given, usage_error
 from .options import OPTIONS, UPDATES
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
+
+
+# What --against takes in place of an interpreter.
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Against:
+    """The reference: interpreters by framework, and environment variables.
+
+    `tried` are variables of the candidate instead.
+    `is_baseline`: the stack that is locked beside the baselines, which `locks` has by framework
+    once it is built.
+    """
+
+    pythons: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    tried: Mapping[str, str] = field(default_factory=dict)
+    is_baseline: bool = False
+    locks: Mapping[str, Lock] = field(default_factory=dict)
+
+
+def against_of(
+    pythons: Sequence[str], variables: Sequence[str], tried: Sequence[str]
+) -> Against | None:
+    if not pythons and not variables and not tried:
+        return None
+    candidate = dict(_variable(text, "--try-env") for text in tried)
+    if BASELINE in pythons:
+        others = [text for text in pythons if text != BASELINE]
+        if others or variables:
+            other = f"--against={others[0]}" if others else "--against-env"
+            raise ValueError(f"--against=baseline: not with {other}: its lock says both")
+        if tried:
+            raise ValueError("--try-env: not with --against=baseline, whose nights are a history")
+        return Against(is_baseline=True)
+    found: dict[str, str] = {}
+    for text in pythons:
+        framework, equals, python = text.partition("=")
+        if not equals or framework not in FRAMEWORKS:
+            found |= dict.fromkeys(FRAMEWORKS, program(text, "--against"))
+        else:
+            found[framework] = program(python, "--against")
+    reference = dict(_variable(text, "--against-env") for text in variables)
+    return Against(pythons=found, environment=reference, tried=candidate)
+
+
+def program(python: str, option: str) -> str:
+    """The absolute path of an interpreter. Raises ValueError if it is none."""
+    found = shutil.which(os.path.expanduser(python))
+    if found is None:
+        raise ValueError(f"{option}: {python!r} is not an executable program")
+    return os.path.abspath(found)
+
+
+def _variable(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"{option}: {text!r}; accepted is NAME=VALUE")
+    return name, value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

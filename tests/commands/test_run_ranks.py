@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver.process import SECRET as VARIABLE
+from busbw.model.variables import SECRET as VARIABLE
 from tests.driver.workers import processes, state, wait_until
 from tests.hosts.agents import HOST, SECRET
 from tests.plugin.conftest import folder, forked, written

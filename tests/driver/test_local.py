@@ -20,10 +20,11 @@ from busbw.driver import local
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
 from busbw.driver.local import BusyError, Worker, alone, free_ports, local_members
-from busbw.driver.process import LOG_CHARACTERS, SECRET, command_of, log_end, oom_kill_count
+from busbw.driver.process import LOG_CHARACTERS, command_of, log_end, oom_kill_count
 from busbw.driver.transport import Answer, Ended, Reply, Starter, failure_of
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.training import Cluster, ClusterMember, Role
+from busbw.model.variables import SECRET
 from busbw.model.words import Capability, FailureKind, FoundBy
 from tests.driver.workers import answer_of, await_ready, processes, starter, state, wait_until
 from tests.driver.workers import measure as request

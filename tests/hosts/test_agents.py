@@ -19,12 +19,13 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe, trained
 from busbw.driver.group import Group
 from busbw.driver.local import BusyError
-from busbw.driver.transport import Request, Starter
-from busbw.hosts.agents import (
+from busbw.driver.transport import (
     AgentGone,
     AgentsError,
     AgentsMissing,
     IncomparableHosts,
+    Request,
+    Starter,
 )
 from busbw.hosts.hub import Timing
 from busbw.hosts.peers import AgentWorker

@@ -16,8 +16,9 @@ import pytest
 from busbw import locks
 from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group
+from busbw.driver.transport import AgentGone, AgentsMissing
 from busbw.hosts import remote
-from busbw.hosts.agents import AgentGone, AgentsMissing, AgentsTransport
+from busbw.hosts.agents import AgentsTransport
 from busbw.hosts.starters import SshAgents, SshHosts, command_of
 from busbw.model.launch import Run
 from busbw.model.training import ALONE

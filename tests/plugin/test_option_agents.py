@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver.process import SECRET as VARIABLE
+from busbw.model.variables import SECRET as VARIABLE
 from tests.driver.workers import processes, wait_until
 from tests.hosts.agents import HOST, SECRET, agent, ended, say_join
 

@@ -1,0 +1,49 @@
+"""What is loaded, and when: somebody else's tests need not wait for what measures."""
+
+from __future__ import annotations
+
+import pytest
+
+SHOWN = """
+import sys
+
+def pytest_unconfigure(config):
+    print("LOADED", *sorted(name for name in sys.modules if name.startswith("busbw.")))
+"""
+
+
+def _loaded(pytester: pytest.Pytester, test: str, *options: str) -> set[str]:
+    pytester.makeconftest(SHOWN)
+    pytester.makepyfile(test_mine=test)
+    ran = pytester.runpytest_subprocess(
+        "-s", "-p", "busbw.plugin", "-p", "no:hypothesispytest", *options
+    )
+    (line,) = (one for one in ran.outlines if "LOADED" in one)
+    return set(line.partition("LOADED ")[2].split())
+
+
+def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
+    pytester: pytest.Pytester,
+) -> None:
+    found = _loaded(pytester, "def test_mine(tmp_path): pass")
+    rooms = {name.split(".")[1] for name in found}
+    assert rooms.isdisjoint(
+        {"judge", "driver", "hosts", "baselines", "history", "report", "stacks"}
+    )
+    assert "busbw.plugin.collection" not in found
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "def test_mine(busbw_verdict): 0",
+        "import pytest\n\n@pytest.fixture\ndef mine(busbw_verdict): 0\n\ndef test_mine(mine): 0",
+    ],
+    ids=["itself", "by a fixture"],
+)
+def test_one_that_reads_a_verdict_loads_the_rest_but_no_page_and_no_agents(
+    pytester: pytest.Pytester, test: str
+) -> None:
+    found = _loaded(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")
+    assert "busbw.session.phases" in found
+    assert found.isdisjoint({"busbw.report.page", "busbw.nights", "busbw.hosts.agents"})
