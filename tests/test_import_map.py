@@ -276,7 +276,7 @@ FORBIDDEN = [
     ("busbw/session/phases.py", "from busbw.plugin import terminal"),
     ("busbw/report/table.py", "from _pytest.terminal import TerminalReporter"),
     ("busbw/worker/measure.py", "import pytest"),
-    ("busbw/report/drawing/vega.py", "import vl_convert"),
+    ("busbw/report/vega.py", "import vl_convert"),
     ("busbw/commands/figure.py", "import vl_convert as vlc"),
     ("busbw/report/chart.py", "from vl_convert import vegalite_to_svg"),
     ("busbw/stats/launches.py", "import numpy as np"),

@@ -19,7 +19,6 @@ from busbw.report.chart import Picture
 from busbw.report.charts.bandwidth import PublishedCurve, PublishedPoint, bandwidth, published
 from busbw.report.charts.curves import memory
 from busbw.report.charts.history import case_history, ratios
-from busbw.report.drawing.layout import Size
 from busbw.report.pictures import PictureError, is_picture, png, svg
 from busbw.report.reading import Session
 
@@ -89,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     picture = _picture(options, tables)
     drawn: Callable[..., str | bytes] = svg if form == ".svg" else png
     with command_error(PictureError):
-        content = drawn(picture, Size())
+        content = drawn(picture)
     return write_file(content, output, "busbw figure: --output: ")
 
 

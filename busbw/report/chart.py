@@ -1,6 +1,6 @@
 """A chart or a heat map as a value, and the table of the same values.
 
-What is shown is decided where it is made, how it looks in `drawing`: no colour, font or size may
+What is shown is decided where it is made, how it looks in `vega`: no colour, font or size may
 enter here. The units of a chart's values are those of its axes.
 """
 

@@ -14,10 +14,9 @@ from busbw.history.lines import Line, parsed
 from busbw.model.words import Device, FailureKind, Outcome
 from busbw.report.chart import Picture, table_of
 from busbw.report.charts.history import case_history, ratios
-from busbw.report.drawing import specification
-from busbw.report.drawing.layout import Size
 from busbw.report.nights import MachineNights
 from busbw.report.page.html import sparkline
+from busbw.report.vega import specification
 from tests import build
 from tests.history.lines import line
 
@@ -67,7 +66,7 @@ def _read(found: list[Line]) -> MachineNights:
 
 def _draw(picture: Picture) -> None:
     assert table_of(picture).rows
-    spec = specification(picture, Size(width=400))
+    spec = specification(picture, 400)
     assert json.dumps(spec, allow_nan=False)
 
 

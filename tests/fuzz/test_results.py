@@ -16,11 +16,10 @@ from hypothesis import given
 from busbw import commands
 from busbw.report.chart import Chart, table_of
 from busbw.report.charts.bandwidth import bandwidth
-from busbw.report.drawing import specification
-from busbw.report.drawing.layout import Size
 from busbw.report.page import page
 from busbw.report.page.content import Figure, Section
 from busbw.report.reading import DocumentError, Session, read_results
+from busbw.report.vega import specification
 from tests.commands.test_estimate import baselines
 from tests.commands.test_prediction import _session, _strategies
 from tests.recorded.corpus import Recorded, sessions
@@ -121,7 +120,7 @@ def test_any_results_are_drawn_or_refused(content: bytes) -> None:
             assert "no bandwidth" in str(error)
             return
         assert table_of(chart).rows
-        assert specification(chart, Size(width=400))["layer"]
+        assert specification(chart, 400)["layer"]
 
 
 # The shortest of each kind that has launches, or programs.
@@ -152,6 +151,6 @@ def test_any_results_have_a_page_or_are_refused(recorded: Recorded) -> None:
                 return
             for one in _figures(page([session]).sections):
                 assert isinstance(one.picture, Chart)
-                assert specification(one.picture, Size())["layer"]
+                assert specification(one.picture, 720)["layer"]
 
     shown()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from busbw.report.chart import Chart
-from busbw.report.drawing import specification
-from busbw.report.drawing.layout import Size
 from busbw.report.page import page as report_page
 from busbw.report.page.content import Figure, Listing, Section
 from busbw.report.reading import session_of
+from busbw.report.vega import specification
 
 from .corpus import Recorded, sessions
 
@@ -31,5 +30,5 @@ def test_a_recorded_session_has_a_page_with_all_its_cases(recorded: Recorded) ->
     assert listed >= len(rows)
     for one in parts:
         if isinstance(one, Figure) and isinstance(one.picture, Chart):
-            assert specification(one.picture, Size())["layer"]
+            assert specification(one.picture, 720)["layer"]
             assert one.table.rows

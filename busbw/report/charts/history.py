@@ -1,21 +1,25 @@
 """The history of a case as a chart, and that of a machine as a heat map.
 
-The chart has every launch, the levels, what changed, and nights without a time. In the heat map a
-night's time is over that of the case's own first nights, and not over its baseline, which moves
-when a loss is accepted: what was accepted stays in sight.
+The chart has every launch or, of many nights, the least and greatest of each; the levels, what
+changed, and nights without a time. In the heat map a night's time is over that of the case's own
+first nights, and not over its baseline, which moves when a loss is accepted: what was accepted
+stays in sight.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import pairwise
 
 from busbw.model.words import Outcome, payload_text, plural, seconds_text
 
 from ..chart import (
     Axis,
+    Band,
     Chart,
     Direction,
     Gap,
@@ -38,6 +42,8 @@ _MOST_RULES = 15
 _WIDE = 4.0
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _LAUNCHES, _LEVEL = "launches", "level"
+# More are a band from the least to the greatest of a night.
+_MOST_DOTS = 150
 
 
 def case_history(machine: MachineNights, case: CaseNights) -> Chart:
@@ -46,13 +52,14 @@ def case_history(machine: MachineNights, case: CaseNights) -> Chart:
     if not nights:
         raise ValueError(f"{case.case.name}: there is no night")
     unit_s, unit = _unit(case)
-    launches = [
+    points = tuple(
         (machine.nights[at].began, time_s / unit_s)
         for at, one in enumerate(case.nights)
         if one is not None
         for time_s in one.times_s
-    ]
-    times = [y for _, y in launches]
+    )
+    is_long = len(points) > _MOST_DOTS
+    times = [y for _, y in points]
     is_wide = bool(times) and max(times) > _WIDE * min(times)
     marks = (*_changes(case, unit_s), *_gaps(machine, case))
     rules, left_out = _rules(machine, case)
@@ -64,13 +71,21 @@ def case_history(machine: MachineNights, case: CaseNights) -> Chart:
         x=Axis(name="night", scale=Scale.TIME),
         y=Axis(name="time", unit=unit, scale=Scale.LOG10 if is_wide else Scale.LINEAR),
         series=(
-            Series(name=_LAUNCHES, points=tuple(launches), style=Style.DOTS),
+            *([] if is_long else [Series(name=_LAUNCHES, points=points, style=Style.DOTS)]),
             Series(name=_LEVEL, points=tuple(_level(machine, case, unit_s)), style=Style.LINE),
         ),
+        bands=(Band(name=_LAUNCHES, points=tuple(_ends(points))),) if is_long else (),
         rules=rules,
         marks=marks,
         description=" ".join([f"{title}. {subtitle}.", *_sentences(case)]),
     )
+
+
+def _ends(points: Sequence[tuple[datetime, float]]) -> Iterator[tuple[Position, float, float]]:
+    """The least and the greatest launch of each night."""
+    for began, those in itertools.groupby(points, lambda point: point[0]):
+        times = [y for _, y in those]
+        yield began, min(times), max(times)
 
 
 def _unit(case: CaseNights) -> tuple[float, str]:

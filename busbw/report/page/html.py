@@ -13,16 +13,15 @@ from types import ModuleType
 
 import busbw
 from busbw import wire
-from busbw.report.drawing.layout import Size
-from busbw.report.drawing.palette import DARK, LIGHT
 from busbw.report.nights import CaseNights
 from busbw.report.page.content import Figure, Page, Section
+from busbw.report.palette import DARK, LIGHT
 from busbw.report.pictures import PictureError, style_sheet, svg, variables
 
 _MISSING = "pages need Jinja, which is not installed: python -m pip install 'busbw[page]'"
 _MARK = '<meta name="generator" content="busbw page">'
 # A picture for a window of a computer, one for that of a phone, and one for both.
-_SIZES = {"wide": Size(width=860), "narrow": Size(width=350), "small": Size(width=400)}
+_WIDTHS = {"wide": 860, "narrow": 350, "small": 400}
 
 
 def html(page: Page) -> str:
@@ -106,7 +105,7 @@ class _Pictures:
         """Its pictures of these kinds of windows, each with its kind."""
         number = next(self.numbers)
         drawn = (
-            svg(figure.picture, _SIZES[kind], name=f"picture-{number}-{kind}", standalone=False)
+            svg(figure.picture, _WIDTHS[kind], name=f"picture-{number}-{kind}", standalone=False)
             for kind in kinds
         )
         return list(zip(kinds, map(self.markup, drawn)))
@@ -186,5 +185,4 @@ class _Sparkline:
 
 def _path(d: str, role: str, thick: int) -> str:
     colour = LIGHT.roles[role]
-    look = f'class="stroke-{role}" stroke="{colour}" stroke-width="{thick}"'
-    return f'<path {look} d="{d}"/>' if d else ""
+    return f'<path stroke="{colour}" stroke-width="{thick}" d="{d}"/>' if d else ""
