@@ -98,8 +98,10 @@ class _Look:
 
 
 def _looks(chart: Chart) -> dict[str, _Look]:
-    """By the names of series, bands and of labels that several marks have."""
-    signs = [label for label, count in Counter(m.label for m in chart.marks).items() if count > 1]
+    """By the names of series and bands, and labels of several marks or of one without a value."""
+    counts = Counter(one.label for one in chart.marks)
+    counts.update(one.label for one in chart.marks if one.y is None)
+    signs = [label for label, count in counts.items() if count > 1]
     names = _unlike([*(one.name for one in chart.parts), *signs])
     groups = list(dict.fromkeys(one.group or one.name for one in chart.parts))
     lines: Counter[str] = Counter()
@@ -124,10 +126,12 @@ def _looks(chart: Chart) -> dict[str, _Look]:
 
 
 def _chart(chart: Chart, width: int) -> Spec:
+    head = _HEAD_PX if _has_heads(chart) else 0
     return {
         "width": width,
-        "height": max(280, round(0.62 * width)),
-        "autosize": {"type": "fit", "contains": "padding"},
+        # Of what is between the axes.
+        "height": max(190, round(0.45 * width)) + head,
+        "autosize": {"type": "fit-x", "contains": "padding"},
         "layer": [*_parts(chart), *_rules(chart), *_marks(chart)],
     }
 
@@ -153,13 +157,17 @@ def _channel(axis: Axis, name: str) -> Spec:
     return {"field": name, "type": "quantitative", "scale": kind, "axis": shown}
 
 
+def _has_heads(chart: Chart) -> bool:
+    return any(one.direction is Direction.VERTICAL for one in chart.rules)
+
+
 def _xy(chart: Chart) -> Spec:
     x, y = _channel(chart.x, "x"), _channel(chart.y, "y")
     if chart.x.is_payload:
         sizes = [math.log2(one) for one in chart.all_x if isinstance(one, int | float)]
         powers = range(math.ceil(min(sizes)), math.floor(max(sizes)) + 1) if sizes else ()
         x["axis"]["values"] = [2**power for power in powers]
-    if any(one.direction is Direction.VERTICAL for one in chart.rules):
+    if _has_heads(chart):
         y["scale"]["range"] = [{"expr": "height"}, _HEAD_PX]
     return {"x": x, "y": y}
 
@@ -236,7 +244,7 @@ def _rules(chart: Chart) -> Iterator[Spec]:
 
 
 def _marks(chart: Chart) -> Iterator[Spec]:
-    """Those without a value are above each other at the bottom; a label of one is beside it."""
+    """Those without a value are above each other at the bottom; a label of one is above it."""
     looks, xy = _looks(chart), _xy(chart)
     stacks: Counter[object] = Counter()
     layers: dict[tuple[str, int], list[Spec]] = {}

@@ -149,10 +149,18 @@ def test_marks_without_a_value_are_above_each_other_at_the_bottom() -> None:
     assert [one["mark"]["yOffset"] for one in low] == [-10, -22, -10]
     (dots, *_) = _marked(spec, "point")
     domain = dots["encoding"]["shape"]["scale"]["domain"]
-    # What several have is in the legend, what one has is beside it.
-    assert "OUT_OF_MEMORY" in domain and "TIMEOUT" not in domain
-    texts = [one["encoding"]["text"]["value"] for one in _marked(spec, "text")]
-    assert "TIMEOUT" in texts and "OUT_OF_MEMORY" not in texts
+    assert {"OUT_OF_MEMORY", "TIMEOUT"} <= set(domain)
+
+
+def test_what_one_mark_says_of_a_value_is_above_it_and_what_several_say_in_the_legend() -> None:
+    marks = (
+        *(Mark(label="(?)", x=x, y=1.0, series="jax") for x in (1024, 2048)),
+        Mark(label="+8 % since", x=4096, y=2.0, series="jax"),
+    )
+    spec = specification(chart(marks=marks), 720)
+    assert [one["encoding"]["text"]["value"] for one in _marked(spec, "text")][-1] == "+8 % since"
+    (dots, *_) = _marked(spec, "point")
+    assert "(?)" in dots["encoding"]["shape"]["scale"]["domain"]
 
 
 def test_one_curve_needs_no_legend() -> None:
