@@ -48,8 +48,8 @@ def svg(picture: Picture, width: int = WIDTH, *, name: str = "", standalone: boo
     assert box is not None
     size = f'width="{box[1]}" height="{box[2]}" viewBox="0 0 {box[1]} {box[2]}"'
     said = plain(picture.description or picture.subtitle or picture.title, 2000)
-    texts = f'<title id="{name}-title">{escape(plain(picture.title))}</title>'
-    texts += f'<desc id="{name}-desc">{escape(said)}</desc>'
+    texts = f'<title id="{name}-title">{escape(plain(picture.title), quote=False)}</title>'
+    texts += f'<desc id="{name}-desc">{escape(said, quote=False)}</desc>'
     texts += f"<style>{style_sheet()}</style>" if standalone else ""
     body = _TAG.sub(lambda one: _shortened(one[0], name), body)
     return (
