@@ -32,6 +32,7 @@ from busbw.hosts.handshake import split_address
 from busbw.model.words import Capability, refusal
 from busbw.report.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
+from busbw.session import forms
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -61,6 +62,7 @@ def raised_as(
 
 usage_error = functools.partial(raised_as, UsageError)
 command_error = functools.partial(raised_as, CommandError)
+seconds_above_0 = forms.seconds
 
 
 def add_command(
@@ -69,11 +71,20 @@ def add_command(
     run: Callable[[argparse.Namespace], int],
     *,
     help: str,
-    description: str,
+    description: str | None,
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=help, description=description, allow_abbrev=False)
     parser.set_defaults(run=run)
     return parser
+
+
+def add_baselines(
+    parser: argparse.ArgumentParser,
+    help: str = "the folder whose acknowledged.toml says which changes are accepted (baselines)",
+) -> None:
+    parser.add_argument(
+        "--baselines", type=Path, metavar="DIR", default=Path("baselines"), help=help
+    )
 
 
 def parsed(parse: Callable[[str], object]) -> Callable[[str], object]:
@@ -99,13 +110,6 @@ def whole_number(least: int) -> Callable[[str], object]:
     return parsed(functools.partial(whole_number_from, least=least))
 
 
-def seconds_above_0(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise ValueError(f"{text!r}; accepted is a number of seconds above 0")
-
-
 def address(text: str) -> tuple[str, int]:
     """Host and port of where a session listens."""
     host, port = split_address(text, least_port=1)
@@ -116,14 +120,7 @@ def address(text: str) -> tuple[str, int]:
 
 def name_of(known: Iterable[str]) -> Callable[[str], object]:
     """A type for argparse, instead of its choices: one of the `known` names."""
-    accepted = tuple(known)
-
-    def parse(text: str) -> str:
-        if text not in accepted:
-            raise ValueError(refusal(text, accepted))
-        return text
-
-    return parsed(parse)
+    return parsed(forms.word(tuple(known)))
 
 
 def shown(known: Iterable[str]) -> str:
@@ -132,16 +129,7 @@ def shown(known: Iterable[str]) -> str:
 
 def names_of(known: Iterable[str]) -> Callable[[str], object]:
     """A type for argparse: a comma list of `known` names, without repeats."""
-    accepted = tuple(known)
-
-    def parse(text: str) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-        for name in names:
-            if name not in accepted:
-                raise ValueError(refusal(name, accepted))
-        return names
-
-    return parsed(parse)
+    return parsed(forms.words(tuple(known)))
 
 
 def session_in(path: Path) -> Session | CompiledSession:

@@ -14,6 +14,7 @@ from busbw import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import read_published
+from busbw.model.case import converted
 from busbw.model.words import refusal
 from busbw.report.chart import Picture
 from busbw.report.charts.bandwidth import PublishedCurve, PublishedPoint, bandwidth, published
@@ -39,35 +40,21 @@ _FORMS = (".svg", ".png")
 
 
 def add_to(commands: Commands) -> None:
-    """The command's options."""
     words = "bandwidths, memory of programs or nights as SVG or PNG"
-    parser = add_command(commands, "figure", run, help=words, description=__doc__ or "")
-    add = parser.add_argument
+    add = add_command(commands, "figure", run, help=words, description=__doc__).add_argument
     add("results", nargs="*", type=Path, metavar="RESULTS", help="files of --results: a curve each")
-    add(
-        "--published",
-        metavar="DEVICE",
-        help="published figures instead, by the folder of a device such as tpu-v2",
-    )
-    add(
-        "--history",
-        type=Path,
-        metavar="DIR",
-        help="the heat map of the nights in the folder of --history instead",
-    )
+    device = "published figures instead, by the folder of a device such as tpu-v2"
+    add("--published", metavar="DEVICE", help=device)
+    history = "the heat map of the nights in the folder of --history instead"
+    add("--history", type=Path, metavar="DIR", help=history)
     add("--machine", metavar="NAME", help="which machine of DIR, such as tpu-v5-lite/4r")
-    add(
-        "--case",
-        metavar="NAME",
-        help="the nights of one case of DIR, such as jax.all_reduce.psum.float32.1M",
+    case = "the nights of one case of DIR, such as jax.all_reduce.psum.float32.1M"
+    add("--case", metavar="NAME", help=case)
+    folder = (
+        "where published figures are (default: those shipped with busbw), or, of a history, what "
+        "says which changes are accepted (default: baselines)"
     )
-    add(
-        "--baselines",
-        type=Path,
-        metavar="DIR",
-        help="where published figures are (default: those shipped with busbw), or, of a history, "
-        "what says which changes are accepted (default: baselines)",
-    )
+    add("--baselines", type=Path, metavar="DIR", help=folder)
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="a .svg or a .png")
 
 
@@ -152,19 +139,5 @@ def _published_files(options: argparse.Namespace) -> list[Path]:
 def _curve(path: Path) -> PublishedCurve:
     with usage_error(BaselineError):
         table = read_published(path)
-    points = tuple(
-        PublishedPoint(
-            payload_bytes=one.payload_bytes,
-            algbw_gb_per_s=one.algbw_gb_per_s,
-            doubt=one.doubt,
-        )
-        for one in table.entries
-    )
-    return PublishedCurve(
-        slice=table.slice,
-        device_kind=table.device_kind,
-        ranks=table.ranks,
-        collective=table.collective,
-        source=table.source,
-        points=points,
-    )
+    points = tuple(converted(PublishedPoint, one) for one in table.entries)
+    return converted(PublishedCurve, table, points=points)

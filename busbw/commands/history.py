@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import wire
@@ -22,44 +22,34 @@ from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Row, Table, TextLine
 
-from . import Commands, UsageError, add_command, check_file, usage_error, write_file
+from . import (
+    Commands,
+    UsageError,
+    add_baselines,
+    add_command,
+    check_file,
+    usage_error,
+    write_file,
+)
 
 ORDER = 1
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "history",
-        run,
-        help="what sessions measured over time, from the folder of --history",
-        description=__doc__ or "",
+    words = "what sessions measured over time, from the folder of --history"
+    parser = add_command(commands, "history", run, help=words, description=__doc__)
+    add = parser.add_argument
+    add("folder", type=Path, metavar="DIR", help="the folder of --history")
+    add("--machine", metavar="NAME", help="one machine's folder in DIR, such as tpu-v5-lite/4r")
+    add_baselines(parser)
+    other = "append to DIR what the history OTHER has and DIR lacks; a second run appends nothing"
+    add("--append-from", type=Path, metavar="OTHER", help=other)
+    add("--json", action="store_true", help="as JSON instead of tables")
+    lines = (
+        "write a line for each session and a column of seconds for each case, as Apache Otava "
+        "reads it; of one machine"
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of --history")
-    parser.add_argument(
-        "--machine", metavar="NAME", help="one machine's folder in DIR, such as tpu-v5-lite/4r"
-    )
-    parser.add_argument(
-        "--baselines",
-        type=Path,
-        metavar="DIR",
-        default=Path("baselines"),
-        help="the folder whose acknowledged.toml says which changes are accepted (baselines)",
-    )
-    parser.add_argument(
-        "--append-from",
-        type=Path,
-        metavar="OTHER",
-        help="append to DIR what the history OTHER has and DIR lacks; a second run appends nothing",
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON instead of tables")
-    parser.add_argument(
-        "--csv",
-        type=Path,
-        metavar="FILE",
-        help="write a line for each session and a column of seconds for each case, as Apache Otava "
-        "reads it; of one machine",
-    )
+    add("--csv", type=Path, metavar="FILE", help=lines)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -141,7 +131,17 @@ def _columns(machine: MachineHistory) -> list[str]:
     ]
 
 
-_HEADS = ("case", "sessions", "level", "spread", "newest", "ratio", "NOISY", "baseline")
+# How a figure of each is written.
+_COLUMNS: Mapping[str, Callable[..., str]] = {
+    "case": str,
+    "sessions": str,
+    "level": seconds_text,
+    "spread": lambda share: f"{100 * share:.2g} %",
+    "newest": seconds_text,
+    "ratio": "{:.3f}".format,
+    "NOISY": str,
+    "baseline": str,
+}
 _ATTRIBUTES = ("time", "commit", "session", "host")
 
 
@@ -172,17 +172,17 @@ def _lines(machine: MachineHistory) -> list[str]:
 
 def _table(cases: Sequence[CaseHistory]) -> Table:
     columns = (
-        Column(head, head, fits=True, left=head == "case", gap=2, width=len(head))
-        for head in _HEADS
+        Column(head, head, text=text, fits=True, left=head == "case", gap=2, width=len(head))
+        for head, text in _COLUMNS.items()
     )
     rows = (
         Row(
-            dict(zip(_HEADS, _row(name, one), strict=True)),
+            dict(zip(_COLUMNS, _row(name, one), strict=True)),
             notes=tuple(TextLine(_change_text(change)) for change in one.changes),
         )
         for name, one in zip(_names(cases), cases, strict=True)
     )
-    return Table(columns=tuple(columns), rows=tuple(rows))
+    return Table(columns=tuple(columns), rows=tuple(rows), missing="-")
 
 
 def _change_text(change: LevelChange) -> str:
@@ -199,18 +199,10 @@ def _change_text(change: LevelChange) -> str:
     )
 
 
-def _row(name: str, one: CaseHistory) -> tuple[str, ...]:
+def _row(name: str, one: CaseHistory) -> tuple[object, ...]:
     ratio = one.newest_s / one.level_s if one.newest_s and one.level_s else None
-    return (
-        name,
-        str(len(one.times_s)),
-        "-" if one.level_s is None else seconds_text(one.level_s),
-        "-" if one.spread is None else f"{100 * one.spread:.2g} %",
-        "-" if one.newest_s is None else seconds_text(one.newest_s),
-        "-" if ratio is None else f"{ratio:.3f}",
-        str(one.outcomes.get(Outcome.NOISY, 0)),
-        one.baseline_date or "-",
-    )
+    noisy, date = one.outcomes.get(Outcome.NOISY, 0), one.baseline_date or None
+    return name, len(one.times_s), one.level_s, one.spread, one.newest_s, ratio, noisy, date
 
 
 def _changes(changes: Sequence[LevelChange]) -> list[dict[str, object]]:

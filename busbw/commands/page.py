@@ -19,6 +19,7 @@ from busbw.report.reading import CompiledSession, Session
 from . import (
     Commands,
     UsageError,
+    add_baselines,
     add_command,
     check_file,
     command_error,
@@ -31,29 +32,17 @@ ORDER = 1
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "page",
-        run,
-        help="sessions and their history as one HTML page, from files of --results",
-        description=__doc__ or "",
-    )
+    words = "sessions and their history as one HTML page, from files of --results"
+    parser = add_command(commands, "page", run, help=words, description=__doc__)
     add = parser.add_argument
     add("results", nargs="*", type=Path, metavar="RESULTS", help="files of --results")
     add("--history", type=Path, metavar="DIR", help="the folder of --history: all its nights, too")
-    add(
-        "--machine",
-        metavar="NAME",
-        help="one machine's folder in DIR, such as tpu-v5-lite/4r (default: those of the results, "
-        "or all)",
+    machine = (
+        "one machine's folder in DIR, such as tpu-v5-lite/4r (default: those of the results, or "
+        "all)"
     )
-    add(
-        "--baselines",
-        type=Path,
-        metavar="DIR",
-        default=Path("baselines"),
-        help="the folder whose acknowledged.toml says which changes are accepted (baselines)",
-    )
+    add("--machine", metavar="NAME", help=machine)
+    add_baselines(parser)
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="the page, such as a.html")
 
 

@@ -13,7 +13,6 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 from busbw import metrics
@@ -50,7 +49,7 @@ slowest rank on any host; the first iteration of each call is left out.
 def add_to(commands: Commands) -> None:
     words = "the bandwidth table of profiler recordings"
     parser = add_command(commands, "trace", run, help=words, description=_DESCRIPTION)
-    add = parser.add_argument
+    add, either = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
     add("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
     limit = (
         "how much of a recording is read, unpacked; a larger one is refused as damaged "
@@ -59,7 +58,17 @@ def add_to(commands: Commands) -> None:
     add("--size-limit", type=_SIZE, default=MOST_BYTES, metavar="SIZE", help=limit)
     lacking = "read a recording that lacks devices or hosts that it names itself"
     add("--partial", action="store_true", help=lacking)
-    _add_labels(parser)
+    size = "the payload, if the recording does not contain it, such as 16M"
+    either("--payload", type=_SIZE, metavar="SIZE", help=size)
+    name = "the payload from the folder's name: a group (?P<payload>...) that holds a size"
+    either("--payload-from", type=_pattern("payload"), metavar="REGEX", help=name)
+    name = "the column from the folder's name: a group (?P<slice>...); else the number of ranks"
+    add("--slice-from", type=_pattern("slice"), metavar="REGEX", help=name)
+    ranks = (
+        "how many ranks took part (default: the groups that the recording names, else the "
+        "devices seen)"
+    )
+    add("--ranks", type=whole_number(2), metavar="N", help=ranks)
     kinds = f"a comma list of {', '.join(COLLECTIVES)} (default: all_reduce)"
     of = names_of(COLLECTIVES)
     add("--collective", type=of, default=("all_reduce",), metavar="KINDS", help=kinds)
@@ -68,23 +77,6 @@ def add_to(commands: Commands) -> None:
     add("--oom-for-missing", action="store_true", help="print OOM for a payload that a slice lacks")
     document = "write everything as JSON to FILE; - for stdout, instead of the table"
     add("--json", type=Path, metavar="FILE", help=document)
-
-
-def _add_labels(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_mutually_exclusive_group()
-    size = "the payload, if the recording does not contain it, such as 16M"
-    group.add_argument("--payload", type=_SIZE, metavar="SIZE", help=size)
-    name = "the payload from the folder's name: a group (?P<payload>...) that holds a size"
-    pattern = parsed(partial(_pattern, "payload"))
-    group.add_argument("--payload-from", type=pattern, metavar="REGEX", help=name)
-    name = "the column from the folder's name: a group (?P<slice>...); else the number of ranks"
-    pattern = parsed(partial(_pattern, "slice"))
-    parser.add_argument("--slice-from", type=pattern, metavar="REGEX", help=name)
-    ranks = (
-        "how many ranks took part (default: the groups that the recording names, else the "
-        "devices seen)"
-    )
-    parser.add_argument("--ranks", type=whole_number(2), metavar="N", help=ranks)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -182,12 +174,16 @@ def _order(path: Path) -> tuple[int, Path]:
     return _format(path) or 0, path
 
 
-def _pattern(group: str, text: str) -> re.Pattern[str]:
-    """The regular expression with the named group `group`; raises ValueError for any other."""
-    try:
-        compiled = re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{text!r} is no regular expression: {error}") from error
-    if group not in compiled.groupindex:
-        raise ValueError(f"{text!r} has no group (?P<{group}>...)")
-    return compiled
+def _pattern(group: str) -> Callable[[str], object]:
+    """A type for argparse: a regular expression with the named `group`."""
+
+    def parse(text: str) -> re.Pattern[str]:
+        try:
+            compiled = re.compile(text)
+        except re.error as error:
+            raise ValueError(f"{text!r} is no regular expression: {error}") from error
+        if group not in compiled.groupindex:
+            raise ValueError(f"{text!r} has no group (?P<{group}>...)")
+        return compiled
+
+    return parsed(parse)

@@ -51,35 +51,22 @@ _OF_YOUR_OWN = """
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "init",
-        run,
-        help="write a conftest.py, a workflow and a folder for baselines into a repository",
-        description="Write conftest.py, .github/workflows/busbw.yml and baselines/README.md into a "
-        "repository. What is there already is left as it is.",
+    words = "write a conftest.py, a workflow and a folder for baselines into a repository"
+    text = (
+        "Write conftest.py, .github/workflows/busbw.yml and baselines/README.md into a repository. "
+        "What is there already is left as it is."
     )
-    add = parser.add_argument
+    add = add_command(commands, "init", run, help=words, description=text).add_argument
     add("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="its root (default: .)")
-    add(
-        "--device",
-        choices=("cpu", "gpu", "tpu"),
-        default="cpu",
-        help="what the workflow measures on (default: cpu)",
+    devices, measured = ("cpu", "gpu", "tpu"), "what the workflow measures"
+    add("--device", choices=devices, default="cpu", help=f"{measured} on (default: cpu)")
+    add("--framework", choices=tuple(_EXTRAS), default="jax", help=f"{measured} (default: jax)")
+    requirement = (
+        "what pip installs in the workflow, such as 'busbw[jax] @ git+https://...' (default: the "
+        "URL that this busbw was installed from, where it is no file of this machine; else the "
+        "repository variable BUSBW_REQUIREMENT)"
     )
-    add(
-        "--framework",
-        choices=tuple(_EXTRAS),
-        default="jax",
-        help="what the workflow measures (default: jax)",
-    )
-    add(
-        "--requirement",
-        metavar="TEXT",
-        help="what pip installs in the workflow, such as 'busbw[jax] @ git+https://...' (default: "
-        "the URL that this busbw was installed from, where it is no file of this machine; else "
-        "the repository variable BUSBW_REQUIREMENT)",
-    )
+    add("--requirement", metavar="TEXT", help=requirement)
 
 
 def run(options: argparse.Namespace) -> int:
