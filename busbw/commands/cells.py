@@ -217,17 +217,14 @@ class Gathering:
             text = f"no {' or '.join(self.kinds)} in it"
             only = f"; of {read.enqueued} it only says that a host enqueued them, not the time"
             self.note(session.folder, text + (only if read.enqueued else ""))
-        if unknown := [one for one in read.found if one.kind == UNKNOWN]:
-            self._count_unknown(str(session.folder), unknown)
+        if ones := [one for one in read.found if one.kind == UNKNOWN]:
+            folder, total_s = str(session.folder), sum(one.duration_s for one in ones)
+            self.unknown.append(Unknown(folder=folder, count=len(ones), total_s=total_s))
+            self.warnings.append(
+                f"{folder}: {len(ones):,} collectives of unknown kind, {seconds_text(total_s)}, "
+                f"such as {ones[0].name}"
+            )
         return read
-
-    def _count_unknown(self, folder: str, ones: Sequence[RecordedCollective]) -> None:
-        total_s = sum(one.duration_s for one in ones)
-        self.unknown.append(Unknown(folder=folder, count=len(ones), total_s=total_s))
-        self.warnings.append(
-            f"{folder}: {len(ones):,} collectives of unknown kind, {seconds_text(total_s)}, "
-            f"such as {ones[0].name}"
-        )
 
     def _first_readable(self, host: str, paths: Sequence[Path]) -> Trace | None:
         """The first file that can be read: formats of one recording hold the same."""
@@ -252,12 +249,13 @@ class Gathering:
 
     def cells(self) -> list[TraceCell]:
         """One for each kind, payload and slice; sessions of the same one are joined."""
-        for (_, _, name), stretches in sorted(self._stretches.items()):
+        found = sorted(self._stretches.items())
+        for (_, _, name), stretches in found:
             devices = {len(stretch.iterations[0].durations_s) for stretch in stretches}
             if len(devices) > 1:
                 counts = " and ".join(map(str, sorted(devices)))
                 self.warnings.append(f"{name}: sessions on {counts} devices are joined")
-        return [_cell(*key, of) for key, of in sorted(self._stretches.items())]
+        return [_cell(*key, of) for key, of in found]
 
 
 def _cell(kind: str, payload_bytes: int, name: str, stretches: Sequence[_Stretch]) -> TraceCell:

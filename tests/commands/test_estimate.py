@@ -17,8 +17,8 @@ import pytest
 from busbw import wire
 from busbw.baselines.document import TIMED, BaselineFile, dumps
 from busbw.model.words import MIB
-from busbw.report.results import results as report_results
 from tests import build
+from tests.report.written import document
 
 from .asked import ROOT, Answer, asked_here, command
 
@@ -36,27 +36,24 @@ def rows(*arguments: str | Path) -> list[dict[str, Any]]:
     return found
 
 
-def refused(says: str, *arguments: str) -> None:
-    """Nothing is printed but a sentence with `says`, and the exit code is that of usage."""
-    answer = estimate(*arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert says in answer.errors[-1]
-
-
+PAYLOAD = ("--gradient-bytes=1MiB",)
 GIGABIT = ("--gradient-bytes=553.36MB", "--ranks=4", "--bandwidth=125MB/s", "--compute=0.55s")
 SMALL = ("--gradient-bytes=1MB", "--ranks=4", "--bandwidth=1GB/s")
 LATE = (*SMALL[:2], "--bandwidth=1GB/s,1ms")
 
 
 def row(method: str, hosts: int, *arguments: str | Path) -> dict[str, Any]:
-    (found,) = (
-        one for one in rows(*arguments) if one["method"] == method and one["hosts"] == hosts
-    )
+    named = [one for one in rows(*arguments) if one["method"] == method]
+    (found,) = [one for one in named if one["hosts"] == hosts]
     return found
 
 
+def ring_of(*arguments: str | Path) -> dict[str, Any]:
+    return row("ring all-reduce", 1, *arguments)
+
+
 def test_distributed_tensorflow_four_machines_at_a_gigabit_have_0_0765_and_7_19_s() -> None:
-    ring = row("ring all-reduce", 1, *GIGABIT)
+    ring = ring_of(*GIGABIT)
     assert ring["efficiency"] == pytest.approx(0.0765, abs=5e-5)
     assert ring["step_s"] == pytest.approx(7.19, abs=0.005)
     assert ring["communication_s"] == pytest.approx(6.64, abs=0.005)
@@ -67,13 +64,11 @@ def test_in_a_process_of_its_own_it_says_the_same_and_refuses_with_exit_code_2()
     answer = command("estimate", *GIGABIT, "--json")
     assert (answer.code, answer.err) == (0, "")
     assert answer.document["estimates"] == rows(*GIGABIT)
-    refused = command("estimate", *GIGABIT[1:], "--parameters=-3")
-    assert (refused.code, refused.out) == (2, "")
-    assert "'-3'" in refused.errors[-1]
+    command("estimate", *GIGABIT[1:], "--parameters=-3").refuses("'-3'")
 
 
 def test_distributed_tensorflow_an_efficiency_of_0_9_needs_13582_mb_per_s() -> None:
-    ring = row("ring all-reduce", 1, *GIGABIT, "--want-efficiency=0.9")
+    ring = ring_of(*GIGABIT, "--want-efficiency=0.9")
     assert ring["wanted_bytes_per_s"] / 1e6 == pytest.approx(13582, abs=0.5)
     table = estimate(*GIGABIT, "--want-efficiency=0.9").out
     (line,) = (one for one in table.splitlines() if one.startswith("ring all-reduce"))
@@ -95,7 +90,7 @@ def test_the_rules_of_thumb_stand_beside_what_is_counted() -> None:
     naive = row("naive ring all-reduce", 1, *GIGABIT)
     assert naive["rule_of_thumb_s"] == pytest.approx(4 * 553.36 / 125)
     assert naive["communication_s"] == pytest.approx(6 * 553.36 / 125)
-    assert row("ring all-reduce", 1, *GIGABIT)["rule_of_thumb_s"] == pytest.approx(553.36 / 125)
+    assert ring_of(*GIGABIT)["rule_of_thumb_s"] == pytest.approx(553.36 / 125)
 
 
 def test_the_best_comes_first() -> None:
@@ -136,20 +131,18 @@ def test_servers_can_be_asked_for() -> None:
         "parameter server, 2 beside workers",
         "parameter server, 5 dedicated",
     }
-    (server,) = (
-        one["server_bytes"] for one in rows(*SMALL, "--servers=2") if "dedicated" in one["method"]
-    )
-    assert server == 4e6 / 2
+    server = row("parameter server, 2 dedicated", 1, *SMALL, "--servers=2")
+    assert server["server_bytes"] == 4e6 / 2
 
 
 def test_half_duplex_takes_a_ring_twice_as_long() -> None:
-    full, half = (row("ring all-reduce", 1, *SMALL, *more) for more in ((), ("--half-duplex",)))
+    full, half = (ring_of(*SMALL, *more) for more in ((), ("--half-duplex",)))
     assert half["communication_s"] == pytest.approx(2 * full["communication_s"])
 
 
 def test_latency_counts_once_a_step_and_once_a_bucket() -> None:
-    plain = row("ring all-reduce", 1, *SMALL)
-    slow = row("ring all-reduce", 1, *LATE, "--bucket=100kB")
+    plain = ring_of(*SMALL)
+    slow = ring_of(*LATE, "--bucket=100kB")
     assert slow["steps"] == 6 * 10
     assert slow["communication_s"] == pytest.approx(plain["communication_s"] + 6 * 10 * 1e-3)
 
@@ -157,7 +150,7 @@ def test_latency_counts_once_a_step_and_once_a_bucket() -> None:
 def test_overlap_hides_up_to_its_share() -> None:
     # 1.5 ms of communication, 2 ms of computing.
     for share, step_s in (("0", 3.5e-3), ("0.5", 2.5e-3), ("1", 2e-3)):
-        found = row("ring all-reduce", 1, *SMALL, "--compute=2ms", f"--overlap={share}")
+        found = ring_of(*SMALL, "--compute=2ms", f"--overlap={share}")
         assert found["step_s"] == pytest.approx(step_s)
         assert found["efficiency"] == pytest.approx(2e-3 / step_s)
 
@@ -226,20 +219,8 @@ def results(tmp_path: Path) -> Path:
         )
         for size, time_s in TIMES.items()
     ]
-    document = report_results(
-        host="here",
-        began=build.BEGAN,
-        environment=build.environment(),
-        plan=build.plan(),
-        session=None,
-        verdicts=verdicts,
-        measurements={},
-        measuring_s=1.0,
-        spent_s={},
-        quantiles_s={},
-    )
     file = tmp_path / "results.json"
-    file.write_text(json.dumps(document))
+    file.write_text(json.dumps(document(*verdicts)))
     return file
 
 
@@ -266,12 +247,6 @@ def baseline(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_training_step_s_baseline_is_no_curve_of_an_all_reduce(tmp_path: Path) -> None:
-    file = tmp_path / "jax.dense_step.all_reduce.psum.json"
-    file.write_text(baselines("float32"))
-    refused("holds no time of an all-reduce", f"--curve={file}", "--gradient-bytes=1MiB")
-
-
 @pytest.mark.parametrize("kind", ["results", "baseline"])
 def test_a_measured_curve_gives_its_own_time_and_that_of_other_methods(
     kind: str, request: pytest.FixtureRequest
@@ -288,47 +263,57 @@ def test_a_measured_curve_gives_its_own_time_and_that_of_other_methods(
     assert tree["communication_s"] == pytest.approx(4 * (10e-6 + 16 * MIB / 4e9), rel=0.02)
 
 
-def test_between_and_beyond_the_payloads_it_is_said_how(results: Path) -> None:
-    for size, how, rough in (
-        ("2MiB", "interpolated", 0.1),
-        ("1GiB", "by latency and bandwidth", 0.02),
-    ):
-        (measured,) = (
-            one
-            for one in rows(f"--curve={results}", f"--gradient-bytes={size}")
-            if one["method"] == "measured all-reduce"
-        )
-        exact_s = 60e-6 + 1.5 * (2 * MIB if size == "2MiB" else 2**30) / 4e9
-        assert measured["how"] == how
-        assert measured["communication_s"] == pytest.approx(exact_s, rel=rough)
+@pytest.mark.parametrize(
+    ("mib", "how", "rough"), [(2, "interpolated", 0.1), (1024, "by latency and bandwidth", 0.02)]
+)
+def test_between_and_beyond_the_payloads_it_is_said_how(
+    results: Path, mib: int, how: str, rough: float
+) -> None:
+    measured = row("measured all-reduce", 1, f"--curve={results}", f"--gradient-bytes={mib}MiB")
+    assert measured["how"] == how
+    exact_s = 60e-6 + 1.5 * mib * MIB / 4e9
+    assert measured["communication_s"] == pytest.approx(exact_s, rel=rough)
 
 
 def test_a_curve_answers_with_the_bus_bandwidth_that_is_needed(results: Path) -> None:
-    found = rows(
-        f"--curve={results}", "--gradient-bytes=64MiB", "--compute=10ms", "--want-efficiency=0.9"
-    )
-    (measured,) = (one for one in found if one["method"] == "measured all-reduce")
+    asked = ("--gradient-bytes=64MiB", "--compute=10ms", "--want-efficiency=0.9")
+    measured = row("measured all-reduce", 1, f"--curve={results}", *asked)
     wanted_s = 10e-3 / 9
     assert measured["wanted_bytes_per_s"] == pytest.approx(1.5 * 64 * MIB / wanted_s)
 
 
-def test_of_many_curves_three_are_named(tmp_path: Path) -> None:
-    file = tmp_path / "many.json"
-    file.write_text(baselines("float32", "bfloat16", "float16", "int32"))
-    refused("; and 1 other", f"--curve={file}", "--gradient-bytes=1MiB")
+BOTH = baselines("float32", "bfloat16")
 
 
-def test_several_curves_in_a_file_want_a_choice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        (BOTH, (), "several curves"),
+        (BOTH, ("--curve-case=int8",), "none of that name"),
+        (baselines("float32", "bfloat16", "float16", "int32"), (), "; and 1 other"),
+        (baselines("float32"), ("--ranks=8",), "was measured on 4"),
+        (json.dumps(wire.to_json(build.plan())), (), "neither results"),
+    ],
+)
+def test_a_file_without_one_curve_that_is_asked_for_is_refused(
+    tmp_path: Path, text: str, options: tuple[str, ...], says: str
+) -> None:
+    file = tmp_path / "jax.all_reduce.psum.json"
+    file.write_text(text)
+    estimate(f"--curve={file}", *PAYLOAD, *options).refuses(says)
+
+
+def test_a_training_step_s_baseline_is_no_curve_of_an_all_reduce(tmp_path: Path) -> None:
+    file = tmp_path / "jax.dense_step.all_reduce.psum.json"
+    file.write_text(baselines("float32"))
+    estimate(f"--curve={file}", *PAYLOAD).refuses("holds no time of an all-reduce")
+
+
+def test_one_of_several_curves_is_chosen_by_words_of_its_name(tmp_path: Path) -> None:
     file = tmp_path / "both.json"
-    file.write_text(baselines("float32", "bfloat16"))
-    refused("several curves", f"--curve={file}", "--gradient-bytes=1MiB")
-    refused("none of that name", f"--curve={file}", "--gradient-bytes=1MiB", "--curve-case=int8")
-    answer = estimate(f"--curve={file}", "--gradient-bytes=1MiB", "--curve-case=jax bfloat16")
+    file.write_text(BOTH)
+    answer = estimate(f"--curve={file}", *PAYLOAD, "--curve-case=jax bfloat16")
     assert answer.code == 0 and "bfloat16" in answer.out
-
-
-def test_other_ranks_than_were_measured_are_refused(results: Path) -> None:
-    refused("was measured on 4", f"--curve={results}", "--gradient-bytes=1MiB", "--ranks=8")
 
 
 def _changed(file: Path, *place: str | int, to: Any) -> None:
@@ -366,21 +351,14 @@ def test_damaged_results_are_refused_by_file_and_place(
     results: Path, place: tuple[str | int, ...], to: Any, says: str
 ) -> None:
     _changed(results, *place, to=to)
-    refused(says, f"--curve={results}", "--gradient-bytes=1MiB")
-    refused(str(results), f"--curve={results}", "--gradient-bytes=1MiB")
+    estimate(f"--curve={results}", *PAYLOAD).refuses(f"{results}: ", says)
 
 
 def test_damaged_baselines_are_refused_by_file_and_place(baseline: Path) -> None:
     at = f"{build.DATE}T03:00:00Z"
     _changed(baseline, "entries", 0, "times_us", at, to=[-1.0])
     says = f"{baseline}: document.entries[0].times_us.{at}[0]"
-    refused(says, f"--curve={baseline}", "--gradient-bytes=1MiB")
-
-
-def test_any_other_file_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "other.json"
-    file.write_text(json.dumps(wire.to_json(build.plan())))
-    refused("neither results", f"--curve={file}", "--gradient-bytes=1MiB")
+    estimate(f"--curve={baseline}", *PAYLOAD).refuses(says)
 
 
 def test_failed_and_foreign_cases_are_not_part_of_the_curve(results: Path) -> None:
@@ -388,14 +366,9 @@ def test_failed_and_foreign_cases_are_not_part_of_the_curve(results: Path) -> No
     for part in ("case", "spec"):
         _changed(results, "cases", 1, part, "collective", to="all_gather")
     _changed(results, "cases", 1, "id", to="jax-all_gather-default-float32-64K")
-    (note,) = (
-        one
-        for one in estimate(f"--curve={results}", "--gradient-bytes=1MiB", "--json").document[
-            "notes"
-        ]
-        if one.startswith("curve:")
-    )
-    assert "3 payloads from 1048576 to 67108864 bytes" in note
+    answer = estimate(f"--curve={results}", *PAYLOAD)
+    assert "note: curve: jax all_reduce (psum), " in answer.out
+    assert ", 3 payloads from 1048576 to 67108864 bytes\n" in answer.out
 
 
 LINKED = ("--ranks=4", "--bandwidth=1gbe")
@@ -448,7 +421,7 @@ LINKED = ("--ranks=4", "--bandwidth=1gbe")
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(says: str, arguments: list[str]) -> None:
-    refused(says, *arguments)
+    estimate(*arguments).refuses(says)
 
 
 @pytest.mark.parametrize(
@@ -467,5 +440,4 @@ def test_what_cannot_be_is_refused_with_a_sentence(says: str, arguments: list[st
 def test_shapes_that_are_none_are_refused_by_name(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "shapes.json"
     file.write_text(text)
-    refused(f"{file}", f"--shapes={file}", "--ranks=2", "--bandwidth=1gbe")
-    refused(says, f"--shapes={file}", "--ranks=2", "--bandwidth=1gbe")
+    estimate(f"--shapes={file}", "--ranks=2", "--bandwidth=1gbe").refuses(f"{file}:", says)

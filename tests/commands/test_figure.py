@@ -18,6 +18,8 @@ from tests.report.written import compiled_text, document, program, verdict
 from .asked import Answer, asked_here
 
 ROOT = Path(__file__).parents[2]
+ONE = "--history=history --machine=tpu-v5-lite/4r"
+THERE = "has no x/4r; it has amd-epyc-2c/4r, tpu-v5-lite/4r"
 
 
 @pytest.fixture
@@ -82,85 +84,37 @@ def test_the_picture_in_docs_is_what_the_command_writes(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_a_picture_of_ours_is_replaced_and_nothing_else(
-    results: Path, tmp_path: Path, suffix: str
-) -> None:
-    path = tmp_path / f"a.{suffix}"
-    _drawn(results, "-o", path)
-    _drawn("--published=tpu-v2", "-o", path)
-    path.write_text("<svg>mine</svg>")
-    asked_here("figure", results, "-o", path).refuses("--output", "something else than a picture")
-    assert path.read_text() == "<svg>mine</svg>"
-
-
-def test_what_is_read_is_not_written_over(results: Path, tmp_path: Path) -> None:
-    link = tmp_path / "link.svg"
-    link.symlink_to(results)
-    before = results.read_bytes()
-    asked_here("figure", results, "-o", link).refuses("--output", "is read, too")
-    assert results.read_bytes() == before
-
-
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["-o", "a.svg"], ["accepted are files of --results, --published=DEVICE or --history=DIR"]),
-        (["x.json", "--published=tpu-v2", "-o", "a.svg"], ["accepted are files of --results"]),
-        (["x.json", "-o", "a.pdf"], ["--output", ".svg", ".png"]),
-        (["x.json", "-o", "a"], ["--output", ".svg"]),
-        (["x.json"], ["-o"]),
-        (["x.json", "-o", "a.svg", "--width=400"], ["unrecognized arguments: --width=400"]),
-        (["x.json", "-o", "a.svg", "--theme=dark"], ["unrecognized arguments: --theme=dark"]),
-        (["--published=tpu-v9", "-o", "a.svg"], ["--published", "tpu-v9", "tpu-v2"]),
-        (["--published=tpu-v2", "--baselines=/dev", "-o", "a.svg"], ["no published figures"]),
-        (["none.json", "-o", "a.svg"], ["none.json: No such file"]),
-        (["x.json", "-o", "no/such/a.svg"], ["--output", "there is no folder"]),
-    ],
+    ("command", "library"), [("figure", "vl_convert"), ("page", "vl_convert"), ("page", "jinja2")]
 )
-def test_what_cannot_be_drawn_is_a_usage_error(
-    options: list[str], words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_a_library_it_says_what_to_install(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, library: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    _written(tmp_path / "x.json", verdict(4096, 6.0))
-    asked_here("figure", *options).refuses(*words)
-    assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
-
-
-def test_a_bad_document_is_named_with_the_place(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    path.write_text("{}")
-    asked_here("figure", path, "-o", tmp_path / "a.svg").refuses(f"{path}: ")
-    _written(path, verdict(4096, None))
-    answer = asked_here("figure", path, "-o", tmp_path / "a.svg")
-    answer.refuses(f"{path}: no bandwidth of a collective by itself")
-
-
-def test_without_vl_convert_it_says_what_to_install(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    answer = asked_here("figure", results, "-o", tmp_path / "a.svg")
+    monkeypatch.setitem(sys.modules, library, None)
+    answer = asked_here(command, results, "-o", tmp_path / "a.svg")
     assert (answer.code, answer.out) == (1, "")
     assert "pip install 'busbw[page]'" in answer.err
     assert not (tmp_path / "a.svg").exists()
 
 
-def test_a_disk_that_is_full_leaves_the_earlier_picture_whole(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", ["figure", "page"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file"),
+        ("", "not JSON"),
+        ("[]", "document: expected an object"),
+        ('{"schema": 9, "cases": []}', "this is of an earlier busbw (schema 9); accepted is "),
+    ],
+)
+def test_a_bad_document_is_named(
+    tmp_path: Path, command: str, content: str | None, said: str
 ) -> None:
-    path = tmp_path / "a.svg"
-    _drawn(results, "-o", path)
-    before = path.read_bytes()
-
-    def full(path: Path, content: str | bytes) -> None:
-        raise OSError(28, "No space left on device", str(path))
-
-    monkeypatch.setattr("busbw.files.write", full)
-    answer = asked_here("figure", results, "-o", path)
-    assert (answer.code, answer.out) == (1, "")
-    assert answer.err == f"busbw figure: --output: {path}: No space left on device\n"
-    assert path.read_bytes() == before
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_text(content)
+    asked_here(command, path, "-o", tmp_path / "a.svg").refuses(f"{path}: ", said)
+    assert not (tmp_path / "a.svg").exists()
 
 
 def test_what_was_compiled_has_its_memory_drawn(tmp_path: Path) -> None:
@@ -169,15 +123,6 @@ def test_what_was_compiled_has_its_memory_drawn(tmp_path: Path) -> None:
     _drawn(path, "-o", tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert "Memory of compiled programs" in text and ">OUT_OF_MEMORY<" in text
-
-
-def test_what_was_compiled_stands_alone_and_needs_a_program(results: Path, tmp_path: Path) -> None:
-    path = tmp_path / "compiled.json"
-    path.write_text(compiled_text(program(4096, None)))
-    asked_here("figure", path, "-o", tmp_path / "a.svg").refuses("no program was compiled")
-    asked_here("figure", path, results, "-o", tmp_path / "a.svg").refuses(
-        "has a picture of its own"
-    )
 
 
 @pytest.fixture
@@ -199,29 +144,6 @@ def test_a_history_has_a_heat_map_and_a_case_its_nights(nights: Path, tmp_path: 
     assert "jax all_reduce (psum), 4K: time by night" in (tmp_path / "b.svg").read_text()
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ((), "--machine: "),
-        (("--machine=x/4r",), "has no x/4r; it has amd-epyc-2c/4r, tpu-v5-lite/4r"),
-        (("--machine=tpu-v5-lite/4r", "--case=x"), "--case: 'x'; accepted are jax.all_reduce."),
-        (("--machine=tpu-v5-lite/4r", "--part=2"), "unrecognized arguments: --part=2"),
-        (("--published=tpu-v2",), "what to draw: accepted are"),
-    ],
-)
-def test_what_a_history_does_not_have_is_refused_with_what_it_has(
-    nights: Path, tmp_path: Path, options: tuple[str, ...], said: str
-) -> None:
-    answer = asked_here("figure", f"--history={nights}", *options, "-o", tmp_path / "a.svg")
-    answer.refuses(said)
-
-
-@pytest.mark.parametrize("option", ["--machine=x/4r", "--case=x"])
-def test_options_of_a_history_need_one(results: Path, tmp_path: Path, option: str) -> None:
-    answer = asked_here("figure", results, option, "-o", tmp_path / "a.svg")
-    answer.refuses("is of a history; give --history=DIR with it")
-
-
 def _page(*arguments: str | Path) -> str:
     """What the command writes."""
     pytest.importorskip("jinja2")
@@ -239,67 +161,6 @@ def test_a_page_shows_the_session(results: Path, tmp_path: Path) -> None:
         assert word in text
 
 
-def test_an_earlier_page_is_replaced_and_no_other_file(results: Path, tmp_path: Path) -> None:
-    output = tmp_path / "a.html"
-    _page(results, "-o", output)
-    _page(results, "-o", output)
-    output.write_text("<!DOCTYPE html><p>somebody's own")
-    answer = asked_here("page", results, "-o", output)
-    answer.refuses(f"--output: {output}", "a page of busbw page")
-    assert "somebody's own" in output.read_text()
-
-
-def test_its_input_is_never_replaced(results: Path) -> None:
-    before = results.read_text()
-    asked_here("page", results, "-o", results).refuses("--output: ")
-    assert results.read_text() == before
-
-
-def test_nothing_to_show_is_a_usage_error(tmp_path: Path) -> None:
-    answer = asked_here("page", "-o", tmp_path / "a.html")
-    answer.refuses("accepted are files of --results, --history=DIR, or both")
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "not JSON"),
-        ("[]", "document: expected an object"),
-        ('{"schema": 9, "cases": []}', "this is of an earlier busbw (schema 9); accepted is "),
-    ],
-)
-def test_a_page_of_a_bad_document_names_it(tmp_path: Path, content: str, said: str) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(content)
-    asked_here("page", path, "-o", tmp_path / "a.html").refuses(f"{path}: ", said)
-    assert not (tmp_path / "a.html").exists()
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    answer = asked_here("page", tmp_path / "no.json", "-o", tmp_path / "a.html")
-    answer.refuses(f"{tmp_path / 'no.json'}: ")
-
-
-def test_without_the_libraries_it_says_what_to_install(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("jinja2", "vl_convert"):
-        monkeypatch.setitem(sys.modules, name, None)
-        answer = asked_here("page", results, "-o", tmp_path / "a.html")
-        assert (answer.code, answer.out) == (1, "")
-        assert "python -m pip install 'busbw[page]'" in answer.err
-        assert not (tmp_path / "a.html").exists()
-        monkeypatch.undo()
-
-
-def test_a_full_disk_leaves_the_earlier_page(results: Path, tmp_path: Path) -> None:
-    output = tmp_path / "a.html"
-    before = _page(results, "-o", output)
-    answer = asked_here("page", results, "-o", "/dev/full")
-    assert answer.code == 1 and "No space left on device" in answer.err
-    assert output.read_text() == before
-
-
 def test_with_a_history_the_nights_of_its_machine_are_there(
     results: Path, nights: Path, tmp_path: Path
 ) -> None:
@@ -315,21 +176,6 @@ def test_a_history_alone_has_a_page_of_all_machines_or_of_one(nights: Path, tmp_
     assert "tpu-v5-lite/4r" in text and "amd-epyc" not in text
 
 
-def test_a_machine_that_is_not_in_the_history_is_refused_with_those_that_are(
-    nights: Path, results: Path, tmp_path: Path
-) -> None:
-    answer = asked_here("page", f"--history={nights}", "--machine=x/4r", "-o", tmp_path / "a.html")
-    answer.refuses("--machine: ", "has no x/4r; it has amd-epyc-2c/4r, tpu-v5-lite/4r")
-    answer = asked_here("page", results, "--machine=x/4r", "-o", tmp_path / "a.html")
-    answer.refuses("--machine: is of a history")
-
-
-def test_a_history_without_nights_of_the_session_is_refused(nights: Path, tmp_path: Path) -> None:
-    other = _written(tmp_path / "b.json", verdict(4096, 6.0, ranks=8), key=build.key(ranks=8))
-    answer = asked_here("page", other, f"--history={nights}", "-o", tmp_path / "a.html")
-    answer.refuses("--history: ", "has no amd-epyc-2c/8r")
-
-
 @pytest.mark.parametrize("what", ["missing", "empty", "damaged"])
 def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, what: str) -> None:
     root = tmp_path / what
@@ -340,3 +186,45 @@ def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, wh
         (root / "a" / "4r" / "2026.jsonl").write_text("{}\n")
     answer = asked_here("page", f"--history={root}", "-o", tmp_path / "a.html")
     answer.refuses("--history: ", str(root))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("figure -o a.svg", ["accepted are files of --results, --published=DEVICE or --history"]),
+        ("figure x.json --published=tpu-v2 -o a.svg", ["what to draw: accepted are files of"]),
+        ("figure x.json -o a.pdf", ["--output: '.pdf'; accepted are .svg, .png"]),
+        ("figure x.json -o a", ["--output: ''; accepted are .svg, .png"]),
+        ("figure x.json", ["the following arguments are required: -o/--output"]),
+        ("figure x.json -o a.svg --width=400", ["unrecognized arguments: --width=400"]),
+        ("figure x.json -o a.svg --theme=dark", ["unrecognized arguments: --theme=dark"]),
+        ("figure --published=tpu-v9 -o a.svg", ["--published: 'tpu-v9'", "accepted are tpu-v2"]),
+        ("figure --published=tpu-v2 --baselines=/dev -o a.svg", ["no published figures in /dev"]),
+        ("figure x.json -o no/such/a.svg", ["--output: ", "there is no folder"]),
+        ("figure untimed.json -o a.svg", ["untimed.json: no bandwidth of a collective by itself"]),
+        ("figure compiled.json -o a.svg", ["compiled.json: no program was compiled"]),
+        ("figure compiled.json x.json -o a.svg", ["has a picture of its own; give one file"]),
+        ("figure --history=history -o a.svg", ["--machine: history has ", "is one of them"]),
+        ("figure --history=history --machine=x/4r -o a.svg", ["--machine: ", THERE]),
+        (f"figure {ONE} --case=x -o a.svg", ["--case: 'x'; accepted are jax.all_reduce."]),
+        (f"figure {ONE} --part=2 -o a.svg", ["unrecognized arguments: --part=2"]),
+        (f"figure {ONE} --published=tpu-v2 -o a.svg", ["what to draw: accepted are"]),
+        ("figure x.json --machine=x/4r -o a.svg", ["--machine: is of a history; give --history"]),
+        ("figure x.json --case=x -o a.svg", ["--case: is of a history; give --history=DIR with"]),
+        ("page -o a.html", ["accepted are files of --results, --history=DIR, or both"]),
+        ("page x.json --machine=x/4r -o a.html", ["--machine: is of a history"]),
+        ("page --history=history --machine=x/4r -o a.html", ["--machine: ", THERE]),
+        ("page of_8.json --history=history -o a.html", ["--history: ", "has no amd-epyc-2c/8r"]),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_usage_error(
+    asked: str, words: list[str], nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _written(tmp_path / "x.json", verdict(4096, 6.0))
+    _written(tmp_path / "untimed.json", verdict(4096, None))
+    _written(tmp_path / "of_8.json", verdict(4096, 6.0, ranks=8), key=build.key(ranks=8))
+    (tmp_path / "compiled.json").write_text(compiled_text(program(4096, None)))
+    before = sorted(tmp_path.iterdir())
+    asked_here(*asked.split()).refuses(*words)
+    assert sorted(tmp_path.iterdir()) == before

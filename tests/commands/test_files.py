@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.written import document, verdict
+
 from .asked import ROOT, Answer, asked_here, command, of_today, put
 from .test_prediction import _session as steps
 
@@ -44,7 +46,7 @@ def _endless(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-def _loop(path: Path) -> None:
+def loop(path: Path) -> None:
     path.symlink_to(path)
 
 
@@ -68,9 +70,9 @@ ENDLESS = {
     os.mkfifo: ": is a named pipe; accepted is a file",
     _endless: ": is a device or a socket; accepted is a file",
 }
-NONE = {
+NO_JSON = {
     _folder: ": is a folder; accepted is a file",
-    _loop: ": Too many levels of symbolic links",
+    loop: ": Too many levels of symbolic links",
     _empty: ":1:1: not JSON",
     _brackets: ": lists and objects are nested too deeply",
     _no_text: ": byte 0: not UTF-8",
@@ -82,31 +84,19 @@ each_question = pytest.mark.parametrize("question", QUESTIONS)
 Question = Callable[[Path], tuple[str, ...]]
 
 
-def _refused(path: Path, answer: Answer, says: str) -> None:
-    assert (answer.code, answer.out) == (2, "")
-    assert f"{path}{says}" in answer.errors[-1]
-
-
 @each_question
-@pytest.mark.parametrize(("become", "says"), NONE.items())
+@pytest.mark.parametrize(("become", "says"), (NO_JSON | ENDLESS).items())
 def test_what_is_no_file_of_json_is_refused_by_name(
     tmp_path: Path, question: Question, become: Callable[[Path], None], says: str
 ) -> None:
     path = tmp_path / "named.json"
     become(path)
-    _refused(path, asked_here(*question(path)), says)
+    # One that would be read on and on ends with its process.
+    ask = command if become in ENDLESS else asked_here
+    ask(*question(path)).refuses(f"{path}{says}")
 
 
-@each_question
-@pytest.mark.parametrize(("become", "says"), ENDLESS.items())
-def test_what_would_never_end_is_not_even_begun(
-    tmp_path: Path, question: Question, become: Callable[[Path], None], says: str
-) -> None:
-    path = tmp_path / "named.json"
-    become(path)
-    _refused(path, command(*question(path)), says)
-
-
+NAMES = ["relative", "symbolic", "hard"]
 GOOD = [[100.0, 120.0, 110.0], [90.0, 130.0, 105.0]]
 
 
@@ -116,12 +106,40 @@ def recording(folder: Path) -> Path:
     return folder / "plugins" / "profile" / "s" / "a.xplane.pb"
 
 
-def refused(answer: Answer, option: str, *words: str) -> None:
-    """A usage error, before anything else was said."""
-    assert (answer.code, answer.out) == (2, "")
-    (error,) = answer.errors
-    assert f"{option}: " in error
-    assert all(word in error for word in words)
+def _recorded(folder: Path) -> tuple[Path, str, list[str | Path]]:
+    return recording(folder), "--json", ["trace", folder, "--payload=1M"]
+
+
+def _predicted(folder: Path) -> tuple[Path, str, list[str | Path]]:
+    path = steps(folder / "a.json", 1.0)
+    return path, "--document", ["prediction", path]
+
+
+def _by_curve(folder: Path) -> tuple[Path, str, list[str | Path]]:
+    path, curve = steps(folder / "a.json", 1.0), steps(folder / "b.json", 1.0)
+    return curve, "--document", ["prediction", path, f"--curve={curve}"]
+
+
+def _of_tpu_v2(folder: Path) -> tuple[Path, str, list[str | Path]]:
+    path = folder / "published.json"
+    path.write_text("{}")
+    asked = ["--framework=fake", "--compile-cache=none", f"--baselines={folder}"]
+    return path, "--document", ["tpu-v2", *asked]
+
+
+def _drawn(folder: Path) -> tuple[Path, str, list[str | Path]]:
+    path = folder / "night.svg"
+    path.write_text(json.dumps(document(verdict(4096, 6.0))))
+    return path, "--output", ["figure", path]
+
+
+def _shown(folder: Path) -> tuple[Path, str, list[str | Path]]:
+    path, option, _ = _drawn(folder)
+    return path, option, ["page", path]
+
+
+READ = (_recorded, _predicted, _by_curve, _of_tpu_v2, _drawn, _shown)
+Read = Callable[[Path], tuple[Path, str, list[str | Path]]]
 
 
 def named(path: Path, how: str) -> Path | str:
@@ -135,41 +153,16 @@ def named(path: Path, how: str) -> Path | str:
     return same.get(how, link)
 
 
-NAMES = ["path", "relative", "symbolic", "hard"]
-
-
-@pytest.mark.parametrize("how", NAMES)
-def test_a_recording_is_not_written_over(tmp_path: Path, how: str) -> None:
-    path = recording(tmp_path)
+@pytest.mark.parametrize(
+    ("read", "how"),
+    [*((one, "path") for one in READ), *((_predicted, how) for how in NAMES)],
+)
+def test_what_is_read_is_not_written_over(tmp_path: Path, read: Read, how: str) -> None:
+    path, option, asked = read(tmp_path)
     before = path.read_bytes()
-    answer = command("trace", tmp_path, "--payload=1M", f"--json={named(path, how)}")
-    refused(answer, "--json", "is read, too, and would be lost")
+    answer = command(*asked, f"{option}={named(path, how)}")
+    answer.refuses(f"{option}: ", "is read, too, and would be lost")
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("how", NAMES)
-def test_the_results_of_a_prediction_are_not_written_over(tmp_path: Path, how: str) -> None:
-    path = steps(tmp_path / "a.json", 1.0)
-    before = path.read_bytes()
-    answer = command("prediction", path, f"--document={named(path, how)}")
-    refused(answer, "--document", "is read, too, and would be lost")
-    assert path.read_bytes() == before
-
-
-def test_the_curve_of_a_prediction_is_not_written_over(tmp_path: Path) -> None:
-    path, curve = steps(tmp_path / "a.json", 1.0), steps(tmp_path / "b.json", 1.0)
-    before = curve.read_bytes()
-    answer = command("prediction", path, f"--curve={curve}", f"--document={curve}")
-    refused(answer, "--document", "is read, too")
-    assert curve.read_bytes() == before
-
-
-def test_published_figures_are_not_written_over(tmp_path: Path) -> None:
-    path = tmp_path / "published.json"
-    path.write_text("{}")
-    asked = ("--framework=fake", "--compile-cache=none", f"--baselines={tmp_path}")
-    refused(command("tpu-v2", *asked, f"--document={path}"), "--document", "is read, too")
-    assert path.read_text() == "{}"
 
 
 def _trace(folder: Path, output: Path) -> Answer:
@@ -192,12 +185,23 @@ def _parameter_server(folder: Path, output: Path) -> Answer:
 
 def _figure(folder: Path, output: Path) -> Answer:
     pytest.importorskip("vl_convert")
-    return command("figure", "--published=tpu-v2", f"--output={_as_svg(output)}")
+    return command("figure", "--published=tpu-v2", f"--output={_as(folder / 'out.svg', output)}")
 
 
-def _as_svg(output: Path) -> Path:
+def _png(folder: Path, output: Path) -> Answer:
+    pytest.importorskip("vl_convert")
+    return command("figure", "--published=tpu-v2", f"--output={_as(folder / 'out.png', output)}")
+
+
+def _page(folder: Path, output: Path) -> Answer:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("vl_convert")
+    *_, asked = _shown(folder)
+    return command(*asked, f"--output={output}")
+
+
+def _as(link: Path, output: Path) -> Path:
     """The same file by a name that ends as commands want it that draw."""
-    link = output.with_name("out.svg")
     if not link.is_symlink():
         link.symlink_to(output)
     return link
@@ -209,19 +213,22 @@ ASKED: dict[str, tuple[str, Callable[[Path, Path], Answer]]] = {
     "tpu-v2": ("--document", _tpu_v2),
     "parameter-server": ("--document", _parameter_server),
     "figure": ("--output", _figure),
+    "png": ("--output", _png),
+    "page": ("--output", _page),
 }
+each_command = pytest.mark.parametrize("name", ASKED)
 
 
-@pytest.mark.parametrize("name", ASKED)
+@each_command
 def test_somebody_s_file_is_not_written_over(tmp_path: Path, name: str) -> None:
     option, asked = ASKED[name]
     output = tmp_path / "notes"
     output.write_text("# My notes\n\nkeep them\n")
-    refused(asked(tmp_path, output), option, "holds something else than", "accepted is a new or")
+    asked(tmp_path, output).refuses(f"{option}: ", "holds something else than", "accepted is a new")
     assert output.read_text() == "# My notes\n\nkeep them\n"
 
 
-@pytest.mark.parametrize("name", ASKED)
+@each_command
 def test_what_it_wrote_itself_is_written_again(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,11 +242,21 @@ def test_what_it_wrote_itself_is_written_again(
         shutil.rmtree(tmp_path / "in", ignore_errors=True)
 
 
-@pytest.mark.parametrize("name", ["tpu-v2", "parameter-server", "trace", "prediction", "figure"])
+@each_command
 def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     option, asked = ASKED[name]
     os.mkfifo(tmp_path / "fifo")
-    refused(asked(tmp_path, tmp_path / "fifo"), option, "is a FIFO; accepted is a file")
+    asked(tmp_path, tmp_path / "fifo").refuses(f"{option}: ", "is a FIFO; accepted is a file")
+
+
+@each_command
+def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path, name: str) -> None:
+    option, asked = ASKED[name]
+    answer = asked(tmp_path, Path("/dev/full"))
+    (error,) = answer.errors
+    assert error.endswith(": No space left on device")
+    assert name == "trace" or (error.startswith("busbw ") and f": {option}: " in error)
+    assert answer.code == 1
 
 
 def test_a_page_in_json_is_written_again_too(tmp_path: Path) -> None:
@@ -271,11 +288,11 @@ def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> No
 def test_published_figures_are_looked_for_in_a_folder(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "file").touch()
     asked = ("--framework=fake", "--compile-cache=none", f"--baselines={tmp_path / name}")
-    refused(command("tpu-v2", *asked), "--baselines", said)
+    command("tpu-v2", *asked).refuses("--baselines: ", said)
 
 
 def test_a_cache_that_is_a_file_is_refused(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.touch()
     answer = command("tpu-v2", "--framework=fake", f"--compile-cache={cache}")
-    refused(answer, "--compile-cache", f"{cache} is no folder")
+    answer.refuses("--compile-cache: ", f"{cache} is no folder")

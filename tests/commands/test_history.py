@@ -15,7 +15,7 @@ from busbw.model.words import Outcome
 from tests import build
 from tests.history.lines import KEY, line, session
 
-from .asked import command
+from .asked import asked_here
 
 OTHER = EnvironmentKey(device_kind="NVIDIA H200", ranks=8)
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_each_case_has_a_row_and_the_machine_a_line(folder: Path) -> None:
-    answer = command("history", str(folder))
+    answer = asked_here("history", folder)
     assert (answer.code, answer.err) == (0, "")
     head, titles, first, second, *_ = answer.out.splitlines()
     assert head == "tpu-v5-lite/4r: 3 sessions (3 FINE), baselines up to 29 days old"
@@ -42,7 +42,7 @@ def test_each_case_has_a_row_and_the_machine_a_line(folder: Path) -> None:
 
 
 def test_the_document_has_every_session_and_every_time(folder: Path) -> None:
-    answer = command("history", str(folder), "--json")
+    answer = asked_here("history", folder, "--json")
     (machine,) = json.loads(answer.out)["machines"]
     assert machine["folder"] == "tpu-v5-lite/4r"
     assert [one["outcome"] for one in machine["sessions"]] == ["FINE"] * 3
@@ -56,66 +56,65 @@ def test_the_document_has_every_session_and_every_time(folder: Path) -> None:
 def test_the_csv_has_a_line_for_each_session_and_a_column_for_each_case(folder: Path) -> None:
     append(folder, KEY, [line(session="f" * 16, at="2026-02-01T03:00:00Z")])
     path = folder / "nights.csv"
-    assert command("history", str(folder), f"--csv={path}").code == 0
+    assert asked_here("history", folder, f"--csv={path}").code == 0
     rows = list(csv.DictReader(path.read_text().splitlines()))
     assert list(rows[0])[:4] == ["time", "commit", "session", "host"]
     assert [row["time"] for row in rows] == ["2026-01-31T03:00:00Z"] * 3 + ["2026-02-01T03:00:00Z"]
     assert rows[0]["jax.all_reduce.psum.float32.2K"] == "1.1375e-05"
     assert rows[3]["jax.all_reduce.psum.float32.2K"] == ""
-    assert command("history", str(folder), f"--csv={path}").code == 0
+    assert asked_here("history", folder, f"--csv={path}").code == 0
 
 
 def test_of_two_protocols_each_has_a_name_of_its_own(tmp_path: Path) -> None:
     other = build.case(protocol="host/chain2/malloc")
     append(tmp_path, KEY, [line(), line(case=other)])
-    answer = command("history", str(tmp_path))
+    answer = asked_here("history", tmp_path)
     assert "float32.4K (host/chain2/malloc)" in answer.out
 
 
 def test_several_machines_follow_each_other_and_one_can_be_chosen(folder: Path) -> None:
     append(folder, OTHER, session("e" * 16))
-    assert "nvidia-h200/8r: 1 session (" in command("history", str(folder)).out
-    chosen = command("history", str(folder), "--machine=tpu-v5-lite/4r").out
+    assert "nvidia-h200/8r: 1 session (" in asked_here("history", folder).out
+    chosen = asked_here("history", folder, "--machine=tpu-v5-lite/4r").out
     assert "nvidia" not in chosen
-    refused = command("history", str(folder), f"--csv={folder / 'x.csv'}")
-    assert refused.code == 2
-    assert "--machine takes one of nvidia-h200/8r, tpu-v5-lite/4r" in refused.err
+    refused = asked_here("history", folder, f"--csv={folder / 'x.csv'}")
+    refused.refuses("--machine takes one of nvidia-h200/8r, tpu-v5-lite/4r")
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"),
+    ("asked", "reason"),
     [
-        (("missing",), "there is no folder missing"),
-        ((".",), "holds no history"),
+        ("missing", "busbw history: there is no folder missing\n"),
+        (".", "holds no history"),
+        (". --append-from=none", "busbw history: there is no folder none\n"),
+        (". --append-from=. --json", "--append-from: --json is for showing a history"),
+        (". --append-from=. --csv=x.csv", "--append-from: --csv is for showing a history"),
+        (". --append-from=. --machine=x/4r", "--append-from: --machine is for showing a history"),
     ],
 )
-def test_a_folder_without_a_history_is_a_usage_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], reason: str
+def test_what_cannot_be_shown_or_appended_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, reason: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = command("history", *options)
-    assert (answer.code, answer.out) == (2, "")
-    assert reason in answer.err
+    asked_here("history", *asked.split()).refuses(reason)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_line_is_said_with_its_file_and_a_torn_one_is_a_note(folder: Path) -> None:
     (path,) = folder.rglob("*.jsonl")
     whole = path.read_text()
     path.write_text(whole + '{"version": 1')
-    answer = command("history", str(folder))
+    answer = asked_here("history", folder)
     assert answer.code == 0
     assert f"note: {path}: the last line is torn" in answer.out
     path.write_text(whole + '{"version": 1}\n')
-    answer = command("history", str(folder))
-    assert (answer.code, answer.out) == (2, "")
-    assert f"{path}: line 7" in answer.err
+    asked_here("history", folder).refuses(f"{path}: line 7")
 
 
 def test_a_file_that_is_not_its_own_is_not_overwritten(folder: Path) -> None:
     path = folder / "letters.csv"
     path.write_text("a,b\n")
-    answer = command("history", str(folder), f"--csv={path}")
-    assert answer.code == 2
+    asked_here("history", folder, f"--csv={path}").refuses("--csv: ")
     assert path.read_text() == "a,b\n"
 
 
@@ -135,11 +134,11 @@ CHANGE = "since 2026-03-07 10 % slower (6 sessions); what changed there: jax 0.1
 
 def test_below_a_case_is_when_its_level_changed_and_what_changed_there(tmp_path: Path) -> None:
     _changed(tmp_path)
-    lines = command("history", str(tmp_path)).out.splitlines()
+    lines = asked_here("history", tmp_path).out.splitlines()
     row = next(at for at, text in enumerate(lines) if ".float32.4K " in text)
     assert lines[row + 1].strip() == CHANGE
     assert sum("slower" in text for text in lines) == 1
-    (machine,) = json.loads(command("history", str(tmp_path), "--json").out)["machines"]
+    (machine,) = json.loads(asked_here("history", tmp_path, "--json").out)["machines"]
     (change,) = machine["cases"][2]["changes"]
     assert change["at"] == "2026-03-07T03:00:00Z" and change["reason"] == ""
     assert change["changes"] == ["jax 0.10.0 -> 0.10.1"]
@@ -152,35 +151,20 @@ def test_a_change_that_is_acknowledged_beside_the_baselines_says_why(tmp_path: P
     reviewed.mkdir()
     file = reviewed / "acknowledged.toml"
     file.write_text('[[change]]\nsince = 2026-03-07\ncase = "*.4K"\nreason = "see #7"\n')
-    answer = command("history", str(tmp_path), f"--baselines={reviewed}")
+    answer = asked_here("history", tmp_path, f"--baselines={reviewed}")
     assert f"{CHANGE}; accepted: see #7" in answer.out
     file.write_text("[[change]]\n")
-    answer = command("history", str(tmp_path), f"--baselines={reviewed}")
-    assert answer.code == 2 and f"{file}: file.change[0].since: missing" in answer.err
+    answer = asked_here("history", tmp_path, f"--baselines={reviewed}")
+    answer.refuses(f"{file}: file.change[0].since: missing")
 
 
 def test_the_nights_of_another_folder_are_appended_once(folder: Path, tmp_path: Path) -> None:
     ours = tmp_path / "ours"
-    asked = ["history", str(ours), f"--append-from={folder}"]
+    asked = ("history", ours, f"--append-from={folder}")
     path = ours / "tpu-v5-lite" / "4r" / "2026.jsonl"
-    assert command(*asked).out == f"{path}: 6 lines appended\n"
-    assert command(*asked).out == f"{path}: 0 lines appended\n"
-    assert "tpu-v5-lite/4r: 3 sessions (3 FINE)" in command("history", str(ours)).out
-
-
-@pytest.mark.parametrize("option", ["--json", "--csv=x.csv", "--machine=tpu-v5-lite/4r"])
-def test_appending_shows_nothing(folder: Path, tmp_path: Path, option: str) -> None:
-    refused = command("history", str(tmp_path / "ours"), f"--append-from={folder}", option)
-    assert (refused.code, refused.out) == (2, "")
-    assert f"--append-from: {option.partition('=')[0]} is for showing a history" in refused.err
-
-
-def test_nothing_is_appended_from_what_is_no_history(folder: Path, tmp_path: Path) -> None:
-    refused = command("history", str(folder), f"--append-from={tmp_path / 'none'}")
-    assert (refused.code, refused.err) == (
-        2,
-        f"busbw history: there is no folder {tmp_path / 'none'}\n",
-    )
+    assert asked_here(*asked).out == f"{path}: 6 lines appended\n"
+    assert asked_here(*asked).out == f"{path}: 0 lines appended\n"
+    assert "tpu-v5-lite/4r: 3 sessions (3 FINE)" in asked_here("history", ours).out
 
 
 def test_nights_in_turn_with_a_reference_and_the_reference_have_tables(tmp_path: Path) -> None:
@@ -188,13 +172,13 @@ def test_nights_in_turn_with_a_reference_and_the_reference_have_tables(tmp_path:
     tonight = [replace(one, paired=True, stack=stack) for one in session("1" * 16)]
     theirs = [replace(one, outcome=Outcome.NO_BASELINE, is_reference=True) for one in tonight]
     append(tmp_path, KEY, [*tonight, *theirs])
-    lines = command("history", str(tmp_path)).out.splitlines()
+    lines = asked_here("history", tmp_path).out.splitlines()
     assert lines[0].startswith("tpu-v5-lite/4r: 1 session (1 FINE)")
     assert lines[2] == f"jax in turn with the reference {stack}:"
     assert lines[7] == f"the reference {stack} of jax:"
-    cases = json.loads(command("history", str(tmp_path), "--json").out)["machines"][0]["cases"]
+    cases = json.loads(asked_here("history", tmp_path, "--json").out)["machines"][0]["cases"]
     assert [one["is_reference"] for one in cases] == [False, False, True, True]
     assert {one["stack"] for one in cases} == {stack}
     path = tmp_path / "nights.csv"
-    assert command("history", str(tmp_path), f"--csv={path}").code == 0
+    assert asked_here("history", tmp_path, f"--csv={path}").code == 0
     assert path.read_text().splitlines()[0].count(f"jax in turn with the reference {stack}") == 2

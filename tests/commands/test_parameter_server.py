@@ -9,7 +9,7 @@ import pytest
 
 from busbw.driver.local import alone
 
-from .asked import Answer, command
+from .asked import Answer, asked_here, command
 
 # Each is a command that starts groups of processes.
 pytestmark = pytest.mark.slow
@@ -53,15 +53,9 @@ def test_rows_can_be_chosen_and_what_they_lack_is_not_compared(
 ) -> None:
     said = page("--rows=1ps-1worker,1ps-2workers", "--epochs=1")
     assert said.code == 0
-    first = ["1 ps, 1 worker, asynchronous", "3.8", "-", "-", "72 %"]
-    assert [
-        *first,
-        "2.00 (2.00-2.00)",
-        "2.00",
-        "-",
-        "75.0 %",
-        "200/200",
-    ] in said.table
+    row = ["1 ps, 1 worker, asynchronous", "3.8", "-", "-", "72 %"]
+    here = ["2.00 (2.00-2.00)", "2.00", "-", "75.0 %", "200/200"]
+    assert [*row, *here] in said.table
 
 
 def test_while_another_session_measures_it_waits_and_then_says_whose_turn_it_is(
@@ -73,13 +67,6 @@ def test_while_another_session_measures_it_waits_and_then_says_whose_turn_it_is(
     assert "another session is measuring on this machine; waiting" in said.err
     assert "has been measuring on this machine for 0.2 s" in said.err
     assert page("--rows=single", "--device-wait=0.2").code == 0
-
-
-def test_the_document_is_the_page(scripted: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    document = tmp_path / "page.md"
-    said = page("--rows=single", f"--document={document}")
-    assert (said.code, said.out) == (0, "")
-    assert "an epoch after the first" in document.read_text()
 
 
 def test_a_member_that_dies_leaves_the_page_as_it_was(
@@ -120,15 +107,14 @@ def test_an_update_too_few_is_an_error(scripted: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "message"),
+    ("asked", "message"),
     [
-        ("--rows=3ps", "'3ps'; accepted are single, 1ps-1worker"),
-        ("--epochs=0", "'0'; accepted is a whole number from 1 on"),
-        ("--timeout=-1", "'-1'; accepted is a number of seconds above 0"),
-        ("--framework=jax", "argument --framework: 'jax'; accepted are "),
+        ("parameter-server --rows=3ps", "'3ps'; accepted are single, 1ps-1worker"),
+        ("parameter-server --epochs=0", "'0'; accepted is a whole number from 1 on"),
+        ("parameter-server --timeout=-1", "'-1'; accepted is a number of seconds above 0"),
+        ("parameter-server --framework=jax", "argument --framework: 'jax'; accepted are "),
+        ("tpu-v2 --framework=tensorflow", "argument --framework: 'tensorflow'; accepted are "),
     ],
 )
-def test_what_is_not_accepted_is_a_usage_error(option: str, message: str) -> None:
-    said = command("parameter-server", option)
-    assert said.code == 2
-    assert message in said.err
+def test_what_is_not_accepted_is_a_usage_error(asked: str, message: str) -> None:
+    asked_here(*asked.split()).refuses(message)

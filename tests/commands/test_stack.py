@@ -13,7 +13,7 @@ from busbw.stacks.lock import Lock, path_of
 from tests.stacks.conftest import Machine, machine
 from tests.stacks.test_lock import LOCK
 
-from .asked import Answer, command
+from .asked import Answer, asked_here, command
 
 pytestmark = pytest.mark.slow
 
@@ -71,15 +71,11 @@ def test_what_no_lock_names_is_removed(machine: Machine, tmp_path: Path) -> None
 
 
 def test_without_locks_there_is_nothing_to_build(tmp_path: Path) -> None:
-    none = command(
-        "stack", "list", f"--baselines={tmp_path}", f"--stack-cache={tmp_path / 'cache'}"
-    )
-    assert (
-        none.out == "no stack is locked: pytest perf/ --update-baselines locks what it measured\n"
-    )
-    answer = command("stack", "build", f"--baselines={tmp_path}")
-    assert answer.code == 2
-    assert f"{tmp_path} holds no lock; --update-baselines writes them" in answer.err
+    asked = ("stack", "list", f"--baselines={tmp_path}", f"--stack-cache={tmp_path / 'cache'}")
+    none = "no stack is locked: pytest perf/ --update-baselines locks what it measured\n"
+    assert asked_here(*asked).out == none
+    answer = asked_here("stack", "build", f"--baselines={tmp_path}")
+    answer.refuses(f"{tmp_path} holds no lock; --update-baselines writes them")
 
 
 @pytest.mark.parametrize(
@@ -91,15 +87,14 @@ def test_without_locks_there_is_nothing_to_build(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_is_a_usage_error(options: list[str], said: str, tmp_path: Path) -> None:
-    answer = command("stack", "list", f"--baselines={tmp_path}", *options)
-    assert answer.code == 2
-    assert said.format(root=tmp_path) in answer.err
+    answer = asked_here("stack", "list", f"--baselines={tmp_path}", *options)
+    answer.refuses(said.format(root=tmp_path))
 
 
 def test_a_damaged_lock_is_an_error_with_its_path(tmp_path: Path) -> None:
     path = path_of(tmp_path, KEY, "jax")
     path.parent.mkdir(parents=True)
     path.write_text(LOCK.text.replace("sha256", "sha512"))
-    answer = command("stack", "list", f"--baselines={tmp_path}")
+    answer = asked_here("stack", "list", f"--baselines={tmp_path}")
     assert answer.code == 1
     assert f"busbw stack: {path}: lock.packages[0].sha512: unknown key" in answer.err

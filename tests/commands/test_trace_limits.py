@@ -16,8 +16,8 @@ from tests.sweep import sweep
 from tests.traces.written import complete, numbered, process, sized
 
 from .asked import asked_here, command, of_2019, of_today, put
+from .test_files import ENDLESS, GOOD, NO_JSON, loop
 
-GOOD = [[100.0, 120.0, 110.0], [90.0, 130.0, 105.0]]
 MIB = 2**20
 
 
@@ -93,13 +93,6 @@ def test_the_limit_is_an_option_and_holds_for_files_and_for_what_they_unpack_to(
     assert (answer.code, answer.err) == (0, "")
 
 
-def test_a_limit_that_is_no_size_is_a_usage_error(tmp_path: Path) -> None:
-    for text in ("0", "lots", "9" * 400):
-        answer = asked_here("trace", tmp_path, f"--size-limit={text}")
-        assert answer.code == 2
-        assert "is not a size" in answer.errors[-1]
-
-
 def test_a_huge_file_is_refused_by_its_size(tmp_path: Path) -> None:
     path = tmp_path / "a.xplane.pb"
     path.touch()
@@ -121,27 +114,14 @@ def test_a_small_file_of_events_without_number_is_refused_in_little_memory(
     assert answer.errors[0].endswith("more than 1000 events, names and stats to be kept")
 
 
-def _pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def _endless(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
 def _dangling(path: Path) -> None:
     path.symlink_to(path.parent / "missing")
 
 
-def _loop(path: Path) -> None:
-    path.symlink_to(path)
-
-
 NONE: dict[Callable[[Path], None], str] = {
-    _pipe: "is a named pipe; accepted is a file",
-    _endless: "is a device or a socket; accepted is a file",
-    _dangling: "No such file or directory",
-    _loop: "Too many levels of symbolic links",
+    **ENDLESS,
+    _dangling: ": No such file or directory",
+    loop: NO_JSON[loop],
 }
 
 
@@ -154,7 +134,7 @@ def test_what_bears_the_name_of_a_recording_and_is_none_is_named_and_the_rest_is
     become(inner / name)
     for named in (tmp_path, inner / name):
         answer = command("trace", named, "--payload=1M")
-        assert answer.errors[0] == f"{inner / name}: {NONE[become]}"
+        assert answer.errors[0] == f"{inner / name}{NONE[become]}"
         assert answer.code == 1
         assert len(answer.table) == (2 if named is tmp_path else 0)
 

@@ -29,9 +29,7 @@ def test_a_page_takes_the_place_of_the_earlier_one_and_leaves_the_rest(tmp_path:
     assert document.read_text() == f"# Mine\n\n{page}\nAlso mine.\n"
 
 
-@pytest.mark.parametrize(
-    "mark", ["", "<!-- Written by `python -m busbw prediction`, not by hand. -->"]
-)
+@pytest.mark.parametrize("mark", ["", BEGIN])
 def test_a_file_without_such_a_part_is_not_written(tmp_path: Path, mark: str) -> None:
     document = tmp_path / "page.md"
     document.write_text(f"# Mine\n{mark}\n")

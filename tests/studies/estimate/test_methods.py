@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -131,14 +132,6 @@ def test_hierarchical_is_never_slower_than_one_ring_over_hosts_where_hosts_are_t
     assert METHODS["hierarchical"](size, layout).seconds(two) <= ring * (1 + 1e-9)
 
 
-@given(sizes, layouts, st.sampled_from(sorted(METHODS)))
-def test_no_method_sends_less_than_a_ring(size: float, layout: Layout, name: str) -> None:
-    assume(_defined(name, layout))
-    cost = METHODS[name](size, layout)
-    least = 2 * (layout.ranks - 1) / layout.ranks * size
-    assert cost.sent_bytes >= least * (1 - 1e-9)
-
-
 @given(sizes, layouts, links, links, st.sampled_from(sorted(METHODS)), st.floats(1.0, 100.0))
 def test_more_bandwidth_is_never_slower_and_more_bytes_never_faster(
     size: float, layout: Layout, intra: Link, inter: Link, name: str, factor: float
@@ -147,13 +140,7 @@ def test_more_bandwidth_is_never_slower_and_more_bytes_never_faster(
     cost = METHODS[name](size, layout)
     slow = {Level.INTRA: intra, Level.INTER: inter}
     quick = {
-        level: Link(
-            name=link.name,
-            bytes_per_s=link.bytes_per_s * factor,
-            latency_s=link.latency_s,
-            full_duplex=link.full_duplex,
-        )
-        for level, link in slow.items()
+        level: replace(link, bytes_per_s=link.bytes_per_s * factor) for level, link in slow.items()
     }
     assert cost.seconds(quick) <= cost.seconds(slow) * (1 + 1e-9)
     more = METHODS[name](size * factor, layout)
@@ -271,15 +258,13 @@ def test_servers_beside_workers_move_what_counting_each_message_says(
     flows = colocated(float(servers), layout, servers).parts[0]
     between = [flow for flow in flows if flow.level is Level.INTER]
     within = [flow for flow in flows if flow.level is Level.INTRA]
-    assert max((flow.out_bytes for flow in between), default=0) == pytest.approx(
-        max(out.values(), default=0)
-    )
-    assert max((flow.in_bytes for flow in between), default=0) == pytest.approx(
-        max(taken.values(), default=0)
-    )
-    assert max((flow.out_bytes for flow in within), default=0) == pytest.approx(
-        float(inside * servers)
-    )
+    found = [
+        max((flow.out_bytes for flow in between), default=0),
+        max((flow.in_bytes for flow in between), default=0),
+        max((flow.out_bytes for flow in within), default=0),
+    ]
+    wanted = [max(out.values(), default=0), max(taken.values(), default=0)]
+    assert found == pytest.approx([*wanted, float(inside * servers)])
 
 
 def test_workers_of_a_host_share_its_link() -> None:

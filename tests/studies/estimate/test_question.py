@@ -39,12 +39,6 @@ ROWS = {
 }
 
 
-def test_distributed_tensorflow_vgg_16_has_138_36_m_parameters_and_553_44_mb() -> None:
-    assert round(MODELS["vgg-16"] / 1e6, 2) == 138.36
-    assert pytest.approx(553.44) == 138.36 * 4
-    assert 553.36 < MODELS["vgg-16"] * 4 / 1e6 < 553.44
-
-
 def test_vgg_16_counted_by_its_layers_is_the_figure() -> None:
     channels = [(3, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 256)]
     channels += [(256, 512), *[(512, 512)] * 5]
@@ -180,25 +174,16 @@ seconds = st.floats(1e-6, 1e4)
 shares = st.floats(0.0, 1.0)
 
 
-def _ring_s(bytes_per_s: float, ranks: int = 4) -> float:
-    link = {Level.INTRA: Link(name="some", bytes_per_s=bytes_per_s)}
-    return METHODS["ring"](D_BYTES, Layout(ranks=ranks)).seconds(link)
-
-
-def _wanted(wanted: float, ranks: int = 4) -> float:
-    found = least_factor(lambda rate: STEP.step_s(lambda size: _ring_s(rate, ranks)), TS_S / wanted)
-    assert found is not None
-    return found
-
-
-def test_distributed_tensorflow_many_ranks_need_4_thirds_of_what_four_need() -> None:
-    assert _wanted(0.9, 10**6) / _wanted(0.9) == pytest.approx(1.33333, abs=1e-5)
-
-
 @given(st.floats(0.01, 0.99), st.integers(2, 1000))
 def test_the_search_finds_formula_3(wanted: float, ranks: int) -> None:
+    ring = METHODS["ring"](D_BYTES, Layout(ranks=ranks))
+
+    def step_s(bytes_per_s: float) -> float:
+        link = Link(name="some", bytes_per_s=bytes_per_s)
+        return STEP.step_s(lambda size: ring.seconds({Level.INTRA: link}))
+
     formula = 2 * D_BYTES * wanted * (ranks - 1) / (ranks * (1 - wanted) * TS_S)
-    assert _wanted(wanted, ranks) == pytest.approx(formula)
+    assert least_factor(step_s, TS_S / wanted) == pytest.approx(formula)
 
 
 def test_no_bandwidth_suffices_where_latency_alone_is_too_long() -> None:
