@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,16 +60,14 @@ def test_what_cannot_be_written_is_an_error_and_the_rest_is_written(tmp_path: Pa
     assert answer.out.splitlines()[-1] == f"wrote {tmp_path / FILES[2]}"
 
 
-@pytest.mark.parametrize("kind", ["folder", "link"])
-def test_what_is_no_file_is_not_taken_for_one(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("become", [Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_what_is_no_file_is_not_taken_for_one(
+    become: Callable[[Path], None], tmp_path: Path
+) -> None:
     path = tmp_path / "conftest.py"
-    if kind == "folder":
-        path.mkdir()
-    else:
-        path.symlink_to("nowhere")
+    become(path)
     answer = asked_here("init", tmp_path)
-    assert answer.code == 1
-    assert answer.errors == [f"busbw init: {path}: File exists"]
+    assert (answer.code, answer.errors) == (1, [f"busbw init: {path}: File exists"])
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -98,8 +97,7 @@ def test_a_link_to_another_folder_of_the_repository_is_followed(tmp_path: Path) 
 def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = asked_here("init", tmp_path / "file")
-    assert answer.code == 2
-    assert "is no folder; accepted is the root of a repository" in answer.err
+    answer.refuses("is no folder; accepted is the root of a repository")
 
 
 def test_below_the_root_of_a_repository_it_says_where_workflows_belong(tmp_path: Path) -> None:
@@ -158,8 +156,7 @@ def test_a_requirement_with_a_secret_or_an_expression_is_refused(
     named: str, tmp_path: Path
 ) -> None:
     answer = asked_here("init", tmp_path / "new", "--requirement", named)
-    assert answer.code == 2
-    assert "--requirement: credentials or ${{ }}, which would be in" in answer.err
+    answer.refuses("--requirement: credentials or ${{ }}, which would be in")
     assert "hunter2" not in answer.err
     assert not (tmp_path / "new").exists()
 

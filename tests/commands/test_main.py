@@ -38,11 +38,6 @@ def test_what_is_mistyped_is_a_usage_error_with_the_nearest(
     assert said in ran.err
 
 
-def test_it_says_its_version() -> None:
-    answer = command("--version")
-    assert (answer.code, answer.out) == (0, f"busbw {busbw.__version__}\n")
-
-
 def test_help_calls_it_by_the_name_of_the_script() -> None:
     asked = asked_here("--help")
     assert asked.out.startswith("usage: busbw [-h] [--version] COMMAND ...\n")

@@ -24,10 +24,9 @@ def page(*options: str | Path) -> Answer:
     return command("parameter-server", "--framework=fake", *options)
 
 
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+@pytest.fixture(autouse=True)
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BUSBW_FAKE", raising=False)
-    return monkeypatch
 
 
 def script(to: pytest.MonkeyPatch, **fields: object) -> None:
@@ -35,7 +34,7 @@ def script(to: pytest.MonkeyPatch, **fields: object) -> None:
 
 
 @pytest.mark.slow
-def test_all_rows_stand_beside_the_published_ones(scripted: pytest.MonkeyPatch) -> None:
+def test_all_rows_stand_beside_the_published_ones() -> None:
     said = page("--epochs=3")
     assert (said.code, said.err) == (0, "")
     assert len([row for row in said.table if row[0].startswith(("1 ps", "2 ps"))]) == 6
@@ -48,9 +47,7 @@ def test_all_rows_stand_beside_the_published_ones(scripted: pytest.MonkeyPatch) 
 
 
 @pytest.mark.exhaustive
-def test_rows_can_be_chosen_and_what_they_lack_is_not_compared(
-    scripted: pytest.MonkeyPatch,
-) -> None:
+def test_rows_can_be_chosen_and_what_they_lack_is_not_compared() -> None:
     said = page("--rows=1ps-1worker,1ps-2workers", "--epochs=1")
     assert said.code == 0
     row = ["1 ps, 1 worker, asynchronous", "3.8", "-", "-", "72 %"]
@@ -58,9 +55,7 @@ def test_rows_can_be_chosen_and_what_they_lack_is_not_compared(
     assert [*row, *here] in said.table
 
 
-def test_while_another_session_measures_it_waits_and_then_says_whose_turn_it_is(
-    scripted: pytest.MonkeyPatch,
-) -> None:
+def test_while_another_session_measures_it_waits_and_then_says_whose_turn_it_is() -> None:
     with alone(1.0):
         said = page("--rows=single", "--device-wait=0.2")
     assert (said.code, said.out) == (1, "")
@@ -70,9 +65,9 @@ def test_while_another_session_measures_it_waits_and_then_says_whose_turn_it_is(
 
 
 def test_a_member_that_dies_leaves_the_page_as_it_was(
-    scripted: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    script(scripted, roles={"worker 1": "kill"})
+    script(monkeypatch, roles={"worker 1": "kill"})
     document = tmp_path / "page.md"
     document.write_text(EARLIER)
     said = page("--rows=1ps-1worker,1ps-2workers-sync", f"--document={document}")
@@ -87,17 +82,17 @@ def test_a_member_that_dies_leaves_the_page_as_it_was(
 
 @pytest.mark.exhaustive
 def test_a_member_that_is_silent_ends_the_row_at_its_deadline(
-    scripted: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    script(scripted, roles={"chief 0": "hang"})
+    script(monkeypatch, roles={"chief 0": "hang"})
     said = page("--rows=1ps-1worker", "--timeout=0.5")
     assert said.code == 1
     assert "TIMEOUT: 1ps-1worker: chief 0: the worker did not answer within 0.5 s" in said.err
 
 
 @pytest.mark.exhaustive
-def test_an_update_too_few_is_an_error(scripted: pytest.MonkeyPatch) -> None:
-    script(scripted, lose_updates=1)
+def test_an_update_too_few_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    script(monkeypatch, lose_updates=1)
     said = page("--rows=1ps-2workers-sync", "--epochs=1")
     assert said.code == 1
     assert (

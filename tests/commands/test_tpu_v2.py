@@ -18,10 +18,9 @@ PUBLISHED_OOM = [
 ]
 
 
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+@pytest.fixture(autouse=True)
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BUSBW_FAKE_COMPILER", raising=False)
-    return monkeypatch
 
 
 def script(to: pytest.MonkeyPatch, *cases: dict[str, object], **fields: object) -> None:
@@ -43,9 +42,7 @@ def words(said: Answer) -> str:
     return " ".join(said.out.split())
 
 
-def test_the_page_sets_published_figures_beside_what_is_compiled(
-    scripted: pytest.MonkeyPatch,
-) -> None:
+def test_the_page_sets_published_figures_beside_what_is_compiled() -> None:
     said = page()
     assert (said.code, said.err) == (0, "")
     assert "Compiled by fake 1 (build of fake 1)." in said.out
@@ -57,9 +54,11 @@ def test_the_page_sets_published_figures_beside_what_is_compiled(
 
 @pytest.mark.exhaustive
 def test_where_the_step_is_out_of_memory_as_published_it_agrees(
-    scripted: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    script(scripted, *({**one, "batch": "drawn", "then": "out_of_memory"} for one in PUBLISHED_OOM))
+    script(
+        monkeypatch, *({**one, "batch": "drawn", "then": "out_of_memory"} for one in PUBLISHED_OOM)
+    )
     out = words(page())
     assert "Batch whole, drawn: **agrees at all**: v2-128 1024M (needs" in out
     assert "Batch shared out: agrees at 68, **differs at v2-128 1024M (fits in" in out
@@ -68,25 +67,25 @@ def test_where_the_step_is_out_of_memory_as_published_it_agrees(
 
 @pytest.mark.exhaustive
 def test_a_published_figure_that_is_refused_now_is_a_difference(
-    scripted: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script(
-        scripted,
+        monkeypatch,
         {"topology": "v2:4x4", "payload_bytes": 64 << 20, "rows": 128, "then": "out_of_memory"},
     )
     assert "v2-32 64M (needs 16.00 GiB of 15.75 GiB; published: 47.79 GB/s)" in words(page())
 
 
-def test_compiled_programs_are_kept(scripted: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_compiled_programs_are_kept(tmp_path: Path) -> None:
     assert page(f"--compile-cache={tmp_path}").code == 0
     assert len(list(tmp_path.rglob("*.json.gz"))) == 4 * (21 + 3 * 20)
 
 
 @pytest.mark.exhaustive
 def test_without_a_compiler_for_tpus_there_is_no_page(
-    scripted: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    script(scripted, missing={"tpu": "libtpu is not installed"})
+    script(monkeypatch, missing={"tpu": "libtpu is not installed"})
     document = tmp_path / "page.md"
     said = page(f"--document={document}")
     assert (said.code, said.errors) == (1, ["busbw tpu-v2: libtpu is not installed"])
@@ -95,9 +94,9 @@ def test_without_a_compiler_for_tpus_there_is_no_page(
 
 @pytest.mark.exhaustive
 def test_a_step_without_its_all_reduce_leaves_the_page_as_it_was(
-    scripted: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    script(scripted, {"topology": "v2:2x2", "rows": 1024, "then": "lose_collective"})
+    script(monkeypatch, {"topology": "v2:2x2", "rows": 1024, "then": "lose_collective"})
     document = tmp_path / "page.md"
     document.write_text(EARLIER)
     said = page(f"--document={document}")
@@ -108,9 +107,7 @@ def test_a_step_without_its_all_reduce_leaves_the_page_as_it_was(
 
 
 @pytest.mark.exhaustive
-def test_without_published_figures_there_is_nothing_to_compare(
-    scripted: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_published_figures_there_is_nothing_to_compare(tmp_path: Path) -> None:
     said = page(f"--baselines={tmp_path}")
     assert said.code == 1
     assert "--baselines: there are no published figures for TPU v2 in" in said.err
