@@ -24,11 +24,11 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 LIMITS = {
     ".github": (440, 2, 229),
     "bench": (706, 8, 401),
-    "busbw": (40_316, 214, 21_015),
+    "busbw": (40_308, 214, 21_011),
     "busbw/*": (1_689, 8, 925),
     "busbw/baselines": (1_210, 5, 591),
     "busbw/collectives": (549, 7, 267),
-    "busbw/commands": (2_138, 10, 1_161),
+    "busbw/commands": (2_130, 10, 1_157),
     "busbw/driver": (2_116, 10, 1_211),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (623, 4, 179),

@@ -134,7 +134,7 @@ def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
         found = sorted(_below(path, unread))
         why = f"no recording in it ({_ACCEPTED})"
     elif os.path.lexists(path):
-        found = [path] if _format(path) is not None else []
+        found = [path] if path.name.endswith(FORMATS) else []
         why = f"not a recording; accepted is {_ACCEPTED}, or a folder with such"
     else:
         found, why = [], "there is no such file or folder"
@@ -150,7 +150,7 @@ def _below(folder: Path, unread: Callable[[Path, str], None]) -> Iterator[Path]:
         unread(Path(error.filename), error.strerror or str(error))
 
     for name, _, files in os.walk(folder, onerror=noted):
-        yield from (path for one in files if _format(path := Path(name, one)) is not None)
+        yield from (Path(name, one) for one in files if one.endswith(FORMATS))
 
 
 def _sessions(files: Iterable[Path]) -> list[Session]:
@@ -160,18 +160,10 @@ def _sessions(files: Iterable[Path]) -> list[Session]:
         # The target of a link may have any name.
         named.setdefault(os.path.realpath(file), Path(os.path.realpath(file.parent)) / file.name)
     hosts: dict[Path, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
-    for path in sorted(named.values(), key=_order):
-        host = path.name.removesuffix(FORMATS[_order(path)[0]])
-        hosts[path.parent][host].append(path)
+    for suffix in FORMATS:
+        for path in sorted(one for one in named.values() if one.name.endswith(suffix)):
+            hosts[path.parent][path.name.removesuffix(suffix)].append(path)
     return [Session(folder=folder, hosts=hosts[folder]) for folder in sorted(hosts)]
-
-
-def _format(path: Path) -> int | None:
-    return next((i for i, suffix in enumerate(FORMATS) if path.name.endswith(suffix)), None)
-
-
-def _order(path: Path) -> tuple[int, Path]:
-    return _format(path) or 0, path
 
 
 def _pattern(group: str) -> Callable[[str], object]:
