@@ -328,20 +328,12 @@ def _changed(file: Path, *place: str | int, to: Any) -> None:
 @pytest.mark.parametrize(
     ("place", "to", "says"),
     [
-        (
-            ("version",),
-            99,
-            "'busbw results' of version 99; accepted is 'busbw results' of version 1: ",
-        ),
-        (("document",), 4, "this says 4 of version 1; accepted is 'busbw results' of "),
         (("environment",), 1, "environment: expected an object"),
         (("environment", "key", "ranks"), "4", "environment.key.ranks: expected a whole number"),
-        (("cases",), {}, "cases: expected a list"),
         (("cases", 1, "case", "payload_bytes"), "1K", "cases[1].case.payload_bytes"),
         (("cases", 1, "now", "times_s"), [-1.0], "cases[1].now.times_s"),
         (("cases",), [], "holds no time of an all-reduce"),
         (("cases", 1, "case", "mesh"), "2x", "cases[1].case.mesh: '2x' is not a mesh"),
-        (("cases", 1, "case", "ranks"), 1, "one rank is no collective"),
         (("cases", 1, "now", "times_s"), [1.7e308] * 2, "cases[1].now.times_s[0]: exp"),
         (("environment", "key", "hosts"), 0, "environment.key.hosts: expected 1 to 1000000, got 0"),
         (("environment", "key", "mesh"), "x", "environment.key.mesh: 'x' is not a mesh"),

@@ -98,15 +98,7 @@ def test_without_a_library_it_says_what_to_install(
 
 
 @pytest.mark.parametrize("command", ["figure", "page"])
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "No such file"),
-        ("", "not JSON"),
-        ("[]", "document: expected an object"),
-        ('{"schema": 9, "cases": []}', "this is of an earlier busbw (schema 9); accepted is "),
-    ],
-)
+@pytest.mark.parametrize(("content", "said"), [(None, "No such file"), ("", "not JSON")])
 def test_a_bad_document_is_named(
     tmp_path: Path, command: str, content: str | None, said: str
 ) -> None:
