@@ -32,6 +32,10 @@ _OF_THE_TESTS = ("PYTEST_", "BUSBW_", "CI")
 # Those that a session begins with, whatever else is asked of it.
 _PLUGINS = ("-p", "busbw.plugin", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
 
+_ONE_CASE = ("--frameworks=fake", "--payloads=1K")
+# What a session imports once an option asks for it.
+_ASKED_FOR = ("busbw.nights", "busbw.hosts.agents", "busbw.hosts.launchers", "busbw.report.page")
+
 
 def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in environment.items() if name.startswith(_READ_AT_START)}
@@ -93,15 +97,18 @@ class Forked:
 
 
 def _import_all(program: str, folder: str) -> None:
-    """Import what the program does; pytest by a session that has no tests."""
+    """Import what the program does; pytest by a session that collects a test and measures none."""
     sys.path[0] = folder
     before = list(sys.path)
     os.chdir(folder)
     if program == "pytest":
         import pytest
 
-        options = [*_PLUGINS, "--collect-only", "--quiet", f"--rootdir={folder}"]
-        assert pytest.main(options) is pytest.ExitCode.NO_TESTS_COLLECTED
+        Path("test_imported_by_all.py").write_text("def test_case(busbw_verdict): 0")
+        options = [*_PLUGINS, "--collect-only", "--quiet", f"--rootdir={folder}", *_ONE_CASE]
+        assert pytest.main(options) is pytest.ExitCode.OK
+        for name in _ASKED_FOR:
+            importlib.import_module(name)
     else:
         importlib.import_module(f"{program}.commands").found()
     sys.path[:] = before
