@@ -284,12 +284,15 @@ def test_a_port_in_use_is_a_usage_error(ranks: Ranks) -> None:
 
 @pytest.mark.parametrize(
     ("host", "why"),
-    [
-        ("0.0.0.0", "every network of this host could connect there"),
-        ("[::]", "every network of this host could connect there"),
-        ("192.0.2.77", "Cannot assign requested address"),
-        ("no.such.host.invalid", "there is no host 'no.such.host.invalid'"),
-    ],
+    sweep(
+        [
+            ("0.0.0.0", "every network of this host could connect there"),
+            ("[::]", "every network of this host could connect there"),
+            ("192.0.2.77", "Cannot assign requested address"),
+            ("no.such.host.invalid", "there is no host 'no.such.host.invalid'"),
+        ],
+        in_gate=2,
+    ),
 )
 def test_what_is_no_address_of_rank_0_is_a_usage_error(ranks: Ranks, host: str, why: str) -> None:
     session = f"--session={host}:4000"
@@ -320,6 +323,7 @@ def test_a_count_that_differs_is_a_usage_error_of_every_rank(ranks: Ranks) -> No
         assert "--agents=3: Open MPI started 2 processes; " in ranks.sentence(rank)
 
 
+@pytest.mark.exhaustive
 def test_help_has_its_own_options_before_those_of_pytest(ranks: Ranks) -> None:
     ranks.launch(0, "--help", TPU_WORKER_ID="0", TPU_WORKER_HOSTNAMES="a,b")
     assert ranks.codes() == [0]

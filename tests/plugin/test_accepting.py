@@ -170,6 +170,7 @@ def test_a_failed_case_is_never_written_and_the_others_are(folder: Folder) -> No
     assert sorted(stored(folder)) == ["1K", "4K"]
 
 
+@pytest.mark.exhaustive
 def test_a_failed_case_leaves_the_baseline_that_it_had(folder: Folder) -> None:
     folder.with_baselines()
     before = stored(folder)
@@ -178,6 +179,7 @@ def test_a_failed_case_leaves_the_baseline_that_it_had(folder: Folder) -> None:
     assert stored(folder) == before
 
 
+@pytest.mark.exhaustive
 def test_out_of_memory_in_all_launches_is_written_as_such(folder: Folder) -> None:
     folder.script(cases=[{"then": "out_of_memory"}])
     ran = folder.updated()
@@ -185,6 +187,7 @@ def test_out_of_memory_in_all_launches_is_written_as_such(folder: Folder) -> Non
     assert "none -> out of memory" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_it_works_where_baselines_are_required(folder: Folder) -> None:
     folder.environment.setenv("CI", "1")
     folder.with_baselines("--launches=2")
@@ -259,6 +262,7 @@ def test_out_of_memory_where_a_time_stands_is_accepted(folder: Folder) -> None:
     assert folder.run(exit_code=0).outcomes == {"1M": "OUT_OF_MEMORY"}
 
 
+@pytest.mark.exhaustive
 def test_it_accepts_no_failed_case(folder: Folder) -> None:
     folder.with_baselines()
     before = folder.stored
@@ -300,6 +304,7 @@ def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> Non
     assert pins["64K"] == pytest.approx(pins["2K"], rel=0.02)
 
 
+@pytest.mark.exhaustive
 def test_a_first_baseline_is_written_beside_a_payload_that_crashed(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 4096, "then": "kill"}])
     ran = folder.run(*SEVEN[:1], "--launches=3", "--update-baselines", exit_code=1)
@@ -320,6 +325,7 @@ def test_a_night_that_is_back_after_a_drift_is_told_and_not_failed(folder: Folde
     assert "all cases of fake are back, after being 3." in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_payload_that_is_part_of_another_is_told_how_it_is_named_alone(folder: Folder) -> None:
     both = folder.run("--payloads=4K,64K", "-k", "4K", exit_code=0)
     assert sorted(both.outcomes) == ["4K", "64K"]
@@ -397,6 +403,7 @@ def test_without_the_flag_nothing_goes(folder: Folder) -> None:
     assert payloads(folder) == ["1K", "2K", "4K"]
 
 
+@pytest.mark.exhaustive
 def test_what_was_not_asked_for_goes_and_is_shown(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K:4K")
     ran = folder.run("--prune-baselines", "--payloads=2K", exit_code=0)
@@ -421,6 +428,7 @@ def test_files_of_other_cases_stay(folder: Folder) -> None:
     assert payloads(folder) == ["1K", "1K"]
 
 
+@pytest.mark.exhaustive
 def test_it_goes_with_an_update(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K")
     folder.with_baselines("--prune-baselines", "--payloads=2K,4K")

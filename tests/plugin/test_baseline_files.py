@@ -121,15 +121,18 @@ def _huge(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("become", "says"),
-    [
-        (_no_bytes, ":1:1: not JSON"),
-        (_brackets, ": lists and objects are nested too deeply"),
-        (_no_utf8, ": byte 1: not UTF-8"),
-        (_folder, ": is a folder; accepted is a file"),
-        (_pipe, ": is a named pipe; accepted is a file"),
-        (_endless, ": is a device or a socket; accepted is a file"),
-        (_huge, ": has 1099511627776 bytes; accepted are 134217728"),
-    ],
+    sweep(
+        [
+            (_no_bytes, ":1:1: not JSON"),
+            (_brackets, ": lists and objects are nested too deeply"),
+            (_no_utf8, ": byte 1: not UTF-8"),
+            (_folder, ": is a folder; accepted is a file"),
+            (_pipe, ": is a named pipe; accepted is a file"),
+            (_endless, ": is a device or a socket; accepted is a file"),
+            (_huge, ": has 1099511627776 bytes; accepted are 134217728"),
+        ],
+        in_gate=2,
+    ),
 )
 def test_what_is_no_file_of_json_is_a_usage_error_before_anything_is_measured(
     folder: Folder, become: Callable[[Path], None], says: str

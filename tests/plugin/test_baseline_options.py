@@ -55,6 +55,7 @@ def test_a_folder_that_is_named_and_not_there_is_a_usage_error(folder: Folder, a
     assert not (folder.path / "nowhere").exists()
 
 
+@pytest.mark.exhaustive
 def test_so_it_is_where_the_ini_file_names_it(folder: Folder) -> None:
     folder.ini({"busbw_baselines": "baselines"})
     assert "--baselines: there is no folder" in refused(folder)
@@ -114,6 +115,7 @@ def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
     (folder.path / "theirs").chmod(0o700)
 
 
+@pytest.mark.exhaustive
 def test_so_is_one_that_could_not_be_made(folder: Folder) -> None:
     (folder.path / "theirs").mkdir(mode=0o500)
     folder.without_root()

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import Folder
 
 # Eight ranks: busbw is 1.75 times the script's rate.
@@ -41,12 +43,14 @@ def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
 
 @pytest.mark.parametrize(
     ("script", "options"),
-    [
-        ({}, ()),
-        (A100 | {"device_kind": "NVIDIA T4"}, ()),
-        # A mesh that was asked for is not the shape of the slice, which this script does not tell.
-        (TPU, ("--mesh=2x4",)),
-    ],
+    sweep(
+        [
+            ({}, ()),
+            (A100 | {"device_kind": "NVIDIA T4"}, ()),
+            # A mesh asked for is not the shape of the slice, which this script does not tell.
+            (TPU, ("--mesh=2x4",)),
+        ]
+    ),
 )
 def test_where_no_ceiling_is_known_nothing_is_said_of_one(
     folder: Folder, script: dict[str, Any], options: tuple[str, ...]
@@ -61,7 +65,8 @@ def test_where_no_ceiling_is_known_nothing_is_said_of_one(
 
 
 @pytest.mark.parametrize(
-    "kind", ["TPU v2", "TPU v5 lite", "v5litepod-8", "TPU7x", "NVIDIA V100-SXM2-32GB"]
+    "kind",
+    sweep(["TPU v2", "TPU v5 lite", "v5litepod-8", "TPU7x", "NVIDIA V100-SXM2-32GB"], in_gate=2),
 )
 def test_what_no_link_of_the_chip_allows_is_an_error_whatever_the_slices_shape(
     folder: Folder, kind: str
@@ -95,7 +100,7 @@ def test_more_than_the_hardware_allows_is_an_error_and_no_number(folder: Folder)
     assert "2 failed" in ran.last_line
 
 
-@pytest.mark.parametrize("wanted", ["all", "new", "improved"])
+@pytest.mark.parametrize("wanted", sweep(["all", "new", "improved"]))
 def test_it_is_never_written_neither_as_new_nor_as_better(folder: Folder, wanted: str) -> None:
     folder.script(**A100, gb_per_s=POSSIBLE)
     folder.with_baselines("--payloads=1M")
@@ -116,6 +121,7 @@ def test_a_switch_that_adds_up_is_noted_and_passes(folder: Folder) -> None:
     assert "; adding up in the switch up to 788 GB/s" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_two_stacks_in_turn_are_held_against_it_too(folder: Folder) -> None:
     against = f"--against={sys.executable}"
     folder.script(**A100, gb_per_s=POSSIBLE)

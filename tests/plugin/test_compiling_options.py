@@ -76,6 +76,7 @@ def test_another_algorithm_fails_with_both_sides_unless_accepted(folder: Folder)
     assert "1 changed" in compiled(folder, "--accept-compiled-changes", exit_code=0).text
 
 
+@pytest.mark.exhaustive
 def test_an_update_takes_the_change_and_prints_both_sides(folder: Folder) -> None:
     stored(folder)
     script(folder, {"strategy": "FakeTree"})
@@ -321,10 +322,15 @@ def test_a_libtpu_that_another_session_fetched_meanwhile_is_taken(
 
 @pytest.mark.parametrize(
     ("made", "says"),
-    [
-        ("libtpu (0.0.46)\nAvailable versions: 0.0.46, 0.0.42.1\n", "pip finds 0.0.46, 0.0.42.1"),
-        ("", "pip finds none: "),
-    ],
+    sweep(
+        [
+            (
+                "libtpu (0.0.46)\nAvailable versions: 0.0.46, 0.0.42.1\n",
+                "pip finds 0.0.46, 0.0.42.1",
+            ),
+            ("", "pip finds none: "),
+        ]
+    ),
 )
 def test_a_question_mark_lists_the_releases_that_pip_finds(
     folder: Folder, made: str, says: str

@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from tests.sweep import sweep
+
 from . import nightly
 from .folder import SLOW, TPU, Folder
 from .test_reference_options import AGAINST
@@ -64,7 +66,7 @@ def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder
     assert "; the reference fits" in words
 
 
-@pytest.mark.parametrize("limit", ["25%", "1.25x"])
+@pytest.mark.parametrize("limit", sweep(["25%", "1.25x"]))
 def test_a_case_beyond_it_has_regressed(folder: Folder, limit: str) -> None:
     folder.slower(1.3)
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
@@ -80,6 +82,7 @@ def test_a_case_within_it_passes_whatever_the_rule_says(folder: Folder) -> None:
     assert folder.run("--fail-above=4x", exit_code=0).outcomes == {"1M": "PASS"}
 
 
+@pytest.mark.exhaustive
 def test_a_limit_of_one_s_own_is_never_too_wide_to_judge_by(folder: Folder) -> None:
     folder.slower(1.5, script=TPU)
     assert folder.run("--fail-above=60%", exit_code=0).outcomes == {"1M": "NOISY"}
@@ -87,6 +90,7 @@ def test_a_limit_of_one_s_own_is_never_too_wide_to_judge_by(folder: Folder) -> N
     assert folder.run("--fail-above=40%", exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 
+@pytest.mark.exhaustive
 def test_the_setting_of_a_repository_is_the_limit_too(folder: Folder) -> None:
     folder.slower(1.3)
     ran = folder.run("-o", "busbw_fail_above=25%", exit_code=1)
@@ -244,7 +248,8 @@ SCRIPT = {
 
 
 @pytest.mark.parametrize(
-    ("clock", "time_s"), [("host", 1e-3), ("dispatch", 1.5e-3), ("device", 0.5e-3)]
+    ("clock", "time_s"),
+    sweep([("host", 1e-3), ("dispatch", 1.5e-3), ("device", 0.5e-3)], in_gate=2),
 )
 def test_times_are_read_from_the_clock_that_was_named(
     folder: Folder, clock: str, time_s: float

@@ -13,6 +13,7 @@ from tests.worker.backends.real import needs
 from .folder import WITHOUT_CACHE, Folder
 
 
+@pytest.mark.exhaustive
 def test_small_letters_are_sizes_too_as_in_nccl_tests(folder: Folder) -> None:
     assert list(folder.run("--payloads=1k,1m", exit_code=0).outcomes) == ["1K", "1M"]
 
@@ -68,6 +69,7 @@ def test_the_default_is_three(folder: Folder) -> None:
     assert len(ran.case("1K")["launches"]) == 3
 
 
+@pytest.mark.exhaustive
 def test_a_case_that_hangs_fails_alone_with_its_stack(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "hang"}])
     ran = folder.run("--payloads=1K:4K", "--case-timeout=0.7", exit_code=1)
@@ -131,6 +133,7 @@ def test_two_names_of_one_strategy_are_two_tests_of_one_measurement(folder: Fold
     assert [len(c["launches"]) for c in cases] == [1, 1]
 
 
+@pytest.mark.exhaustive
 @needs("tensorflow")
 def test_tensorflow_s_strategies_for_gpus_are_known_where_none_is_attached(folder: Folder) -> None:
     options = ("perf", "--frameworks=tensorflow", "--payloads=1M", *WITHOUT_CACHE)
@@ -213,6 +216,7 @@ def test_along_an_axis_the_bus_factor_is_that_of_its_group(
     assert found == pytest.approx(ratio)
 
 
+@pytest.mark.exhaustive
 def test_all_axes_are_the_same_as_none_and_in_any_order(folder: Folder) -> None:
     case = folder.run("--mesh=2x2", "--axes=y,x", exit_code=0).case()
     assert (case["id"], case["case"]["axes"]) == ("fake-2x2-default-float32-1M", "")
@@ -220,6 +224,7 @@ def test_all_axes_are_the_same_as_none_and_in_any_order(folder: Folder) -> None:
     assert (case["id"], case["case"]["axes"]) == ("fake-2x2x2-xz-default-float32-1M", "xz")
 
 
+@pytest.mark.exhaustive
 def test_each_axis_and_each_mesh_has_a_baseline_of_its_own(folder: Folder) -> None:
     for options in (("--axes=x",), ("--axes=y",), ()):
         folder.with_baselines("--mesh=2x2", *options)

@@ -60,6 +60,7 @@ def night(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ni
     return Night(folder=folder, python=python, index=index)
 
 
+@pytest.mark.exhaustive
 def test_an_accepted_session_locks_its_stack_beside_the_baselines(night: Night) -> None:
     ran = night.run("--update-baselines", *TWO, exit_code=0)
     assert f"fake: its stack is the reference now, 1 package in {night.lock}" in ran.text

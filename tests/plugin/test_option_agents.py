@@ -183,6 +183,7 @@ def test_a_host_that_is_gone_for_good_ends_the_session_red_with_what_it_has(
     assert wait_until(lambda: not processes(folder.temporary), 20)
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_leaves_no_agent_and_no_worker(folder: Folder) -> None:
     folder.script(cases=[{"then": "hang"}])
     begun = folder.start("--agents=local", *TWO)
@@ -204,6 +205,7 @@ def test_kill_9_of_the_session_leaves_no_agent_and_no_worker(folder: Folder) -> 
     folder.run(exit_code=0)
 
 
+@pytest.mark.exhaustive
 def test_training_under_strategies_is_skipped_with_the_reason(folder: Folder) -> None:
     ran = folder.run("--agents=local", *TWO, "-m", "training", exit_code=0)
     assert "--agents: training under a strategy starts processes of its own" in ran.text

@@ -111,6 +111,7 @@ def test_a_lost_bandwidth_is_named_and_what_gets_faster_makes_no_night_red(
         assert found["session"]["outcomes"] == ["FINE"], found["session"]["text"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", sweep(range(8)))
 def test_after_one_session_a_tenth_in_one_size_is_seen_and_nothing_else(
     folder: Folder, seed: int

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sweep import sweep
+
 from . import standing_in
 from .folder import SLOW, WITHOUT_CACHE, Folder
 
@@ -50,6 +52,7 @@ def test_six_launches_of_each_side_are_the_default(folder: Folder) -> None:
     assert "float32, 6 launches of each side" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_one_launch_of_each_is_too_few_and_more_are_added(folder: Folder) -> None:
     ran = folder.run(AGAINST, exit_code=0)
     assert "busbw: 1 more launch of fake-default-float32-1M" in ran.text
@@ -75,6 +78,7 @@ def reference(**fields: object) -> str:
     return f"--against-env=BUSBW_FAKE={json.dumps(fields)}"
 
 
+@pytest.mark.exhaustive
 def test_a_variable_that_changes_nothing_gives_no_alarm(folder: Folder) -> None:
     ran = folder.run("--against-env=NOTHING=a=b", "--against-env=EMPTY=", PAIRS, exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}
@@ -91,6 +95,7 @@ def test_what_is_slower_than_the_reference_fails_after_it_was_seen_again(folder:
     assert "busbw: 3 more launches of fake-default-float32-1K" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_what_is_faster_than_the_reference_has_improved(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(reference(**SLOW, cases=[{"slower": 1.2}]), PAIRS, exit_code=0)
@@ -139,10 +144,12 @@ def test_what_the_variable_makes_slower_is_slower_than_the_reference_without(
 
 @pytest.mark.parametrize(
     ("option", "changed"),
-    [
-        (f"--try-env={FLAG}", f"candidate: {FLAG}; reference: none"),
-        (f"--against-env={FLAG}", f"candidate: none; reference: {FLAG}"),
-    ],
+    sweep(
+        [
+            (f"--try-env={FLAG}", f"candidate: {FLAG}; reference: none"),
+            (f"--against-env={FLAG}", f"candidate: none; reference: {FLAG}"),
+        ]
+    ),
 )
 def test_the_flag_is_in_the_title_the_results_the_page_and_the_history(
     option: str, changed: str, folder: Folder
@@ -244,6 +251,7 @@ def test_while_there_is_time_a_suspicion_is_measured_again(folder: Folder) -> No
     assert "FAILED: 1 of 1 case failed: 1 REGRESSED; 1 case measured in 4 launches each" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_suspicion_that_fresh_launches_do_not_show_is_dropped(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines()

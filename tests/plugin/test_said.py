@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sweep import sweep
+
 from . import nightly
 from .folder import ROOT, SEVEN, SLOW, TPU, Folder, Ran
 
@@ -53,11 +55,13 @@ def test_what_a_worker_prints_moves_no_terminal_and_is_shown_escaped(folder: Fol
 
 @pytest.mark.parametrize(
     ("script", "exit_code"),
-    [
-        ({"processes": {"0": {"versions": {"evil": EVIL}}}}, 0),
-        # The worker is asked for devices of the name that is shown, and has none.
-        ({"device": "tpu", "device_kind": EVIL}, 1),
-    ],
+    sweep(
+        [
+            ({"processes": {"0": {"versions": {"evil": EVIL}}}}, 0),
+            # The worker is asked for devices of the name that is shown, and has none.
+            ({"device": "tpu", "device_kind": EVIL}, 1),
+        ]
+    ),
     ids=["version", "device"],
 )
 def test_nor_does_what_it_says_of_versions_and_devices(
@@ -78,6 +82,7 @@ def test_the_name_of_a_file_moves_no_terminal_of_a_command(tmp_path: Path) -> No
     assert not MOVES.search(said + done.stdout.decode())
 
 
+@pytest.mark.exhaustive
 def test_the_name_of_a_file_is_escaped_in_a_page(folder: Folder) -> None:
     folder.run(exit_code=0)
     name = f"{EVIL}.json"
@@ -148,6 +153,7 @@ def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
     assert "flag" not in ran.text and "limit" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_one_launch_of_three_that_is_eight_times_slower_is_in_the_range_and_a_mode(
     folder: Folder,
 ) -> None:
@@ -163,6 +169,7 @@ def test_one_launch_of_three_that_is_eight_times_slower_is_in_the_range_and_a_mo
     assert ran.outcomes["64K"] == "PASS"
 
 
+@pytest.mark.exhaustive
 def test_above_twice_the_time_it_is_a_factor_and_not_per_cent(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines(*THREE)
@@ -223,6 +230,7 @@ def test_what_changed_comes_first_and_what_is_as_usual_is_a_count(folder: Folder
     assert sum(line.startswith("| fake ") for line in folded) == 4
 
 
+@pytest.mark.exhaustive
 def test_memory_that_ran_out_is_a_change_only_if_it_is_new(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K,1M", "--launches=2")
     folder.script(cases=[{"payload_bytes": 2**20, "then": "out_of_memory"}])

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import SLOW, WITHOUT_CACHE, Folder, Ran
 
 NOT_BEGUN = "busbw device:"
@@ -60,14 +62,17 @@ def test_where_a_case_fails_too_the_exit_code_is_that_of_the_case(folder: Folder
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "def pytest_configure(): ...\n",
-        "{}",
-        '{"document": "busbw record", "version": 1}',
-        '{"document": "busbw results", "version": 2}',
-        '{"schema": 12, "session": null, "cases": []}',
-        "[1, 2",
-    ],
+    sweep(
+        [
+            "def pytest_configure(): ...\n",
+            "{}",
+            '{"document": "busbw record", "version": 1}',
+            '{"document": "busbw results", "version": 2}',
+            '{"schema": 12, "session": null, "cases": []}',
+            "[1, 2",
+        ],
+        in_gate=2,
+    ),
 )
 def test_a_file_that_holds_something_else_is_not_written_over(folder: Folder, text: str) -> None:
     file = folder.path / "mine.py"
@@ -91,7 +96,7 @@ def test_earlier_results_and_empty_files_are_replaced_also_through_a_link(folder
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.parametrize("how", ["path", "relative", "symbolic", "hard", "new"])
+@pytest.mark.parametrize("how", sweep(["path", "relative", "symbolic", "hard", "new"], in_gate=3))
 def test_a_baseline_is_never_written_over_by_whichever_name(folder: Folder, how: str) -> None:
     folder.with_baselines()
     (baseline,) = folder.baseline_files

@@ -13,6 +13,7 @@ import pytest
 from busbw.hardware.topologies import GPUS, topology_of
 from busbw.model.launch import Compiled, Failure
 from busbw.model.words import GIB, Device, FailureKind, FoundBy
+from tests.sweep import sweep
 from tests.worker.backends import real
 
 pytestmark = real.needs("jax")
@@ -237,11 +238,14 @@ TWICE = "forms.versions.varying(jax.lax.psum(jax.lax.psum(values, axes), axes), 
 
 @pytest.mark.parametrize(
     ("topology", "collective", "said"),
-    [
-        pytest.param("v5e:2x4", "values + values", "XLA compiled none", marks=needs_libtpu),
-        pytest.param("h100:8", "values + values", "XLA compiled none", marks=needs_cuda),
-        pytest.param("h100:8", TWICE, "XLA compiled {'all-reduce': 2}", marks=needs_cuda),
-    ],
+    sweep(
+        [
+            pytest.param("v5e:2x4", "values + values", "XLA compiled none", marks=needs_libtpu),
+            pytest.param("h100:8", "values + values", "XLA compiled none", marks=needs_cuda),
+            pytest.param("h100:8", TWICE, "XLA compiled {'all-reduce': 2}", marks=needs_cuda),
+        ],
+        in_gate=2,
+    ),
 )
 def test_a_program_with_another_number_of_collectives_is_no_collective(
     tmp_path: Path, topology: str, collective: str, said: str

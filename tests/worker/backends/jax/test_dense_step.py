@@ -139,6 +139,7 @@ def test_a_broken_step_is_a_failure_and_never_a_time(
     real.refused(sabotaged[name], kind, said)
 
 
+@pytest.mark.exhaustive
 def test_a_delayed_step_is_still_right(sabotaged: Results) -> None:
     assert run_of(sabotaged, "delayed").injected == "delay:300%"
 
