@@ -440,6 +440,7 @@ def test_every_member_knows_its_role_and_addresses(
 REAL = "tensorflow"
 
 
+@pytest.mark.exhaustive
 @needs(REAL)
 def test_tensorflow_in_a_single_process_updates_as_often_as_it_should(bundle: Bundle) -> None:
     answer = Trainers(bundle, REAL).train(SINGLE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import WITHOUT_CACHE, Folder
 from .test_reference_options import AGAINST
 
@@ -215,7 +217,11 @@ OF_TENSORFLOW = [
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        *(([f"{option}={one}"], said.format(one)) for option, of, said in VALUES for one in of),
+        *(
+            case
+            for option, of, said in VALUES
+            for case in sweep(([f"{option}={one}"], said.format(one)) for one in of)
+        ),
         *OPTIONS,
     ],
 )
