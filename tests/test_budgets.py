@@ -48,11 +48,11 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_550, 326, 26_926),
+    "tests": (52_562, 326, 26_927),
 }
 
 # docs: pages, words.
-DOCS = 15, 22_515
+DOCS = 15, 21_996
 
 
 def sizes(files: Iterable[tuple[str, str]]) -> dict[str, Counter[str]]:
