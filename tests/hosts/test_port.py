@@ -302,6 +302,7 @@ def test_a_join_that_says_nothing_useful_is_closed(session: Attacked, body: str)
         assert rest(sock) == b""
 
 
+@pytest.mark.exhaustive
 def test_connections_that_say_nothing_and_come_again_keep_no_agent_out(session: Attacked) -> None:
     with unknown("again", session.port) as process:
         assert process.stdin is not None and process.stdout is not None

@@ -136,6 +136,7 @@ def test_a_host_that_is_stopped_with_its_lock_is_gone_without_waiting_for_it(
     ), why.value
 
 
+@pytest.mark.exhaustive
 def test_a_stopped_agent_is_ended_with_its_session(bundle: Bundle) -> None:
     with through_ssh(bundle, "one", grace_s=0.2) as (_, agents):
         os.kill(agents.pid(0), signal.SIGSTOP)

@@ -80,6 +80,7 @@ def test_a_case_that_hangs_fails_alone_with_its_stack(folder: Folder) -> None:
     assert 'fake/backend.py", line' in failure["log"]
 
 
+@pytest.mark.exhaustive
 def test_both_placements_are_two_cases_and_in_place_is_not_named(folder: Folder) -> None:
     ran = folder.updated("--placement=out_of_place,in_place")
     assert [(c["id"], c["case"]["placement"]) for c in ran.cases] == [

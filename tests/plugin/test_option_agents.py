@@ -71,6 +71,7 @@ def test_agents_of_two_hosts_measure_together(folder: Folder, secret: Path) -> N
     assert not folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_the_secret_may_be_in_the_environment(folder: Folder) -> None:
     folder.environment.setenv(VARIABLE, SECRET.decode())
     with agents("one") as options:

@@ -177,6 +177,7 @@ def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder
     assert "exit code 3" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_hangs_after_its_replies_loses_nothing_and_is_noted(folder: Folder) -> None:
     folder.script(cases=[{"then": "reply_then_hang"}])
     ran = folder.run(exit_code=0)

@@ -189,6 +189,7 @@ def test_one_host_of_a_slice_alone_is_a_usage_error(folder: Folder) -> None:
     assert "--processes=4 --agents=4" in sentence
 
 
+@pytest.mark.exhaustive
 @needs("jax")
 def test_a_host_that_is_told_to_be_alone_is_not_asked_for_the_others(folder: Folder) -> None:
     folder.environment.setenv("TPU_WORKER_HOSTNAMES", "a,b,c,d")

@@ -174,6 +174,7 @@ def test_a_value_that_is_not_recorded_elsewhere_is_not_shown(folder: Folder) -> 
         assert secret not in ran.text + json.dumps(ran.results)
 
 
+@pytest.mark.exhaustive
 def test_the_page_of_an_injected_session_says_so_at_its_top(folder: Folder) -> None:
     folder.script(**SLOW)
     page = folder.path / "page.html"
@@ -270,6 +271,7 @@ def test_when_it_is_spent_a_suspicion_is_no_regression_and_not_green(folder: Fol
     assert STANDS in ran.session_failure
 
 
+@pytest.mark.exhaustive
 def test_in_turn_a_suspicion_that_stands_is_not_green_either(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"slower": 1.1}])
     ran = folder.run(reference(**SLOW), PAIRS, NONE, exit_code=1)

@@ -79,6 +79,7 @@ def test_in_a_log_there_is_a_line_for_each_pass(folder: Folder) -> None:
     assert found == ["1", "2", "3"]
 
 
+@pytest.mark.exhaustive
 def test_passes_that_are_added_are_counted_up_to_the_last_of_them(folder: Folder) -> None:
     folder.slower(3, "--launches=2")
     text = folder.run("--launches=2", exit_code=1).text

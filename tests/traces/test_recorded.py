@@ -69,6 +69,7 @@ def _assert_all_events_are_the_same(recording: Recording) -> None:
     assert starts == pytest.approx([s.start_ns for s in recording.seen], abs=1)
 
 
+@pytest.mark.exhaustive
 def test_every_event_of_jax_is_what_its_own_reader_says(by_jax: Recording) -> None:
     _assert_all_events_are_the_same(by_jax)
 
