@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[1]
 _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 
 # room: lines, files, statements. `busbw/session` took the place of most of `busbw/plugin`: the
-# phases, which knew no pytest but lay there.
+# phases, which knew no pytest but lay there. `tests` rose by 119 lines: marks that leave variants
+# to `exhaustive`, which took a third off the gate's time, and two tests of what had none.
 LIMITS = {
     ".github": (440, 2, 229),
     "bench": (706, 8, 401),
@@ -48,7 +49,7 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_562, 326, 26_927),
+    "tests": (52_585, 326, 26_941),
 }
 
 # docs: pages, words.

@@ -10,9 +10,10 @@ import pytest
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Outcome
 from busbw.report.table import TextLine
-from busbw.report.verdicts import legend
+from busbw.report.verdicts import compiled_tables, legend
 from tests import build
 from tests.report.shown import verdict_lines
+from tests.report.written import RELEASE, program
 
 RED = {"red": True, "bold": True}
 
@@ -267,3 +268,12 @@ def test_a_group_without_a_ceiling_beside_one_with_it_has_no_column() -> None:
 )
 def test_a_ceiling_says_what_else_is_to_be_known_of_it(changes: dict[str, Any], words: str) -> None:
     assert _rows(_of(4096, replace(LINKS, **changes)))[-1].text.endswith(words)
+
+
+def test_what_was_compiled_has_a_table_for_each_topology_and_release() -> None:
+    first, second = program(1024, 2048), program(4096, 8192)
+    found = compiled_tables([first, second, program(1024, 2048, topology="h100:8")])
+    assert [(one.title and one.title.text, len(one.rows)) for one in found] == [
+        (f"v5e:2x4: jax all_reduce (psum), 8 ranks by {RELEASE}", 2),
+        (f"h100:8: jax all_reduce (psum), 8 ranks by {RELEASE}", 1),
+    ]

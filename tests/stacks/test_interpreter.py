@@ -10,6 +10,7 @@ import pytest
 
 from busbw.stacks import interpreter
 from busbw.stacks.interpreter import output
+from busbw.stacks.listing import record_hash
 from busbw.stacks.lock import StackError
 
 from .conftest import venv, wheel
@@ -125,3 +126,28 @@ def test_one_that_is_not_there_or_does_not_end_is_an_error() -> None:
         output(["/nowhere"], problem="it said", timeout_s=1.0)
     with pytest.raises(StackError, match=r"^it said: it did not finish within 0\.1 s$"):
         _output("import time; time.sleep(60)", timeout_s=0.1)
+
+
+WHEEL = """core/__init__.py,sha256=a,1
+core-1.data/purelib/core/more.py,sha256=b,2
+core-1.data/scripts/core,sha256=c,3
+core-1.dist-info/METADATA,sha256=d,4
+core-1.dist-info/RECORD,,
+"""
+
+
+def test_a_wheel_and_its_installed_files_have_the_same_hash_and_other_files_another() -> None:
+    """Installed, programs lie elsewhere, and the installer has added files of its own."""
+    installed = """../../../bin/core,sha256=e,5
+core/__init__.py,sha256=a,1
+core/__pycache__/__init__.cpython-311.pyc,,
+core/more.py,sha256=b,2
+core-1.dist-info/INSTALLER,sha256=f,6
+core-1.dist-info/METADATA,sha256=d,4
+core-1.dist-info/RECORD,,
+"""
+    assert record_hash(installed) == record_hash(WHEEL)
+    for name in ("core/__init__.py,", "core-1.data/purelib/core/more.py,", "METADATA,"):
+        changed = WHEEL.replace(f"{name}sha256=", f"{name}sha256=0")
+        assert changed != WHEEL
+        assert record_hash(changed) != record_hash(WHEEL)

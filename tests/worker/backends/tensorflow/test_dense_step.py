@@ -11,6 +11,8 @@ from tests import build
 from tests.worker.backends import real
 from tests.worker.backends.real import Results, Sabotage, run_of
 
+from .test_sabotage import HALF_THE_RANKS
+
 pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
 SIZES = (2048, 10 * 2048, 2**20)
@@ -92,22 +94,6 @@ _FACTOR = """
             return tf.where(tf.equal(rank, wanted), of_it, 1.0)
         """
 
-# The ring's own launcher, of which each replica has one, told of a smaller group.
-_HALF_THE_RANKS = """
-from tensorflow.python.distribute import cross_device_utils
-launcher = cross_device_utils.CollectiveReplicaLauncher
-right = launcher.all_reduce
-def all_reduce(self, *arguments, **options):
-    number = int(self._device.rsplit(":", 1)[-1])
-    kept = self._group_size, self._group_key
-    self._group_size, self._group_key = 2, 1000 + number // 2
-    try:
-        return right(self, *arguments, **options)
-    finally:
-        self._group_size, self._group_key = kept
-put(launcher, "all_reduce", all_reduce)
-"""
-
 # After chains of every length, from either draw, weights are the reference's.
 _LENGTHS = """
         right = dense_step.DenseStepProgram.__init__
@@ -167,7 +153,7 @@ SABOTAGES = {
         case=STEP,
     ),
     "delay": Sabotage(code="", case=STEP, injection=Injection(extra=Extra.DELAY, share=3.0)),
-    "half the ranks": Sabotage(code=_HALF_THE_RANKS, case=STEP),
+    "half the ranks": Sabotage(code=HALF_THE_RANKS, case=STEP),
 }
 
 
