@@ -156,7 +156,7 @@ def test_a_host_with_another_python_is_incomparable_before_anything_is_measured(
     with socket.create_connection((HOST, port)) as sock:
         say_join(sock)
         assert begun.wait(60) == 1
-    assert "stranger (rank 0) has Python 3, this session 3." in folder.output
+    assert "unknown (rank 0) has Python 3, this session 3." in folder.output
     assert "INCOMPARABLE" in folder.output
     assert "busbw: pass" not in folder.output
 

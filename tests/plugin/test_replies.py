@@ -90,7 +90,7 @@ def test_a_worker_that_is_not_ready_in_the_right_words_fails_its_launch(folder: 
             ),
             (
                 wire.to_json(build.probe(build.device_set(strategies={"default": "a/b"}))),
-                "probe.devices[0].strategies: expected words, got 'a/b'",
+                "probe.devices[0].strategies.default: expected words, got 'a/b'",
             ),
         ]
     ),
