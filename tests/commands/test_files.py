@@ -250,7 +250,7 @@ def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None
     asked(tmp_path, tmp_path / "fifo").refuses(f"{option}: ", "is a FIFO; accepted is a file")
 
 
-@each_command
+@pytest.mark.parametrize("name", sweep(ASKED, in_gate=5))
 def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path, name: str) -> None:
     option, asked = ASKED[name]
     answer = asked(tmp_path, Path("/dev/full"))

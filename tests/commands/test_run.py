@@ -19,6 +19,7 @@ from busbw.hosts.launchers import Finder, Launched
 from tests.driver.workers import wait_until
 from tests.plugin.conftest import folder, forked, written
 from tests.plugin.folder import FAKE, TIMEOUT_S, WITHOUT_CACHE, Folder
+from tests.sweep import sweep
 
 ADDRESS = "--session=10.0.0.1:4000"
 
@@ -365,7 +366,9 @@ def test_tests_that_are_named_are_run_in_place_of_what_is_shipped(folder: Folder
     assert said.text.endswith("ERROR: busbw: no test that was run reads a verdict of busbw\n")
 
 
-@pytest.mark.parametrize("options", [("--version",), ("--help",), ("--", "--", "nowhere.py")])
+@pytest.mark.parametrize(
+    "options", sweep([("--version",), ("--", "--", "nowhere.py"), ("--help",)], in_gate=2)
+)
 def test_options_are_pytest_s_own(bare: Folder, options: tuple[str, ...]) -> None:
     said = run(*options)
     wanted = {

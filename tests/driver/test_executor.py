@@ -152,7 +152,7 @@ def test_an_interrupt_of_a_start_leaves_no_worker(
     assert asked == ["1.fake", "1.fake.again"][: times + 1]
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", sweep([True, False]))
 def test_the_side_of_a_pair_that_is_stopped_is_started_once_more(
     bundle: Bundle, tmp_path: Path, stops: Stops, shared: bool
 ) -> None:
@@ -425,7 +425,7 @@ def test_each_way_has_its_roles_and_one_answer(
     assert not processes(bundle.path)
 
 
-@pytest.mark.parametrize("request_", [ASYNCHRONOUS, SYNCHRONOUS], ids=["async", "sync"])
+@pytest.mark.parametrize("request_", sweep([SYNCHRONOUS, ASYNCHRONOUS]), ids=["sync", "async"])
 def test_every_member_knows_its_role_and_addresses(
     bundle: Bundle, request_: TrainingRequest
 ) -> None:

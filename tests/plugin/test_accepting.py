@@ -152,6 +152,7 @@ def test_an_update_is_recorded_in_the_files_history(folder: Folder) -> None:
     assert (update["entries"], update["worst_percent"]) == (2, 0.0)
 
 
+@pytest.mark.exhaustive
 def test_new_ones_only_leave_what_is_there_and_judge_by_it(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
@@ -372,6 +373,7 @@ def test_only_measured_cases_are_pinned_anew(folder: Folder) -> None:
     assert after["2M"]["pinned_us"] > before["2M"]["pinned_us"]
 
 
+@pytest.mark.exhaustive
 def test_a_regression_fails_as_ever_and_what_is_stored_stays(folder: Folder) -> None:
     crept(folder)
     before = entries(folder)["1M"]

@@ -70,6 +70,7 @@ def test_its_table_is_left_out_and_that_of_other_tests_is_not(folder: Folder) ->
     assert "test_collective[" not in table
 
 
+@pytest.mark.exhaustive
 def test_its_own_compare_is_not_the_judge(folder: Folder) -> None:
     storage = f"--benchmark-storage={folder.path / 'storage'}"
     folder.run(storage, "--benchmark-autosave", exit_code=0)

@@ -112,6 +112,7 @@ def test_ctrl_c_that_is_hit_five_times_at_once_leaves_nothing(folder: Folder) ->
     assert not folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_a_signal_that_is_ignored_ends_no_session(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     command = (

@@ -68,6 +68,7 @@ def test_a_page_that_cannot_be_written_is_an_error_and_the_results_are_there(
     assert not (folder.path / "night.html").exists()
 
 
+@pytest.mark.exhaustive
 def test_processes_without_any_work_of_their_own_are_on_it(folder: Folder) -> None:
     ran = folder.run("--page=night.html", "--processes=2", "--payloads=64K:256K", exit_code=0)
     launches = [one for case in ran.cases for one in case["launches"]]

@@ -178,6 +178,7 @@ def test_above_twice_the_time_it_is_a_factor_and_not_per_cent(folder: Folder) ->
     assert "over the sizes: 64K is slower, to 4.8 x (1 of 3 sizes)" in ran.case("64K")["notes"]
 
 
+@pytest.mark.exhaustive
 def test_what_was_measured_and_not_compared_is_counted(folder: Folder) -> None:
     folder.with_baselines("--payloads=64K")
     ran = folder.run(*THREE, exit_code=0)

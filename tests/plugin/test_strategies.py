@@ -149,6 +149,7 @@ def test_ranks_that_end_with_other_weights_fail(folder: Folder) -> None:
     assert "the weights of worker 1, replica 0 differ from those of worker 0" in case["text"]
 
 
+@pytest.mark.exhaustive
 def test_updates_that_the_weights_did_not_see_fail(folder: Folder) -> None:
     _script(folder, one_device={"lose_updates": 1})
     case = _by_strategy(folder.run(*CNN, exit_code=1))["one_device"]

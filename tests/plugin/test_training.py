@@ -116,6 +116,7 @@ def test_steps_have_a_baseline_file_of_their_own_and_are_found_in_it_again(folde
     assert _ids(folder) == {STEP: "PASS", ALONE: "PASS"}
 
 
+@pytest.mark.exhaustive
 def test_a_collective_without_a_baseline_does_not_take_a_step_s(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines(*TRAINING, "-k", "dense_step or session")
@@ -249,6 +250,7 @@ def test_nothing_is_written_where_nothing_is_learned(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.exhaustive
 def test_each_example_is_its_pixels_and_its_label(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     content = Path(resolution.examples_for([LEARNS], tmp_path)).read_bytes()

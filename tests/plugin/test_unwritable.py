@@ -215,6 +215,7 @@ def test_where_an_update_does_not_fit_nothing_is_pruned_either(folder: Folder) -
     assert contents(folder) == before
 
 
+@pytest.mark.exhaustive
 def test_what_was_compiled_is_written_all_or_none(folder: Folder) -> None:
     def compiled(topologies: str, payloads: str, exit_code: int) -> Ran:
         asked = (f"--topology={topologies}", f"--payloads={payloads}", "--compile-cache=none")

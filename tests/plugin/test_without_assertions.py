@@ -40,6 +40,7 @@ def test_without_assertions_a_regression_and_a_wrong_result_fail(folder: Folder)
     assert [text.split(":")[0] for text in ran.failures] == ["FAILED", "REGRESSED"]
 
 
+@pytest.mark.exhaustive
 def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Folder) -> None:
     folder.environment.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
     folder.environment.setenv("PYTHONOPTIMIZE", "1")
