@@ -19,11 +19,14 @@ SIZE_GRAMMAR = (
     "a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3 (or k, m, g), and no B"
 )
 PAYLOAD_GRAMMAR = (
-    "a comma list of sizes and of begin:end ranges that double, such as 1K:1024M or 4K,64K,1M:16M; "
+    "a comma list of sizes and of begin:end ranges that double, such as 1K:1024M or 4K,64K,1M:16M, "
+    "or grow by a factor, such as 8:128M:4; "
     f"a size is {SIZE_GRAMMAR}"
 )
 
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+# Of neighbours in a range.
+_MOST_FACTOR = 1024
 # More digits than the size of any memory has.
 _SIZE = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE)
 _WITH_B = re.compile(r"([0-9]{1,15}) ?([KMG]?)i?B", re.IGNORECASE)
@@ -44,7 +47,8 @@ def parse_payload(text: str) -> int:
 def parse_payloads(text: str) -> tuple[int, ...]:
     """Payload sizes in bytes, ascending and without repeats, from ``1K:1024M`` or a comma list.
 
-    ``begin:end`` doubles from begin and ends with the last size that is not above end.
+    ``begin:end`` doubles from begin and ends with the last size that is not above end;
+    ``begin:end:4`` grows by a factor of four, as ``-f 4`` does in nccl-tests.
     Raises ValueError, with what is accepted, for anything else.
     """
     sizes: set[int] = set()
@@ -65,22 +69,24 @@ def _meant(text: str) -> str:
 
 
 def _payload_range(text: str) -> list[int]:
-    ends = text.split(":")
-    if len(ends) != 2:
+    begin, last, *factors = text.split(":")
+    factor = factors[0].strip() if factors else "2"
+    if len(factors) > 1 or not factor.isdecimal() or not 2 <= int(factor) <= _MOST_FACTOR:
         raise ValueError(
             f"{text[:60]!r} is not a range; accepted is begin:end, such as 1K:1024M, which "
-            "doubles: the only step there is; other sizes are a comma list, such as 1K,8K,64K"
+            f"doubles, or begin:end:factor, such as 8:128M:4, with a factor from 2 to "
+            f"{_MOST_FACTOR}; other sizes are a comma list, such as 1K,8K,64K"
         )
-    size, end = parse_payload(ends[0]), parse_payload(ends[1])
+    size, end = parse_payload(begin), parse_payload(last)
     if size > end:
         raise ValueError(
             f"{text[:60]!r} begins above its end ({payload_text(size)} > {payload_text(end)}); "
-            f"did you mean {ends[1].strip()}:{ends[0].strip()}?"
+            f"did you mean {last.strip()}:{begin.strip()}?"
         )
     sizes = []
     while size <= end:
         sizes.append(size)
-        size *= 2
+        size *= int(factor)
     return sizes
 
 

@@ -21,39 +21,39 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 
 # room: lines, files, statements. `busbw/session` took the place of most of `busbw/plugin`: the
 # phases, which knew no pytest but lay there. `tests` rose by 119 lines: marks that leave variants
-# to `exhaustive`, which took a third off the gate's time, and two tests of what had none.
+# to `exhaustive`, which took a third off the gate's time, and two tests of what had none. What tells of a night
+# (`summary`, `doctor`, `history fetch`, metrics, CSV) is in the place of `.github/*.py`, 440 lines.
 LIMITS = {
-    ".github": (440, 2, 229),
     "bench": (706, 8, 401),
-    "busbw": (40_293, 214, 21_011),
-    "busbw/*": (1_689, 8, 925),
+    "busbw": (41_443, 221, 21_611),
+    "busbw/*": (1_695, 8, 927),
     "busbw/baselines": (1_210, 5, 591),
     "busbw/collectives": (549, 7, 267),
-    "busbw/commands": (2_130, 10, 1_157),
+    "busbw/commands": (2_693, 13, 1_438),
     "busbw/driver": (2_116, 10, 1_211),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (623, 4, 179),
-    "busbw/history": (754, 4, 371),
+    "busbw/history": (873, 5, 437),
     "busbw/hosts": (2_819, 11, 1_700),
-    "busbw/judge": (2_816, 11, 1_413),
-    "busbw/model": (2_404, 11, 1_121),
-    "busbw/plugin": (1_178, 7, 665),
-    "busbw/report": (4_942, 28, 2_344),
-    "busbw/session": (4_531, 22, 2_254),
+    "busbw/judge": (2_829, 11, 1_416),
+    "busbw/model": (2_410, 11, 1_126),
+    "busbw/plugin": (1_189, 7, 672),
+    "busbw/report": (5_305, 31, 2_544),
+    "busbw/session": (4_597, 22, 2_289),
     "busbw/stacks": (782, 5, 440),
     "busbw/stats": (522, 4, 281),
-    "busbw/studies": (2_088, 8, 1_065),
+    "busbw/studies": (2_090, 8, 1_065),
     "busbw/traces": (1_887, 8, 1_098),
-    "busbw/worker": (6_690, 43, 3_705),
+    "busbw/worker": (6_691, 43, 3_706),
     "busbw/workloads": (442, 4, 192),
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_599, 326, 26_942),
+    "tests": (52_542, 326, 26_945),
 }
 
 # docs: pages, words.
-DOCS = 15, 21_996
+DOCS = 15, 22_000
 
 
 def sizes(files: Iterable[tuple[str, str]]) -> dict[str, Counter[str]]:
@@ -102,7 +102,7 @@ def found() -> dict[str, Counter[str]]:
 
 
 def _files() -> Iterator[Path]:
-    for top in ("busbw", "tests", "bench", "evidence", "kills", "perf", ".github"):
+    for top in ("busbw", "tests", "bench", "evidence", "kills", "perf"):
         for path in sorted((ROOT / top).rglob("*.*")):
             if path.suffix == ".py" or (top == "busbw" and path.suffix in _TEXT):
                 yield path

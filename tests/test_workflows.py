@@ -185,9 +185,10 @@ def test_nothing_hides_a_failure(path: Path) -> None:
 
 NIGHTLY = ROOT / ".github" / "workflows" / "nightly.yml"
 OF_INIT = ROOT / "busbw" / "commands" / "init" / "workflow.yml"
-NIGHT = (NIGHTLY, "Read the history and make the page", "python", "report")
-INIT = (OF_INIT, "Make the page", "busbw", "busbw")
-PROBLEMS = ("", "history", "page", "page history", "no busbw")
+STEP = "Write the summary and make the page"
+NIGHT = (NIGHTLY, STEP, "python", "report")
+INIT = (OF_INIT, STEP, "busbw", "busbw")
+PROBLEMS = ("", "history", "page", "page history", "summary", "no busbw")
 
 # In place of busbw: it writes what it is asked for, but for the commands that $FAIL names.
 _FAKE = """\
@@ -195,9 +196,10 @@ _FAKE = """\
 if [ "$1" = -m ]; then shift 2; fi
 echo "$@" >> "$RUNNER_TEMP/asked"
 case " $FAIL " in *" $1 "*) echo "$1: an error" >&2; exit 2 ;; esac
-if [ "$1" = history ]; then echo '{"machines": []}'; fi
+case " $FAIL , $* " in *" history "*" --history="*) echo "an error" >&2; exit 2 ;; esac
 for last; do :; done
 if [ "$1" = page ]; then echo page > "$last"; fi
+if [ "$1" = summary ]; then echo "## summary"; fi
 """
 
 
@@ -229,6 +231,7 @@ def _ran(folder: Path, of: tuple[Path, str, str, str], fail: str) -> tuple[str, 
             "PATH": os.environ["PATH"],
             "RUNNER_TEMP": str(folder),
             "GITHUB_OUTPUT": str(folder / "output"),
+            "GITHUB_STEP_SUMMARY": str(folder / "shown"),
             "FAIL": fail,
         },
         capture_output=True,
@@ -240,37 +243,87 @@ def _ran(folder: Path, of: tuple[Path, str, str, str], fail: str) -> tuple[str, 
     return done.stdout, {one.relative_to(folder).as_posix(): one.read_text() for one in below}
 
 
+@pytest.mark.parametrize("of", [NIGHT, INIT], ids=["nightly", "init"])
 @pytest.mark.parametrize("fail", PROBLEMS)
-def test_whatever_a_page_fails_by_the_night_is_not_red_and_a_warning_says_so(
-    fail: str, tmp_path: Path
+def test_whatever_a_page_or_a_summary_fails_by_the_night_is_not_red_and_says_so(
+    fail: str, of: tuple[Path, str, str, str], tmp_path: Path
 ) -> None:
-    said, files = _ran(tmp_path, NIGHT, fail)
-    no_history = fail in ("history", "page history", "no busbw")
+    said, files = _ran(tmp_path, of, fail)
+    no_history = fail in ("history", "page history", "summary", "no busbw")
     no_page = fail in ("page", "page history", "no busbw")
+    no_summary = fail in ("summary", "no busbw")
     assert ("::warning title=No history::" in said) == no_history
     assert ("::warning title=No page::" in said) == no_page
-    assert ("report/history.json" in files) != no_history
-    assert (files.get("report/busbw.html") == "page\n") != no_page
-    assert files.get("output", "") == ("" if no_page else "made=true\n")
+    report = of[3]
+    assert (files.get(f"{report}/busbw.html") == "page\n") != no_page
+    assert ("There is no summary: the log says why." in files["shown"]) == no_summary
+    assert files["shown"] == files[f"{report}/summary.md"]
+    if of is NIGHT:
+        assert files.get("output", "") == ("" if no_page else "made=true\n")
 
 
+@pytest.mark.parametrize("of", [NIGHT, INIT], ids=["nightly", "init"])
 @pytest.mark.parametrize("fail", ["", "history"])
-def test_the_page_has_the_history_if_there_is_one(fail: str, tmp_path: Path) -> None:
-    _, files = _ran(tmp_path, NIGHT, fail)
-    history, page = files["asked"].splitlines()
-    assert history == f"history {tmp_path}/history --json"
+def test_summary_and_page_have_the_history_if_there_is_one(
+    fail: str, of: tuple[Path, str, str, str], tmp_path: Path
+) -> None:
+    _, files = _ran(tmp_path, of, fail)
+    asked, report = files["asked"].splitlines(), tmp_path / of[3]
     given = "" if fail else f" --history={tmp_path}/history"
-    assert page == f"page {tmp_path}/report/results.json{given} -o {tmp_path}/report/busbw.html"
+    assert asked[0] == f"summary {report}/results.json --history={tmp_path}/history"
+    assert asked[-1] == f"page {report}/results.json{given} -o {report}/busbw.html"
+    assert (asked[1] == f"summary {report}/results.json") == bool(fail)
 
 
-@pytest.mark.parametrize("fail", ["", "page", "no busbw"])
-def test_the_workflow_of_init_has_a_page_or_a_warning(fail: str, tmp_path: Path) -> None:
-    said, files = _ran(tmp_path, INIT, fail)
-    assert ("::warning title=No page::" in said) == bool(fail)
-    assert ("busbw/busbw.html" in files) != bool(fail)
-    if not fail:
-        path = f"{tmp_path}/busbw"
-        assert files["asked"] == f"page {path}/results.json -o {path}/busbw.html\n"
+# In place of GitHub's own command: one issue is open, if $OPEN says which.
+_GH = """\
+#!/bin/sh
+echo "$@" >> "$RUNNER_TEMP/asked"
+if [ "$2" = list ]; then echo "$OPEN"; fi
+"""
+
+
+@pytest.mark.parametrize("path", [NIGHTLY, OF_INIT], ids=["nightly", "init"])
+@pytest.mark.parametrize("number", ["", "7"])
+def test_one_issue_is_opened_or_written_into(number: str, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "summary.md").write_text("x" * 70_000)
+    (tmp_path / "gh").write_text(_GH)
+    (tmp_path / "gh").chmod(0o755)
+    script = _script(path, "Open the issue, or write into the one that is open")
+    variables = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path),
+        "RUN": "https://host/o/r/actions/runs/1",
+        "TITLE": "busbw: the night is red",
+        "OPEN": number,
+    }
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=variables, check=True
+    )
+    listed, done = (tmp_path / "asked").read_text().splitlines()
+    assert listed.startswith("issue list --state open ")
+    wanted = "issue create --title busbw: the night is red --body-file body.md"
+    assert done == (f"issue edit {number} --body-file body.md" if number else wanted)
+    body = (tmp_path / "body.md").read_text()
+    assert len(body) < 65_536 and body.endswith("\n\nhttps://host/o/r/actions/runs/1\n")
+
+
+@pytest.mark.parametrize("path", [NIGHTLY, OF_INIT], ids=["nightly", "init"])
+def test_only_the_job_that_tells_may_write_issues_where_it_is_asked_for_and_runs_no_code_of_ours(
+    path: Path,
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    before, _, job = text.partition("\n  tell:\n")
+    job, _, after = job.partition("\n  publish:\n")
+    assert "issues:" not in before + after and job.count("issues: write") == 1
+    (condition,) = re.findall(r"^    if: (.*)$", job, re.MULTILINE)
+    assert condition == (
+        "${{ !cancelled() && vars.BUSBW_ISSUE == 'true' && needs.measure.result == 'failure' }}"
+    )
+    for word in ("actions/checkout", "python", "contents:", "self-hosted", "secrets.", "busbw "):
+        assert word not in job.replace("busbw: the night", "")
+    assert "pull_request_target" not in text
 
 
 @pytest.mark.parametrize(("path", "step"), [NIGHT[:2], INIT[:2]], ids=["nightly", "init"])

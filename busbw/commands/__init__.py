@@ -16,7 +16,7 @@ import json
 import math
 import pkgutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
@@ -139,21 +139,32 @@ def session_in(path: Path) -> Session | CompiledSession:
 
 
 def machines_in(
-    root: Path, baselines: Path, *, named: str | None, others: Collection[str] = ()
+    root: Path | None,
+    baselines: Path,
+    *,
+    named: str | None = None,
+    of: Iterable[Session | CompiledSession] = (),
 ) -> Sequence[MachineNights]:
-    """The machine that is `named`, or those of the `others` that the history has, or all of it.
+    """The machine that is `named`, else those that the sessions are `of`, else all of the history.
 
-    `baselines` says which changes are accepted. Raises UsageError where there is none.
+    `baselines` says which changes are accepted. Raises UsageError where there is none; where it
+    only lacks those of sessions, as before their first night, that is said.
     """
-    wanted = {named} if named is not None else set(others)
+    if root is None:
+        return ()
+    folders_of = {folder for one in of if isinstance(one, Session) for folder in one.folders}
+    wanted = folders_of if named is None else {named}
     with usage_error(HistoryError, where="--history: "):
         found = nights.machines(root, baselines, wanted or None)
-        if not found:
-            known = ", ".join(folders(root)) or "nothing"
-            option = "--history" if named is None else "--machine"
-            names = ", ".join(sorted(wanted)) or "sessions"
-            raise UsageError(f"{option}: {root} has no {names}; it has {known}")
-    return found
+        if found:
+            return found
+        known = ", ".join(folders(root)) or "nothing"
+    names = ", ".join(sorted(wanted)) or "sessions"
+    text = f"{root} has no {names}; it has {known}"
+    if named is None and wanted:
+        print(f"note: --history: {text}", file=sys.stderr)
+        return ()
+    raise UsageError(f"{'--history' if named is None else '--machine'}: {text}")
 
 
 def check_file(
@@ -227,9 +238,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"busbw {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for command in found():
-        command.add_to(commands)
     asked = sys.argv[1:] if arguments is None else arguments
+    for command in found(asked[0].replace("-", "_") if asked else "") or found():
+        command.add_to(commands)
     if asked and not asked[0].startswith("-") and asked[0] not in commands.choices:
         parser.error(f"there is no command {refusal(asked[0], tuple(commands.choices))}")
     options = parser.parse_args(asked)
@@ -241,13 +252,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def found() -> list[ModuleType]:
-    """The commands of this room and all studies, as --help lists them: by ORDER, then by name."""
+def found(named: str = "") -> list[ModuleType]:
+    """The commands of this room and all studies, as --help lists them: by ORDER, then by name.
+
+    With the name of a module that alone: it need not have the packages that others need.
+    """
     # Studies import this package.
     from busbw import studies
 
     here = [
-        importlib.import_module(f"{__name__}.{one.name}") for one in pkgutil.iter_modules(__path__)
+        importlib.import_module(f"{__name__}.{one.name}")
+        for one in pkgutil.iter_modules(__path__)
+        if named in ("", one.name)
     ]
-    commands = [one for one in (*here, *studies.found()) if hasattr(one, "add_to")]
+    commands = [one for one in (*here, *studies.found(named)) if hasattr(one, "add_to")]
     return sorted(commands, key=lambda one: (getattr(one, "ORDER", math.inf), one.__name__))

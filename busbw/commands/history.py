@@ -1,6 +1,7 @@
-"""`python -m busbw history DIR`: what sessions measured over time, by case.
+"""`busbw history [fetch|push] DIR`: what sessions measured over time, by case.
 
 Reads the history that `--history` appends to. Changes nothing in it, but with `--append-from`.
+`fetch` and `push` keep it on a branch of the repository's origin between two nights.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from busbw import wire
 from busbw.history import files
+from busbw.history.branch import BRANCH, GitError, fetch, push
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.judge.policy import POLICIES
 from busbw.model.limits import moment_text
@@ -28,6 +30,7 @@ from . import (
     add_baselines,
     add_command,
     check_file,
+    command_error,
     usage_error,
     write_file,
 )
@@ -39,7 +42,10 @@ def add_to(commands: Commands) -> None:
     words = "what sessions measured over time, from the folder of --history"
     parser = add_command(commands, "history", run, help=words, description=__doc__)
     add = parser.add_argument
+    on_branch = "fetch: DIR, which is made, from the branch; push: what DIR has to the branch"
+    add("action", nargs="?", choices=("fetch", "push"), metavar="{fetch,push}", help=on_branch)
     add("folder", type=Path, metavar="DIR", help="the folder of --history")
+    add("--branch", metavar="NAME", help=f"with fetch and push (default: {BRANCH})")
     add("--machine", metavar="NAME", help="one machine's folder in DIR, such as tpu-v5-lite/4r")
     add_baselines(parser)
     other = "append to DIR what the history OTHER has and DIR lacks; a second run appends nothing"
@@ -53,6 +59,10 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.action is not None:
+        return _on_branch(options)
+    if options.branch is not None:
+        raise UsageError("--branch: is for busbw history fetch and push")
     if options.append_from is not None:
         return _append_from(options)
     machines, notes = _read(options)
@@ -65,6 +75,16 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(_lines(machine)))
     for note in notes:
         print(f"note: {note}")
+    return 0
+
+
+def _on_branch(options: argparse.Namespace) -> int:
+    for name in ("append_from", "json", "csv", "machine"):
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')}: not with {options.action}")
+    branch, folder = options.branch or BRANCH, options.folder.absolute()
+    with command_error(GitError, files.HistoryError, OSError):
+        print(fetch(folder, branch) if options.action == "fetch" else push(folder, branch))
     return 0
 
 

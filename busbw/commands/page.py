@@ -7,14 +7,11 @@ Measures nothing.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.report.nights import MachineNights
 from busbw.report.page import page
 from busbw.report.page.html import html, is_page
 from busbw.report.pictures import PictureError
-from busbw.report.reading import CompiledSession, Session
 
 from . import (
     Commands,
@@ -53,19 +50,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--machine: is of a history; give --history=DIR with it")
     check_file("--output", options.output, "a page of busbw page", is_page, options.results)
     sessions = [session_in(path) for path in options.results]
-    machines = () if options.history is None else _machines(options, sessions)
+    machines = machines_in(options.history, options.baselines, named=options.machine, of=sessions)
     with command_error(PictureError):
         text = html(page(sessions, machines))
     return write_file(text, options.output, "busbw page: --output: ")
-
-
-def _machines(
-    options: argparse.Namespace, sessions: Sequence[Session | CompiledSession]
-) -> Sequence[MachineNights]:
-    measured = [one for one in sessions if isinstance(one, Session)]
-    return machines_in(
-        options.history,
-        options.baselines,
-        named=options.machine,
-        others={folder for one in measured for folder in one.folders},
-    )

@@ -17,7 +17,7 @@ from busbw.model.launch import Failure, Measurement
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference, Summary, Verdict
 from busbw.model.words import Outcome, plural, seconds_text
-from busbw.stats.launches import launch_time_s, relative_mad
+from busbw.stats.launches import launch_time_s, quantile, relative_mad
 
 from . import rule
 from .policy import Policy
@@ -114,9 +114,22 @@ def with_sides(judged: Ruling, terms: Terms, now: Measurement, **sides: Any) -> 
 
 
 def summary_of_runs(measurement: Measurement) -> Summary:
-    now = summary_of(measurement.case, [launch_time_s(run) for run in measurement.runs])
-    calls_s = [run.dispatch_s for run in measurement.runs if run.dispatch_s is not None]
-    return replace(now, dispatch_s=statistics.median(calls_s)) if calls_s else now
+    runs = measurement.runs
+    samples_s = [sample for run in runs for sample in run.samples_s]
+    return replace(
+        summary_of(measurement.case, [launch_time_s(run) for run in runs]),
+        dispatch_s=_median([run.dispatch_s for run in runs]),
+        first_call_s=_median([run.first_call_s for run in runs]),
+        samples=len(samples_s),
+        least_s=min(samples_s),
+        p99_s=quantile(samples_s, 0.99),
+        greatest_s=max(samples_s),
+    )
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    there = [value for value in values if value is not None]
+    return statistics.median(there) if there else None
 
 
 def may_become_baseline(verdict: Verdict) -> bool:

@@ -17,7 +17,8 @@ class Summary:
 
     `spread` is 1.4826 x the median absolute deviation over the median: a robust relative
     standard deviation, 0 for a single launch. `dispatch_s` is what a call costs beyond its
-    collectives, the median over launches, where it was measured.
+    collectives and `first_call_s` what the first one took, medians over launches, where they were
+    measured. `least_s`, `p99_s` and `greatest_s` are of the `samples` of all launches together.
     """
 
     times_s: tuple[Positive, ...]
@@ -28,6 +29,11 @@ class Summary:
     algbw_gb_per_s: Positive
     busbw_gb_per_s: NotNegative
     dispatch_s: NotNegative | None = None
+    first_call_s: NotNegative | None = None
+    samples: Natural | None = None
+    least_s: Positive | None = None
+    p99_s: Positive | None = None
+    greatest_s: Positive | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ import copy
 import functools
 import inspect
 import os
+import sys
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     early_config.stash[GIVEN] = copy.copy(early_config.known_args_namespace)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Say what our marks mean; with an option of ours, sizes are no paths of tests."""
     try:
@@ -104,12 +106,20 @@ def pytest_configure(config: pytest.Config) -> None:
         forms.updates_of(config.getoption("update_baselines"), UPDATES)
     except ValueError as error:
         raise pytest.UsageError(f"busbw: {error}") from error
+    if "-" in (config.getoption("results"), config.getini("busbw_results")):
+        _report_on_stderr(config.pluginmanager, config)
     config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
     config.addinivalue_line(
         "markers",
         "training(step, alone): training steps, or with alone=True their collectives by "
         "themselves; there only where -m asks for training",
     )
+
+
+def _report_on_stderr(manager: pytest.PytestPluginManager, config: pytest.Config) -> None:
+    """Standard output has the results alone."""
+    if manager.unregister(name="terminalreporter") is not None:
+        manager.register(pytest.TerminalReporter(config, sys.stderr), "terminalreporter")
 
 
 def _part(config: pytest.Config, name: str) -> Any:

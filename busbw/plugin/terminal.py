@@ -185,7 +185,8 @@ def _shown(
     of = found.verdicts if isinstance(found, Judged) else found.resolved.skipped
     verdicts = tuple(of.values())
     if isinstance(observed, Measured):
-        return verdicts, _timed_tables(found, observed, verdicts, verbose=verbose), legend(verdicts)
+        tables = _timed_tables(found, observed, verdicts, verbose=verbose)
+        return verdicts, tables, legend(verdicts, verbose=verbose)
     programs = [one for one in verdicts if one.spec.topology]
     return verdicts, compiled_tables(programs), release_lines(programs)
 

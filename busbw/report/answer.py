@@ -7,6 +7,7 @@ numbers are in the tables. Takes what the judge decided, decides nothing.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 
 from busbw.model.verdict import SessionVerdict, Verdict
@@ -59,8 +60,13 @@ def failure_lines(verdicts: Sequence[Verdict]) -> list[str]:
     lines = []
     for found, (first, *others) in accounts.items():
         more = f" and {plural(len(others), 'case')} more" if others else ""
-        lines += ["", f"{first}{more}:", *(f"    {line}" for line in found)]
+        lines += ["", f"{first}{more}:", *(f"    {_inert(line)}" for line in found)]
     return lines
+
+
+def _inert(line: str) -> str:
+    """In the log of a workflow run, where ``::`` and ``##[`` begin commands, none of a worker's."""
+    return re.sub(r"^(\s*)::", r"\1\\::", line).replace("##[", "#\\#[")
 
 
 def _rank(verdict: Verdict) -> int:

@@ -1,20 +1,20 @@
 """The figures of a verdict, each declared once: its name, how it is computed and shown, and where.
 
-Tables, results with their schema, JUnit and pages walk these declarations: a figure that is added
-here is in all of them. What is not a number of one verdict has no place here.
+Tables, results with their schema, CSV, metrics, JUnit and pages walk these declarations: a figure
+that is added here is in all of them. What is not a number of one verdict has no place here.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from busbw.model.verdict import Verdict
 from busbw.model.words import bytes_text
 
-from .table import Column, percent_text, ratio_text
+from .table import Column, Table, percent_text, ratio_text, rows_of
 
 
 class Shown(enum.Enum):
@@ -30,13 +30,15 @@ class Shown(enum.Enum):
 class Figure(Column):
     """A column of tables, and a number of documents; `of` computes it, None where there is none.
 
-    `id` is its name in documents. One that is not `kept` is in tables alone.
+    `id` is its name in documents, and with whole units in metrics, unless they have a `metric` of
+    their own. One that is not `kept` is in tables alone.
     """
 
     _: KW_ONLY
     of: Callable[[Verdict], Any]
     shown: Shown = Shown.ALWAYS
     kept: bool = True
+    metric: str = ""
 
 
 def values(verdict: Verdict) -> dict[str, Any]:
@@ -97,7 +99,7 @@ _RATE: dict[str, Any] = {"unit": "GB/s", "text": _rate_text, "width": 7, "fits":
 _RATIO: dict[str, Any] = {"width": 5, "fits": True, "shown": Shown.IF_THERE}
 
 TIMED_FIGURES = (
-    Figure("median_s", "time", **_US, width=7, of=_now("median_s")),
+    Figure("median_s", "time", **_US, width=7, of=_now("median_s"), metric="time_seconds"),
     Figure("best_s", "best", **_US, width=7, of=_now("best_s"), shown=Shown.VERBOSE),
     Figure("worst_s", of=_now("worst_s"), shown=Shown.NEVER),
     Figure("spread", of=_now("spread"), shown=Shown.NEVER),
@@ -114,6 +116,11 @@ TIMED_FIGURES = (
     Figure(
         *("range", "range"), unit="%", text=_range_text, width=6, fits=True, of=_range, kept=False
     ),
+    Figure("samples", of=_now("samples"), shown=Shown.NEVER),
+    Figure("least_s", of=_now("least_s"), shown=Shown.NEVER),
+    Figure("p99_s", "p99", **_US, width=7, of=_now("p99_s"), shown=Shown.VERBOSE),
+    Figure("greatest_s", of=_now("greatest_s"), shown=Shown.NEVER),
+    Figure("first_call_s", "first", **_US, width=7, of=_now("first_call_s"), shown=Shown.VERBOSE),
     Figure("dispatch_s", "per call", **_US, width=8, of=_now("dispatch_s"), shown=Shown.VERBOSE),
     Figure("baseline_median_s", "baseline", **_US, width=8, of=_before, shown=Shown.IF_THERE),
     Figure("ratio", "ratio", text="{:.2f}".format, **_RATIO, of=lambda verdict: verdict.ratio),
@@ -125,3 +132,36 @@ PROGRAM_FIGURES = (
     Figure("temporary_bytes", "temporary", **_BYTES, of=_program("temporary_bytes")),
     Figure("peak_bytes", "peak", **_BYTES, of=_program("peak_bytes")),
 )
+
+
+# What says which case a row or a metric is of, beside its id.
+IDENTITY: Mapping[str, Callable[[Verdict], object]] = {
+    "topology": lambda verdict: verdict.spec.topology,
+    "framework": lambda verdict: verdict.spec.framework,
+    "collective": lambda verdict: verdict.spec.collective,
+    "strategy": lambda verdict: verdict.case.strategy if verdict.case else verdict.spec.strategy,
+    "dtype": lambda verdict: verdict.spec.dtype,
+    "payload_bytes": lambda verdict: verdict.spec.payload_bytes,
+    "ranks": lambda verdict: verdict.case.ranks if verdict.case else verdict.spec.ranks,
+}
+
+
+def is_csv(text: str) -> bool:
+    return text.startswith(f"case,{','.join(IDENTITY)},")
+
+
+def figures_table(verdicts: Sequence[Verdict]) -> Table:
+    """Every figure of every case as raw values, a row for each case."""
+    figures = dict.fromkeys(one for verdict in verdicts for one in figures_of(verdict) if one.kept)
+    names = ("case", *IDENTITY, *(one.id for one in figures), "outcome")
+    rows = (
+        {
+            **dict.fromkeys(names),
+            "case": verdict.spec.id,
+            **{name: of(verdict) for name, of in IDENTITY.items()},
+            **{one.id: one.of(verdict) for one in figures_of(verdict) if one.kept},
+            "outcome": verdict.outcome.value,
+        }
+        for verdict in verdicts
+    )
+    return Table(columns=tuple(map(Column, names)), rows=rows_of(rows))

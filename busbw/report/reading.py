@@ -95,12 +95,12 @@ def session_of(document: object, name: str) -> Session | CompiledSession:
     """The session in a document that is parsed already. Raises DocumentError."""
     try:
         wire.check_document(document, RESULTS, "record it again with --results")
-        return _session(wire.from_json(Results, document, "document"), name)
+        return session_from(wire.from_json(Results, document, "document"), name)
     except wire.WireError as error:
         raise DocumentError(f"{name}: {str(error).removeprefix('document.')}") from error
 
 
-def _session(found: Results, name: str) -> Session | CompiledSession:
+def session_from(found: Results, name: str) -> Session | CompiledSession:
     for number, row in enumerate(found.cases):
         _check_row(row, f"cases[{number}]", is_compiled=found.environment is None)
     shared: dict[str, Any] = {

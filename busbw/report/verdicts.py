@@ -69,12 +69,16 @@ def verdict_tables(
     ]
 
 
-def legend(verdicts: Sequence[Verdict]) -> list[str]:
+def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
     if not any(verdict.now for verdict in verdicts):
         return []
     lines = ["range: from the least to the greatest launch, relative to the time"]
     if any(verdict.limit for verdict in verdicts):
         lines.append("limit: the ratio beyond which a case fails, once more launches confirm it")
+    counts = [one.now.samples for one in verdicts if one.now and one.now.samples]
+    if verbose and counts:
+        few = f"; of {min(counts)} samples" if min(counts) < 100 else ""
+        lines.append(f"p99: over the samples of all launches{few}; first: the first call")
     marks = "".join(map(_marks, verdicts))
     return lines + [text for mark, text in _LEGEND if mark in marks]
 

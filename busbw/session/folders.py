@@ -11,12 +11,16 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.driver.parallel import cache_folder
 from busbw.history.files import HistoryError, check
+from busbw.report.figures import is_csv
 from busbw.report.results import is_results
 
 from .option import Given
 
 # Names the folder of the history where --history does not.
 HISTORY = "BUSBW_HISTORY"
+
+# What --results=- names.
+STANDARD_OUTPUT = Path("-")
 
 # With these options baselines are written.
 WRITING = ("update_baselines", "rebase", "prune_baselines")
@@ -60,8 +64,26 @@ def history_of(given: Given, texts: Mapping[str, str], stored: Path) -> Path | N
     return path
 
 
-def results_of(given: Given, text: str, root: Path) -> Path | None:
-    return _output(given, text, root, "--results", "earlier results of busbw", is_results)
+def results_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
+    if texts["results"] == str(STANDARD_OUTPUT):
+        return STANDARD_OUTPUT
+    is_ours = is_csv if is_named_csv(texts["results"]) else is_results
+    return _output(given, texts, "results", root, "earlier results of busbw", is_ours)
+
+
+def is_named_csv(name: str) -> bool:
+    return name.lower().endswith(".csv")
+
+
+def metrics_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
+    if not texts["metrics"]:
+        return None
+    from busbw.report.prometheus import is_metrics, missing_for_metrics
+
+    missing = missing_for_metrics()
+    if missing:
+        raise ValueError(f"--metrics: {missing}")
+    return _output(given, texts, "metrics", root, "earlier metrics of busbw", is_metrics)
 
 
 def page_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
@@ -72,25 +94,25 @@ def page_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
     missing = missing_for_pages()
     if missing:
         raise ValueError(f"--page: {missing}")
-    path = _output(given, texts["page"], root, "--page", "an earlier page", is_page)
-    results = texts["results"]
-    if path is not None and results and path == Path(results).absolute():
-        raise ValueError(f"--page: {path} is the file of --results, too")
-    return path
+    return _output(given, texts, "page", root, "an earlier page", is_page)
+
+
+# Those that a session writes, in the order in which they are checked.
+_OUTPUTS = ("results", "metrics", "page")
 
 
 def _output(
     given: Given,
-    text: str,
+    texts: Mapping[str, str],
+    name: str,
     root: Path,
-    option: str,
     what: str,
     ours: Callable[[str], bool],
 ) -> Path | None:
     """A file that replaces an earlier one of the same kind: no baseline, no other file."""
-    if not text:
+    if not texts[name]:
         return None
-    path = Path(text).absolute()
+    option, path = f"--{name}", Path(texts[name]).absolute()
     try:
         files.check(path, what=what, ours=ours)
     except files.Refused as error:
@@ -98,7 +120,9 @@ def _output(
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(root)):
         raise ValueError(f"{option}: {path} is in {root}, which holds baselines only")
-    for other_option, other in given.outputs.items():
+    earlier = _OUTPUTS[: _OUTPUTS.index(name)]
+    others = {**given.outputs, **{f"--{one}": texts[one] for one in earlier if texts[one]}}
+    for other_option, other in others.items():
         if real == Path(os.path.realpath(other)):
             raise ValueError(f"{option}: {path} is the file of {other_option}, too")
     return path

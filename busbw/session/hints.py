@@ -85,11 +85,15 @@ def _asked(arguments: Sequence[str]) -> dict[str, str]:
 def _of_nccl_tests(asked: Mapping[str, str]) -> Iterator[str]:
     if not asked.keys() - set(_OF_OTHERS):
         return
+    factor = [asked["factor"][:4]] if asked.get("factor", "2") != "2" else []
     if asked.keys() & {"begin", "end"}:
-        ends = (_size(asked.get(name, _USUAL)) for name in ("begin", "end"))
+        ends = [_size(asked.get(name, _USUAL)) for name in ("begin", "end")]
+        ends = [*ends, *factor]
         yield f"for nccl-tests' -b and -e write --payloads={':'.join(ends)}"
-    if asked.get("factor", "2") != "2" or "step" in asked:
-        yield "a range doubles; other steps are a comma list, such as 1K,8K,64K"
+    elif factor:
+        yield f"for -f write --payloads=1K:1024M:{factor[0]}"
+    if "step" in asked:
+        yield "a range grows by a factor; other steps are a comma list"
     if asked.get("ranks", "1") != "1":
         yield f"for -g write --ranks={asked['ranks']}"
     if "counts" in asked:

@@ -231,7 +231,14 @@ OPTIONS = (
     Option(
         name="results",
         metavar="FILE",
-        help="write the session as JSON (docs/results.schema.json) to FILE",
+        help="write the session to FILE: as JSON (docs/results.schema.json), or one row a case "
+        "where it ends in .csv; -: JSON on standard output, and all else on standard error",
+    ),
+    Option(
+        name="metrics",
+        metavar="FILE",
+        help="write outcomes and figures to FILE in the text format of Prometheus; needs "
+        "busbw[metrics]",
     ),
     Option(
         name="page",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +24,13 @@ from busbw.model.launch import Measurement
 from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, plural
+from busbw.report.figures import figures_table
+from busbw.report.renderers import rendered
 from busbw.report.results import results, without_homes
 from busbw.stats.launches import launch_time_s, quantiles_s
 
 from . import machine
+from .folders import STANDARD_OUTPUT, is_named_csv
 from .state import Judged, Measured, Programs, Written
 
 if TYPE_CHECKING:
@@ -37,8 +41,21 @@ def with_results(written: Written) -> Written:
     path, judged = written.judged.settings.results, written.judged
     if path is None:
         return written
-    content = json.dumps(_document(judged), indent=1) + "\n"
+    if is_named_csv(path.name):
+        content = "\n".join([*rendered("csv", figures_table(tuple(judged.verdicts.values()))), ""])
+    else:
+        content = json.dumps(document_of(judged), indent=1) + "\n"
     return _with_file(written, "--results: no results were written: ", path, content)
+
+
+def with_metrics(written: Written) -> Written:
+    path, judged = written.judged.settings.metrics, written.judged
+    if path is None:
+        return written
+    from busbw.report.prometheus import metrics
+
+    content = metrics(tuple(judged.verdicts.values()), judged.session, judged.collected.began)
+    return _with_file(written, "--metrics: no metrics were written: ", path, content)
 
 
 def with_page(written: Written) -> Written:
@@ -53,7 +70,7 @@ def with_page(written: Written) -> Written:
     prefix = "--page: no page was written: "
     sentences = (HistoryError, DocumentError, PictureError)
     try:
-        session = session_of(_document(judged), "this session")
+        session = session_of(document_of(judged), "this session")
         content = html(page([session], _nights(judged)))
     except Exception as error:  # Whatever it is, the verdict is told first.
         words = str(error) if isinstance(error, sentences) else repr(error)
@@ -63,7 +80,11 @@ def with_page(written: Written) -> Written:
 
 def _with_file(written: Written, prefix: str, path: Path, content: str) -> Written:
     try:
-        files.write(path, content)
+        if path == STANDARD_OUTPUT:
+            sys.stdout.write(content)
+            sys.stdout.flush()
+        else:
+            files.write(path, content)
     except OSError as error:
         return replace(written, errors=(*written.errors, f"{prefix}{files.reason(error)}"))
     return written
@@ -79,7 +100,7 @@ def _nights(judged: Judged) -> tuple[MachineNights, ...]:
     return nights.machines(root, judged.settings.baselines, folders)
 
 
-def _document(judged: Judged) -> object:
+def document_of(judged: Judged) -> object:
     """The session as plain data, without the names of homes."""
     found, measured = judged.observed, {}
     if isinstance(found, Measured):

@@ -24,7 +24,7 @@ from .agents import transport_of
 from .compilers import CompileSettings
 from .display import Display
 from .option import UsageError, usage_error
-from .outputs import appended, with_page, with_results
+from .outputs import appended, with_metrics, with_page, with_results
 from .state import Collected, Judged, Measured, Observed, Written
 
 
@@ -139,4 +139,4 @@ def written(found: Judged) -> Written | None:
     measured = isinstance(found.observed, Measured) and bool(found.observed.measurements)
     if not measured and not any(spec.topology for spec in found.verdicts):
         return None
-    return with_page(appended(with_results(accepted(found))))
+    return with_page(appended(with_metrics(with_results(accepted(found)))))

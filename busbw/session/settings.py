@@ -27,7 +27,15 @@ from busbw.workloads.dense_step import STEP_PAYLOADS
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
-from .folders import WRITING, baselines_of, history_of, page_of, results_of, stack_cache_of
+from .folders import (
+    WRITING,
+    baselines_of,
+    history_of,
+    metrics_of,
+    page_of,
+    results_of,
+    stack_cache_of,
+)
 from .forms import checked, flag, updates_of
 from .option import Given, usage_error
 from .options import OPTIONS, UPDATES
@@ -135,6 +143,7 @@ class Settings:
     require_baselines: bool
     memory_limit_bytes: int | None
     results: Path | None
+    metrics: Path | None
     page: Path | None
     history: Path | None
     compile: CompileSettings | None
@@ -191,7 +200,8 @@ def _settings(given: Given) -> Settings:
         rebase=_reason(given, "rebase"),
         require_baselines=_require_baselines(given),
         memory_limit_bytes=values["memory_limit"],
-        results=results_of(given, texts["results"], root),
+        results=results_of(given, texts, root),
+        metrics=metrics_of(given, texts, root),
         page=page_of(given, texts, root),
         history=history_of(given, texts, root),
         compile=compile_settings_of(given, texts, values, pythons, root),

@@ -105,9 +105,11 @@ def add_framework(parser: argparse.ArgumentParser, frameworks: Sequence[str], he
     )
 
 
-def found() -> list[ModuleType]:
-    """Every study."""
+def found(named: str = "") -> list[ModuleType]:
+    """Every study, or the one that is named."""
     here = [
-        importlib.import_module(f"{__name__}.{one.name}") for one in pkgutil.iter_modules(__path__)
+        importlib.import_module(f"{__name__}.{one.name}")
+        for one in pkgutil.iter_modules(__path__)
+        if named in ("", one.name)
     ]
     return [one for one in here if hasattr(one, "add_to")]

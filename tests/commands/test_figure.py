@@ -206,7 +206,6 @@ def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, wh
         ("page -o a.html", ["accepted are files of --results, --history=DIR, or both"]),
         ("page x.json --machine=x/4r -o a.html", ["--machine: is of a history"]),
         ("page --history=history --machine=x/4r -o a.html", ["--machine: ", THERE]),
-        ("page of_8.json --history=history -o a.html", ["--history: ", "has no amd-epyc-2c/8r"]),
     ],
 )
 def test_what_cannot_be_drawn_is_a_usage_error(

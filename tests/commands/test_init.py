@@ -198,7 +198,9 @@ def test_the_workflow_installs_busbw_from_where_it_was_installed_from(
     assert f"BUSBW_REQUIREMENT: {requirement}\n" in workflow(tmp_path)
 
 
-def test_the_workflow_is_pinned_and_has_no_permission_but_to_read(tmp_path: Path) -> None:
+def test_the_workflow_is_pinned_and_each_job_has_the_permissions_it_needs(
+    tmp_path: Path,
+) -> None:
     asked_here("init", tmp_path)
     text = workflow(tmp_path)
     uses = re.findall(r"\buses:\s*(.*)", text)
@@ -206,7 +208,9 @@ def test_the_workflow_is_pinned_and_has_no_permission_but_to_read(tmp_path: Path
     assert uses and not [use for use in uses if not pinned.fullmatch(use)]
     assert re.findall(r"^ *permissions:.*\n.*$", text, re.MULTILINE) == [
         "permissions: {}\n",
-        "    permissions:\n      contents: read # the checkout",
+        "    permissions:\n      contents: read # the checkout, and the history",
+        "    permissions:\n      contents: write # the branch busbw-history",
+        "    permissions:\n      issues: write # one issue, by its title",
     ]
     assert "persist-credentials: false" in text and "|| true" not in text
 

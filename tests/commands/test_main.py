@@ -57,7 +57,7 @@ def test_the_script_runs_the_command_of_the_process(
 
 ROOT = Path(__file__).parents[2]
 NAMES = [
-    *("run", "init", "figure", "history", "page", "stack", "trace", "agent"),
+    *("run", "doctor", "init", "figure", "history", "page", "stack", "summary", "trace", "agent"),
     *("estimate", "tpu_v2", "parameter_server", "prediction"),
 ]
 

@@ -367,9 +367,9 @@ def test_tests_that_are_named_are_run_in_place_of_what_is_shipped(folder: Folder
 
 
 @pytest.mark.parametrize(
-    "options", sweep([("--version",), ("--", "--", "nowhere.py"), ("--help",)], in_gate=2)
+    "options", sweep([["--version"], ["--", "--", "nowhere.py"], ["--help"]], in_gate=2)
 )
-def test_options_are_pytest_s_own(bare: Folder, options: tuple[str, ...]) -> None:
+def test_options_are_pytest_s_own(bare: Folder, options: list[str]) -> None:
     said = run(*options)
     wanted = {
         "--version": (0, "pytest "),

@@ -15,7 +15,7 @@ import pytest
 from tests.sweep import sweep
 
 from . import nightly
-from .folder import ROOT, SEVEN, SLOW, TPU, Folder, Ran
+from .folder import SEVEN, SLOW, TPU, Folder, Ran
 
 MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|#x[0-9A-F]{2}")
 EVIL = "evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"
@@ -192,59 +192,28 @@ def test_a_latency_that_is_too_small_to_see_is_no_0(folder: Folder) -> None:
     assert "latency 0 us" not in ran.text
 
 
-def _summary(folder: Folder, *names: str) -> list[str]:
-    """The lines of the script, by a Python that has nothing installed."""
-    script = ROOT / ".github" / "summarize.py"
-    done = subprocess.run(
-        [sys.executable, "-E", "-S", str(script), *names],
-        cwd=folder.path,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.splitlines()
+def _summary(folder: Folder, *options: str) -> list[str]:
+    command = [sys.executable, "-m", "busbw", "summary", "results.json", *options]
+    return subprocess.run(
+        command, cwd=folder.path, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
 
 
-def _history(folder: Folder) -> str:
-    """The file of what the command prints of the folder's history."""
-    command = [sys.executable, "-m", "busbw", "history", "history", "--json"]
-    with (folder.path / "history.json").open("w") as out:
-        subprocess.run(command, cwd=folder.path, stdout=out, check=True)
-    return "history.json"
-
-
-def test_what_changed_comes_first_and_what_is_as_usual_is_a_count(folder: Folder) -> None:
+def test_the_summary_says_what_changed_and_what_shows_it_again(folder: Folder) -> None:
     folder.regressed("--payloads=1K,1M,2M,4M", "--launches=2")
     folder.scale_baseline(3, "2M")
     folder.run("--payloads=1K,1M,2M,4M", "--launches=2", exit_code=1)
-    lines = _summary(folder, "results.json")
-    assert lines[2].startswith("**FAILED**: ")
-    at = lines.index("### What changed")
-    slower, faster = lines[at + 4 : at + 6]
-    assert re.match(
-        r"\| fake default float32 \| 1M \| .* \*\*REGRESSED\*\*: .* 3\.000 x the", slower
-    )
-    assert re.match(r"\| fake default float32 \| 2M \| .* IMPROVED: ", faster)
-    assert lines[at + 6 : at + 8] == ["", "The other 2: 2 PASS."]
-    folded = lines[lines.index("<details>") :]
-    assert folded[1] == "<summary>All 4 cases</summary>"
-    assert sum(line.startswith("| fake ") for line in folded) == 4
+    lines = _summary(folder)
+    assert lines[2].startswith("**FAILED")
+    assert any(re.match(r"- 1 REGRESSED: fake 1M 3\.0\d x \(limit ", one) for one in lines)
+    at = lines.index("1 case got faster:")
+    assert lines[at + 2].startswith("- fake all_reduce (fake) 2M: ")
+    assert lines[-1] == "    busbw run --device=cpu --frameworks=fake --payloads=1M"
+    again = lines[-1].split()[2:]
+    folder.run(*again, exit_code=1)
 
 
-@pytest.mark.exhaustive
-def test_memory_that_ran_out_is_a_change_only_if_it_is_new(folder: Folder) -> None:
-    folder.with_baselines("--payloads=1K,1M", "--launches=2")
-    folder.script(cases=[{"payload_bytes": 2**20, "then": "out_of_memory"}])
-    folder.run("--payloads=1K,1M", "--launches=2", exit_code=1)
-    lines = _summary(folder, "results.json")
-    assert "| **OUT_OF_MEMORY**: " in lines[lines.index("### What changed") + 4]
-    folder.updated("--payloads=1K,1M", "--launches=2", "--accept-regression=smaller")
-    folder.run("--payloads=1K,1M", "--launches=2", exit_code=0)
-    lines = _summary(folder, "results.json")
-    assert "None of 2 changed: 1 PASS, 1 OUT_OF_MEMORY as expected." in lines
-
-
-def test_a_level_that_changed_is_shown_with_its_night_and_what_changed_then(
+def test_a_level_that_changed_is_in_the_summary_with_its_night_and_what_changed_then(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
@@ -254,12 +223,9 @@ def test_a_level_that_changed_is_shown_with_its_night_and_what_changed_then(
     nightly.nights(folder, [*[1.0] * 12, *[1.05] * 6], versions=[*[old] * 12, *[new] * 6])
     folder.script(**TPU, cases=[{"slower": 1.05}])
     folder.run(SEVEN, "--history=history", exit_code=1)
-    lines = _summary(folder, "results.json", _history(folder))
-    assert lines[2].startswith("**DRIFT**: all cases of fake are ")
-    assert lines[4] == "None of 7 changed: 7 PASS."
-    head, _, machine, *_, row = lines[lines.index("</details>") + 2 :]
-    assert head.startswith("### Levels that changed since ")
-    assert machine == "tpu-v2/8r: 1 change"
+    lines = _summary(folder, "--history=history")
+    assert lines[2].startswith("**DRIFT** all cases of fake are ")
+    shared = lines.index("All cases of fake together:")
     night = nightly.days_ago(6)[:10]
-    said = rf"\| {night} \| all cases of fake \| [45]\.?\d* % slower \| 7 \| fake 0\.9 -> 1 \|  \|"
-    assert re.fullmatch(said, row)
+    said = rf"- \+[45]\.?\d* % since {night} \(7 nights\); changed there: fake 0\.9 -> 1"
+    assert re.fullmatch(said, lines[shared + 2])

@@ -186,7 +186,10 @@ FLAGS = ("--payloads", "--ranks", "--clock", "--results", "--device")
         (["-g", "1", "-b", "8"], "for nccl-tests' -b and -e write --payloads=8:32M"),
         (["-e", "all"], "for nccl-tests' -b and -e write --payloads=32M:all"),
         (["--rank=3"], "did you mean --ranks=3?"),
-        (["-i", "1024"], "a range doubles; other steps are a comma list, such as 1K,8K,64K"),
+        (
+            ["-i", "1024"],
+            "a range grows by a factor; other steps are a comma list",
+        ),
     ],
 )
 def test_a_hint_is_of_what_is_asked(arguments: list[str], said: str | None) -> None:
@@ -243,7 +246,7 @@ def test_the_nearest_of_what_is_accepted_is_named(folder: Folder, option: str, m
         (("-b", "8", "-e", "32M", "-f", "2"), "write --payloads=8:32M"),
         (("-b8", "-e", "32m"), "write --payloads=8:32M"),
         (("--minbytes", "1K", "--maxbytes=1G"), "write --payloads=1K:1024M"),
-        (("-b", "1M", "-f", "4"), "write --payloads=1M:32M; a range doubles; "),
+        (("-b", "1M", "-f", "4"), "write --payloads=1M:32M:4"),
         (("-b", "8", "-g", "4"), "for -g write --ranks=4"),
         (("-w", "5"), "iterations are chosen by time"),
     ],

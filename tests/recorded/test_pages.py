@@ -1,12 +1,14 @@
-"""Every recorded session has a page: its results are read back, and nothing in them stops one."""
+"""Every recorded session has a page and a summary: nothing in its results stops one."""
 
 from __future__ import annotations
 
 import pytest
 
+from busbw.model.words import plural
 from busbw.report.chart import Chart
 from busbw.report.page import page as report_page
 from busbw.report.page.content import Figure, Listing, Section
+from busbw.report.page.summary import summary
 from busbw.report.reading import session_of
 from busbw.report.vega import specification
 
@@ -32,3 +34,12 @@ def test_a_recorded_session_has_a_page_with_all_its_cases(recorded: Recorded) ->
         if isinstance(one, Figure) and isinstance(one.picture, Chart):
             assert specification(one.picture, 720)["layer"]
             assert one.table.rows
+    assert _summed_up(summary(found), recorded)
+
+
+def _summed_up(text: str, recorded: Recorded) -> bool:
+    """Whether the verdict, each case in a table, and how many failed are in the summary."""
+    session, cases = recorded.results["session"], recorded.results["cases"]
+    failed = sum(one["failed"] for one in cases)
+    said = not failed or f"{failed} of {plural(len(cases), 'case')} failed" in text
+    return said and session["outcomes"][0] in text and text.count("\n| ") >= len(cases)

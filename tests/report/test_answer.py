@@ -113,5 +113,21 @@ def test_the_end_of_a_log_is_shown_once_for_cases_that_failed_alike() -> None:
     assert "    exit code 3" in lines
 
 
+def test_no_line_of_a_log_is_a_command_of_the_runner_of_a_workflow() -> None:
+    log = "::add-mask::a\n  ::error::b\nc ::d\ne ##[warning]f"
+    failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=log)
+    lines = failure_lines([_failed(KIB, Outcome.FAILED, failure=failure)])
+    assert not any(line.lstrip().startswith("::") or "##[" in line for line in lines)
+    shown = [line.strip() for line in lines]
+    wanted = [
+        "\\::stop-commands::x",
+        "\\::add-mask::a",
+        "\\::error::b",
+        "c ::d",
+        "e #\\#[warning]f",
+    ]
+    assert [one for one in shown if one in wanted] == wanted
+
+
 def test_without_an_account_there_is_no_line() -> None:
     assert failure_lines([build.verdict(), _slow(KIB, 3.0)]) == []

@@ -1,7 +1,8 @@
-"""A figure of a verdict is one declaration: in tables, results and their schema, JUnit, pages."""
+"""A figure of a verdict is one declaration: in tables, results, CSV, metrics, JUnit, pages."""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -64,8 +65,8 @@ def test_a_new_declaration_is_everywhere(tmp_path: Path) -> None:
         )
         return done.stdout
 
-    options = ("--frameworks=fake", "--payloads=1M", "--launches=1", "--results=r.json")
-    written = ("--junitxml=j.xml", "--page=p.html", "-p", "no:cacheprovider")
+    options = ("--frameworks=fake", "--payloads=1M", "--launches=1", "-p", "no:cacheprovider")
+    written = ("--junitxml=j.xml", "--page=p.html", "--metrics=m.prom", "--results=r.json")
     said = run("-m", "pytest", "perf", *options, *written)
     (head, _, row) = next(
         said.splitlines()[n : n + 3]
@@ -80,4 +81,8 @@ def test_a_new_declaration_is_everywhere(tmp_path: Path) -> None:
     found = {one.get("name"): one.get("value") for one in junit}
     assert found["median_minutes"] == str(minutes)
     assert "minutes" in (tmp_path / "p.html").read_text()
+    assert "busbw_case_median_minutes{" in (tmp_path / "m.prom").read_text()
     assert '"median_minutes": {"type": "number"}' in run("-c", SCHEMA)
+    run("-m", "pytest", "perf", *options, "--results=r.csv")
+    (row_of,) = csv.DictReader((tmp_path / "r.csv").read_text().splitlines())
+    assert float(row_of["median_minutes"]) > 0

@@ -69,8 +69,8 @@ def test_what_explains_several_tables_stands_below_the_last() -> None:
 
 ROOT = Path(__file__).parents[2]
 
-_CSV = '''
-"""A table with commas between raw values."""
+_HYPHENS = '''
+"""A table with hyphens between raw values."""
 
 from ..table import TextLine
 
@@ -78,7 +78,7 @@ from ..table import TextLine
 def render(table):
     """A line for each row."""
     rows = [[row.values[column.id] for column in table.columns] for row in table.rows]
-    return [TextLine(",".join(map(str, row))) for row in rows]
+    return [TextLine("-".join(map(str, row))) for row in rows]
 '''
 
 _SHOWN = """
@@ -91,13 +91,13 @@ def pytest_terminal_summary(terminalreporter, config):
     judged = judged_of(config)
     verdicts = tuple(judged.verdicts.values())
     tables = session_tables(verdicts, judged.observed.measurements)
-    for line in rendered("csv", *tables):
-        terminalreporter.write_line(f"csv: {line}")
+    for line in rendered("hyphens", *tables):
+        terminalreporter.write_line(f"hyphens: {line}")
 """
 
 
 def test_forms_have_the_names_of_their_files() -> None:
-    assert sorted(RENDERERS) == ["json", "markdown", "text"]
+    assert sorted(RENDERERS) == ["csv", "json", "markdown", "text"]
 
 
 @pytest.mark.sessions
@@ -105,7 +105,7 @@ def test_a_new_file_renders_the_table_of_a_session(tmp_path: Path) -> None:
     skipped = shutil.ignore_patterns("__pycache__")
     for name in ("busbw", "perf"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=skipped)
-    (tmp_path / "busbw/report/renderers/csv.py").write_text(_CSV)
+    (tmp_path / "busbw/report/renderers/hyphens.py").write_text(_HYPHENS)
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text() + _SHOWN)
     words = ["-m", "pytest", "perf", "--frameworks=fake", "--payloads=1M", "--launches=1"]
     done = subprocess.run(
@@ -116,8 +116,8 @@ def test_a_new_file_renders_the_table_of_a_session(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    (row,) = [line for line in done.stdout.splitlines() if line.startswith("csv: ")]
-    assert row.startswith("csv: 1048576,") and row.endswith(",NO_BASELINE"), done.stdout
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("hyphens: ")]
+    assert row.startswith("hyphens: 1048576-") and row.endswith("-NO_BASELINE"), done.stdout
 
 
 def _texts(table: Table) -> list[str]:
@@ -170,8 +170,15 @@ def test_columns_are_as_wide_as_their_widest_cell_and_units_stand_behind_heading
         "|      1M |      - |            - | FAILED  |",
         "",
         "- 1M: a reason",
+        "",
         "a source",
     ]
+
+
+def test_csv_has_raw_values_below_ids_and_quotes_what_it_must() -> None:
+    table = Table(columns=(Column("a_s"), Column("b")), rows=rows_of([{"a_s": 0.5, "b": 'x,"'}]))
+    table = replace(table, rows=(*table.rows, Row({"a_s": None, "b": "y"})))
+    assert rendered("csv", table) == ["a_s,b", '0.5,"x,"""', ",y"]
 
 
 def test_without_a_title_and_notes_there_is_only_the_table() -> None:

@@ -46,13 +46,18 @@ def test_a_line_has_the_payload_the_times_the_rates_and_the_outcome() -> None:
 
 
 def test_with_more_verbosity_a_line_has_the_best_launch_and_the_overhead_of_a_call() -> None:
-    found = build.verdict(now=build.summary(best_s=0.9e-3, dispatch_s=5e-5))
+    of_samples = {"p99_s": 2e-3, "first_call_s": 0.01, "samples": 30}
+    found = build.verdict(now=build.summary(best_s=0.9e-3, dispatch_s=5e-5, **of_samples))
     head, _, row = (line.text for line in verdict_lines([found], verbose=True)[2:])
     assert head.split() == [
-        *("size", "time", "best", "algbw", "busbw", "range", "per", "call", "outcome")
+        *("size", "time", "best", "algbw", "busbw", "range"),
+        *("p99", "first", "per", "call", "outcome"),
     ]
     assert row.split()[1:3] == ["1000.0", "900.0"]
-    assert row.split()[-2:] == ["50.0", "PASS"]
+    assert row.split()[-4:] == ["2000.0", "10000.0", "50.0", "PASS"]
+    assert legend([found]) == legend([found], verbose=True)[:-1]
+    said = "p99: over the samples of all launches; of 30 samples; first: the first call"
+    assert legend([found], verbose=True)[-1] == said
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from busbw.report.reading import CompiledSession, Session
 from ..chart import table_of
 from ..nights import MachineNights
 from .content import Figure, Page, Part, Section
-from .history import machine_sections
+from .history import machine_sections, since_when
 from .session import compiled_parts, compiled_sections, session_parts, session_sections
 
 AnySession = Session | CompiledSession
@@ -24,7 +24,7 @@ AnySession = Session | CompiledSession
 def page(sessions: Sequence[AnySession], machines: Sequence[MachineNights] = ()) -> Page:
     history = machine_sections(machines)
     if len(sessions) == 1:
-        parts, within = _content(sessions[0], history)
+        parts, within = _content(sessions[0], history, since_when(sessions[0].verdicts, machines))
         return Page(title=_title(sessions[0]), parts=parts, sections=within)
     machine = machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
     title = plural(len(sessions), "session") if sessions else f"History of {machine}"
@@ -44,11 +44,11 @@ def _title(session: AnySession) -> str:
 
 
 def _content(
-    session: AnySession, history: Sequence[Section] = ()
+    session: AnySession, history: Sequence[Section] = (), since: Sequence[str] = ()
 ) -> tuple[tuple[Part, ...], tuple[Section, ...]]:
     if isinstance(session, CompiledSession):
         return compiled_parts(session), (*compiled_sections(session), *history)
-    return session_parts(session), session_sections(session, history)
+    return session_parts(session), session_sections(session, history, since)
 
 
 def _whole(session: AnySession) -> Section:

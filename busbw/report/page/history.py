@@ -5,15 +5,17 @@ Cases that changed have a chart each, those that changed most first; the others 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from busbw.model.words import plural, seconds_text
+from busbw.model.verdict import Verdict
+from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.charts.history import case_history
 from busbw.report.charts.history import ratios as charts_ratios
 
 from ..chart import table_of
-from ..nights import CaseNights, MachineNights
+from ..nights import CaseNights, MachineNights, SeriesNights
 from ..table import Column, Row, Table, TextLine, ratio_text
 from .content import Figure, Gallery, Part, Points, Section, Text, Trends
 
@@ -107,6 +109,37 @@ def _named(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
     left_out = f" and {plural(more, 'case')} more" if more > 0 else ""
     return ", ".join(names[:_MOST_NAMED]) + left_out
+
+
+def since_when(verdicts: Sequence[Verdict], machines: Sequence[MachineNights]) -> tuple[str, ...]:
+    """For the cases that failed: since which night without a break, and what changed there."""
+    failed = {one.case: one.outcome for one in verdicts if one.failed and one.case is not None}
+    names: dict[str, list[str]] = {}
+    for machine in machines:
+        for series in machine.series:
+            for case in series.cases:
+                text = _since(machine, series, case, failed.get(case.case))
+                if text:
+                    names.setdefault(text, []).append(case.case.name)
+    return tuple(f"{_named(those)}: {text}" for text, those in names.items())
+
+
+def _since(
+    machine: MachineNights, series: SeriesNights, case: CaseNights, outcome: Outcome | None
+) -> str:
+    """Empty where the newest night of the case has another outcome."""
+    there = [(at, one.outcome) for at, one in enumerate(case.nights) if one is not None]
+    alike = list(itertools.takewhile(lambda night: night[1] is outcome, reversed(there)))
+    if not alike:
+        return ""
+    first, before = alike[-1][0], there[: -len(alike)]
+    if not before:
+        return f"{alike[0][1].value} in each of its {plural(len(alike), 'night')}"
+    found = [one.changes for one in series.stack_changes if before[-1][0] < one.night <= first]
+    changed = ", ".join(itertools.chain(*found)) or "nothing that is known"
+    began = machine.nights[first].began
+    count = plural(len(alike), "night")
+    return f"{alike[0][1].value} since {began:%Y-%m-%d} ({count}); changed there: {changed}"
 
 
 def _changed(machine: MachineNights) -> Iterator[Part]:

@@ -88,9 +88,11 @@ def _references(session: Session) -> dict[str, str]:
     return found
 
 
-def session_sections(session: Session, history: Sequence[Section] = ()) -> tuple[Section, ...]:
+def session_sections(
+    session: Session, history: Sequence[Section] = (), since: Sequence[str] = ()
+) -> tuple[Section, ...]:
     return (
-        Section(heading="What changed", parts=tuple(_changed(session))),
+        Section(heading="What changed", parts=tuple(_changed(session, since))),
         Section(heading="Bandwidth", parts=tuple(_bandwidth(session))),
         Section(heading="Training", parts=tuple(_training(session))),
         Section(heading="Ratios", parts=tuple(_figures([comparison(session)]))),
@@ -100,9 +102,11 @@ def session_sections(session: Session, history: Sequence[Section] = ()) -> tuple
     )
 
 
-def _changed(session: Session) -> Iterator[Part]:
+def _changed(session: Session, since: Sequence[str]) -> Iterator[Part]:
     verdicts = session.verdicts
     yield from failed_cases(verdicts, session.answer)
+    if since:
+        yield Points(title="Since when:", points=tuple(since))
     for outcome, title in _REPORTED.items():
         found = [one for one in verdicts if one.outcome is outcome and not one.failed]
         if found:
@@ -180,7 +184,7 @@ def _cases(session: Session) -> Iterator[Part]:
     changed = session.environment.changed
     tables = session_tables(session.verdicts, session.measurements, verbose=True, changed=changed)
     yield from (Listing(table=one) for one in tables)
-    yield from (Text(text=line) for line in legend(session.verdicts))
+    yield from (Text(text=line) for line in legend(session.verdicts, verbose=True))
 
 
 _NO_VERDICT = "NO_VERDICT"

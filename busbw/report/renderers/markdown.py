@@ -22,8 +22,9 @@ def render(table: Table) -> list[TextLine]:
     head, *body = [_line(table.columns, cells, widths) for cells in rows]
     lines = [table.title.text, ""] if table.title else []
     lines += [head, _rule(table.columns, widths), *body]
-    notes = [*_row_notes(table), *table.notes]
-    return [TextLine(line) for line in (*lines, *([""] if notes else []), *notes)]
+    for notes in (_row_notes(table), table.notes):
+        lines += ["", *notes] if notes else []
+    return [TextLine(line) for line in lines]
 
 
 def _heading(column: Column) -> str:

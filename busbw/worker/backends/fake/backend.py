@@ -6,7 +6,7 @@ deadlines, memory), only the devices and the times are synthetic. The variable h
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
-               {"step": "dense", "slower": 2}],
+               {"step": "dense", "slower": 2}, {"dtype": "int32", "then": "wrong_result"}],
      "processes": {"1": {"layout_s": 1e-3}}}
 
 `processes` has what is different in single processes of a group, by index; laying values out takes
@@ -188,6 +188,7 @@ class FakeBackend(AbstractBackend):
         for line in self._script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
             is_case = sizes == case.payload_bytes and line.get("step", step) == step
+            is_case = is_case and line.get("dtype", case.dtype) == case.dtype
             if is_case and number in line.get("passes", [number]):
                 found: dict[str, Any] = line
                 return found

@@ -1,17 +1,12 @@
-"""The history of nights, on a branch of its own: fetched before a night, appended to after it.
+"""The history of nights on a branch of its own: fetched before a night, appended to after it.
 
-    keep_history.py fetch FOLDER    what the branch has, into FOLDER, which must not be there
-    keep_history.py push FOLDER     what FOLDER has and the branch lacks, as a commit on the branch
-
-Nothing but git, the standard library and `busbw.history`, which needs no more: the job that may
-write to the repository installs nothing. A branch that is not there is an empty history; the first
-push makes it. A push that loses a race is done again on what won it. GH_TOKEN, if it is set, is
-shown to git and to nobody else, in no file and on no command line.
+A branch that is not there is an empty history; the first push makes it. A push that loses a race is
+done again on what won it. The token of GH_TOKEN, if it is set, is shown to git and to nobody else,
+in no file and on no command line.
 """
 
 from __future__ import annotations
 
-import argparse
 import base64
 import os
 import random
@@ -21,14 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+from busbw.model.words import plural
 
-from busbw.history.files import HistoryError, append_from  # noqa: E402
-from busbw.model.words import plural  # noqa: E402
+from .files import append_from
 
+BRANCH = "busbw-history"
 TRIES = 6
-_AUTHOR = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
+_BOT = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
 
 
 class GitError(Exception):
@@ -36,17 +30,23 @@ class GitError(Exception):
 
 
 def fetch(folder: Path, branch: str) -> str:
-    """What the branch has, into the new `folder`; a sentence on it."""
-    if folder.exists():
-        raise GitError(f"{folder} is there already")
+    """What the branch of this repository's origin has, into the new `folder`; a sentence on it.
+
+    Raises GitError, also for a folder that is there already.
+    """
+    if os.path.lexists(folder):
+        raise GitError(f"{folder} is there already; accepted is a new folder")
     folder.mkdir(parents=True)
     if not _checked_out(folder, branch):
         return f"there is no branch {branch} yet: an empty history"
     return f"the history of the branch {branch} is in {folder}"
 
 
-def push(folder: Path, branch: str, wait_s: float) -> str:
-    """Append what `folder` has to the branch; a sentence on it. Raises GitError, HistoryError."""
+def push(folder: Path, branch: str, *, wait_s: float = 2.0) -> str:
+    """Append what `folder` has to the branch; a sentence on it. Raises GitError, HistoryError.
+
+    `wait_s` is about how long to wait before another try.
+    """
     for number in range(1, TRIES + 1):
         with tempfile.TemporaryDirectory(prefix="busbw-history.") as name:
             try:
@@ -69,9 +69,10 @@ def _pushed(work: Path, folder: Path, branch: str) -> str:
     text = ", ".join(
         f"{plural(one.lines, 'line')} of {one.path.relative_to(work)}" for one in appended
     )
-    name, address = _AUTHOR
+    name, address = _BOT
+    bot = ["-c", f"user.name={name}", "-c", f"user.email={address}"]
+    identity = bot if os.environ.get("GITHUB_ACTIONS") else []
     _git(work, "add", "--all")
-    identity = ["-c", f"user.name={name}", "-c", f"user.email={address}"]
     _git(work, *identity, "commit", "--quiet", f"--message=Append {text}")
     _git(work, "push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
     return f"appended to the branch {branch}: {text}"
@@ -79,7 +80,7 @@ def _pushed(work: Path, folder: Path, branch: str) -> str:
 
 def _checked_out(work: Path, branch: str) -> bool:
     """Make `work` a repository with the branch's newest commit; False: there is no such branch."""
-    url = _git(ROOT, "remote", "get-url", "origin").strip()
+    url = _git(Path.cwd(), "remote", "get-url", "origin").strip()
     _git(work, "init", "--quiet", f"--initial-branch={branch}")
     _git(work, "remote", "add", "origin", url)
     if not _git(work, "ls-remote", "--heads", "origin", f"refs/heads/{branch}"):
@@ -116,26 +117,3 @@ def _authorized() -> dict[str, str]:
         "GIT_CONFIG_KEY_0": "http.extraHeader",
         "GIT_CONFIG_VALUE_0": f"Authorization: Basic {basic}",
     }
-
-
-def main() -> int:
-    """Do it and say so; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("action", choices=("fetch", "push"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--branch", default="busbw-history")
-    parser.add_argument("--wait-s", type=float, default=2.0, help="before another try, about")
-    options = parser.parse_args()
-    try:
-        if options.action == "fetch":
-            print(fetch(options.folder, options.branch))
-        else:
-            print(push(options.folder.absolute(), options.branch, options.wait_s))
-    except (GitError, HistoryError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

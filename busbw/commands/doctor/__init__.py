@@ -1,0 +1,155 @@
+"""`busbw doctor`: the first night of a machine in ten minutes, and what is not as expected.
+
+Measures in sessions of its own, without baselines, and keeps all of them in one file, which
+`busbw doctor --read FILE` shows on another machine. It holds no secrets: homes are `~`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import busbw
+from busbw import wire
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import DTYPES
+from busbw.commands import (
+    Commands,
+    UsageError,
+    add_command,
+    check_file,
+    json_with,
+    usage_error,
+    write_file,
+)
+from busbw.model.case import GridError
+from busbw.report.reading import DocumentError, Session, session_from
+from busbw.report.renderers import rendered
+from busbw.report.results import Results
+from busbw.session import option, selection
+from busbw.session.display import AbstractScreen, Display
+from busbw.session.options import given
+from busbw.session.outputs import document_of
+from busbw.session.phases import Surroundings, judged
+from busbw.session.settings import settings_of
+from busbw.session.state import Collected, Measured
+
+from .findings import CHECKS, DOCUMENT, Checked, facts, findings, notes, tables
+
+ORDER = -1
+_ALL = {"collectives": COLLECTIVES, "dtypes": DTYPES}
+_USUAL = {"payloads": "1M,64M", "launches": "1"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Examined:
+    """The file: every check with its whole results."""
+
+    document: str = DOCUMENT
+    version: int = wire.VERSION
+    busbw: str
+    began: str
+    checks: tuple[Checked, ...]
+
+
+def add_to(commands: Commands) -> None:
+    words = "the first night of a machine: clocks, proofs, values, memory, noise, links"
+    add = add_command(commands, "doctor", run, help=words, description=__doc__).add_argument
+    add("--device", default="auto", metavar="{auto,cpu,gpu,tpu}", help="what to measure on")
+    add("--frameworks", default="auto", metavar="LIST", help="comma list; default: those installed")
+    add("--checks", metavar="LIST", help=f"some of {', '.join(CHECKS)} (default: all)")
+    add("-o", "--output", type=Path, default=Path("busbw-doctor.json"), metavar="FILE")
+    add("--read", type=Path, metavar="FILE", help="show such a file, and measure nothing")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.read is not None:
+        return _shown(_read(options.read))
+    check_file("--output", options.output, "a file of busbw doctor", json_with("checks"))
+    names = options.checks.split(",") if options.checks else list(CHECKS)
+    for name in names:
+        if name not in CHECKS:
+            raise UsageError(f"--checks: {name[:60]!r}; accepted is a list of {', '.join(CHECKS)}")
+    began = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S+00:00}"
+    checks: list[Checked] = []
+    for name in names:
+        checks.append(_checked(name, options))
+        found = Examined(busbw=busbw.__version__, began=began, checks=tuple(checks))
+        # After each, so that what was measured is kept whatever comes next.
+        code = write_file(json.dumps(wire.to_json(found)) + "\n", options.output, "busbw doctor: ")
+        if code:
+            return code
+    return _shown(found, options.output)
+
+
+def _read(path: Path) -> Examined:
+    with usage_error(OSError, wire.WireError, where=f"{path}: "):
+        document = wire.parsed(path.read_bytes())
+        wire.check_document(document, DOCUMENT, "record it again with busbw doctor")
+        return wire.from_json(Examined, document, "document")
+
+
+def _checked(name: str, options: argparse.Namespace) -> Checked:
+    question, own = CHECKS[name]
+    print(f"busbw doctor: {question}", flush=True)
+    begun_s, problem, results = time.monotonic(), "", None
+    asked = {one: ",".join(_ALL[one]) if value == "*" else value for one, value in own.items()}
+    asked = {"device": options.device, "frameworks": options.frameworks, **_USUAL, **asked}
+    try:
+        results = _measured(asked)
+    except (option.UsageError, GridError) as error:
+        problem = str(error)
+    seconds = time.monotonic() - begun_s
+    return Checked(name=name, seconds=seconds, problem=problem, results=results)
+
+
+def _measured(asked: Mapping[str, str]) -> Results:
+    """A session of these options in an empty folder, whose baselines are none."""
+    with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
+        collected = Collected(settings=settings_of(given(Path(folder), **asked)))
+        collected, specs = selection.with_specs(collected, None)
+        found = judged(collected, specs, Surroundings(display=Display(_Lines())))
+    if not isinstance(found.observed, Measured):
+        raise option.UsageError(found.session.text)
+    return wire.from_json(Results, document_of(found), "results")
+
+
+class _Lines(AbstractScreen):
+    """What a session waits for; its own header and passes begin with its name."""
+
+    can_overwrite = False
+
+    def line(self, text: str) -> None:
+        if not text.startswith("busbw"):
+            print(text, flush=True)
+
+    def overwrite(self, text: str) -> None:
+        pass
+
+
+def _sessions(checks: Sequence[Checked]) -> Iterator[tuple[str, Session]]:
+    for one in checks:
+        if one.results is not None:
+            with usage_error(DocumentError, wire.WireError, where=f"{one.name}: "):
+                found = session_from(one.results, one.name)
+            if isinstance(found, Session):
+                yield one.name, found
+
+
+def _shown(found: Examined, path: Path | None = None) -> int:
+    sessions = dict(_sessions(found.checks))
+    lines = [f"busbw doctor, {found.began}, busbw {found.busbw}", *facts(sessions)]
+    lines += rendered("text", *tables(found.checks, sessions))
+    lines += ["", *notes(sessions), ""]
+    odd = findings(found.checks, sessions)
+    lines += [f"not as expected: {len(odd) or 'nothing'}", *(f"- {one}" for one in odd)]
+    print("\n".join(map(wire.printable, lines)))
+    if path is not None:
+        print(f"all of it is in {path}: send it with a report to who develops busbw")
+    return 1 if odd else 0

@@ -1,0 +1,37 @@
+"""`busbw summary RESULTS`: what a session found, as Markdown for who was asleep.
+
+For the summary of a workflow run, an issue or a mail, from a file of `--results` and the folder of
+`--history`. In a workflow (GITHUB_ACTIONS) what failed is annotated, too, on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from busbw.report.page.summary import summary, workflow_commands
+
+from . import Commands, add_baselines, add_command, machines_in, session_in
+
+ORDER = 1
+
+
+def add_to(commands: Commands) -> None:
+    words = "what a session found as Markdown, from a file of --results"
+    parser = add_command(commands, "summary", run, help=words, description=__doc__)
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="a file of --results")
+    history = "the folder of --history: since when, and what changed"
+    parser.add_argument("--history", type=Path, metavar="DIR", help=history)
+    add_baselines(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    session = session_in(options.results)
+    machines = machines_in(options.history, options.baselines, of=[session])
+    sys.stdout.write(summary(session, machines))
+    if os.environ.get("GITHUB_ACTIONS"):
+        for line in workflow_commands(session.verdicts, session.answer):
+            print(line, file=sys.stderr)
+    return 0

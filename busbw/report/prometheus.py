@@ -1,0 +1,81 @@
+"""A session in the text format of Prometheus: outcomes, and every figure of every case.
+
+https://prometheus.io/docs/instrumenting/exposition_formats: seconds, bytes, and a name for each
+figure that ends in its unit.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from datetime import datetime
+
+from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.model.words import Outcome
+
+from .figures import IDENTITY, Figure, figures_of
+
+MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
+_PREFIX = "busbw"
+_FIRST = f"# HELP {_PREFIX}_session_failed "
+_LABELS = ("case", *IDENTITY)
+
+
+def metrics(verdicts: Sequence[Verdict], session: SessionVerdict, began: datetime) -> str:
+    from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+    registry = CollectorRegistry()
+
+    def gauge(name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"{_PREFIX}_{name}", text, labels, registry=registry)
+
+    gauge("session_failed", "1 unless the session is FINE").set(session.failed)
+    outcomes = gauge("session_outcome", "1 for what holds of the session", "outcome")
+    for one in session.outcomes:
+        outcomes.labels(one.value).set(1)
+    gauge("session_began_timestamp_seconds", "when it began").set(began.timestamp())
+    cases = gauge("cases", "how many cases have an outcome", "outcome")
+    for outcome in Outcome:
+        cases.labels(outcome.value).set(sum(one.outcome is outcome for one in verdicts))
+    failed = gauge("case_failed", "1 for a case that failed", *_LABELS)
+    outcome_of = gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")
+    there = dict.fromkeys(one for verdict in verdicts for one in _kept(verdict))
+    figures = {one: gauge(*_named(one), *_LABELS) for one in there}
+    for verdict in verdicts:
+        labels = [verdict.spec.id, *(_text(of(verdict)) for of in IDENTITY.values())]
+        failed.labels(*labels).set(verdict.failed)
+        outcome_of.labels(*labels, verdict.outcome.value).set(1)
+        for figure in _kept(verdict):
+            value = figure.of(verdict)
+            if value is not None:
+                figures[figure].labels(*labels).set(value)
+    return generate_latest(registry).decode("utf-8")
+
+
+def is_metrics(text: str) -> bool:
+    return text.startswith(_FIRST)
+
+
+def missing_for_metrics() -> str:
+    return "" if importlib.util.find_spec("prometheus_client") else MISSING
+
+
+def _kept(verdict: Verdict) -> list[Figure]:
+    return [one for one in figures_of(verdict) if one.kept]
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+_UNITS = {"_gb_per_s": "_gb_per_second", "_s": "_seconds"}
+
+
+def _named(figure: Figure) -> tuple[str, str]:
+    """Its name with the unit in whole, and a sentence."""
+    name = figure.metric or figure.id
+    for unit, whole in _UNITS.items():
+        if name.endswith(unit):
+            name = name.removesuffix(unit) + whole
+            break
+    return f"case_{name}", f"the figure {figure.id} of the results"
