@@ -21,8 +21,9 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 
 # room: lines, files, statements. `busbw/session` took the place of most of `busbw/plugin`: the
 # phases, which knew no pytest but lay there. `tests` rose by 119 lines: marks that leave variants
-# to `exhaustive`, which took a third off the gate's time, and two tests of what had none. What tells of a night
-# (`summary`, `doctor`, `history fetch`, metrics, CSV) is in the place of `.github/*.py`, 440 lines.
+# to `exhaustive`, which took a third off the gate's time, and two tests of what had none.
+# What tells of a night (`busbw summary`, `doctor`, `history fetch`, metrics, CSV) took the place of
+# the scripts in `.github/`, 440 lines.
 LIMITS = {
     "bench": (706, 8, 401),
     "busbw": (41_443, 221, 21_611),
@@ -49,7 +50,7 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_542, 326, 26_945),
+    "tests": (52_543, 326, 26_945),
 }
 
 # docs: pages, words.
