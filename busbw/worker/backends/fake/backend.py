@@ -30,7 +30,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +44,8 @@ from busbw.worker import host, process
 from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, Reader, World
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from busbw.traces.event import Event, Keep, Trace
 
 VARIABLE = "BUSBW_FAKE"
@@ -287,6 +288,8 @@ class Exchange:
 
 
 def _accepted(address: tuple[str, int], count: int) -> list[Connection]:
+    from multiprocessing.connection import Listener
+
     with Listener(address, backlog=count) as listener:
         joined = [listener.accept() for _ in range(count - 1)]
     found = {_received(channel): channel for channel in joined}
@@ -294,6 +297,8 @@ def _accepted(address: tuple[str, int], count: int) -> list[Connection]:
 
 
 def _connected(address: tuple[str, int], index: int) -> Connection:
+    from multiprocessing.connection import Client
+
     end_s = time.monotonic() + _JOIN_S
     while True:
         try:
