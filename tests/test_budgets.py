@@ -26,31 +26,32 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # the scripts in `.github/`, 440 lines.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (41_443, 221, 21_611),
-    "busbw/*": (1_695, 8, 927),
+    "busbw": (41_271, 220, 21_501),
+    "busbw/*": (1_462, 7, 819),
     "busbw/baselines": (1_210, 5, 591),
     "busbw/collectives": (549, 7, 267),
-    "busbw/commands": (2_693, 13, 1_438),
+    "busbw/commands": (2_682, 13, 1_429),
     "busbw/driver": (2_116, 10, 1_211),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (623, 4, 179),
-    "busbw/history": (873, 5, 437),
+    "busbw/history": (902, 5, 453),
     "busbw/hosts": (2_819, 11, 1_700),
     "busbw/judge": (2_829, 11, 1_416),
     "busbw/model": (2_410, 11, 1_126),
+    "busbw/page": (3_547, 16, 1_672),
     "busbw/plugin": (1_189, 7, 672),
-    "busbw/report": (5_305, 31, 2_544),
+    "busbw/report": (1_796, 15, 861),
     "busbw/session": (4_597, 22, 2_289),
     "busbw/stacks": (782, 5, 440),
     "busbw/stats": (522, 4, 281),
     "busbw/studies": (2_090, 8, 1_065),
     "busbw/traces": (1_887, 8, 1_098),
-    "busbw/worker": (6_691, 43, 3_706),
+    "busbw/worker": (6_696, 43, 3_708),
     "busbw/workloads": (442, 4, 192),
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_543, 326, 26_945),
+    "tests": (52_497, 327, 26_930),
 }
 
 # docs: pages, words.
@@ -115,7 +116,7 @@ def test_no_room_exceeds_its_budget(found: dict[str, Counter[str]]) -> None:
 
 @pytest.mark.parametrize(
     ("path", "room"),
-    [("busbw/judge/rule.py", "busbw/judge"), ("busbw/report/page/page.css", "busbw/report")],
+    [("busbw/judge/rule.py", "busbw/judge"), ("busbw/page/page.css", "busbw/page")],
 )
 def test_one_line_too_many_is_red(found: dict[str, Counter[str]], path: str, room: str) -> None:
     limit = LIMITS[room][0]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from busbw import nights
 from busbw.history.files import HistoryError, Read
 from busbw.history.levels import machine_history
 from busbw.history.lines import Line
 from busbw.model.words import FailureKind, Outcome
-from busbw.report.nights import CaseNights, MachineNights
+from busbw.page import nights
+from busbw.page.nights import CaseNights, MachineNights
 from tests import build
 from tests.history.lines import line
 from tests.history.year import FASTER, FOLDER, LIBTPU, MEMORY, PLANTED, TENSORFLOW, write, year

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from busbw import __version__, files, nights, wire
+from busbw import __version__, files, wire
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
@@ -30,7 +30,8 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError, folders
 from busbw.hosts.handshake import split_address
 from busbw.model.words import Capability, refusal
-from busbw.report.nights import MachineNights
+from busbw.page import nights
+from busbw.page.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
 from busbw.session import forms
 

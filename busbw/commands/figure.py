@@ -16,11 +16,11 @@ from busbw.baselines.files import check_folder
 from busbw.baselines.store import read_published
 from busbw.model.case import converted
 from busbw.model.words import refusal
-from busbw.report.chart import Picture
-from busbw.report.charts.bandwidth import PublishedCurve, PublishedPoint, bandwidth, published
-from busbw.report.charts.curves import memory
-from busbw.report.charts.history import case_history, ratios
-from busbw.report.pictures import PictureError, is_picture, png, svg
+from busbw.page.bandwidth import PublishedCurve, PublishedPoint, bandwidth, published
+from busbw.page.chart import Picture
+from busbw.page.curves import memory
+from busbw.page.history_charts import case_history, ratios
+from busbw.page.pictures import PictureError, is_picture, png, svg
 from busbw.report.reading import Session
 
 from . import (

@@ -20,7 +20,7 @@ from busbw.history.branch import BRANCH, GitError, fetch, push
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.judge.policy import POLICIES
 from busbw.model.limits import moment_text
-from busbw.model.words import Outcome, change_text, plural, seconds_text
+from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Row, Table, TextLine
 
@@ -185,8 +185,10 @@ def _lines(machine: MachineHistory) -> list[str]:
         lines += ["", title] if title else []
         lines += rendered("text", _table(cases))
         for series in dict.fromkeys(one.series for one in cases):
-            changes = map(_change_text, machine.shared.get(series, ()))
-            lines += [f"all cases of {series.text} together: {text}" for text in changes]
+            lines += [
+                f"all cases of {series.text} together: {one.sentence}"
+                for one in machine.shared.get(series, ())
+            ]
     return [*lines, ""]
 
 
@@ -198,25 +200,11 @@ def _table(cases: Sequence[CaseHistory]) -> Table:
     rows = (
         Row(
             dict(zip(_COLUMNS, _row(name, one), strict=True)),
-            notes=tuple(TextLine(_change_text(change)) for change in one.changes),
+            notes=tuple(TextLine(change.sentence) for change in one.changes),
         )
         for name, one in zip(_names(cases), cases, strict=True)
     )
     return Table(columns=tuple(columns), rows=tuple(rows), missing="-")
-
-
-def _change_text(change: LevelChange) -> str:
-    way = "slower" if change.log_ratio > 0 else "faster"
-    loss = change_text(math.expm1(change.log_ratio))
-    if change.monthly is not None:
-        rising = change_text(math.expm1(change.monthly))
-        way = f"{way}, steadily, by {rising} a month"
-    there = ", ".join(change.changes) or "nothing that is known"
-    accepted = f"; accepted: {change.reason}" if change.reason else ""
-    return (
-        f"since {change.began:%Y-%m-%d} {loss} {way} ({plural(change.sessions, 'session')}); "
-        f"what changed there: {there}{accepted}"
-    )
 
 
 def _row(name: str, one: CaseHistory) -> tuple[object, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from busbw.report.page import page
-from busbw.report.page.html import html, is_page
-from busbw.report.pictures import PictureError
+from busbw.page.html import html, is_page
+from busbw.page.page import page
+from busbw.page.pictures import PictureError
 
 from . import (
     Commands,

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from busbw.report.page.summary import summary, workflow_commands
+from busbw.page.summary import summary, workflow_commands
 
 from . import Commands, add_baselines, add_command, machines_in, session_in
 

@@ -16,7 +16,7 @@ from datetime import date, datetime, timedelta
 from busbw.history.lines import Series, earlier
 from busbw.model.case import Case
 from busbw.model.stored import EarlierSession, merged
-from busbw.model.words import Outcome, SessionOutcome
+from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.stats.change_points import Change, changes_of
 from busbw.stats.variance import Variance, moderated, successive_variance
 
@@ -53,6 +53,35 @@ class LevelChange:
     changes: tuple[str, ...]
     monthly: float | None = None
     reason: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return math.exp(self.log_ratio)
+
+    @property
+    def text(self) -> str:
+        """Such as ``+8.1 % since 2026-03-04``, or ``+1.5 % a month since 2026-03-04``."""
+        if self.monthly is not None:
+            return f"{_percent(math.exp(self.monthly))} a month since {self.began:%Y-%m-%d}"
+        return f"{_percent(self.ratio)} since {self.began:%Y-%m-%d}"
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.text} ({plural(self.sessions, 'night')}); {self.cause}"
+
+    @property
+    def cause(self) -> str:
+        """What changed there, and why somebody accepts it."""
+        there = ", ".join(self.changes) or "nothing that is known"
+        accepted = f"; accepted: {self.reason}" if self.reason else ""
+        return f"changed there: {there}{accepted}"
+
+
+def _percent(ratio: float) -> str:
+    """A ratio as a signed change: two digits after the point below 1 %, one below 10 %."""
+    percent = 100 * (ratio - 1)
+    decimals = 2 if abs(percent) < 0.995 else 1 if abs(percent) < 9.95 else 0
+    return f"{percent:+.{decimals}f} %"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -89,7 +89,7 @@ def metrics_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | Non
 def page_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
     if not texts["page"]:
         return None
-    from busbw.report.page.html import is_page, missing_for_pages
+    from busbw.page.html import is_page, missing_for_pages
 
     missing = missing_for_pages()
     if missing:

@@ -34,7 +34,7 @@ from .folders import STANDARD_OUTPUT, is_named_csv
 from .state import Judged, Measured, Programs, Written
 
 if TYPE_CHECKING:
-    from busbw.report.nights import MachineNights
+    from busbw.page.nights import MachineNights
 
 
 def with_results(written: Written) -> Written:
@@ -62,9 +62,9 @@ def with_page(written: Written) -> Written:
     path, judged = written.judged.settings.page, written.judged
     if path is None:
         return written
-    from busbw.report.page import page
-    from busbw.report.page.html import html
-    from busbw.report.pictures import PictureError
+    from busbw.page.html import html
+    from busbw.page.page import page
+    from busbw.page.pictures import PictureError
     from busbw.report.reading import DocumentError, session_of
 
     prefix = "--page: no page was written: "
@@ -91,7 +91,7 @@ def _with_file(written: Written, prefix: str, path: Path, content: str) -> Writt
 
 
 def _nights(judged: Judged) -> tuple[MachineNights, ...]:
-    from busbw import nights
+    from busbw.page import nights
 
     root, measured = judged.settings.history, judged.observed
     if root is None or not isinstance(measured, Measured):

@@ -8,15 +8,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw import nights
 from busbw.history.files import Read
 from busbw.history.lines import Line, parsed
 from busbw.model.words import Device, FailureKind, Outcome
-from busbw.report.chart import Picture, table_of
-from busbw.report.charts.history import case_history, ratios
-from busbw.report.nights import MachineNights
-from busbw.report.page.html import sparkline
-from busbw.report.vega import specification
+from busbw.page import nights
+from busbw.page.chart import Picture, table_of
+from busbw.page.history_charts import case_history, ratios
+from busbw.page.html import sparkline
+from busbw.page.nights import MachineNights
+from busbw.page.vega import specification
 from tests import build
 from tests.history.lines import line
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 
 from busbw import commands
-from busbw.report.chart import Chart, table_of
-from busbw.report.charts.bandwidth import bandwidth
-from busbw.report.page import page
-from busbw.report.page.content import Figure, Section
+from busbw.page.bandwidth import bandwidth
+from busbw.page.chart import Chart, table_of
+from busbw.page.content import Figure, Section
+from busbw.page.page import page
+from busbw.page.vega import specification
 from busbw.report.reading import DocumentError, Session, read_results
-from busbw.report.vega import specification
 from tests.commands.test_estimate import baselines
 from tests.commands.test_prediction import _session, _strategies
 from tests.recorded.corpus import Recorded, sessions

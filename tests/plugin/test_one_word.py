@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from busbw.history.files import read_all
-from busbw.report.page import page
-from busbw.report.page.content import Answer
+from busbw.page.content import Answer
+from busbw.page.page import page
 from busbw.report.reading import Session, read_results
 from tests.commands.asked import command
 from tests.sweep import sweep

@@ -78,7 +78,7 @@ def test_processes_without_any_work_of_their_own_are_on_it(folder: Folder) -> No
 
 def test_a_page_that_fails_in_any_way_is_an_error_after_the_verdict(folder: Folder) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:
-        conftest.write("from busbw.report.page import html\n\nhtml.html = lambda page: 1 / 0\n")
+        conftest.write("from busbw.page import html\n\nhtml.html = lambda page: 1 / 0\n")
     ran = folder.run("--page=night.html", exit_code=1)
     error = "--page: no page was written: ZeroDivisionError('division by zero')"
     assert "Traceback" not in ran.text

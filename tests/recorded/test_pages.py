@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from busbw.model.words import plural
-from busbw.report.chart import Chart
-from busbw.report.page import page as report_page
-from busbw.report.page.content import Figure, Listing, Section
-from busbw.report.page.summary import summary
+from busbw.page.chart import Chart
+from busbw.page.content import Figure, Listing, Section
+from busbw.page.page import page as report_page
+from busbw.page.summary import summary
+from busbw.page.vega import specification
 from busbw.report.reading import session_of
-from busbw.report.vega import specification
 
 from .corpus import Recorded, sessions
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, seconds_text
-from busbw.report.chart import Axis, Band, Chart, Direction, Mark, Rule, Scale, Series, Style
+from busbw.page.chart import Axis, Band, Chart, Direction, Mark, Rule, Scale, Series, Style
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Column, Row, Table, TextLine
 from busbw.report.verdicts import verdict_tables

@@ -15,9 +15,9 @@ from busbw.hardware.chips import chip_of
 from busbw.model.limits import NotNegative
 from busbw.model.verdict import Verdict
 from busbw.model.words import Clock, Device, Outcome, bytes_text, payload_text, seconds_text
+from busbw.page.content import Facts
+from busbw.page.session import alike, session_parts
 from busbw.report.answer import answer_lines
-from busbw.report.page.content import Facts
-from busbw.report.page.session import alike, session_parts
 from busbw.report.reading import Session
 from busbw.report.results import Results
 from busbw.report.session import session_tables

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from busbw.report.chart import (
+from busbw.page.chart import (
     Axis,
     Chart,
     Direction,
@@ -24,9 +24,9 @@ from busbw.report.chart import (
     Scale,
     Series,
 )
-from busbw.report.palette import LIGHT
-from busbw.report.pictures import png, svg
-from busbw.report.vega import plain, specification
+from busbw.page.palette import LIGHT
+from busbw.page.pictures import png, svg
+from busbw.page.vega import plain, specification
 from tests.report.shown import BUSBW, chart
 
 NAME = "'; fetch('x') //"

@@ -12,9 +12,9 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from busbw.report.chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Style
-from busbw.report.palette import DARK, LIGHT
-from busbw.report.pictures import PictureError, is_picture, png, style_sheet, svg, variables
+from busbw.page.chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Style
+from busbw.page.palette import DARK, LIGHT
+from busbw.page.pictures import PictureError, is_picture, png, style_sheet, svg, variables
 from tests.report.shown import chart
 
 SMALL = 400

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from ..chart import Picture
-from ..nights import CaseNights
-from ..table import Table
+from busbw.report.table import Table
+
+from .chart import Picture
+from .nights import CaseNights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,10 +73,11 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gallery:
-    """Small figures side by side, drawn once: they are the same on a phone."""
+    """Small figures side by side, the same on a phone; with a title they are folded below it."""
 
     kind: ClassVar[str] = "gallery"
     figures: tuple[Figure, ...]
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

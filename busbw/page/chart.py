@@ -18,8 +18,7 @@ from typing import TypeAlias
 
 from busbw.model.limits import moment_text
 from busbw.model.words import payload_text
-
-from .table import Column, Row, Table, TextLine
+from busbw.report.table import Column, Row, Table, TextLine
 
 # A number, a name on a category axis, or a moment on a time axis.
 Position: TypeAlias = "float | str | datetime"
@@ -118,7 +117,7 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """`description` is for those who do not see it. Raises ValueError for what cannot be drawn."""
+    """`description` is for those who do not see it; names of series and bands are all different."""
 
     title: str
     x: Axis
@@ -130,19 +129,6 @@ class Chart:
     marks: tuple[Mark, ...] = ()
     description: str = ""
 
-    def __post_init__(self) -> None:
-        names = [self.x.name, *(one.name for one in self.parts)]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"two of the axis, series and bands are named {twice[0]!r:.80}")
-        known = {one.name for one in self.series}
-        for mark in self.marks:
-            if mark.series and mark.series not in known:
-                raise ValueError(f"{mark.label!r:.80} is of no series: {mark.series!r:.80}")
-        for axis, values in ((self.x, self.all_x), (self.y, self.all_y)):
-            for value in values:
-                _check(axis, value)
-
     @property
     def parts(self) -> list[Series | Band]:
         return [*self.series, *self.bands]
@@ -152,27 +138,6 @@ class Chart:
         drawn = [point[0] for one in self.parts for point in one.points]
         vertical = [one.at for one in self.rules if one.direction is Direction.VERTICAL]
         return [*drawn, *(one.x for one in self.marks), *vertical]
-
-    @property
-    def all_y(self) -> list[Position]:
-        drawn = [y for one in self.series for _, y in one.points]
-        drawn += [end for one in self.bands for _, *ends in one.points for end in ends]
-        horizontal = [one.at for one in self.rules if one.direction is Direction.HORIZONTAL]
-        return [*drawn, *(one.y for one in self.marks if one.y is not None), *horizontal]
-
-
-def _check(axis: Axis, value: Position) -> None:
-    wanted: tuple[type, ...] = (int, float)
-    if axis.scale is Scale.CATEGORY:
-        wanted = (str,)
-    elif axis.scale is Scale.TIME:
-        wanted = (datetime,)
-    if not isinstance(value, wanted):
-        raise ValueError(f"{axis.name}: {value!r:.60} has no place on a {axis.scale.value} axis")
-    if isinstance(value, int | float) and not math.isfinite(value):
-        raise ValueError(f"{axis.name}: {value!r} has no place on an axis")
-    if axis.is_log and isinstance(value, int | float) and value <= 0:
-        raise ValueError(f"{axis.name}: a logarithmic axis has values above 0, got {value!r}")
 
 
 def chart_table(chart: Chart) -> Table:
@@ -285,7 +250,7 @@ class Heatmap:
     """Everything that a picture of it shows. `description` says it to those who do not see it.
 
     `edges` are the ends of bins of ratios, as relative changes: with 0.03 the first bin is from
-    1 / 1.03 to 1.03. Raises ValueError for what cannot be drawn.
+    1 / 1.03 to 1.03.
     """
 
     title: str
@@ -295,31 +260,10 @@ class Heatmap:
     subtitle: str = ""
     description: str = ""
 
-    def __post_init__(self) -> None:
-        if not self.columns or not self.rows:
-            raise ValueError("a heat map has a row and a column at least")
-        if list(self.columns) != sorted(self.columns):
-            raise ValueError("columns are in the order of time")
-        if sorted({0.0, *self.edges}) != [0.0, *self.edges]:
-            raise ValueError(f"edges are above 0 and ascend, got {self.edges}")
-        for row in self.rows:
-            _check_row(row, len(self.columns))
-
     def bin_of(self, ratio: float) -> int:
         """Its bin: 0 within the first edge, above 0 where it is larger, below where it is less."""
         far = sum(abs(math.log(ratio)) > math.log1p(edge) for edge in self.edges)
         return far if ratio > 1 else -far
-
-
-def _check_row(row: HeatmapRow, columns: int) -> None:
-    if len(row.cells) != columns:
-        raise ValueError(f"{row.label!r:.80} has {len(row.cells)} cells in {columns} columns")
-    for cell in row.cells:
-        if not isinstance(cell, Gap) and not (math.isfinite(cell) and cell > 0):
-            raise ValueError(f"{row.label!r:.80}: {cell!r} is no ratio")
-    for mark in row.marks:
-        if not 0 <= mark.column < columns:
-            raise ValueError(f"{row.label!r:.80}: there is no column {mark.column}")
 
 
 def heatmap_table(heatmap: Heatmap) -> Table:

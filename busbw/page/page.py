@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from busbw.model.words import plural
-from busbw.report.charts.bandwidth import bandwidth
 from busbw.report.reading import CompiledSession, Session
 
-from ..chart import table_of
-from ..nights import MachineNights
+from .bandwidth import bandwidth
+from .chart import table_of
 from .content import Figure, Page, Part, Section
 from .history import machine_sections, since_when
+from .nights import MachineNights
 from .session import compiled_parts, compiled_sections, session_parts, session_sections
 
 AnySession = Session | CompiledSession

@@ -12,9 +12,9 @@ import pytest
 
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import SessionOutcome
-from busbw.report.page import page as report_page
-from busbw.report.page.content import Answer, Facts, Listing, Log, Page, Points, Section, Text
-from busbw.report.page.html import html, is_page
+from busbw.page.content import Answer, Facts, Listing, Log, Page, Points, Section, Text
+from busbw.page.html import html, is_page
+from busbw.page.page import page as report_page
 from busbw.report.reading import Session
 from busbw.report.table import text_table
 from tests.report.written import session, verdict

@@ -15,14 +15,14 @@ from busbw import wire
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import payload_text
-from busbw.report.nights import MachineNights
+from busbw.report.answer import answer_lines
 from busbw.report.reading import Session
+from busbw.report.renderers import rendered
+from busbw.report.table import Table, TextLine
 
-from ..answer import answer_lines
-from ..renderers import rendered
-from ..table import Table, TextLine
-from . import AnySession, page
 from .content import Answer, Facts, Listing, Log, Part, Points, Section, Text
+from .nights import MachineNights
+from .page import AnySession, page
 
 
 def summary(session: AnySession, machines: Sequence[MachineNights] = ()) -> str:

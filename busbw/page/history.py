@@ -1,6 +1,6 @@
 """What a page says of the nights of machines: what changed when, the heat map, each changed case.
 
-Cases that changed have a chart each, those that changed most first; the others have a line.
+Cases that changed have a chart each, those that changed most first, and beyond a dozen folded.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural, seconds_text
-from busbw.report.charts.history import case_history
-from busbw.report.charts.history import ratios as charts_ratios
+from busbw.report.table import Column, Row, Table, TextLine, ratio_text
 
-from ..chart import table_of
-from ..nights import CaseNights, MachineNights, SeriesNights
-from ..table import Column, Row, Table, TextLine, ratio_text
+from .chart import table_of
 from .content import Figure, Gallery, Part, Points, Section, Text, Trends
+from .history_charts import case_history, ratios
+from .nights import CaseNights, MachineNights, SeriesNights
 
-_MOST_CHARTS = 12
+# More are folded.
+_OPEN_CHARTS = 12
 _MOST_CHANGES = 24
 
 
@@ -39,7 +39,7 @@ def machine_sections(machines: Sequence[MachineNights]) -> tuple[Section, ...]:
 
 def _overview(machine: MachineNights) -> Iterator[Part]:
     nights = machine.nights
-    outcomes = Counter(one.outcome for one in nights)
+    outcomes = Counter(one.session_outcome.value for one in nights)
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     yield Text(
         text=f"{machine.folder}: {plural(len(nights), 'night')} from {nights[0].began:%Y-%m-%d} "
@@ -55,7 +55,7 @@ def _overview(machine: MachineNights) -> Iterator[Part]:
             )
     yield from _lost(machine)
     yield from _changes(machine)
-    heatmap = charts_ratios(machine)
+    heatmap = ratios(machine)
     yield Figure(picture=heatmap, table=table_of(heatmap))
 
 
@@ -97,11 +97,11 @@ _MOST_NAMED = 4
 
 
 def _moved(found: Sequence[tuple[float, CaseNights]]) -> str:
-    ratios = sorted(ratio for ratio, _ in found)
+    moved = sorted(ratio for ratio, _ in found)
     shown = _named([case.case.name for _, case in found])
-    if len(ratios) == 1:
-        return f"{shown} takes {ratio_text(ratios[0])} x the time it took before"
-    span = f"{ratio_text(ratios[0])} to {ratio_text(ratios[-1])}"
+    if len(moved) == 1:
+        return f"{shown} takes {ratio_text(moved[0])} x the time it took before"
+    span = f"{ratio_text(moved[0])} to {ratio_text(moved[-1])}"
     return f"{shown} take {span} x the time they took before"
 
 
@@ -143,13 +143,13 @@ def _since(
 
 
 def _changed(machine: MachineNights) -> Iterator[Part]:
-    changed = _ordered(machine.cases)
-    drawn = [case_history(machine, one) for one in changed[:_MOST_CHARTS]]
-    if drawn:
-        yield Gallery(figures=tuple(Figure(picture=one, table=table_of(one)) for one in drawn))
-    left_out = len(changed) - _MOST_CHARTS
-    if left_out > 0:
-        yield Text(text=f"{plural(left_out, 'case')} more changed, by less: see all cases below.")
+    drawn = [case_history(machine, one) for one in _ordered(machine.cases)]
+    figures = tuple(Figure(picture=one, table=table_of(one)) for one in drawn)
+    first, others = figures[:_OPEN_CHARTS], figures[_OPEN_CHARTS:]
+    if first:
+        yield Gallery(figures=first)
+    if others:
+        yield Gallery(figures=others, title=f"{plural(len(others), 'case')} more that changed")
 
 
 def _ordered(cases: Sequence[CaseNights]) -> list[CaseNights]:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from busbw import nights
 from busbw.history.files import Read
 from busbw.history.lines import Line
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.verdict import Answer, SessionVerdict, Straggler, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
-from busbw.report.nights import MachineNights
-from busbw.report.page import AnySession
-from busbw.report.page.summary import again, summary, workflow_commands
+from busbw.page import nights
+from busbw.page.nights import MachineNights
+from busbw.page.page import AnySession
+from busbw.page.summary import again, summary, workflow_commands
 from tests import build
 from tests.history.lines import line
 from tests.report.written import compiled_session, program, session, verdict

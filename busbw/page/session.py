@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, bytes_text, plural
-from busbw.report.charts import spread
-from busbw.report.charts.bandwidth import bandwidth, comparison
-from busbw.report.charts.curves import MOST_CURVES, bare_curves, memory, steps, strategies
-from busbw.report.charts.spread import launch_table, member_table, processes, ranks
+from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.reading import CompiledSession, Session
+from busbw.report.session import compiler_lines, session_tables, shape_text, versions_text
+from busbw.report.table import ratio_text, span_text
+from busbw.report.verdicts import compiled_tables, legend, release_lines
 
-from ..answer import answer_lines, failure_lines
-from ..chart import Chart, table_of
-from ..session import compiler_lines, session_tables, shape_text, versions_text
-from ..table import ratio_text, span_text
-from ..verdicts import compiled_tables, legend, release_lines
+from .bandwidth import bandwidth, comparison
+from .chart import Chart, table_of
 from .content import Answer, Facts, Figure, Listing, Log, Part, Points, Section, Text
+from .curves import MOST_CURVES, bare_curves, memory, steps, strategies
+from .spread import launches, processes, ranks
 
 # More curves than these have a chart each, too; what failed comes first.
 _FEW = 3
@@ -164,20 +163,11 @@ def _bandwidth(session: Session) -> Iterator[Part]:
 
 
 def _training(session: Session) -> Iterator[Part]:
-    yield from _figures([steps(session)])
-    chart = strategies(session)
-    if chart is not None:
-        yield Figure(picture=chart, table=launch_table(session))
+    yield from _figures([steps(session), strategies(session)])
 
 
 def _spread(session: Session) -> Iterator[Part]:
-    launches = spread.launches(session)
-    if launches is not None:
-        yield Figure(picture=launches, table=launch_table(session))
-    members: tuple[Callable[[Session], Chart | None], ...] = (processes, ranks)
-    for chart in (one(session) for one in members):
-        if chart is not None:
-            yield Figure(picture=chart, table=member_table(chart))
+    yield from _figures([launches(session), processes(session), ranks(session)])
 
 
 def _cases(session: Session) -> Iterator[Part]:

@@ -13,10 +13,11 @@ from types import ModuleType
 
 import busbw
 from busbw import wire
-from busbw.report.nights import CaseNights
-from busbw.report.page.content import Figure, Page, Section
-from busbw.report.palette import DARK, LIGHT
-from busbw.report.pictures import PictureError, style_sheet, svg, variables
+
+from .content import Figure, Page, Section
+from .nights import CaseNights
+from .palette import DARK, LIGHT
+from .pictures import PictureError, style_sheet, svg, variables
 
 _MISSING = "pages need Jinja, which is not installed: python -m pip install 'busbw[page]'"
 _MARK = '<meta name="generator" content="busbw page">'

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from busbw.report.chart import (
+from busbw.page.chart import (
     Axis,
     Chart,
     Gap,
     Heatmap,
     HeatmapMark,
     HeatmapRow,
-    Mark,
-    Rule,
     Scale,
     Series,
     table_of,
@@ -67,25 +64,6 @@ def test_rows_ascend_and_categories_keep_their_order(axis: Axis, places: list[An
     assert [row.values[axis.name] for row in table.rows] == wanted
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"series": (Series(name="s", points=((0, 1.0),)),), "marks": ()}, "above 0, got 0"),
-        ({"series": (Series(name="s", points=((8, -1.0),)),), "marks": ()}, "busbw: a logarithmic"),
-        ({"rules": (Rule(label="r", at=math.inf),)}, "busbw: inf"),
-        ({"rules": (Rule(label="r", at="high"),)}, "'high' has no place on a log10 axis"),
-        ({"marks": (Mark(label="m", x=MOMENT),)}, "no place on a log2 axis"),
-        ({"marks": (Mark(label="m", x=8, series="none"),)}, "'m' is of no series: 'none'"),
-        ({"series": (Series(name="s", points=()),) * 2, "marks": ()}, "'s'"),
-        ({"series": (Series(name="payload", points=()),), "marks": ()}, "'payload'"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError) as refused:
-        chart(**changes)
-    assert said in str(refused.value)
-
-
 def test_a_heading_has_the_unit_but_payloads_have_theirs_in_the_text() -> None:
     assert (PAYLOAD.heading, BUSBW.heading) == ("payload", "busbw (GB/s)")
     assert (PAYLOAD.text(1 << 30), BUSBW.text(0.00123456)) == ("1024M", "0.001235")
@@ -113,27 +91,6 @@ def _heatmap(*rows: HeatmapRow, nights: int = 2, **changes: Any) -> Heatmap:
 )
 def test_bins_are_as_far_below_as_above(ratio: float, found: int) -> None:
     assert _heatmap(_row(1.0, 1.0)).bin_of(ratio) == found
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"rows": ()}, "a row and a column"),
-        ({"columns": ()}, "a row and a column"),
-        ({"rows": (_row(1.0),)}, "'1K' has 1 cells in 2 columns"),
-        ({"rows": (_row(1.0, 0.0),)}, "0.0 is no ratio"),
-        ({"rows": (_row(1.0, math.inf),)}, "inf is no ratio"),
-        ({"rows": (_row(1.0, math.nan),)}, "nan is no ratio"),
-        ({"edges": (0.06, 0.03)}, "ascend"),
-        ({"edges": (0.0, 0.03)}, "above 0"),
-        ({"columns": (BEGIN, BEGIN - timedelta(days=1))}, "order of time"),
-        ({"rows": (_row(1.0, 1.0, marks=(HeatmapMark(column=2, text="x"),)),)}, "no column 2"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused_of_heatmap(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError) as refused:
-        _heatmap(_row(1.0, 1.0), **changes)
-    assert said in str(refused.value)
 
 
 def test_of_few_nights_each_is_a_column_with_what_begins_below_its_row() -> None:

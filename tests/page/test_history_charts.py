@@ -11,14 +11,14 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from busbw import nights
 from busbw.history.files import Read
 from busbw.history.lines import Line
 from busbw.model.words import FailureKind, Outcome
-from busbw.report.chart import Chart, Gap, Heatmap, Scale, table_of
-from busbw.report.charts.history import case_history, ratios
-from busbw.report.nights import MachineNights
-from busbw.report.pictures import png, svg
+from busbw.page import nights
+from busbw.page.chart import Chart, Gap, Heatmap, Scale, table_of
+from busbw.page.history_charts import case_history, ratios
+from busbw.page.nights import MachineNights
+from busbw.page.pictures import png, svg
 from tests import build
 from tests.history.lines import line
 from tests.history.year import FOLDER, LIBTPU, MEMORY, year

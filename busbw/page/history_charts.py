@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from busbw.model.words import Outcome, payload_text, plural, seconds_text
 
-from ..chart import (
+from .chart import (
     Axis,
     Band,
     Chart,
@@ -34,7 +34,7 @@ from ..chart import (
     Series,
     Style,
 )
-from ..nights import FIRST_NIGHTS, CaseNight, CaseNights, MachineNights, StackChange
+from .nights import FIRST_NIGHTS, CaseNight, CaseNights, MachineNights, StackChange
 
 # More rules than these would hide the rest: then only those where a level changed.
 _MOST_RULES = 15

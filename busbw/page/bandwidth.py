@@ -13,7 +13,7 @@ from busbw import metrics
 from busbw.model.words import Outcome
 from busbw.report.reading import Session
 
-from ..chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Style
+from .chart import Axis, Band, Chart, Mark, Rule, Scale, Series, Style
 from .curves import (
     BUSBW,
     MOST_CURVES,

@@ -16,7 +16,7 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import CompiledSession, Session
 
-from ..chart import Axis, Chart, Mark, Position, Scale, Series, Style
+from .chart import Axis, Chart, Mark, Position, Scale, Series, Style
 
 PAYLOAD = Axis(name="payload", unit="bytes", scale=Scale.LOG2)
 BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)

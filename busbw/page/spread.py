@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement, Run
-from busbw.model.words import seconds_text
 from busbw.report.reading import Session
 
-from ..chart import Axis, Chart, Rule, Scale, Series, Style
-from ..table import Column, Row, Table, TextLine
+from .chart import Axis, Chart, Rule, Scale, Series, Style
 from .curves import MOST_CURVES, PAYLOAD, Curve, curves_of, names_of, shared_text
 
 _DEVIATION = Axis(name="difference from the median", unit="%")
@@ -67,36 +65,6 @@ def _deviations(times_s: Sequence[float]) -> list[float]:
     return [100 * (one / median - 1) for one in times_s]
 
 
-def launch_table(session: Session) -> Table:
-    found = [one for one in session.verdicts if one.case is not None and one.now is not None]
-    most = max((len(one.now.times_s) for one in found if one.now), default=0)
-    names = [f"launch {number}" for number in range(1, most + 1)]
-    rows = []
-    for one in found:
-        assert one.case is not None and one.now is not None
-        times = dict(zip(names, one.now.times_s))
-        rows.append(
-            Row(
-                {
-                    "case": one.case.name,
-                    "median_s": one.now.median_s,
-                    "spread": one.now.spread,
-                    **{name: times.get(name) for name in names},
-                }
-            )
-        )
-    return Table(
-        title=TextLine("Times of the launches"),
-        columns=(
-            Column("case", "case", left=True),
-            Column("median_s", "median", text=seconds_text),
-            Column("spread", "spread", unit="%", text=lambda share: f"{100 * share:.2g}"),
-            *(Column(name, name, text=seconds_text) for name in names),
-        ),
-        rows=tuple(rows),
-    )
-
-
 def processes(session: Session) -> Chart | None:
     """What each process of a group takes for its own work; None where there is a single one."""
     hosts = session.process_hosts
@@ -125,25 +93,6 @@ def ranks(session: Session) -> Chart | None:
         subtitle="The time of a rank in the collective over the median of all ranks. A point for "
         "each payload. The rank that comes last waits for no other: its time is the shortest.",
     )
-
-
-def member_table(chart: Chart) -> Table:
-    columns = [Column(chart.x.name, chart.x.name, left=True)]
-    values: dict[str, dict[str, object]] = {}
-    for one in chart.series:
-        columns += [Column(f"{one.name}, {end}", f"{one.name}, {end}") for end in _ENDS]
-        for x, _ in one.points:
-            found = [y for other, y in one.points if other == x]
-            row = values.setdefault(str(x), {chart.x.name: str(x)})
-            row |= {f"{one.name}, {end}": f"{of(found):.3f}" for end, of in _ENDS.items()}
-    rows = tuple(
-        Row({column.id: row.get(column.id) for column in columns}) for row in values.values()
-    )
-    title = TextLine(f"{chart.title}: {chart.y.name}")
-    return Table(title=title, columns=tuple(columns), rows=rows, missing="-")
-
-
-_ENDS: Mapping[str, Callable[[Sequence[float]], float]] = {"least": min, "most": max}
 
 
 def _members(

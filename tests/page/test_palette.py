@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from busbw.report.palette import DARK, LIGHT, Theme
+from busbw.page.palette import DARK, LIGHT, Theme
 
 each_theme = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 

@@ -1,13 +1,16 @@
-"""A history as the values that charts are made of: joins `history`, `judge` and `report`.
+"""The nights of a machine: each case's launches, outcomes, levels and changes, as charts need them.
 
-A history has the changes of a case apart from those that all cases share. A chart shows times as
-they were measured, in which both are: here a level changes by their sum.
+A *night* is a session that a history kept, whenever it began; places in time are positions in the
+nights of the machine. A history has the changes of a case apart from those that all cases share. A
+chart shows times as they were measured, in which both are: here a level changes by their sum.
 """
 
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
+import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,25 +18,144 @@ from itertools import pairwise
 from pathlib import Path
 
 from busbw.history.files import Acknowledged, Read, acknowledged, read_all
-from busbw.history.levels import CaseHistory, MachineHistory, machine_history
-from busbw.history.levels import LevelChange as history_LevelChange
+from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import Line, Series
 from busbw.judge.policy import POLICIES
-from busbw.model.case import Case
+from busbw.model.case import Case, converted
 from busbw.model.stored import EarlierSession
 from busbw.model.words import FailureKind, Outcome
-from busbw.report.nights import (
-    CaseNight,
-    CaseNights,
-    Level,
-    LevelChange,
-    MachineNights,
-    Night,
-    SeriesNights,
-    StackChange,
-    level_of,
-)
 from busbw.stats.variance import successive_variance
+
+# A case's first nights, which its later ones are compared with.
+FIRST_NIGHTS = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseNight:
+    """A case in a night: seconds of each launch; FAILED and OUT_OF_MEMORY may have none."""
+
+    times_s: tuple[float, ...]
+    outcome: Outcome
+
+    @property
+    def time_s(self) -> float | None:
+        return statistics.median(self.times_s) if self.times_s else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Level:
+    """The nights `first` to `last`, of which `nights` have a time; `level_s` is their median."""
+
+    first: int
+    last: int
+    nights: int
+    level_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightChange(LevelChange):
+    """A level that changed at `night`."""
+
+    night: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StackChange:
+    """A night before which versions, flags, the host or our own code changed, and how."""
+
+    night: int
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseNights:
+    """One case of a series, with an entry for each night of the machine, None where it has none.
+
+    None, too, for those `injected`, in which it was made slower on purpose.
+    `levels` are oldest first, and `changes` lie between them: with those that all cases of the
+    series have in common, which `busbw history` has apart; the figures are those that it has.
+    `level_s` and `spread` are as there: the newest level and the relative standard deviation of a
+    night about it, without what all cases share in that night.
+    """
+
+    case: Case
+    series: str
+    nights: tuple[CaseNight | None, ...]
+    injected: frozenset[int] = frozenset()
+    levels: tuple[Level, ...] = ()
+    changes: tuple[NightChange, ...] = ()
+    level_s: float | None = None
+    spread: float | None = None
+
+    @property
+    def times_s(self) -> dict[int, float]:
+        """The time of each night that has one, by its position."""
+        found = ((at, None if one is None else one.time_s) for at, one in enumerate(self.nights))
+        return {at: time_s for at, time_s in found if time_s is not None}
+
+    @property
+    def without_time_since(self) -> int | None:
+        """The first night after its last time; None if the newest has one, or none ever had."""
+        there = [at for at, one in enumerate(self.nights) if one is not None]
+        timed = list(self.times_s)
+        if not timed or timed[-1] == there[-1]:
+            return None
+        return next(at for at in there if at > timed[-1])
+
+    @property
+    def first_s(self) -> float | None:
+        """The median of the first nights that have a time; None without any."""
+        first = list(itertools.islice(self.times_s.values(), FIRST_NIGHTS))
+        return statistics.median(first) if first else None
+
+    @property
+    def newest_s(self) -> float | None:
+        return next(reversed(self.times_s.values()), None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesNights:
+    """Cases whose times can be compared over the nights, such as those of one framework.
+
+    `in_turn`: measured in turn with a locked reference. `shared` are changes of what all its cases
+    have in common.
+    """
+
+    name: str
+    in_turn: bool
+    cases: tuple[CaseNights, ...]
+    stack_changes: tuple[StackChange, ...] = ()
+    shared: tuple[NightChange, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MachineNights:
+    """The history of one machine, oldest first: a night's first line stands for it.
+
+    `notes` say what is wrong with the files' ends.
+    """
+
+    folder: str
+    nights: tuple[Line, ...]
+    series: tuple[SeriesNights, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def cases(self) -> tuple[CaseNights, ...]:
+        return tuple(case for one in self.series for case in one.cases)
+
+    def series_of(self, case: CaseNights) -> SeriesNights:
+        return next(one for one in self.series if one.name == case.series)
+
+
+def level_of(times_s: Sequence[tuple[int, float]]) -> Level:
+    return Level(
+        first=times_s[0][0],
+        last=times_s[-1][0],
+        nights=len(times_s),
+        level_s=statistics.median(time_s for _, time_s in times_s),
+    )
+
 
 # Positions of nights, and what a case took there.
 _Times = Sequence[tuple[int, float]]
@@ -93,16 +215,7 @@ class _Machine:
             cases.setdefault(one.series, []).append(one)
         return MachineNights(
             folder=self.found.folder,
-            nights=tuple(
-                Night(
-                    session=name,
-                    began=line.began,
-                    outcome=line.session_outcome.value,
-                    host=line.host,
-                    commit=line.commit,
-                )
-                for name, line in self.lines.items()
-            ),
+            nights=tuple(self.lines.values()),
             series=tuple(self._series(series, those) for series, those in cases.items()),
             notes=notes,
         )
@@ -123,7 +236,7 @@ class _Machine:
             if changes:
                 yield StackChange(night=self.since(after.began), changes=changes)
 
-    def _case(self, one: CaseHistory, shared: Sequence[history_LevelChange]) -> CaseNights:
+    def _case(self, one: CaseHistory, shared: Sequence[LevelChange]) -> CaseNights:
         found = CaseNights(
             case=one.case,
             series=one.series.text,
@@ -142,16 +255,8 @@ class _Machine:
         changes = sorted([*self._changes(levels, steps), *rises], key=lambda one: one.night)
         return replace(found, levels=tuple(levels), changes=tuple(changes))
 
-    def _change(self, one: history_LevelChange) -> LevelChange:
-        return LevelChange(
-            night=self.since(one.began),
-            began=one.began,
-            log_ratio=one.log_ratio,
-            nights=one.sessions,
-            changes=one.changes,
-            monthly=one.monthly,
-            reason=one.reason,
-        )
+    def _change(self, one: LevelChange) -> NightChange:
+        return converted(NightChange, one, night=self.since(one.began))
 
     def _nights(self, one: CaseHistory) -> tuple[CaseNight | None, ...]:
         nights: list[CaseNight | None] = [None] * len(self.at)
@@ -162,21 +267,21 @@ class _Machine:
         return tuple(nights)
 
     def _changes(
-        self, levels: Sequence[Level], changed: Sequence[history_LevelChange]
-    ) -> Iterable[LevelChange]:
+        self, levels: Sequence[Level], changed: Sequence[LevelChange]
+    ) -> Iterable[NightChange]:
         for before, after in pairwise(levels):
             there = [one for one in changed if self._begins(one, before, after)]
-            yield LevelChange(
+            yield NightChange(
                 night=after.first,
                 began=there[0].began,
                 log_ratio=math.log(after.level_s / before.level_s),
-                nights=after.nights,
+                sessions=after.nights,
                 changes=tuple(dict.fromkeys(text for one in there for text in one.changes)),
                 reason=next((one.reason for one in there if one.reason), ""),
             )
 
     def _as_found(
-        self, levels: Sequence[Level], changed: Sequence[history_LevelChange], level_s: float
+        self, levels: Sequence[Level], changed: Sequence[LevelChange], level_s: float
     ) -> list[Level]:
         """With the figures of `busbw history`: the newest level, and by how much each changed."""
         found = [replace(levels[-1], level_s=level_s)] if levels else []
@@ -186,7 +291,7 @@ class _Machine:
             found.insert(0, replace(before, level_s=level_s))
         return found
 
-    def _begins(self, change: history_LevelChange, before: Level, after: Level) -> bool:
+    def _begins(self, change: LevelChange, before: Level, after: Level) -> bool:
         """Whether a change is between the levels; a case may lack the night of a shared one."""
         return before.last < self.since(change.began) <= after.first
 

@@ -1,1 +1,0 @@
-"""The charts of sessions and histories, a file each: what is shown; draws and reads nothing."""
