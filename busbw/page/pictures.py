@@ -60,7 +60,7 @@ def svg(picture: Picture, width: int = WIDTH, *, name: str = "", standalone: boo
 
 _TAG = re.compile(r"<[^>]*>")
 _FRAME = re.compile(r'<path class="(?:fore|back)ground"')
-_UNUSED = re.compile(r' (?:aria-[a-z]+|pointer-events)="[^"]*"')
+_UNUSED = re.compile(r' (?:aria-[a-z]+|pointer-events|role)="[^"]*"')
 _DIGITS = re.compile(r"(\d\.\d)\d+")
 _CLIP = re.compile(r'( id="|url\(#)(?=clip)')
 

@@ -182,15 +182,17 @@
     },
 
     // What is folded: the texts of its innermost elements, and which of them cannot be seen. What
-    // is left out of this medium with its summary is none of it.
+    // is left out of this medium with its summary is none of it, also where that is within another.
     folded: () =>
       all("details")
         .filter((one) => seen(one) && one.getClientRects().length > 0)
         .flatMap((one) =>
-          [...one.querySelectorAll("th, td, caption, p, li, pre, dd, dt")].map((inner) => [
-            words(inner.textContent),
-            seen(inner) && inner.getClientRects().length > 0,
-          ]),
+          [...one.querySelectorAll("th, td, caption, p, li, pre, dd, dt")]
+            .filter((inner) => inner.closest("details") === one)
+            .map((inner) => [
+              words(inner.textContent),
+              seen(inner) && inner.getClientRects().length > 0,
+            ]),
         ),
 
     // The text as a reader sees it, and that of tooltips and names.

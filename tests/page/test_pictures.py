@@ -115,6 +115,7 @@ def test_it_is_an_image_with_a_title_and_a_description() -> None:
     assert (root.get("role"), root.get("aria-labelledby")) == ("img", "night-1-title night-1-desc")
     said = {one.get("id"): one.text for one in root if one.get("id")}
     assert said == {"night-1-title": "All-reduce", "night-1-desc": "jax is faster"}
+    assert [one for one in root.iter() if one.get("role")] == [root]
 
 
 def test_ids_of_different_charts_differ() -> None:
