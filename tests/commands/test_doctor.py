@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ GPU: dict[str, Any] = {
 }
 TPU: dict[str, Any] = {**GPU, "device": "tpu", "device_kind": "TPU v2", "gb_per_s": 20}
 GIB = 2**30
+RECORDED = Path(__file__).parents[1] / "recorded"
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +121,22 @@ def test_another_machine_reads_the_file_and_is_told_the_same(
     assert told.code == answer.code == 1
     assert "device: NVIDIA H100 80GB HBM3\nranks: 8 ranks\n" in told.out
     assert "not as expected: " in told.out and " 1.2" not in told.err
+
+
+def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "cpu.json"
+    path.write_bytes(gzip.decompress((RECORDED / "doctor.json.gz").read_bytes()))
+    told = asked_here("doctor", "--read", path)
+    lines = told.out.splitlines()
+    assert told.code == 1 and "device: AMD EPYC, 2 cores" in lines
+    assert "memory: jax all_reduce (psum): 2048M fits, 4096M does not (predicted)" in lines
+    odd = lines[lines.index("not as expected: 13") + 1 :]
+    assert [one.split(":")[0] for one in odd] == [
+        *["- dtypes"] * 2,
+        *["- device"] * 2,
+        *["- clocks"] * 3,
+        *["- noise"] * 6,
+    ]
 
 
 @pytest.mark.parametrize(
