@@ -63,12 +63,11 @@ class Log:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A picture with the table of its values folded below it, and a sentence on how to read it."""
+    """A picture with the table of its values folded below it."""
 
     kind: ClassVar[str] = "figure"
     picture: Picture
     table: Table
-    caption: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,11 +81,10 @@ class Gallery:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """A table of its own; a folded one shows its title until it is opened."""
+    """A table of its own."""
 
     kind: ClassVar[str] = "listing"
     table: Table
-    is_folded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

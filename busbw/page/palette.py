@@ -87,9 +87,6 @@ DARK = Theme(
     failed="#ff6fe0",
     injected="#b3a78b",
 )
-ROLES = tuple(LIGHT.roles)
-
-
 _FONT, _SMALL = "sans-serif", 11
 
 

@@ -117,7 +117,6 @@ def test_every_text_of_every_part_is_text() -> None:
         Facts(facts={HOSTILE: HOSTILE}, title=HOSTILE),
         Log(title=HOSTILE, lines=(HOSTILE,)),
         Listing(table=table),
-        Listing(table=table, is_folded=True),
     )
     text = html(Page(title=HOSTILE, parts=parts, sections=(Section(heading=HOSTILE, parts=parts),)))
     found = read(text)

@@ -33,7 +33,7 @@ from busbw.report.reading import DocumentError, Session, session_from
 from busbw.report.renderers import rendered
 from busbw.report.results import Results
 from busbw.session import option, selection
-from busbw.session.display import AbstractScreen, Display
+from busbw.session.display import Display, Nowhere
 from busbw.session.options import given
 from busbw.session.outputs import document_of
 from busbw.session.phases import Surroundings, judged
@@ -120,17 +120,12 @@ def _measured(asked: Mapping[str, str]) -> Results:
     return wire.from_json(Results, document_of(found), "results")
 
 
-class _Lines(AbstractScreen):
+class _Lines(Nowhere):
     """What a session waits for; its own header and passes begin with its name."""
-
-    can_overwrite = False
 
     def line(self, text: str) -> None:
         if not text.startswith("busbw"):
             print(text, flush=True)
-
-    def overwrite(self, text: str) -> None:
-        pass
 
 
 def _sessions(checks: Sequence[Checked]) -> Iterator[tuple[str, Session]]:
