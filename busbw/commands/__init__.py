@@ -100,15 +100,9 @@ def parsed(parse: Callable[[str], object]) -> Callable[[str], object]:
     return convert
 
 
-def whole_number_from(text: str, least: int) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) < least:
-        raise ValueError(f"{text!r}; accepted is a whole number from {least} on")
-    return int(text)
-
-
 def whole_number(least: int) -> Callable[[str], object]:
     """A type for argparse: a whole number from `least` on."""
-    return parsed(functools.partial(whole_number_from, least=least))
+    return parsed(forms.whole(least))
 
 
 def address(text: str) -> tuple[str, int]:

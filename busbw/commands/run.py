@@ -38,6 +38,7 @@ from busbw.hosts.peers import hand_over, listening_at
 from busbw.hosts.serve import AgentError, take_part
 from busbw.hosts.starters import start_agent
 from busbw.model.words import plural, refusal
+from busbw.session import forms
 
 from . import (
     CommandError,
@@ -46,7 +47,6 @@ from . import (
     command_error,
     raised_as,
     seconds_above_0,
-    whole_number_from,
 )
 
 ORDER = -2
@@ -376,4 +376,4 @@ def _address(text: str) -> tuple[str, int]:
 
 def _whole(flag: str, text: str, least: int = 0) -> int:
     with rank_error(ValueError, where=f"{flag}: "):
-        return whole_number_from(text, least)
+        return forms.whole(least)(text)

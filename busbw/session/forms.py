@@ -37,8 +37,8 @@ def checked(name: str, parse: Callable[[str], T], text: str) -> T:
 
 def whole(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise ValueError(f"{text!r}; accepted is a whole number from {least}")
+        if not (text.isascii() and text.isdecimal()) or int(text) < least:
+            raise ValueError(f"{text!r}; accepted is a whole number from {least} on")
         return int(text)
 
     return parse
