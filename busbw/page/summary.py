@@ -7,6 +7,7 @@ has an effect. Also the annotations of a workflow run.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -151,8 +152,9 @@ def again(session: AnySession) -> str:
         if values and list(values) != [_USUAL.get(name)]:
             asked[name] = ",".join(values)
     steps = any(not one.workload.is_bare for one in specs)
-    options = [f"--{name}={value}" for name, value in asked.items()]
-    return " ".join(["busbw run", *options, *(["-m training"] if steps else [])])
+    options = [f"--{name}={' '.join(value.split())}" for name, value in asked.items()]
+    words = ["busbw", "run", *options, *(["-m", "training"] if steps else [])]
+    return wire.printable(shlex.join(words))
 
 
 _OPTIONS: Mapping[str, Callable[[Spec], str]] = {

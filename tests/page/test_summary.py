@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -84,6 +85,12 @@ def test_the_command_names_what_is_not_usual() -> None:
         "busbw run --device=cpu --ranks=4 --frameworks=jax --collectives=all_gather,all_reduce "
         "--mesh=2x2 --axes=y --dtypes=float32,int8 --payloads=4K"
     )
+    odd = build.verdict(spec=build.spec(strategy="$(id);\n\x1b[1m'`<b>"))
+    command = again(replace(session(), verdicts=(odd,)))
+    assert command.isprintable()
+    assert [one for one in shlex.split(command) if "id" in one] == [
+        "--strategies=$(id); \\x1b[1m'`<b>"
+    ]
     step = build.verdict(spec=build.spec(step="dense"))
     assert again(replace(session(), verdicts=(step,))).endswith(" -m training")
     assert again(compiled_session(program(4096, 10))) == (
