@@ -26,7 +26,7 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # the scripts in `.github/`, 440 lines.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (41_246, 220, 21_492),
+    "busbw": (41_248, 220, 21_494),
     "busbw/*": (1_462, 7, 819),
     "busbw/baselines": (1_210, 5, 591),
     "busbw/collectives": (549, 7, 267),
@@ -38,7 +38,7 @@ LIMITS = {
     "busbw/hosts": (2_819, 11, 1_700),
     "busbw/judge": (2_829, 11, 1_416),
     "busbw/model": (2_410, 11, 1_126),
-    "busbw/page": (3_533, 16, 1_669),
+    "busbw/page": (3_535, 16, 1_671),
     "busbw/plugin": (1_189, 7, 672),
     "busbw/report": (1_796, 15, 861),
     "busbw/session": (4_597, 22, 2_289),
@@ -51,11 +51,11 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_515, 327, 26_942),
+    "tests": (52_522, 327, 26_947),
 }
 
 # docs: pages, words.
-DOCS = 15, 22_000
+DOCS = 15, 22_006
 
 
 def sizes(files: Iterable[tuple[str, str]]) -> dict[str, Counter[str]]:
