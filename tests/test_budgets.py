@@ -26,7 +26,7 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # the scripts in `.github/`, 440 lines.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (41_248, 220, 21_494),
+    "busbw": (41_260, 220, 21_500),
     "busbw/*": (1_462, 7, 819),
     "busbw/baselines": (1_210, 5, 591),
     "busbw/collectives": (549, 7, 267),
@@ -34,7 +34,7 @@ LIMITS = {
     "busbw/driver": (2_116, 10, 1_211),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (623, 4, 179),
-    "busbw/history": (902, 5, 453),
+    "busbw/history": (914, 5, 459),
     "busbw/hosts": (2_819, 11, 1_700),
     "busbw/judge": (2_829, 11, 1_416),
     "busbw/model": (2_410, 11, 1_126),
@@ -51,7 +51,7 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_522, 327, 26_947),
+    "tests": (52_537, 327, 26_957),
 }
 
 # docs: pages, words.

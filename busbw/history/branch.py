@@ -22,7 +22,9 @@ from .files import append_from
 
 BRANCH = "busbw-history"
 TRIES = 6
+# Who commits in a workflow, and where git knows nobody, as under cron.
 _BOT = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
+_NOBODY = ("busbw", "busbw@localhost")
 
 
 class GitError(Exception):
@@ -69,13 +71,23 @@ def _pushed(work: Path, folder: Path, branch: str) -> str:
     text = ", ".join(
         f"{plural(one.lines, 'line')} of {one.path.relative_to(work)}" for one in appended
     )
-    name, address = _BOT
-    bot = ["-c", f"user.name={name}", "-c", f"user.email={address}"]
-    identity = bot if os.environ.get("GITHUB_ACTIONS") else []
     _git(work, "add", "--all")
-    _git(work, *identity, "commit", "--quiet", f"--message=Append {text}")
+    _git(work, *_identity(work), "commit", "--quiet", f"--message=Append {text}")
     _git(work, "push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
     return f"appended to the branch {branch}: {text}"
+
+
+def _identity(work: Path) -> list[str]:
+    """What makes commits somebody's; nothing where git knows whose they are."""
+    if os.environ.get("GITHUB_ACTIONS"):
+        name, address = _BOT
+    else:
+        try:
+            _git(work, "config", "user.email")
+            return []
+        except GitError:
+            name, address = _NOBODY
+    return ["-c", f"user.name={name}", "-c", f"user.email={address}"]
 
 
 def _checked_out(work: Path, branch: str) -> bool:

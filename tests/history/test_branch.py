@@ -137,6 +137,21 @@ def test_a_damaged_night_is_not_pushed(checkout: Path, tmp_path: Path) -> None:
     assert _git(tmp_path / "origin.git", "branch", "--list", BRANCH) == ""
 
 
+@pytest.mark.exhaustive
+def test_a_commit_is_that_of_who_pushes_and_of_nobody_where_git_knows_none(
+    checkout: Path, tmp_path: Path
+) -> None:
+    home = {"GITHUB_ACTIONS": "", "HOME": str(tmp_path)}
+    who = []
+    for number, config in enumerate(("", "[user]\nname = I\nemail = i@here\n")):
+        (tmp_path / ".gitconfig").write_text(config)
+        process = _started(checkout, "push", str(_night(tmp_path / f"n{number}", number)), **home)
+        process.communicate()
+        assert process.returncode == 0
+        who.append(_git(tmp_path / "origin.git", "log", "-1", "--format=%ae", BRANCH).strip())
+    assert who == ["busbw@localhost", "i@here"]
+
+
 def test_the_token_is_shown_to_git_and_is_on_no_command_line(
     checkout: Path, tmp_path: Path
 ) -> None:
