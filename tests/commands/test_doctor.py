@@ -142,6 +142,8 @@ def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["--device=tpux"], "argument --device: 'tpux'; did you mean 'tpu'? accepted are auto"),
+        (["--frameworks=jaks"], "argument --frameworks: 'jaks'; accepted are jax"),
         (["--checks=clocks"], "--checks: 'clocks'; accepted is a list of collectives, dtypes"),
         (["--read", "none.json"], "none.json: "),
         (["--read", "other.json"], "other.json: this does not say what it is"),
@@ -157,9 +159,10 @@ def test_what_cannot_be_is_a_usage_error(
     assert (tmp_path / "other.json").read_text() == "{}"
 
 
-def test_a_framework_that_is_not_here_is_said_for_each_check(
+def test_a_device_that_is_not_here_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = _examined(tmp_path, monkeypatch, {}, "--checks=host", "--device=tpu")
+    answer = _examined(tmp_path, monkeypatch, {}, "--checks=host,dtypes", "--device=tpu")
     assert answer.code == 1
-    assert "- host: " in answer.out and "no TPU" in answer.out
+    assert answer.out.count("no TPU") == 3
+    assert "not as expected: 1\n- host, dtypes: " in answer.out

@@ -10,7 +10,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -25,6 +25,7 @@ from busbw.commands import (
     add_command,
     check_file,
     json_with,
+    parsed,
     usage_error,
     write_file,
 )
@@ -32,7 +33,7 @@ from busbw.model.case import GridError
 from busbw.report.reading import DocumentError, Session, session_from
 from busbw.report.renderers import rendered
 from busbw.report.results import Results
-from busbw.session import option, selection
+from busbw.session import forms, option, selection
 from busbw.session.display import Display, Nowhere
 from busbw.session.options import given
 from busbw.session.outputs import document_of
@@ -61,11 +62,23 @@ class Examined:
 def add_to(commands: Commands) -> None:
     words = "the first night of a machine: clocks, proofs, values, memory, noise, links"
     add = add_command(commands, "doctor", run, help=words, description=__doc__).add_argument
-    add("--device", default="auto", metavar="{auto,cpu,gpu,tpu}", help="what to measure on")
-    add("--frameworks", default="auto", metavar="LIST", help="comma list; default: those installed")
+    device, frameworks = _checks(forms.device), _checks(forms.frameworks)
+    add("--device", type=device, default="auto", metavar="{auto,cpu,gpu,tpu}", help="measure on it")
+    installed = "comma list; default: those installed"
+    add("--frameworks", type=frameworks, default="auto", metavar="LIST", help=installed)
     add("--checks", metavar="LIST", help=f"some of {', '.join(CHECKS)} (default: all)")
     add("-o", "--output", type=Path, default=Path("busbw-doctor.json"), metavar="FILE")
     add("--read", type=Path, metavar="FILE", help="show such a file, and measure nothing")
+
+
+def _checks(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """A type for argparse: the text itself, which `parse` takes."""
+
+    def checked(text: str) -> str:
+        parse(text)
+        return text
+
+    return parsed(checked)
 
 
 def run(options: argparse.Namespace) -> int:

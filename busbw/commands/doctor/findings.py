@@ -161,9 +161,12 @@ def notes(sessions: Sessions) -> list[str]:
 def findings(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
     """What is not as expected, a sentence each; a CPU need not have every clock."""
     on_cpu = any(one.environment.device is Device.CPU for one in sessions.values())
-    problems = [one for one in checked if one.problem and not (on_cpu and one.name in _CLOCKS)]
+    problems: dict[str, list[str]] = {}
+    for one in checked:
+        if one.problem and not (on_cpu and one.name in _CLOCKS):
+            problems.setdefault(one.problem, []).append(one.name)
     return [
-        *(f"{one.name}: {one.problem}" for one in problems),
+        *(f"{', '.join(names)}: {problem}" for problem, names in problems.items()),
         *(f"{name}: {text}" for name, one in sessions.items() for text in _of_session(name, one)),
         *(f"clocks: {text}" for text in _clocks_differ(sessions)),
         *(text for one in filter(None, [sessions.get("curve")]) for text in _slow(one)),
