@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.history.branch import BRANCH, GitError, push
+from busbw.history.branch import BRANCH, GitError, fetch, push
 from busbw.history.files import append, read
+from tests.commands.asked import asked_here
 from tests.history.lines import KEY, session
 
 pytestmark = pytest.mark.slow
@@ -58,11 +59,15 @@ def _started(checkout: Path, *arguments: str, **environment: str) -> subprocess.
     )
 
 
-def _kept(checkout: Path, *arguments: str) -> str:
-    process = _started(checkout, *arguments)
-    out, err = process.communicate()
-    assert (process.returncode, err) == (0, "")
-    return out.strip()
+@pytest.fixture
+def within(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The clone, in which this process is, as in a workflow."""
+    for name in [*ENVIRON.keys() ^ os.environ.keys(), "GH_TOKEN"]:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in BOT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(checkout)
+    return checkout
 
 
 def _night(folder: Path, number: int) -> Path:
@@ -70,70 +75,68 @@ def _night(folder: Path, number: int) -> Path:
     return folder
 
 
-def _sessions(checkout: Path, folder: Path) -> list[str]:
-    _kept(checkout, "fetch", str(folder))
+def _sessions(folder: Path) -> list[str]:
+    fetch(folder, BRANCH)
     found = (line.session for line in read(folder, KEY).lines)
     return sorted(dict.fromkeys(found))
 
 
-@pytest.mark.exhaustive
-def test_the_first_push_makes_the_branch_and_nothing_but_history_is_on_it(
+def test_it_needs_nothing_installed_and_nothing_but_history_is_on_the_branch(
     checkout: Path, tmp_path: Path
 ) -> None:
     first = tmp_path / "first"
-    assert _kept(checkout, "fetch", str(first)) == (
-        f"there is no branch {BRANCH} yet: an empty history"
-    )
-    told = _kept(checkout, "push", str(_night(first, 1)))
-    assert told == f"appended to the branch {BRANCH}: 2 lines of tpu-v5-lite/4r/2026.jsonl"
+    told = []
+    for words in (("fetch", str(first)), ("push", str(_night(tmp_path / "night", 1)))):
+        process = _started(checkout, *words)
+        out, err = process.communicate()
+        assert (process.returncode, err) == (0, "")
+        told.append(out)
+    assert told == [
+        f"there is no branch {BRANCH} yet: an empty history\n",
+        f"appended to the branch {BRANCH}: 2 lines of tpu-v5-lite/4r/2026.jsonl\n",
+    ]
     names = _git(tmp_path / "origin.git", "ls-tree", "-r", "--name-only", BRANCH)
     assert names.split() == ["tpu-v5-lite/4r/2026.jsonl"]
     assert _git(checkout, "status", "--porcelain") == ""
 
 
-def test_each_night_is_a_commit_and_the_same_night_none(checkout: Path, tmp_path: Path) -> None:
-    for number in range(2):
+def test_each_night_is_a_commit_and_the_same_night_none(within: Path, tmp_path: Path) -> None:
+    for number in range(3):
         folder = tmp_path / f"night{number}"
-        _kept(checkout, "fetch", str(folder))
-        _kept(checkout, "push", str(_night(folder, number)))
-        assert _kept(checkout, "push", str(folder)) == f"nothing is new to the branch {BRANCH}"
-    assert _sessions(checkout, tmp_path / "after") == [f"{number:016x}" for number in range(2)]
-    assert _git(tmp_path / "origin.git", "rev-list", "--count", BRANCH).strip() == "2"
+        assert BRANCH in fetch(folder, BRANCH)
+        push(_night(folder, number), BRANCH)
+        assert push(folder, BRANCH) == f"nothing is new to the branch {BRANCH}"
+    assert _sessions(tmp_path / "after") == [f"{number:016x}" for number in range(3)]
+    assert _git(tmp_path / "origin.git", "rev-list", "--count", BRANCH).strip() == "3"
+    with pytest.raises(GitError, match="after is there already; accepted is a new folder"):
+        fetch(tmp_path / "after", BRANCH)
 
 
 @pytest.mark.exhaustive
-def test_nights_that_are_pushed_at_once_are_all_there(checkout: Path, tmp_path: Path) -> None:
+def test_nights_that_are_pushed_at_once_are_all_there(within: Path, tmp_path: Path) -> None:
     folders = [str(_night(tmp_path / f"night{number}", number)) for number in range(4)]
-    started = [_started(checkout, "push", folder) for folder in folders]
+    started = [_started(within, "push", folder) for folder in folders]
     ended = [(process.communicate(), process.returncode) for process in started]
     assert [code for _, code in ended] == [0] * 4, ended
-    assert _sessions(checkout, tmp_path / "after") == [f"{number:016x}" for number in range(4)]
+    assert _sessions(tmp_path / "after") == [f"{number:016x}" for number in range(4)]
 
 
-@pytest.mark.exhaustive
-def test_what_git_refuses_is_said_and_fails(
-    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_git_refuses_is_said_after_the_last_try(within: Path, tmp_path: Path) -> None:
     hook = tmp_path / "origin.git" / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\necho no write access >&2\nexit 1\n")
     hook.chmod(0o755)
-    monkeypatch.chdir(checkout)
-    for name, value in BOT.items():
-        monkeypatch.setenv(name, value)
     with pytest.raises(GitError, match="pre-receive hook declined"):
-        push(_night(tmp_path / "night", 1), BRANCH, wait_s=0.01)
+        push(_night(tmp_path / "night", 1), BRANCH, wait_s=0.001)
 
 
-@pytest.mark.exhaustive
-def test_a_damaged_night_is_not_pushed(checkout: Path, tmp_path: Path) -> None:
+def test_a_damaged_night_is_not_pushed(within: Path, tmp_path: Path) -> None:
     folder = _night(tmp_path / "night", 1)
     path = folder / KEY.folder / "2026.jsonl"
     path.write_text(path.read_text() + "{}\n")
-    process = _started(checkout, "push", str(folder))
-    out, err = process.communicate()
-    assert (process.returncode, out) == (1, "")
-    assert "2026.jsonl: line 3: this does not say what it is" in err
+    answer = asked_here("history", "push", folder)
+    assert (answer.code, answer.out) == (1, "")
+    assert "2026.jsonl: line 3: this does not say what it is" in answer.err
     assert _git(tmp_path / "origin.git", "branch", "--list", BRANCH) == ""
 
 
@@ -153,7 +156,7 @@ def test_a_commit_is_that_of_who_pushes_and_of_nobody_where_git_knows_none(
 
 
 def test_the_token_is_shown_to_git_and_is_on_no_command_line(
-    checkout: Path, tmp_path: Path
+    within: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = tmp_path / "said"
     real = shutil.which("git")
@@ -164,10 +167,9 @@ def test_the_token_is_shown_to_git_and_is_on_no_command_line(
         f'exec {real} "$@"\n'
     )
     fake.chmod(0o755)
-    environ = {"GH_TOKEN": "secret", "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-    process = _started(checkout, "fetch", str(tmp_path / "night"), **environ)
-    process.communicate()
-    assert process.returncode == 0
+    monkeypatch.setenv("GH_TOKEN", "secret")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    fetch(tmp_path / "night", BRANCH)
     # base64 of x-access-token:secret
     header = "http.extraHeader Authorization: Basic eC1hY2Nlc3MtdG9rZW46c2VjcmV0"
     lines = said.read_text().splitlines()
