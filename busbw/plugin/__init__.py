@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Those that write baselines must be given each time: none has an ini setting."""
     groups = {name: parser.getgroup(name, title) for name, title in GROUPS.items()}
     for option in OPTIONS:
-        arguments = _arguments_of(option)
+        arguments = arguments_of(option)
         groups[option.group].addoption(option.flag_name, default=option.usual, **arguments)
         if option.ini:
             _add_ini(parser, option)
@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.extra_info |= hints.of(_command_line(pluginmanager), flags)
 
 
-def _arguments_of(option: Option) -> dict[str, Any]:
+def arguments_of(option: Option) -> dict[str, Any]:
     default = f" (default: {option.default})" if option.default else ""
     found: dict[str, Any] = {"help": option.help + default}
     if option.flag:
