@@ -26,11 +26,11 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # the scripts in `.github/`, 440 lines.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (41_276, 220, 21_510),
+    "busbw": (41_281, 220, 21_514),
     "busbw/*": (1_462, 7, 819),
     "busbw/baselines": (1_210, 5, 591),
     "busbw/collectives": (549, 7, 267),
-    "busbw/commands": (2_687, 13, 1_433),
+    "busbw/commands": (2_686, 13, 1_432),
     "busbw/driver": (2_116, 10, 1_211),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (623, 4, 179),
@@ -41,7 +41,7 @@ LIMITS = {
     "busbw/page": (3_535, 16, 1_671),
     "busbw/plugin": (1_189, 7, 672),
     "busbw/report": (1_796, 15, 861),
-    "busbw/session": (4_597, 22, 2_289),
+    "busbw/session": (4_603, 22, 2_294),
     "busbw/stacks": (782, 5, 440),
     "busbw/stats": (522, 4, 281),
     "busbw/studies": (2_090, 8, 1_065),
@@ -51,7 +51,7 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_614, 328, 27_001),
+    "tests": (52_652, 328, 27_018),
 }
 
 # docs: pages, words.

@@ -113,6 +113,8 @@ def _output(
     if not texts[name]:
         return None
     option, path = f"--{name}", Path(texts[name]).absolute()
+    if texts[name] == str(STANDARD_OUTPUT):
+        raise ValueError(f"{option}: '-'; accepted is a file: --results alone may be '-'")
     try:
         files.check(path, what=what, ours=ours)
     except files.Refused as error:

@@ -54,8 +54,12 @@ def with_metrics(written: Written) -> Written:
         return written
     from busbw.report.prometheus import metrics
 
-    content = metrics(tuple(judged.verdicts.values()), judged.session, judged.collected.began)
-    return _with_file(written, "--metrics: no metrics were written: ", path, content)
+    prefix = "--metrics: no metrics were written: "
+    try:
+        content = metrics(tuple(judged.verdicts.values()), judged.session, judged.collected.began)
+    except Exception as error:  # Whatever it is, the verdict is told first.
+        return replace(written, errors=(*written.errors, f"{prefix}{error!r}"))
+    return _with_file(written, prefix, path, content)
 
 
 def with_page(written: Written) -> Written:

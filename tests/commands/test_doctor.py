@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw import locks
+from busbw.commands.doctor.findings import Checked, findings
 
 from .asked import Answer, asked_here
 
@@ -123,6 +125,30 @@ def test_another_machine_reads_the_file_and_is_told_the_same(
     assert "not as expected: " in told.out and " 1.2" not in told.err
 
 
+@pytest.mark.parametrize(
+    ("checks", "script", "said"),
+    [
+        ("host", {"probe": "exit"}, f"host: {sys.executable}: the worker ended with exit code 3"),
+        ("memory", {"cases": [{"then": "out_of_memory"}]}, "memory: fake all_reduce (fake): noth"),
+        ("curve", {**TPU, "device_kind": "TPU v99"}, "links: what those of TPU v99 allow for fake"),
+    ],
+)
+def test_what_could_not_be_examined_is_odd_and_not_fine(
+    checks: str, script: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = _examined(tmp_path, monkeypatch, script, f"--checks={checks}")
+    assert answer.code == 1
+    assert f"\n- {said}" in answer.out, answer.out
+
+
+def test_a_clock_that_a_cpu_has_not_is_not_odd_and_one_that_fails_is() -> None:
+    none = Checked(
+        name="device", seconds=0.1, problem="fake has no clock device on the CPU; it has"
+    )
+    dead = Checked(name="host", seconds=0.1, problem="the worker ended with exit code 3")
+    assert findings([none, dead], {}) == ["host: the worker ended with exit code 3"]
+
+
 def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
     path = tmp_path / "cpu.json"
     path.write_bytes(gzip.decompress((RECORDED / "doctor.json.gz").read_bytes()))
@@ -144,7 +170,8 @@ def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
     [
         (["--device=tpux"], "argument --device: 'tpux'; did you mean 'tpu'? accepted are auto"),
         (["--frameworks=jaks"], "argument --frameworks: 'jaks'; accepted are jax"),
-        (["--checks=clocks"], "--checks: 'clocks'; accepted is a list of collectives, dtypes"),
+        (["--checks=clocks"], "argument --checks: 'clocks'; accepted are collectives, dtypes, "),
+        (["--checks="], "argument --checks: ''; accepted are collectives, dtypes, "),
         (["--read", "none.json"], "none.json: "),
         (["--read", "other.json"], "other.json: this does not say what it is"),
         (["-o", "other.json"], "--output: "),

@@ -123,6 +123,8 @@ OPTIONS = [
         "a payload of 1028 is not 4 equal blocks of float32, which all_gather over 4 ranks needs",
     ),
     (["--mesh=2x3", "--ranks=4"], "--mesh: 2x3 has 6 ranks, --ranks=4 asks for 4"),
+    (["--page=-"], "--page: '-'; accepted is a file: --results alone may be '-'"),
+    (["--metrics=-"], "--metrics: '-'; accepted is a file: --results alone may be '-'"),
     (["--axes=y"], "--axes: there is no --mesh whose axes they could be"),
     (["--mesh=2x4", "--axes=z"], "is no axis of the mesh 2x4; it has x, y"),
     (["--mesh=2x4", "--axes=xy"], "is no axis of the mesh 2x4; it has x, y"),

@@ -21,10 +21,10 @@ from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
 from busbw.commands import (
     Commands,
-    UsageError,
     add_command,
     check_file,
     json_with,
+    names_of,
     parsed,
     usage_error,
     write_file,
@@ -66,7 +66,8 @@ def add_to(commands: Commands) -> None:
     add("--device", type=device, default="auto", metavar="{auto,cpu,gpu,tpu}", help="measure on it")
     installed = "comma list; default: those installed"
     add("--frameworks", type=frameworks, default="auto", metavar="LIST", help=installed)
-    add("--checks", metavar="LIST", help=f"some of {', '.join(CHECKS)} (default: all)")
+    some = f"some of {', '.join(CHECKS)} (default: all)"
+    add("--checks", type=names_of(CHECKS), default=tuple(CHECKS), metavar="LIST", help=some)
     add("-o", "--output", type=Path, default=Path("busbw-doctor.json"), metavar="FILE")
     add("--read", type=Path, metavar="FILE", help="show such a file, and measure nothing")
 
@@ -85,13 +86,9 @@ def run(options: argparse.Namespace) -> int:
     if options.read is not None:
         return _shown(_read(options.read))
     check_file("--output", options.output, "a file of busbw doctor", json_with("checks"))
-    names = options.checks.split(",") if options.checks else list(CHECKS)
-    for name in names:
-        if name not in CHECKS:
-            raise UsageError(f"--checks: {name[:60]!r}; accepted is a list of {', '.join(CHECKS)}")
     began = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S+00:00}"
     checks: list[Checked] = []
-    for name in names:
+    for name in options.checks:
         checks.append(_checked(name, options))
         found = Examined(busbw=busbw.__version__, began=began, checks=tuple(checks))
         # After each, so that what was measured is kept whatever comes next.

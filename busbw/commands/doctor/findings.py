@@ -160,10 +160,9 @@ def notes(sessions: Sessions) -> list[str]:
 
 def findings(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
     """What is not as expected, a sentence each; a CPU need not have every clock."""
-    on_cpu = any(one.environment.device is Device.CPU for one in sessions.values())
     problems: dict[str, list[str]] = {}
     for one in checked:
-        if one.problem and not (on_cpu and one.name in _CLOCKS):
+        if one.problem and f" has no clock {one.name} on the CPU;" not in one.problem:
             problems.setdefault(one.problem, []).append(one.name)
     return [
         *(f"{', '.join(names)}: {problem}" for problem, names in problems.items()),
@@ -200,6 +199,9 @@ def _slow(curve: Session) -> Iterator[str]:
     found = [one for one in curve.verdicts if one.case is not None and one.now is not None]
     for name, alike_ones in itertools.groupby(found, lambda one: one.case and one.case.group_name):
         best = max(alike_ones, key=lambda one: one.ceiling_share or 0.0)
+        if best.ceiling is None and curve.environment.device is not Device.CPU:
+            kind = curve.environment.key.device_kind
+            yield f"links: what those of {kind} allow for {name} is not known, nor its shape"
         if best.ceiling is not None and (best.ceiling_share or 0.0) < _OF_CEILING:
             yield (
                 f"links: {name} reaches {percent_text(best.ceiling_share or 0.0)} % of what they "
@@ -235,7 +237,7 @@ def _memory(sessions: Sessions) -> Iterator[tuple[str, bool]]:
         # What goes in and what comes out.
         early = 2 * size < _OF_MEMORY * room
         text += f", though a rank has {bytes_text(room)}" if early else ""
-        yield text, early or fits > size
+        yield text, early or not fits or fits > size
 
 
 def _far_apart(sessions: Sessions) -> Iterator[str]:
