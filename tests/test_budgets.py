@@ -26,11 +26,11 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # the scripts in `.github/`, 440 lines.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (41_281, 220, 21_514),
+    "busbw": (41_288, 220, 21_519),
     "busbw/*": (1_462, 7, 819),
     "busbw/baselines": (1_210, 5, 591),
     "busbw/collectives": (549, 7, 267),
-    "busbw/commands": (2_686, 13, 1_432),
+    "busbw/commands": (2_693, 13, 1_437),
     "busbw/driver": (2_116, 10, 1_211),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (623, 4, 179),
@@ -51,7 +51,7 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_652, 328, 27_018),
+    "tests": (52_675, 328, 27_029),
 }
 
 # docs: pages, words.

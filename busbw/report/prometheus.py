@@ -15,7 +15,7 @@ from busbw.model.words import Outcome
 
 from .figures import IDENTITY, Figure, figures_of
 
-MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
+_MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
 _PREFIX = "busbw"
 _FIRST = f"# HELP {_PREFIX}_session_failed "
 _LABELS = ("case", *IDENTITY)
@@ -57,7 +57,7 @@ def is_metrics(text: str) -> bool:
 
 
 def missing_for_metrics() -> str:
-    return "" if importlib.util.find_spec("prometheus_client") else MISSING
+    return "" if importlib.util.find_spec("prometheus_client") else _MISSING
 
 
 def _kept(verdict: Verdict) -> list[Figure]:

@@ -12,6 +12,7 @@ import pytest
 
 from busbw import locks
 from busbw.commands.doctor.findings import Checked, findings
+from tests.report.written import compiled_text, program
 
 from .asked import Answer, asked_here
 
@@ -147,6 +148,28 @@ def test_a_clock_that_a_cpu_has_not_is_not_odd_and_one_that_fails_is() -> None:
     )
     dead = Checked(name="host", seconds=0.1, problem="the worker ended with exit code 3")
     assert findings([none, dead], {}) == ["host: the worker ended with exit code 3"]
+
+
+def test_in_ci_a_case_without_a_baseline_is_not_odd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    answer = _examined(tmp_path, monkeypatch, {}, "--checks=host")
+    assert (answer.code, "not as expected: nothing" in answer.out) == (0, True), answer.out
+
+
+@pytest.mark.parametrize(
+    ("name", "compiled", "said"),
+    [("x", False, "'x' is no check; known are "), ("host", True, "host: these results were comp")],
+)
+def test_a_file_of_something_else_is_refused(
+    name: str, compiled: bool, said: str, tmp_path: Path
+) -> None:
+    results = json.loads(compiled_text(program(4096, 10))) if compiled else None
+    check = {"name": name, "seconds": 1, "problem": "", "results": results}
+    document = {"document": "busbw doctor", "version": 1, "busbw": "1", "began": "now"}
+    (tmp_path / "d.json").write_text(json.dumps({**document, "checks": [check]}))
+    asked_here("doctor", "--read", tmp_path / "d.json").refuses(said)
 
 
 def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
