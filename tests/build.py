@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from busbw.baselines.updates import Accepted
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, LaunchId, Measurement, Plan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
@@ -172,6 +173,15 @@ def session(*times_s: float, **changes: Any) -> Record:
     times_us = tuple(float(f"{1e6 * time_s:.12g}") for time_s in times_s)
     at = f"{changes.pop('date', DATE)}T03:00:00Z"
     return replace(Record(at=at, versions=VERSIONS, times_us=times_us), **changes)
+
+
+def accepted(found: Measurement, at: Record | None = None, **changes: Any) -> Accepted:
+    """What was measured, in the session that began as the record `at` says."""
+    times_s = [one.samples_s[0] for one in found.runs]
+    versions = found.runs[0].versions if found.runs else {}
+    own = session(*times_s, at=(at or session()).at, commit=at.commit if at else "")
+    ordinary = Accepted(key=key(), measurement=found, record=replace(own, versions=versions))
+    return replace(ordinary, **changes)
 
 
 def baseline(*times_s: float, **changes: Any) -> Baseline:

@@ -19,7 +19,7 @@ from typing import Generic
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, CompiledBaseline, Record
+from busbw.model.stored import Baseline, CompiledBaseline, Record, rounded_us
 from busbw.model.words import seconds_text
 
 from .document import PROGRAMS, BaselineFile, S, Update
@@ -35,39 +35,33 @@ MOST_UPDATES = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accepted:
-    """What a session measured of a case and wants stored, seconds for each launch.
+    """What a session measured of a case, and the record of it that it wants stored.
 
-    No times: it was out of memory. With `append` the level did not change, and the session joins
-    those that are stored; without it the session replaces them. `memory_limit_bytes` is the
+    Without times it was out of memory. With `append` the level did not change, and the session
+    joins those that are stored; without it the session replaces them. `memory_limit_bytes` is the
     session's artificial limit, if it had one. `why` says in a word or two why it is stored; with
     `takes_loss` also if it loses more than the budget.
     """
 
     key: EnvironmentKey
     measurement: Measurement
-    times_s: tuple[float, ...]
+    record: Record
     append: bool = False
     memory_limit_bytes: int | None = None
     why: str = ""
     takes_loss: bool = False
 
-    def baseline(self, session: Record) -> Baseline:
-        """That with this `session` alone; its pin is not set yet."""
-        runs, failures = self.measurement.runs, self.measurement.failures
-        times_us = tuple(rounded_us(1e6 * time_s) for time_s in self.times_s)
-        versions = runs[0].versions if runs else {}
+    @property
+    def baseline(self) -> Baseline:
+        """That with this session alone; its pin is not set yet."""
+        failures = self.measurement.failures
         return Baseline(
             case=self.measurement.case,
-            records=(replace(session, times_us=times_us, versions=versions),),
+            records=(self.record,),
             needed_bytes=failures[0].needed_bytes if failures else None,
             available_bytes=failures[0].available_bytes if failures else None,
-            memory_limit_bytes=None if times_us else self.memory_limit_bytes,
+            memory_limit_bytes=None if self.record.times_us else self.memory_limit_bytes,
         )
-
-
-def rounded_us(time_us: float) -> float:
-    """Rounded to six significant digits: no clock gives more, and a review has less to read."""
-    return float(f"{time_us:.6g}")
 
 
 def beyond(level: float, pinned: float, budget: float) -> bool:
@@ -197,7 +191,7 @@ def save(
     opened: dict[Path, BaselineFile[Baseline]] = {}
     for one in accepted:
         path, file = draft.opened(one.key, one.measurement.case)
-        opened[path], done = _merged(opened.get(path, file), one, path, session, rules)
+        opened[path], done = _merged(opened.get(path, file), one, path, rules)
         changes += [done] if isinstance(done, Change) else []
         refusals += [done] if isinstance(done, Refusal) else []
     for path in dict.fromkeys(change.path for change in changes):
@@ -207,10 +201,10 @@ def save(
 
 
 def _merged(
-    file: BaselineFile[Baseline], one: Accepted, path: Path, session: Record, rules: Rules
+    file: BaselineFile[Baseline], one: Accepted, path: Path, rules: Rules
 ) -> tuple[BaselineFile[Baseline], Updated | Refusal | None]:
     """`file` with one case's session, and the change or refusal; None: it was left as it is."""
-    case, new = one.measurement.case, one.baseline(session)
+    case, new = one.measurement.case, one.baseline
     before = file.find(case, new.memory_limit_bytes)
     if rules.only_new and before is not None:
         return file, None

@@ -15,7 +15,7 @@ from datetime import date, datetime, timedelta
 
 from busbw.history.lines import Series, earlier
 from busbw.model.case import Case
-from busbw.model.stored import EarlierSession, merged
+from busbw.model.stored import Session, merged
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.stats.change_points import Change, changes_of
 from busbw.stats.variance import Variance, moderated, successive_variance
@@ -97,13 +97,17 @@ class CaseHistory:
 
     case: Case
     series: Series
-    times_s: Mapping[str, float]
     outcomes: Mapping[Outcome, int]
     baseline_date: str
     sessions: Mapping[str, Line]
     level_s: float | None = None
     spread: float | None = None
     changes: tuple[LevelChange, ...] = ()
+
+    @property
+    def times_s(self) -> Mapping[str, float]:
+        found = ((name, line.time_s) for name, line in self.sessions.items())
+        return {name: time_s for name, time_s in found if time_s is not None}
 
     @property
     def newest_s(self) -> float | None:
@@ -122,7 +126,7 @@ class MachineHistory:
     cases: tuple[CaseHistory, ...]
     sessions: Mapping[str, Line]
     shared: Mapping[Series, tuple[LevelChange, ...]]
-    merged: Mapping[Series, tuple[EarlierSession, ...]]
+    merged: Mapping[Series, tuple[Session, ...]]
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -176,7 +180,9 @@ def machine_history(
         cases=cases,
         sessions=first,
         shared={
-            series: _changes(shared, sessions[series], [k for k in known if k.case == "*"])
+            series: _changes(
+                series.framework, shared, sessions[series], [k for k in known if k.case == "*"]
+            )
             for series, (_, shared) in levels.items()
             if sessions[series]
         },
@@ -197,7 +203,7 @@ class _Level:
 _Logs = Mapping[int, float]
 
 
-def _levels(sessions: Sequence[EarlierSession]) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
+def _levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
     """The levels of the cases of a series, and the changes that most of them share.
 
     Log time = level + what most cases share + the case's own part; levels change.
@@ -288,7 +294,7 @@ def _case_history(
     series: Series,
     lines: Sequence[Line],
     level: _Level | None,
-    sessions: Sequence[EarlierSession],
+    sessions: Sequence[Session],
     folder: str,
     known: Sequence[Acknowledged],
 ) -> CaseHistory:
@@ -296,20 +302,20 @@ def _case_history(
     return CaseHistory(
         case=case,
         series=series,
-        times_s={
-            line.session: 1e-6 * statistics.median(line.times_us) for line in lines if line.is_level
-        },
         outcomes=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
         sessions={line.session: line for line in lines if line.is_ordinary},
         level_s=math.exp(level.level) if level is not None else None,
         spread=level.deviation if level is not None else None,
-        changes=_changes(level.changes, sessions, own) if level is not None else (),
+        changes=_changes(case.framework, level.changes, sessions, own) if level else (),
     )
 
 
 def _changes(
-    found: Sequence[Change], sessions: Sequence[EarlierSession], known: Sequence[Acknowledged]
+    framework: str,
+    found: Sequence[Change],
+    sessions: Sequence[Session],
+    known: Sequence[Acknowledged],
 ) -> tuple[LevelChange, ...]:
     """With the session that each began with, and what changed there."""
     changes = []
@@ -321,7 +327,7 @@ def _changes(
                 began=first.began,
                 log_ratio=one.size,
                 sessions=one.count,
-                changes=first.changes_since(before),
+                changes=first.changes_since(before, framework),
                 monthly=one.size * (_MONTH / took) if took else None,
                 reason=next((k.reason for k in known if k.explains(first.began)), ""),
             )

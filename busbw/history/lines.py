@@ -15,7 +15,7 @@ from typing import Annotated
 import busbw.workloads  # noqa: F401 their classes are known by what a case's `step` names
 from busbw import wire
 from busbw.model.case import Case
-from busbw.model.stored import HOST, OWN_CODE, EarlierSession, Record
+from busbw.model.stored import Record, Session
 from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome
 
 DOCUMENT = "busbw record"
@@ -37,7 +37,7 @@ class Line(Record):
     Without times `failure` says why. `ratio` is today's time over the one that it was compared
     with, `injected` what was asked for to make the session slower, `injected_ratio` what it was
     measured to be: the time with it over that without it. `paired`: two stacks were measured in
-    turn. `worker` is the hash of our own code that measured. `stack` names the locked reference
+    turn. `stack` names the locked reference
     that tonight's stack was measured in turn with, and `is_reference` says that the line is the
     reference's own: its outcome is NO_BASELINE, since nothing judges it by itself. `changed` is
     what options made different on purpose.
@@ -55,8 +55,6 @@ class Line(Record):
     injected_ratio: float | None = None
     paired: bool = False
     baseline_date: str = ""
-    host: str = ""
-    worker: str = ""
     stack: str = ""
     is_reference: bool = False
     changed: str = ""
@@ -121,25 +119,14 @@ class Series:
         return f"{self.framework} in turn with the reference {self.stack}"
 
 
-def earlier(lines: Iterable[Line], series: Series) -> list[EarlierSession]:
+def earlier(lines: Iterable[Line], series: Series) -> list[Session]:
     """What the sessions of `series` measured, in the order of their lines.
 
     Without what was made slower on purpose, and without sides of two stacks of which none is
     locked.
     """
-    by_session: dict[str, list[Line]] = {}
+    found: dict[str, dict[Case, Record]] = {}
     for line in lines:
         if line.is_level and Series.of(line) == series:
-            by_session.setdefault(line.session, []).append(line)
-    return [_session(own) for own in by_session.values()]
-
-
-def _session(lines: list[Line]) -> EarlierSession:
-    first = lines[0]
-    return EarlierSession(
-        began=first.began,
-        times_s={line.case: line.times_s for line in lines},
-        regressed=frozenset(line.case for line in lines if line.outcome is Outcome.REGRESSED),
-        improved=frozenset(line.case for line in lines if line.outcome is Outcome.IMPROVED),
-        surroundings={**first.lasting, HOST: first.host, OWN_CODE: first.worker},
-    )
+            found.setdefault(line.session, {})[line.case] = line
+    return [Session.of(records) for records in found.values()]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from busbw.model.case import Case
-from busbw.model.stored import Baseline, EarlierSession, merged
+from busbw.model.stored import Baseline, Record, Session, merged
 from busbw.model.verdict import Answer
-from busbw.model.words import change_text, plural
+from busbw.model.words import Outcome, change_text, plural
 from busbw.stats.variance import squares_of
 
 from . import rule
@@ -31,7 +31,7 @@ class Levels:
     `highest` is the log time that a case's level is never above: its pinned one and the budget.
     """
 
-    sessions: tuple[EarlierSession, ...]
+    sessions: tuple[Session, ...]
     highest: Mapping[Case, float]
 
     def tonight(self, today_s: Mapping[Case, Sequence[float]], policy: Policy) -> rule.Tonight:
@@ -59,7 +59,7 @@ def cost_of_limit(levels: Sequence[Levels], tonight: Sequence[rule.Tonight], rat
         )
         for machine, limits in zip(levels, (one.limits for one in tonight))
         for session in machine.sessions[1:][-_RECENT:]
-        if not session.regressed
+        if not session.called(Outcome.REGRESSED)
     ]
     text = f"--fail-above={100 * (ratio - 1):g}%"
     if not found:
@@ -70,22 +70,22 @@ def cost_of_limit(levels: Sequence[Levels], tonight: Sequence[rule.Tonight], rat
     )
 
 
-def _night(session: EarlierSession) -> Night:
+def _night(session: Session) -> Night:
     return Night(
-        launches={case: _launches(session, case) for case in session.times_s},
+        launches={case: _launches(own) for case, own in session.records.items()},
         called={
-            **dict.fromkeys(session.improved & session.times_s.keys(), -1),
-            **dict.fromkeys(session.regressed & session.times_s.keys(), 1),
+            **dict.fromkeys(session.called(Outcome.IMPROVED), -1),
+            **dict.fromkeys(session.called(Outcome.REGRESSED), 1),
         },
     )
 
 
-def _launches(session: EarlierSession, case: Case) -> Launches:
-    """What it measured of `case`; launches differ within each of the sessions that were joined."""
-    whole = Launches.of(session.times_s[case])
-    parts = [Launches.of(one.times_s[case]) for one in session.parts if case in one.times_s]
+def _launches(records: Sequence[Record]) -> Launches:
+    """Of one case; launches differ within each of the sessions that were joined."""
+    whole = Launches.of([time_s for one in records for time_s in one.times_s])
+    parts = [Launches.of(one.times_s) for one in records]
     squares, freedom = (math.fsum(one.squares for one in parts), sum(one.freedom for one in parts))
-    return replace(whole, squares=squares, freedom=freedom) if parts else whole
+    return replace(whole, squares=squares, freedom=freedom)
 
 
 def _at_most(limit: rule.Limit, highest: float) -> rule.Limit:
@@ -104,14 +104,14 @@ class Known:
     """
 
     baselines: Sequence[Baseline]
-    history: Sequence[EarlierSession] = ()
+    history: Sequence[Session] = ()
     since: Mapping[Case, datetime] = field(default_factory=dict)
 
     @property
     def timed(self) -> list[Baseline]:
         return [one for one in self.baselines if one.sessions]
 
-    def sessions(self, apart: timedelta) -> tuple[EarlierSession, ...]:
+    def sessions(self, apart: timedelta) -> tuple[Session, ...]:
         accepted = _accepted(self.timed)
         begins = {one.case: one.sessions[0].began for one in self.timed}
         later = _later(self.history, begins, accepted)
@@ -135,58 +135,53 @@ def levels_of(known: Mapping[str, Known], policy: Policy) -> Levels | None:
     )
 
 
-def _accepted(timed: Sequence[Baseline]) -> list[EarlierSession]:
+def _accepted(timed: Sequence[Baseline]) -> list[Session]:
     """The sessions of the baselines: what was measured at one moment is of one session."""
-    found: dict[tuple[datetime, str], dict[Case, tuple[float, ...]]] = {}
-    surroundings: dict[tuple[datetime, str], Mapping[str, str]] = {}
+    found: dict[tuple[datetime, str], dict[Case, tuple[Record, ...]]] = {}
     for baseline in timed:
         for one in baseline.sessions:
-            key = (one.began, one.commit)
-            times_s = found.setdefault(key, {})
+            records = found.setdefault((one.began, one.commit), {})
             # Two sessions of a case may begin within a second: moments have no fractions.
-            times_s[baseline.case] = times_s.get(baseline.case, ()) + one.times_s
-            surroundings.setdefault(key, one.lasting)
-    return [
-        EarlierSession(began=key[0], times_s=times_s, surroundings=surroundings[key])
-        for key, times_s in found.items()
-    ]
+            records[baseline.case] = (*records.get(baseline.case, ()), one)
+    return [Session(began=began, records=records) for (began, _), records in found.items()]
 
 
 def _later(
-    history: Sequence[EarlierSession],
+    history: Sequence[Session],
     begins: Mapping[Case, datetime],
-    accepted: Sequence[EarlierSession],
-) -> list[EarlierSession]:
+    accepted: Sequence[Session],
+) -> list[Session]:
     known = {item for one in accepted for item in one.times_s.items()}
     return _with(
         history,
-        lambda one, case: (
-            case in begins and one.began >= begins[case] and (case, one.times_s[case]) not in known
+        lambda one, case, times_s: (
+            case in begins and one.began >= begins[case] and (case, times_s) not in known
         ),
     )
 
 
 def _with(
-    sessions: Sequence[EarlierSession], wanted: Callable[[EarlierSession, Case], bool]
-) -> list[EarlierSession]:
+    sessions: Sequence[Session], wanted: Callable[[Session, Case, tuple[float, ...]], bool]
+) -> list[Session]:
     found = []
     for one in sessions:
-        times_s = {case: times_s for case, times_s in one.times_s.items() if wanted(one, case)}
-        if times_s:
-            found.append(replace(one, times_s=times_s))
+        times_s = one.times_s
+        records = {
+            case: own for case, own in one.records.items() if wanted(one, case, times_s[case])
+        }
+        if records:
+            found.append(replace(one, records=records))
     return found
 
 
-def _after(
-    sessions: Sequence[EarlierSession], since: Mapping[Case, datetime]
-) -> tuple[EarlierSession, ...]:
+def _after(sessions: Sequence[Session], since: Mapping[Case, datetime]) -> tuple[Session, ...]:
     """Without what cases took before an acknowledged change, once they were measured since."""
     measured = {
         case
         for case, moment in since.items()
-        if any(case in one.times_s and one.began >= moment for one in sessions)
+        if any(case in one.records and one.began >= moment for one in sessions)
     }
-    return tuple(_with(sessions, lambda one, c: c not in measured or one.began >= since[c]))
+    return tuple(_with(sessions, lambda one, c, _: c not in measured or one.began >= since[c]))
 
 
 # More cases than these are counted.
@@ -225,9 +220,7 @@ class Drift:
         return f"{text}; what changed there: {', '.join(self.changes) or 'nothing that is known'}"
 
 
-def drifts(
-    sessions: Sequence[EarlierSession], today: EarlierSession, tonight: rule.Tonight
-) -> tuple[Drift, ...]:
+def drifts(sessions: Sequence[Session], today: Session, tonight: rule.Tonight) -> tuple[Drift, ...]:
     several = [*sessions, today]
     shared = [
         _drift(name, None, one.rise, {**one.before, len(sessions): one.tonight}, several)
@@ -254,7 +247,7 @@ def _drift(
     case: Case | None,
     rise: float,
     series: Mapping[int, float],
-    sessions: Sequence[EarlierSession],
+    sessions: Sequence[Session],
 ) -> Drift:
     """A step, from its first session on, or a rise since the first session, if that fits better."""
     at, values = list(series), list(series.values())
@@ -265,14 +258,14 @@ def _drift(
         begin = 1
     else:
         rise = statistics.fmean(values[begin:]) - statistics.fmean(values[:begin])
-    now, before = sessions[at[begin]], sessions[at[begin] - 1]
+    now, before = sessions[at[begin]], sessions[at[begin - 1]]
     return Drift(
         framework=framework,
         case=case,
         log_ratio=rise,
         began=now.began,
         sessions=len(values) - begin,
-        changes=now.changes_since(before),
+        changes=now.changes_since(before, framework),
         is_over=values[-1] - statistics.fmean(values[:begin]) < rise / 2,
     )
 
@@ -282,7 +275,7 @@ def _rest_of_step(values: Sequence[float], split: int) -> float:
 
 
 def machine_answer(
-    framework: str, nights: Sequence[EarlierSession] | None, today: EarlierSession, policy: Policy
+    framework: str, nights: Sequence[Session] | None, today: Session, policy: Policy
 ) -> Answer:
     """The answer from the reference's earlier `nights`.
 
@@ -296,7 +289,7 @@ def machine_answer(
     if not earlier:
         text = f"unknown, this reference has no earlier night here ({framework})"
         return Answer(text=text, is_slower=None)
-    cases = dict.fromkeys(case for one in earlier for case in one.times_s)
+    cases = dict.fromkeys(case for one in earlier for case in one.records)
     levels = Levels(sessions=earlier, highest=dict.fromkeys(cases, math.inf))
     tonight = levels.tonight(today.times_s, policy)
     risen = drifts(earlier, today, tonight)

@@ -270,8 +270,8 @@ T = TypeVar("T")
 
 def converted(kind: type[T], value: object, **own: object) -> T:
     """A `kind` with the fields that `value` has under the same names, and with those in `own`."""
-    shared = (one.name for one in fields(kind) if one.name not in own)  # type: ignore[arg-type]
-    return kind(**{name: getattr(value, name) for name in shared}, **own)
+    names = (one.name for one in fields(kind) if one.name not in own)  # type: ignore[arg-type]
+    return kind(**{name: getattr(value, name) for name in names if hasattr(value, name)}, **own)
 
 
 _BARE = "collective"

@@ -1,4 +1,4 @@
-"""What is kept of cases: records of launches, baselines with their pins, sessions before today.
+"""What is kept of cases: records of launches, by session and, with a pin, as baselines.
 
 Opens no file, and does not decide what may become a baseline.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import datetime
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from .case import Case
 from .launch import Compiled
 from .limits import Date, Microseconds, Moment, Natural, moment_of
+from .words import Outcome
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
 # has them, a baseline does not.
@@ -22,60 +23,9 @@ OWN_CODE = "busbw's own code"
 _PASSING = {"load", "clock MHz"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EarlierSession:
-    """What one session measured before today: seconds of each launch, by case.
-
-    `regressed` are the cases that it found slower, `improved` those faster.
-    `surroundings` are versions, flags, the host and the code of ours that measured. `parts` are the
-    sessions that were joined to this one, none if it is one.
-    """
-
-    began: datetime.datetime
-    times_s: Mapping[Case, tuple[float, ...]]
-    regressed: frozenset[Case] = frozenset()
-    improved: frozenset[Case] = frozenset()
-    surroundings: Mapping[str, str] = field(default_factory=dict)
-    parts: tuple[EarlierSession, ...] = ()
-
-    def joined(self, other: EarlierSession) -> EarlierSession:
-        times_s = dict(self.times_s)
-        for case, more in other.times_s.items():
-            times_s[case] = times_s.get(case, ()) + more
-        return replace(
-            self,
-            times_s=times_s,
-            regressed=self.regressed | other.regressed,
-            improved=self.improved | other.improved,
-            parts=(*(self.parts or (self,)), other),
-        )
-
-    def changes_since(self, before: EarlierSession) -> tuple[str, ...]:
-        """What changed, such as ``jax 0.10.1 -> 0.10.2``, of what was known before."""
-        return changes(before.surroundings, self.surroundings)
-
-
-def changes(known: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    both = [name for name in now if name in known]
-    gone = [name for name in known if name not in now and name not in (HOST, OWN_CODE)]
-    return tuple(
-        f"{name} {known[name]} -> {now.get(name, 'none')}"
-        for name in both + gone
-        if known[name] != now.get(name)
-    )
-
-
-def merged(
-    sessions: Iterable[EarlierSession], apart: datetime.timedelta
-) -> tuple[EarlierSession, ...]:
-    """In the order of time; those that began less than `apart` after the first are one."""
-    found: list[EarlierSession] = []
-    for session in sorted(sessions, key=lambda one: one.began):
-        if found and session.began - found[-1].began < apart:
-            found[-1] = found[-1].joined(session)
-        else:
-            found.append(session)
-    return tuple(found)
+def rounded_us(time_us: float) -> float:
+    """Rounded to six significant digits: no clock gives more, and a review has less to read."""
+    return float(f"{time_us:.6g}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +35,7 @@ class Record:
     `at` is when the session began, UTC; without times the case was out of memory, or failed.
     `commit` is that of the working directory, empty outside of a repository. `surroundings` are
     flags of the framework and, as far as they are known, the machine's load and clock frequency.
+    `worker` is the hash of our own code that measured. A baseline has neither host nor outcome.
     """
 
     at: Moment
@@ -92,6 +43,9 @@ class Record:
     times_us: tuple[Microseconds, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     surroundings: Mapping[str, str] = field(default_factory=dict)
+    host: str = ""
+    worker: str = ""
+    outcome: Outcome = Outcome.NO_BASELINE
 
     @property
     def began(self) -> datetime.datetime:
@@ -107,10 +61,79 @@ class Record:
         return tuple(time_us / 1e6 for time_us in self.times_us)
 
     @property
+    def time_s(self) -> float | None:
+        """The median over its launches; None without times."""
+        return statistics.median(self.times_s) if self.times_us else None
+
+    @property
     def lasting(self) -> Mapping[str, str]:
-        """Versions and surroundings, without what differs though nothing changed."""
+        """Versions, surroundings, host and code, without what differs though nothing changed."""
         kept = {name: self.surroundings[name] for name in self.surroundings.keys() - _PASSING}
-        return {**self.versions, **kept}
+        ours = {HOST: self.host, OWN_CODE: self.worker}
+        return {**self.versions, **kept, **{name: text for name, text in ours.items() if text}}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """What one session measured: its records by case, several where sessions were joined."""
+
+    began: datetime.datetime
+    records: Mapping[Case, tuple[Record, ...]]
+
+    @classmethod
+    def of(cls, records: Mapping[Case, Record]) -> Session:
+        """Of one record at least."""
+        began = next(iter(records.values())).began
+        return cls(began=began, records={case: (one,) for case, one in records.items()})
+
+    @property
+    def times_s(self) -> dict[Case, tuple[float, ...]]:
+        """Seconds of each launch."""
+        return {
+            case: tuple(time_s for one in own for time_s in one.times_s)
+            for case, own in self.records.items()
+        }
+
+    def called(self, outcome: Outcome) -> frozenset[Case]:
+        """The cases with this `outcome`, in any of those that were joined."""
+        found = self.records.items()
+        return frozenset(case for case, own in found if any(one.outcome is outcome for one in own))
+
+    def joined(self, other: Session) -> Session:
+        records = dict(self.records)
+        for case, more in other.records.items():
+            records[case] = (*records.get(case, ()), *more)
+        return Session(began=self.began, records=records)
+
+    def changes_since(self, before: Session, framework: str) -> tuple[str, ...]:
+        """What a framework's stack has other than before, such as ``jax 0.10.1 -> 0.10.2``."""
+        return changes(before._lasting(framework), self._lasting(framework))
+
+    def _lasting(self, framework: str) -> Mapping[str, str]:
+        found = (own[0] for case, own in self.records.items() if case.framework == framework)
+        return next((one.lasting for one in found), {})
+
+
+def changes(known: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """What differs, of what was known before."""
+    both = [name for name in now if name in known]
+    gone = [name for name in known if name not in now and name not in (HOST, OWN_CODE)]
+    return tuple(
+        f"{name} {known[name]} -> {now.get(name, 'none')}"
+        for name in both + gone
+        if known[name] != now.get(name)
+    )
+
+
+def merged(sessions: Iterable[Session], apart: datetime.timedelta) -> tuple[Session, ...]:
+    """In the order of time; those that began less than `apart` after the first are one."""
+    found: list[Session] = []
+    for session in sorted(sessions, key=lambda one: one.began):
+        if found and session.began - found[-1].began < apart:
+            found[-1] = found[-1].joined(session)
+        else:
+            found.append(session)
+    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 
+from busbw.history.lines import Line
 from busbw.model.words import Outcome, payload_text, plural, seconds_text
 
 from .chart import (
@@ -34,7 +35,7 @@ from .chart import (
     Series,
     Style,
 )
-from .nights import FIRST_NIGHTS, CaseNight, CaseNights, MachineNights, StackChange
+from .nights import FIRST_NIGHTS, CaseNights, MachineNights, StackChange
 
 # More rules than these would hide the rest: then only those where a level changed.
 _MOST_RULES = 15
@@ -230,7 +231,7 @@ def _heatmap_row(group: str, case: CaseNights, begin: int) -> HeatmapRow:
     )
 
 
-def _cell(night: CaseNight | None, first_s: float | None) -> HeatmapCell:
+def _cell(night: Line | None, first_s: float | None) -> HeatmapCell:
     if night is None:
         return Gap.MISSING
     if night.outcome is Outcome.FAILED:

@@ -22,24 +22,11 @@ from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machi
 from busbw.history.lines import Line, Series
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case, converted
-from busbw.model.stored import EarlierSession
 from busbw.model.words import FailureKind, Outcome
 from busbw.stats.variance import successive_variance
 
 # A case's first nights, which its later ones are compared with.
 FIRST_NIGHTS = 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseNight:
-    """A case in a night: seconds of each launch; FAILED and OUT_OF_MEMORY may have none."""
-
-    times_s: tuple[float, ...]
-    outcome: Outcome
-
-    @property
-    def time_s(self) -> float | None:
-        return statistics.median(self.times_s) if self.times_s else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +56,7 @@ class StackChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseNights:
-    """One case of a series, with an entry for each night of the machine, None where it has none.
+    """One case of a series, with its line of each night of the machine, None where it has none.
 
     None, too, for those `injected`, in which it was made slower on purpose.
     `levels` are oldest first, and `changes` lie between them: with those that all cases of the
@@ -80,7 +67,7 @@ class CaseNights:
 
     case: Case
     series: str
-    nights: tuple[CaseNight | None, ...]
+    nights: tuple[Line | None, ...]
     injected: frozenset[int] = frozenset()
     levels: tuple[Level, ...] = ()
     changes: tuple[NightChange, ...] = ()
@@ -226,13 +213,13 @@ class _Machine:
             name=series.text,
             in_turn=bool(series.stack),
             cases=tuple(self._case(one, shared) for one in cases),
-            stack_changes=tuple(self._stack_changes(self.found.merged.get(series, ()))),
+            stack_changes=tuple(self._stack_changes(series)),
             shared=tuple(map(self._change, shared)),
         )
 
-    def _stack_changes(self, sessions: Sequence[EarlierSession]) -> Iterable[StackChange]:
-        for before, after in pairwise(sessions):
-            changes = after.changes_since(before)
+    def _stack_changes(self, series: Series) -> Iterable[StackChange]:
+        for before, after in pairwise(self.found.merged.get(series, ())):
+            changes = after.changes_since(before, series.framework)
             if changes:
                 yield StackChange(night=self.since(after.began), changes=changes)
 
@@ -258,12 +245,12 @@ class _Machine:
     def _change(self, one: LevelChange) -> NightChange:
         return converted(NightChange, one, night=self.since(one.began))
 
-    def _nights(self, one: CaseHistory) -> tuple[CaseNight | None, ...]:
-        nights: list[CaseNight | None] = [None] * len(self.at)
-        for name, session in one.sessions.items():
-            outcome = _outcome(session)
+    def _nights(self, one: CaseHistory) -> tuple[Line | None, ...]:
+        nights: list[Line | None] = [None] * len(self.at)
+        for name, line in one.sessions.items():
+            outcome = _outcome(line)
             if outcome is not None:
-                nights[self.at[name]] = CaseNight(times_s=session.times_s, outcome=outcome)
+                nights[self.at[name]] = replace(line, outcome=outcome)
         return tuple(nights)
 
     def _changes(
@@ -296,16 +283,16 @@ class _Machine:
         return before.last < self.since(change.began) <= after.first
 
 
-def _outcome(session: Line) -> Outcome | None:
+def _outcome(line: Line) -> Outcome | None:
     """The verdict; None for a case that was not measured.
 
     The reference's own lines have none, and what failed instead.
     """
-    if session.times_s or session.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
-        return session.outcome
-    if session.failure in (None, FailureKind.OTHER_DTYPE):
+    if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
+        return line.outcome
+    if line.failure in (None, FailureKind.OTHER_DTYPE):
         return None
-    is_memory = session.failure is FailureKind.OUT_OF_MEMORY
+    is_memory = line.failure is FailureKind.OUT_OF_MEMORY
     return Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED
 
 

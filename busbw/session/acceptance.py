@@ -37,7 +37,7 @@ from busbw.model.words import Outcome, SessionOutcome
 from busbw.stacks.lock import StackError
 from busbw.stats.launches import launch_time_s
 
-from . import compilation, machine, references
+from . import compilation, references
 from .settings import Settings
 from .state import Judged, Measured, Programs, TimedJob, Written
 
@@ -91,20 +91,22 @@ def _unwritten(error: OSError) -> str:
 
 def _times(judged: Judged, measured: Measured) -> Written:
     settings, saved = judged.settings, Saved()
+    commit = measured.resolved.environment.commit
+    session = Record(at=moment_text(judged.collected.began), commit=commit)
     changes: tuple[Change[Baseline], ...] = ()
     notes: list[str] = []
     wanted: list[Accepted] = []
     with drafted(settings.baselines, TIMED) as draft:
         if settings.update_baselines:
             wanted, notes = _wanted(judged, measured)
-            saved = _save(measured, wanted, draft)
+            saved = _save(measured, wanted, session, draft)
             notes += [_refused(one, settings.accept_regression) for one in saved.refusals]
         if settings.rebase:
             cases = [(job.key, job.case) for job in _storable(judged, measured).values()]
-            changes += rebase(draft, cases, session=_session(measured), reason=settings.rebase)
+            changes += rebase(draft, cases, session=session, reason=settings.rebase)
         if settings.prune_baselines:
             asked = _asked(measured)
-            changes += prune(draft, asked, session=_session(measured), reason="pruned")
+            changes += prune(draft, asked, session=session, reason="pruned")
     found = Written(judged=judged, changes=(*saved.changes, *changes), notes=tuple(notes))
     if saved.refusals and not settings.accept_regression:
         return replace(found, exit_code=_FAILED)
@@ -135,28 +137,20 @@ def _with_locks(written: Written, measured: Measured, wanted: Sequence[Accepted]
     return replace(written, notes=(*written.notes, *notes))
 
 
-def _save(measured: Measured, wanted: list[Accepted], draft: Draft[Baseline]) -> Saved:
+def _save(
+    measured: Measured, wanted: list[Accepted], session: Record, draft: Draft[Baseline]
+) -> Saved:
     settings = measured.resolved.settings
     device = measured.resolved.machine.target.device
     return save(
         draft,
         wanted,
-        session=_session(measured),
+        session=session,
         rules=Rules(
             budget=POLICIES[device].budget,
             only_new=settings.update_baselines == "new",
         ),
         reason=settings.accept_regression,
-    )
-
-
-def _session(measured: Measured) -> Record:
-    """What all times of the session share."""
-    environment = measured.resolved.environment
-    return Record(
-        at=moment_text(measured.resolved.collected.began),
-        commit=environment.commit,
-        surroundings=machine.surroundings(environment),
     )
 
 
@@ -182,7 +176,7 @@ def _wanted(judged: Judged, measured: Measured) -> tuple[list[Accepted], list[st
             Accepted(
                 key=job.key,
                 measurement=measurement,
-                times_s=_times_s(measurement),
+                record=references.record_of(measured, measurement),
                 append=not _is_new_level(judged, spec, job, policy.budget),
                 memory_limit_bytes=settings.memory_limit_bytes,
                 why=why,

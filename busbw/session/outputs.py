@@ -15,21 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from busbw import files
-from busbw.driver.bundle import worker_hash
 from busbw.history.files import HistoryError, append
 from busbw.history.lines import Line, new_session
 from busbw.judge.validity import injected_ratio
-from busbw.model.case import Spec
-from busbw.model.launch import Measurement
-from busbw.model.limits import moment_text
+from busbw.model.case import Spec, converted
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Outcome, plural
+from busbw.model.words import plural
 from busbw.report.figures import figures_table
 from busbw.report.renderers import rendered
 from busbw.report.results import results, without_homes
-from busbw.stats.launches import launch_time_s, quantiles_s
+from busbw.stats.launches import quantiles_s
 
-from . import machine
+from . import references
 from .folders import STANDARD_OUTPUT, is_named_csv
 from .state import Judged, Measured, Programs, Written
 
@@ -151,12 +148,11 @@ def appended(written: Written) -> Written:
 
 
 def _append(root: Path, judged: Judged, measured: Measured) -> tuple[str, ...]:
-    session, worker = new_session(), worker_hash()
+    session = new_session()
     lines: dict[EnvironmentKey, list[Line]] = {}
     for spec, job in measured.resolved.jobs.items():
         its = lines.setdefault(job.key, [])
-        for line in _lines(judged, measured, spec):
-            its.append(replace(line, session=session, worker=worker))
+        its += _lines(judged, measured, spec, session)
     notes: list[str] = []
     for key, found in lines.items():
         path, repaired = append(root, key, found)
@@ -164,58 +160,48 @@ def _append(root: Path, judged: Judged, measured: Measured) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _lines(judged: Judged, measured: Measured, spec: Spec) -> Iterator[Line]:
+def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
     """Tonight's, and that of a locked reference that was measured in turn with it."""
-    line, against = _line(judged, measured, spec), measured.resolved.settings.against
+    line, against = _line(judged, measured, spec, session), measured.resolved.settings.against
     lock = against.locks.get(spec.framework) if against is not None else None
     if lock is None:
         yield line
         return
     yield replace(line, stack=lock.digest)
     found = measured.references[spec]
+    record = references.record_of(measured, found, lock.flags)
     yield replace(
         line,
-        outcome=Outcome.NO_BASELINE,
-        times_us=_times_us(found),
+        outcome=record.outcome,
+        times_us=record.times_us,
+        versions=record.versions,
+        surroundings=record.surroundings,
         failure=found.failures[0].kind if found.failures else None,
         ratio=None,
         injected="",
         injected_ratio=None,
-        versions=found.runs[0].versions if found.runs else {},
-        surroundings=lock.flags,
         stack=lock.digest,
         is_reference=True,
     )
 
 
-def _line(judged: Judged, measured: Measured, spec: Spec) -> Line:
+def _line(judged: Judged, measured: Measured, spec: Spec, session: str) -> Line:
     verdict, found = judged.verdicts[spec], measured.measurements[spec]
-    environment = measured.resolved.environment
-    failure = found.failures[0].kind if found.failures else None
     stored = measured.resolved.jobs[spec].stored.baseline
-    return Line(
-        session="",
-        at=moment_text(measured.resolved.collected.began),
+    return converted(
+        Line,
+        references.record_of(measured, found),
+        session=session,
         device=measured.resolved.machine.target.device,
         case=found.case,
         outcome=verdict.outcome,
         session_outcome=judged.session.outcome,
         session_outcomes=judged.session.outcomes,
-        times_us=_times_us(found),
-        failure=failure,
+        failure=found.failures[0].kind if found.failures else None,
         ratio=verdict.ratio,
         injected=next((run.injected for run in found.runs if run.injected), ""),
         injected_ratio=injected_ratio(found.runs),
         paired=measured.resolved.paired,
         baseline_date=stored.date if stored is not None else "",
-        versions=found.runs[0].versions if found.runs else {},
-        surroundings=machine.surroundings(environment),
-        host=platform.node(),
-        commit=environment.commit,
-        changed=environment.changed,
+        changed=measured.resolved.environment.changed,
     )
-
-
-def _times_us(found: Measurement) -> tuple[float, ...]:
-    """Six digits: no clock gives more."""
-    return tuple(float(f"{1e6 * launch_time_s(run):.6g}") for run in found.runs)

@@ -29,8 +29,9 @@ from busbw.judge.rule import Tonight
 from busbw.model import variables
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement
+from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import HOST, OWN_CODE, Baseline, EarlierSession, changes
+from busbw.model.stored import Baseline, Record, Session, changes, rounded_us
 from busbw.model.verdict import Answer
 from busbw.model.words import Device, plural
 from busbw.stacks.build import built, check_buildable, packages_of
@@ -40,6 +41,7 @@ from busbw.stacks.lock import read as read_lock
 from busbw.stats.launches import launch_time_s
 from busbw.workloads.collective import Collective
 
+from .machine import surroundings
 from .option import usage_error
 from .settings import BASELINE, Settings
 from .state import Collected, LevelKey, Lockable, Measured, TimedJob
@@ -93,23 +95,13 @@ def tonight(measured: Measured) -> dict[EnvironmentKey, Tonight]:
 
 
 def times_of(measured: Measured) -> dict[EnvironmentKey, dict[Case, tuple[float, ...]]]:
+    """The launches in seconds, where there are levels, of cases of which none failed."""
     found: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
-    for (key, _), times_s in _times_s(measured, measured.measurements).items():
-        if key in measured.resolved.levels:
-            found.setdefault(key, {}).update(times_s)
-    return found
-
-
-def _times_s(
-    measured: Measured, measurements: Mapping[Spec, Measurement]
-) -> dict[LevelKey, dict[Case, tuple[float, ...]]]:
-    """The launches of `measurements` in seconds, of cases of which none failed."""
-    found: dict[LevelKey, dict[Case, tuple[float, ...]]] = {}
     for spec, job in measured.resolved.jobs.items():
-        one = measurements[spec]
-        if one.runs and not one.failures:
+        one = measured.measurements[spec]
+        if job.key in measured.resolved.levels and one.runs and not one.failures:
             times_s = tuple(launch_time_s(run) for run in one.runs)
-            found.setdefault(level_key(job), {})[job.case] = times_s
+            found.setdefault(job.key, {})[job.case] = times_s
     return found
 
 
@@ -128,27 +120,46 @@ def reference_of(job: TimedJob, limits: Mapping[EnvironmentKey, Tonight]) -> Sto
     return StoredReference(baseline=baseline, limit=found.limits.get(job.case), launch=found.launch)
 
 
-def today(measured: Measured) -> dict[EnvironmentKey, EarlierSession]:
-    """Today's session, as later ones will see it."""
+def record_of(
+    measured: Measured, found: Measurement, flags: Mapping[str, str] | None = None
+) -> Record:
+    """What was `found` tonight, with the `flags` of a locked stack if they are not tonight's."""
     environment = measured.resolved.environment
-    versions = {name: text for one in environment.versions.values() for name, text in one.items()}
-    surroundings = {
-        **versions,
-        **environment.flags,
-        HOST: platform.node(),
-        OWN_CODE: worker_hash(),
-    }
-    return {
-        key: EarlierSession(
-            began=measured.resolved.collected.began, times_s=times_s, surroundings=surroundings
-        )
-        for key, times_s in times_of(measured).items()
-    }
+    return Record(
+        at=moment_text(measured.resolved.collected.began),
+        commit=environment.commit,
+        times_us=tuple(rounded_us(1e6 * launch_time_s(run)) for run in found.runs),
+        versions=found.runs[0].versions if found.runs else {},
+        surroundings=surroundings(environment) if flags is None else flags,
+        host=platform.node(),
+        worker=worker_hash(),
+    )
+
+
+def today(measured: Measured) -> dict[EnvironmentKey, Session]:
+    """Today's session, as later ones will see it."""
+    found: dict[EnvironmentKey, dict[Case, Record]] = {}
+    for (key, _), records in _records(measured, measured.measurements).items():
+        if key in measured.resolved.levels:
+            found.setdefault(key, {}).update(records)
+    return {key: Session.of(records) for key, records in found.items()}
+
+
+def _records(
+    measured: Measured, measurements: Mapping[Spec, Measurement]
+) -> dict[LevelKey, dict[Case, Record]]:
+    """The records of `measurements`, of cases of which none failed; their flags are tonight's."""
+    found: dict[LevelKey, dict[Case, Record]] = {}
+    for spec, job in measured.resolved.jobs.items():
+        one = measurements[spec]
+        if one.runs and not one.failures:
+            found.setdefault(level_key(job), {})[job.case] = record_of(measured, one)
+    return found
 
 
 def nights_of(
     settings: Settings, jobs: Iterable[TimedJob]
-) -> dict[LevelKey, Sequence[EarlierSession] | None]:
+) -> dict[LevelKey, Sequence[Session] | None]:
     """What the locked reference stacks took in earlier nights where `jobs` are measured.
 
     None without a history, which could tell.
@@ -156,7 +167,7 @@ def nights_of(
     Raises HistoryError for a history that cannot be read.
     """
     locks = settings.against.locks if settings.against is not None else {}
-    found: dict[LevelKey, Sequence[EarlierSession] | None] = {}
+    found: dict[LevelKey, Sequence[Session] | None] = {}
     for key, framework in dict.fromkeys(map(level_key, jobs)):
         if framework in locks:
             series = Series(framework=framework, stack=locks[framework].digest, is_reference=True)
@@ -165,7 +176,7 @@ def nights_of(
     return found
 
 
-def _own_nights(folder: Path, key: EnvironmentKey, series: Series) -> Sequence[EarlierSession]:
+def _own_nights(folder: Path, key: EnvironmentKey, series: Series) -> Sequence[Session]:
     """Those measured by our code of today: a change of it is none of the machine."""
     lines = read_history(folder, key).lines
     own = (line for line in lines if line.worker == worker_hash())
@@ -193,20 +204,16 @@ def _of_stack(flags: Mapping[str, str]) -> dict[str, str]:
 
 def machine_answers(measured: Measured) -> tuple[Answer, ...]:
     resolved = measured.resolved
-    found = _times_s(measured, measured.references) if resolved.nights else {}
+    found = _records(measured, measured.references) if resolved.nights else {}
     policy = POLICIES[resolved.machine.target.device]
     return tuple(
         machine_answer(
             key[1],
             resolved.nights[key],
-            EarlierSession(
-                began=resolved.collected.began,
-                times_s=times_s,
-                surroundings={HOST: platform.node(), OWN_CODE: worker_hash()},
-            ),
+            Session.of(records),
             policy,
         )
-        for key, times_s in found.items()
+        for key, records in found.items()
     )
 
 

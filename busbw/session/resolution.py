@@ -89,8 +89,8 @@ def resolved(
 
 def _joined(levels: Iterable[Levels]) -> Iterator[str]:
     """That sessions of an hour count as one, where there are such."""
-    sessions = (one for level in levels for one in level.sessions)
-    moments = [len({part.began for part in one.parts}) for one in sessions]
+    sessions = (one.records.values() for level in levels for one in level.sessions)
+    moments = [len({record.at for own in records for record in own}) for records in sessions]
     several = [count for count in moments if count > 1]
     if several:
         yield (

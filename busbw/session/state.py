@@ -20,7 +20,7 @@ from busbw.judge.session import SizeGroup
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Measurement, Plan
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe, Topology
-from busbw.model.stored import CompiledBaseline, EarlierSession
+from busbw.model.stored import CompiledBaseline, Session
 from busbw.model.verdict import Reference, SessionVerdict, Verdict
 from busbw.stacks.interpreter import Distribution, Installed
 
@@ -133,7 +133,7 @@ class TimedResolved(Resolved):
     plan: Plan
     levels: Mapping[EnvironmentKey, Levels] = field(default_factory=dict)
     lockable: Mapping[str, Lockable] = field(default_factory=dict)
-    nights: Mapping[LevelKey, Sequence[EarlierSession] | None] = field(default_factory=dict)
+    nights: Mapping[LevelKey, Sequence[Session] | None] = field(default_factory=dict)
     examples: str = ""
     stored_frameworks: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ import pytest
 
 from busbw.baselines import files, updates
 from busbw.baselines.document import BaselineError
-from busbw.baselines.updates import Accepted, Rules, prune, rebase
+from busbw.baselines.updates import Rules, prune, rebase
 from busbw.model.case import Case
 from busbw.model.stored import Record
 from tests import build
@@ -39,7 +39,7 @@ def save(root: Path, *cases: Case) -> None:
         build.measurement(1e-3, payload_bytes=case.payload_bytes, strategy=case.strategy)
         for case in cases
     ]
-    accepted = [Accepted(key=KEY, measurement=one, times_s=(1e-3,)) for one in measured]
+    accepted = [build.accepted(one, SESSION, key=KEY) for one in measured]
     written(updates.save, root, accepted, session=SESSION, rules=RULES)
 
 

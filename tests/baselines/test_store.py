@@ -18,7 +18,7 @@ from busbw import locks
 from busbw.baselines import files
 from busbw.baselines.document import TIMED, BaselineError, read
 from busbw.baselines.store import find, find_published
-from busbw.baselines.updates import Accepted, Rules, Updated, save
+from busbw.baselines.updates import Rules, Updated, save
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Reference
@@ -56,9 +56,7 @@ def _save(
     **case: Any,
 ) -> tuple[Updated, ...]:
     measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
-    accepted = [
-        Accepted(key=key or build.key(), measurement=measured, times_s=times_s, takes_loss=True)
-    ]
+    accepted = [build.accepted(measured, TODAY, key=key or build.key(), takes_loss=True)]
     rules = replace(RULES, only_new=only_new)
     return written(save, root, accepted, session=TODAY, rules=rules).changes
 
@@ -83,7 +81,7 @@ def test_what_was_saved_is_found(root: Path) -> None:
 def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
     failure = build.out_of_memory(needed_bytes=20, available_bytes=10)
     measured = build.measurement(failures=(failure,))
-    accepted = Accepted(key=build.key(), measurement=measured, times_s=())
+    accepted = build.accepted(measured, TODAY)
     written(save, root, [accepted], session=TODAY, rules=RULES)
     baseline = _found(root)
     assert baseline is not None
@@ -115,14 +113,8 @@ def test_a_save_replaces_its_entries_and_leaves_the_others(root: Path) -> None:
 
 
 def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
-    accepted = [
-        Accepted(
-            key=build.key(),
-            measurement=build.measurement(1e-3, payload_bytes=size),
-            times_s=(1e-3,),
-        )
-        for size in (4, 8)
-    ]
+    measured = [build.measurement(1e-3, payload_bytes=size) for size in (4, 8)]
+    accepted = [build.accepted(one) for one in measured]
     assert len(written(save, root, accepted, session=TODAY, rules=RULES).changes) == 2
     assert tuple(e.case.payload_bytes for e in read(TIMED, root / FILE).baselines) == (4, 8)
 
@@ -186,10 +178,8 @@ def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
     _save(root, 1e-3, key=other)
     (root / FILE).write_text(nonsense)
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    accepted = [
-        Accepted(key=key, measurement=build.measurement(5e-3), times_s=(5e-3,))
-        for key in (other, build.key())
-    ]
+    measured = build.measurement(5e-3)
+    accepted = [build.accepted(measured, key=key) for key in (other, build.key())]
     with pytest.raises(BaselineError, match=r"jax\.all_reduce\.psum\.json"):
         written(save, root, accepted, session=TODAY, rules=RULES)
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
@@ -300,11 +290,9 @@ SESSION = Record(at=f"{build.DATE}T03:00:00Z")
 def test_all_of_a_file_comes_back_with_its_key_also_what_is_out_of_memory(tmp_path: Path) -> None:
     key = build.key()
     accepted = [
-        Accepted(key=key, measurement=build.measurement(1e-3), times_s=(1e-3, 3e-3, 2e-3)),
-        Accepted(
-            key=key,
-            measurement=build.measurement(failures=(build.out_of_memory(),), payload_bytes=8192),
-            times_s=(),
+        build.accepted(build.measurement(1e-3, 3e-3, 2e-3)),
+        build.accepted(
+            build.measurement(failures=(build.out_of_memory(),), payload_bytes=8192),
         ),
     ]
     saved = written(save, tmp_path, accepted, session=SESSION, rules=Rules(budget=0.1))
@@ -322,7 +310,7 @@ def test_what_a_file_s_name_says_of_its_cases_is_kept_while_it_keeps_that_name(
     tmp_path: Path,
 ) -> None:
     measured = build.measurement(1e-3, step="dense")
-    accepted = [Accepted(key=build.key(), measurement=measured, times_s=(1e-3,))]
+    accepted = [build.accepted(measured)]
     saved = written(save, tmp_path, accepted, session=SESSION, rules=Rules(budget=0.1))
     (path,) = {change.path for change in saved.changes}
     (stored,) = read(TIMED, path).baselines

@@ -16,7 +16,6 @@ from busbw.baselines.store import find, find_compiled
 from busbw.baselines.updates import (
     MOST_SESSIONS,
     MOST_UPDATES,
-    Accepted,
     Change,
     Rules,
     Saved,
@@ -47,8 +46,8 @@ def save(root: Path, *times_s: float, rules: Rules = RULES, **accepted: Any) -> 
     """Save these times of the ordinary case; without any it was out of memory."""
     failures = () if times_s else (build.out_of_memory(),)
     measured = build.measurement(*times_s, failures=failures)
-    one = Accepted(key=build.key(), measurement=measured, times_s=times_s, **accepted)
     session = Record(at="2026-03-04T03:00:00Z", commit="abc")
+    one = build.accepted(measured, session, **accepted)
     why = "a slower switch"
     return written(baselines_save, root, [one], session=session, rules=rules, reason=why)
 
@@ -121,17 +120,10 @@ def test_out_of_memory_where_a_time_stands_is_refused_and_can_be_accepted(root: 
 
 def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
     save(root, 1e-3)
-    accepted = [
-        Accepted(
-            key=build.key(),
-            measurement=build.measurement(2e-3, payload_bytes=size),
-            times_s=(2e-3,),
-        )
-        for size in (4096, 8192)
-    ]
-    saved = written(
-        baselines_save, root, accepted, session=Record(at="2026-03-05T03:00:00Z"), rules=RULES
-    )
+    session = Record(at="2026-03-05T03:00:00Z")
+    measured = [build.measurement(2e-3, payload_bytes=size) for size in (4096, 8192)]
+    accepted = [build.accepted(one, session) for one in measured]
+    saved = written(baselines_save, root, accepted, session=session, rules=RULES)
     assert [change.case.payload_bytes for change in saved.changes] == [8192]
     assert [refusal.case.payload_bytes for refusal in saved.refusals] == [4096]
     assert history(root)[-1]["entries"] == 1
@@ -163,8 +155,8 @@ def filled(tmp_path: Path) -> Path:
 
 def put(filled: Path, time_s: float, **case: Any) -> None:
     measured = build.measurement(time_s, **case)
-    one = Accepted(key=KEY, measurement=measured, times_s=(time_s,))
     then = Record(at="2026-01-01T03:00:00Z")
+    one = build.accepted(measured, then, key=KEY)
     saved = written(baselines_save, filled, [one], session=then, rules=Rules(budget=0.10))
     assert not saved.refusals
 
@@ -261,8 +253,7 @@ def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chai
     """One session, without a pin."""
     times_s = tuple(time_us / 1e6 for time_us in times_us)
     measured = build.measurement(*times_s, protocol=protocol)
-    one = Accepted(key=build.key(), measurement=measured, times_s=times_s)
-    return one.baseline(Record(at=f"{date}T03:00:00Z"))
+    return build.accepted(measured, Record(at=f"{date}T03:00:00Z")).baseline
 
 
 def stored(*times_us: float) -> Baseline:
@@ -272,13 +263,12 @@ def stored(*times_us: float) -> Baseline:
 
 def out_of_memory() -> Baseline:
     measured = build.measurement(failures=(build.out_of_memory(),))
-    one = Accepted(key=build.key(), measurement=measured, times_s=())
-    return one.baseline(Record(at=f"{build.DATE}T03:00:00Z"))
+    return build.accepted(measured).baseline
 
 
 def test_a_session_keeps_when_it_began() -> None:
-    one = Accepted(key=build.key(), measurement=build.measurement(1e-3), times_s=(1e-3,))
-    (found,) = one.baseline(Record(at="2026-01-02T03:04:05Z")).sessions
+    one = build.accepted(build.measurement(1e-3), Record(at="2026-01-02T03:04:05Z"))
+    (found,) = one.baseline.sessions
     assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
 

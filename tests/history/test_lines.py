@@ -88,12 +88,13 @@ def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> No
     assert found.times_s.keys() == {CASE, OTHER}
     assert found.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
     assert found.times_s[OTHER] == pytest.approx((20e-6,))
-    assert found.regressed == frozenset()
+    assert found.called(Outcome.REGRESSED) == frozenset()
 
 
 def test_its_surroundings_are_versions_flags_the_host_and_our_code() -> None:
     (found,) = earlier([_line()], Series(framework="jax"))
-    assert found.surroundings == {
+    ((record,), *_) = found.records.values()
+    assert record.lasting == {
         "jax": "0.10.0",
         "XLA_FLAGS": "--xla_one=1",
         "host": "tpu-vm-7",
@@ -116,7 +117,9 @@ def test_a_case_of_another_framework_is_none_of_its_session() -> None:
 @pytest.mark.parametrize("outcome", Outcome)
 def test_what_regressed_is_said(outcome: Outcome) -> None:
     (found,) = earlier([_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax"))
-    assert found.regressed == ({CASE} if outcome is Outcome.REGRESSED else frozenset())
+    assert found.called(Outcome.REGRESSED) == (
+        {CASE} if outcome is Outcome.REGRESSED else frozenset()
+    )
 
 
 @pytest.mark.parametrize(

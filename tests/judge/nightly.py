@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -14,7 +15,8 @@ from busbw.judge.policy import Policy
 from busbw.judge.rule import Call
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
-from busbw.model.stored import Baseline, EarlierSession, Record
+from busbw.model.stored import Baseline, Record, Session
+from busbw.model.words import Outcome
 from tests import build
 
 FIRST = datetime(2026, 1, 2, 3, tzinfo=timezone.utc)
@@ -26,10 +28,31 @@ def cases(count: int = len(SIZES), **changes: Any) -> list[Case]:
     return [build.case(payload_bytes=size, **changes) for size in SIZES[:count]]
 
 
-def session(at: int, times_s: Mapping[Case, Sequence[float]], **changes: Any) -> EarlierSession:
+def session(
+    at: float,
+    times_s: Mapping[Case, Sequence[float]],
+    *,
+    regressed: Collection[Case] = (),
+    improved: Collection[Case] = (),
+    surroundings: Mapping[str, str] = {},
+) -> Session:
     """The session of the night `at` days after the first."""
-    launches = {case: tuple(each) for case, each in times_s.items()}
-    return EarlierSession(began=FIRST + timedelta(days=at), times_s=launches, **changes)
+    began = FIRST + timedelta(days=at)
+    own = {"at": moment_text(began), "versions": {}, "surroundings": surroundings}
+    found = {case: build.session(*each, **own) for case, each in times_s.items()}
+    for outcome, those in ((Outcome.REGRESSED, regressed), (Outcome.IMPROVED, improved)):
+        found |= {case: replace(found[case], outcome=outcome) for case in those}
+    return replace(Session.of(found), began=began)
+
+
+def on_stack(one: Session, surroundings: Mapping[str, str]) -> Session:
+    """The same times on another stack."""
+    return retimed(one, one.times_s, surroundings=surroundings)
+
+
+def retimed(one: Session, times_s: Mapping[Case, Sequence[float]], **changes: Any) -> Session:
+    """Other times in the same night."""
+    return replace(session(0, times_s, **changes), began=one.began)
 
 
 class Device:
@@ -53,7 +76,7 @@ class Device:
 
     def night(
         self, at: int, slower: Mapping[Case, float] | float = 1.0, launches: int = 3, **changes: Any
-    ) -> EarlierSession:
+    ) -> Session:
         """One session, some or all cases of it `slower` by a factor."""
         off = self._chance.gauss(0, self._shared)
         times_s = {}
@@ -66,27 +89,27 @@ class Device:
             ]
         return session(at, times_s, **changes)
 
-    def nights(self, count: int, first: int = 0, **changes: Any) -> list[EarlierSession]:
+    def nights(self, count: int, first: int = 0, **changes: Any) -> list[Session]:
         """Unchanged ones, one after the other."""
         return [self.night(first + at, **changes) for at in range(count)]
 
 
-def accepted(one: EarlierSession, **changes: Any) -> list[Baseline]:
+def accepted(one: Session, **changes: Any) -> list[Baseline]:
     """The baselines that a session left."""
-    return [build.pooled(stored(one, case), **changes | _own(case)) for case in one.times_s]
+    return [build.pooled(stored(one, case), **changes | _own(case)) for case in one.records]
 
 
-def stored(one: EarlierSession, case: Case) -> Record:
+def stored(one: Session, case: Case) -> Record:
     """What it left of `case`."""
-    at, times_s = moment_text(one.began), one.times_s[case]
-    return build.session(*times_s, at=at, versions={}, surroundings=one.surroundings)
+    (found,) = one.records[case]
+    return found
 
 
 def _own(case: Case) -> dict[str, Any]:
     return {"payload_bytes": case.payload_bytes, "framework": case.framework}
 
 
-def levels(sessions: Sequence[EarlierSession], policy: Policy, **known: Any) -> Levels:
+def levels(sessions: Sequence[Session], policy: Policy, **known: Any) -> Levels:
     """The first session became the baseline, and the others are the history."""
     found = Known(baselines=accepted(sessions[0]), history=sessions[1:], **known)
     levels = levels_of({"jax": found}, policy)
@@ -94,17 +117,18 @@ def levels(sessions: Sequence[EarlierSession], policy: Policy, **known: Any) -> 
     return levels
 
 
-def called(known: Levels, today: EarlierSession, policy: Policy, **given: Any) -> dict[Case, Call]:
+def called(known: Levels, today: Session, policy: Policy, **given: Any) -> dict[Case, Call]:
     """Every case of today, whose first three launches were asked for; the others confirm."""
-    found, count = {}, dict.fromkeys(today.times_s, 3)
+    today_s = today.times_s
+    found, count = {}, dict.fromkeys(today_s, 3)
     while True:
-        times_s = {case: one[: count[case]] for case, one in today.times_s.items()}
+        times_s = {case: one[: count[case]] for case, one in today_s.items()}
         tonight = known.tonight(times_s, policy)
         for case, limit in tonight.limits.items():
             most = given.get("most", limit.slower)
             found[case] = rule.call(times_s[case], limit, 3, tonight.launch, policy.rule, most)
         wanted = {case: one.wanted for case, one in found.items() if one.wanted}
-        wanted = {c: n for c, n in wanted.items() if n <= len(today.times_s[c])}
+        wanted = {c: n for c, n in wanted.items() if n <= len(today_s[c])}
         if not wanted:
             return found
         count.update(wanted)

@@ -22,23 +22,23 @@ from busbw.judge.levels import (
 )
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case
-from busbw.model.stored import Baseline, EarlierSession
+from busbw.model.stored import Baseline, Session
 from busbw.model.verdict import Answer
 from busbw.model.words import Device as Class
+from busbw.model.words import Outcome
 from tests import build
 
-from .nightly import FIRST, Device, accepted, called, cases, levels, session
+from .nightly import FIRST, Device, accepted, called, cases, levels, on_stack, session
 from .rules import POLICY, night, nights
 
 CASE = build.case()
 
 
-def _earlier(at: float, *times_s: float, **changes: Any) -> EarlierSession:
-    one = session(0, {CASE: times_s}, **changes)
-    return replace(one, began=FIRST + timedelta(days=at))
+def _earlier(at: float, *times_s: float, **changes: Any) -> Session:
+    return session(at, {CASE: times_s}, **changes)
 
 
-def _levels(*baselines: Baseline, history: list[EarlierSession], **known: Any) -> Levels:
+def _levels(*baselines: Baseline, history: list[Session], **known: Any) -> Levels:
     found = levels_of({"jax": Known(baselines=baselines, history=history, **known)}, POLICY)
     assert found is not None
     return found
@@ -119,7 +119,7 @@ def test_one_that_was_joined_is_left_out_where_any_of_them_regressed() -> None:
     stored = build.pooled(*nights(1e-3, 1e-3, 1e-3))
     slow = _earlier(3, 5e-3, regressed=frozenset({CASE}))
     found = _levels(stored, history=[slow, _earlier(3.01, 5e-3)])
-    assert found.sessions[-1].regressed == {CASE}
+    assert found.sessions[-1].called(Outcome.REGRESSED) == {CASE}
     assert _level_s(found) == pytest.approx(1e-3)
 
 
@@ -142,7 +142,8 @@ def test_cases_that_one_session_stored_are_of_one_session() -> None:
 def test_a_stored_session_has_its_versions_and_flags_and_not_what_differs_every_night() -> None:
     surroundings = {"load": "0.10", "clock MHz": "2600", "XLA_FLAGS": "--a"}
     found = _levels(build.pooled(night(2, 1e-3, surroundings=surroundings)), history=[])
-    assert found.sessions[0].surroundings == {**build.VERSIONS, "XLA_FLAGS": "--a"}
+    ((record,),) = found.sessions[0].records.values()
+    assert record.lasting == {**build.VERSIONS, "XLA_FLAGS": "--a"}
 
 
 def test_what_regressed_and_stays_moves_no_level_and_widens_no_limit() -> None:
@@ -245,19 +246,19 @@ STACK = {"jaxlib": "0.10.1", "XLA_FLAGS": "--a"}
 NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 
 
-def _drifts(sessions: list[EarlierSession]) -> tuple[Drift, ...]:
+def _drifts(sessions: list[Session]) -> tuple[Drift, ...]:
     """What is found on the last of `sessions`, the first of which was accepted."""
     return _found(sessions, TPU)
 
 
-def _found(sessions: list[EarlierSession], policy: Policy) -> tuple[Drift, ...]:
+def _found(sessions: list[Session], policy: Policy) -> tuple[Drift, ...]:
     known, today = levels(sessions[:-1], policy), sessions[-1]
     return drifts(known.sessions, today, known.tonight(today.times_s, policy))
 
 
 def _stepped(
     device: Device, factor: float, *, begin: int = 10, count: int = 20, number: int | None = None
-) -> list[EarlierSession]:
+) -> list[Session]:
     """From the session `begin` on another jaxlib, and a case or all slower by `factor`."""
     slower = factor if number is None else {device.cases[number]: factor}
     return [
@@ -290,8 +291,8 @@ def test_a_step_in_all_cases_is_what_they_share_and_accuses_no_single_one(seed: 
 def test_what_changed_on_another_night_is_not_what_changed_there() -> None:
     device = Device(seed=1)
     sessions = _stepped(device, 1.05)
-    sessions[:4] = [replace(one, surroundings={"jaxlib": "0.9"}) for one in sessions[:4]]
-    sessions[15:] = [replace(one, surroundings={"jaxlib": "0.11"}) for one in sessions[15:]]
+    sessions[:4] = [on_stack(one, {"jaxlib": "0.9"}) for one in sessions[:4]]
+    sessions[15:] = [on_stack(one, {"jaxlib": "0.11"}) for one in sessions[15:]]
     (found,) = _drifts(sessions)
     assert found.changes == ("jaxlib 0.10.1 -> 0.10.2",)
 
@@ -411,7 +412,7 @@ def test_three_are_named_and_the_others_counted() -> None:
     assert text.endswith("; and 2 cases more")
 
 
-def _answer(nights: list[EarlierSession] | None, today: EarlierSession) -> Answer:
+def _answer(nights: list[Session] | None, today: Session) -> Answer:
     return machine_answer("jax", nights, today, TPU)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -17,7 +16,7 @@ from busbw.model.words import Clock
 from busbw.model.words import Device as Class
 from tests import build
 
-from .nightly import Device, called, cases, levels
+from .nightly import Device, called, cases, levels, retimed
 
 TPU = POLICIES[Class.TPU]
 CPU = POLICIES[Class.CPU]
@@ -75,7 +74,7 @@ def test_half_of_the_sizes_faster_makes_no_other_slower_on_any_night_after(seed:
         assert not any(one.called == 1 for one in found.values())
         assert not levels(sessions, TPU).tonight(today.times_s, TPU).shared["jax"].is_slower
         improved = frozenset(case for case, one in found.items() if one.called == -1)
-        sessions.append(replace(today, improved=improved))
+        sessions.append(retimed(today, today.times_s, improved=improved))
 
 
 def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> None:
@@ -91,7 +90,7 @@ def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> Non
         ([1.0] * 3 + [1.1] * 3, 0),
     ):
         times_s = tuple(one * factor for one, factor in zip(usual, launches))
-        changed = replace(today, times_s={**today.times_s, slow: times_s})
+        changed = retimed(today, {**today.times_s, slow: times_s})
         found = called(known, changed, TPU)[slow]
         assert found.called == expected
         assert found.is_noisy == (found.off > found.limit and not expected)
@@ -112,7 +111,7 @@ def test_two_modes_are_told_get_more_launches_and_widen_no_other_limit() -> None
     odd = device.cases[5]
     today = device.night(4, launches=6)
     bimodal = (today.times_s[odd][0], 1.5 * today.times_s[odd][1], *today.times_s[odd][2:])
-    changed = replace(today, times_s={**today.times_s, odd: bimodal})
+    changed = retimed(today, {**today.times_s, odd: bimodal})
     found = called(levels(sessions, TPU), changed, TPU)
     assert [len(one) for one in found[odd].modes] == [4, 1]
     assert found[odd].called == 0
@@ -128,7 +127,7 @@ def test_a_case_whose_sessions_have_modes_is_judged_by_its_fastest_launches() ->
         one = device.night(at)
         first, *others = one.times_s[odd]
         slow = [1.5 * other for other in others] if at % 2 else others
-        sessions.append(replace(one, times_s={**one.times_s, odd: (first, *slow)}))
+        sessions.append(retimed(one, {**one.times_s, odd: (first, *slow)}))
     limits = levels(sessions, TPU).tonight(device.night(6).times_s, TPU).limits
     assert limits[odd].usual.by_fastest
     assert not limits[device.cases[6]].usual.by_fastest
@@ -152,7 +151,7 @@ def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
             case: (noisy if number < 10 else quiet).times_s[case]
             for number, case in enumerate(small.cases)
         }
-        sessions.append(replace(noisy, times_s=times_s))
+        sessions.append(retimed(noisy, times_s))
     limits = levels(sessions, TPU).tonight(sessions[-1].times_s, TPU).limits
     first, last = limits[small.cases[0]], limits[small.cases[-1]]
     assert first.deviation > 3 * last.deviation

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
-from busbw.model.stored import EarlierSession, merged
+from busbw.model.stored import Session, merged
 from busbw.model.words import KIB
 from tests import build
+from tests.judge import nightly
 
 
 def test_a_session_began_at_its_moment() -> None:
@@ -15,20 +16,18 @@ def test_a_session_began_at_its_moment() -> None:
     assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=timezone.utc)
 
 
-BEGAN = datetime(2026, 1, 31, 3, tzinfo=timezone.utc)
+BEGAN = nightly.FIRST
 ONE, OTHER = build.case(), build.case(payload_bytes=8 * KIB)
 
 
-def session(surroundings: Mapping[str, str], minutes: float = 0.0) -> EarlierSession:
-    return EarlierSession(
-        began=BEGAN + timedelta(minutes=minutes),
-        times_s={ONE: (1e-3,), OTHER: (2e-3,)},
-        surroundings=surroundings,
+def session(surroundings: Mapping[str, str], minutes: float = 0.0) -> Session:
+    return nightly.session(
+        minutes / 24 / 60, {ONE: (1e-3,), OTHER: (2e-3,)}, surroundings=surroundings
     )
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    return session(now).changes_since(session(before))
+    return session(now).changes_since(session(before), "jax")
 
 
 def test_what_changed_is_what_differs_or_is_gone_and_what_is_new_was_not_known() -> None:
@@ -47,3 +46,20 @@ def test_sessions_within_the_hour_of_the_first_are_one_with_all_of_its_launches(
     found = merged([session({}, at) for at in (130, 0, 59, 61)], timedelta(hours=1))
     assert [one.began - BEGAN for one in found] == [timedelta(minutes=at) for at in (0, 61, 130)]
     assert found[0].times_s == {ONE: (1e-3, 1e-3), OTHER: (2e-3, 2e-3)}
+
+
+def test_what_changed_is_of_the_stack_that_was_asked_for() -> None:
+    """Another framework's versions are no reason for what this one does."""
+    other = build.case(framework="tensorflow")
+    before, now = (
+        Session.of(
+            {
+                other: build.session(1e-3, versions={"tensorflow": version}),
+                ONE: build.session(1e-3, versions={"jax": "1"}),
+            }
+        )
+        for version in ("2", "3")
+    )
+    assert now.changes_since(before, "tensorflow") == ("tensorflow 2 -> 3",)
+    assert now.changes_since(before, "jax") == ()
+    assert now.changes_since(Session.of({ONE: build.session(1e-3)}), "tensorflow") == ()

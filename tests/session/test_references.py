@@ -20,7 +20,7 @@ from busbw.history.lines import Series, earlier
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, Record
+from busbw.model.stored import HOST, OWN_CODE, Baseline, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session import judgement, references
@@ -46,20 +46,11 @@ def _stored(
     root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "2026-01-02T03:00:00Z"
 ) -> None:
     """A baseline of a millisecond for each of `cases`."""
+    session = Record(at=at)
+    measured = [Measurement(case=case, runs=(build.run(1e-3),)) for case in cases]
     with drafted(root, TIMED) as draft:
-        save(
-            draft,
-            [
-                Accepted(
-                    key=key,
-                    measurement=Measurement(case=case, runs=(build.run(1e-3),)),
-                    times_s=(1e-3,),
-                )
-                for case in cases
-            ],
-            session=Record(at=at),
-            rules=Rules(budget=0.1),
-        )
+        accepted = [build.accepted(one, session, key=key) for one in measured]
+        save(draft, accepted, session=session, rules=Rules(budget=0.1))
 
 
 def _settings(root: Path, **changes: Any) -> Settings:
@@ -159,9 +150,11 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
     ((key, today),) = references.today(measured).items()
     assert key == KEY
     assert later.began == today.began == BEGAN
-    assert later.surroundings == today.surroundings
-    assert later.surroundings["jaxlib"] == "0.10.0" and later.surroundings["XLA_FLAGS"] == "--a"
-    assert later.times_s[build.case()] == pytest.approx(today.times_s[build.case()], rel=1e-5)
+    assert later.times_s == today.times_s
+    ((before,), (now,)) = (*later.records.values(), *today.records.values())
+    assert before.lasting == now.lasting
+    assert now.lasting["jaxlib"] == "0.10.0" and now.lasting["XLA_FLAGS"] == "--a"
+    assert {HOST, OWN_CODE} <= now.lasting.keys()
 
 
 def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_history_too(
@@ -171,13 +164,11 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
         tmp_path, [Measurement(case=build.case(), runs=(build.run(1.23456789e-3),))]
     )
     ((_, job),) = measured.resolved.jobs.items()
-    times_s = references_times(measured)
+    (found,) = measured.measurements.values()
+    record = references.record_of(measured, found)
     with drafted(tmp_path / "baselines", TIMED) as draft:
-        accepted = Accepted(
-            key=KEY, measurement=next(iter(measured.measurements.values())), times_s=times_s
-        )
-        occasion = Record(at="2026-03-04T03:05:07Z")
-        save(draft, [accepted], session=occasion, rules=Rules(budget=0.1))
+        accepted = Accepted(key=KEY, measurement=found, record=record)
+        save(draft, [accepted], session=record, rules=Rules(budget=0.1))
     judged = Judged(
         collected=measured.resolved.collected,
         session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
@@ -185,14 +176,8 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
         observed=measured,
     )
     appended(Written(judged=judged))
-    (found,) = references.levels_at(_settings(tmp_path), [KEY], Device.CPU).values()
-    assert [len(one.times_s[job.case]) for one in found.sessions] == [1]
-
-
-def references_times(measured: Measured) -> tuple[float, ...]:
-    """The launches of its only case."""
-    (one,) = measured.measurements.values()
-    return tuple(run.samples_s[0] for run in one.runs)
+    (levels,) = references.levels_at(_settings(tmp_path), [KEY], Device.CPU).values()
+    assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
 
 def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_own(
