@@ -47,13 +47,13 @@ _PURE: Mapping[str, set[str]] = {
 }
 _OURS = set(_PURE) - {"worker"}
 _FACES = {face: _OURS | {"session"} for face in ("plugin", "commands")}
-_STUDIES = {"studies": _OURS | {"commands"}}
+_STUDIES = {"studies": _OURS | {"commands", "session"}}
 _DOOR = {"__main__": {"commands"}}
 ALLOWED = {**_PURE, "session": _OURS, **_FACES, **_STUDIES, **_DOOR}
 # What finds the studies; it knows none by name.
 FINDER = ("busbw.commands", "busbw.studies")
 # What studies share; it knows none by name.
-FRAME = ("Study", "add_framework", "curve")
+FRAME = ("Study", "framework_option", "curve")
 
 BACKENDS = "busbw.worker.backends"
 # Who may import what is not ours: the foreign package, and the module below which it may be.

@@ -15,11 +15,12 @@ import importlib
 import json
 import math
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from busbw import __version__, files, wire
 from busbw.driver.bundle import Bundle
@@ -33,7 +34,8 @@ from busbw.model.words import Capability, refusal
 from busbw.page import nights
 from busbw.page.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
-from busbw.session import forms
+from busbw.session import hints
+from busbw.session.option import Option, folder_option
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -63,29 +65,39 @@ def raised_as(
 
 usage_error = functools.partial(raised_as, UsageError)
 command_error = functools.partial(raised_as, CommandError)
-seconds_above_0 = forms.seconds
+
+MACHINE = Option(
+    name="machine", metavar="NAME", help="one machine's folder in DIR, such as tpu-v5-lite/4r"
+)
+BASELINES = folder_option(
+    "baselines",
+    "the folder whose acknowledged.toml says which changes are accepted",
+    default="baselines",
+)
 
 
 def add_command(
     commands: Commands,
     name: str,
     run: Callable[[argparse.Namespace], int],
-    *,
+    *options: Option,
     help: str,
     description: str | None,
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=help, description=description, allow_abbrev=False)
     parser.set_defaults(run=run)
+    add_options(parser, options)
     return parser
 
 
-def add_baselines(
-    parser: argparse.ArgumentParser,
-    help: str = "the folder whose acknowledged.toml says which changes are accepted (baselines)",
-) -> None:
-    parser.add_argument(
-        "--baselines", type=Path, metavar="DIR", default=Path("baselines"), help=help
-    )
+def add_options(parser: argparse._ActionsContainer, options: Iterable[Option]) -> None:
+    """Add what is declared to a parser or to a group of one."""
+    for one in options:
+        names = [one.short, one.flag_name] if one.short else [one.flag_name]
+        own: dict[str, Any] = {}
+        if not one.flag:
+            own = {"type": parsed(one.parse), "default": one.default or None}
+        parser.add_argument(*names, required=one.required, **one.arguments, **own)
 
 
 def parsed(parse: Callable[[str], object]) -> Callable[[str], object]:
@@ -100,31 +112,12 @@ def parsed(parse: Callable[[str], object]) -> Callable[[str], object]:
     return convert
 
 
-def whole_number(least: int) -> Callable[[str], object]:
-    """A type for argparse: a whole number from `least` on."""
-    return parsed(forms.whole(least))
-
-
 def address(text: str) -> tuple[str, int]:
     """Host and port of where a session listens."""
     host, port = split_address(text, least_port=1)
     if not host:
         raise ValueError(f"{text!r}; accepted is HOST:PORT")
     return host, port
-
-
-def name_of(known: Iterable[str]) -> Callable[[str], object]:
-    """A type for argparse, instead of its choices: one of the `known` names."""
-    return parsed(forms.word(tuple(known)))
-
-
-def shown(known: Iterable[str]) -> str:
-    return f"{{{','.join(known)}}}"
-
-
-def names_of(known: Iterable[str]) -> Callable[[str], object]:
-    """A type for argparse: a comma list of `known` names, without repeats."""
-    return parsed(forms.words(tuple(known)))
 
 
 def session_in(path: Path) -> Session | CompiledSession:
@@ -238,6 +231,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_to(commands)
     if asked and not asked[0].startswith("-") and asked[0] not in commands.choices:
         parser.error(f"there is no command {refusal(asked[0], tuple(commands.choices))}")
+    if asked and asked[0] in commands.choices:
+        _check_spelling(commands.choices[asked[0]], asked[1:])
     options = parser.parse_args(asked)
     try:
         code: int = options.run(options)
@@ -245,6 +240,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"busbw {options.command}: {error}", file=sys.stderr)
         return error.exit_code
     return code
+
+
+# An option in the help of argparse, not in the words on it.
+_SPELLED = re.compile(r"^  (?:-\w(?: \S+)?, )?(--[a-z][a-z-]*)", re.MULTILINE)
+
+
+def _check_spelling(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Of an option that is nearly one of the command's, say which; argparse only refuses it.
+
+    Nothing is said of a command that takes all words as they are.
+    """
+    flags = _SPELLED.findall(parser.format_help()) if "-" in parser.prefix_chars else []
+    for text in hints.of(words, [*flags, "--help"]).values() if flags else ():
+        parser.error(f"unrecognized arguments: {text}")
 
 
 def found(named: str = "") -> list[ModuleType]:

@@ -22,8 +22,10 @@ from busbw.page.curves import memory
 from busbw.page.history_charts import case_history, ratios
 from busbw.page.pictures import PictureError, is_picture, png, svg
 from busbw.report.reading import Session
+from busbw.session.option import Option, file_option, folder_option
 
 from . import (
+    MACHINE,
     Commands,
     UsageError,
     add_command,
@@ -39,23 +41,33 @@ ORDER = 1
 _FORMS = (".svg", ".png")
 
 
+_OPTIONS = (
+    Option(
+        name="published",
+        metavar="DEVICE",
+        help="published figures instead, by the folder of a device such as tpu-v2",
+    ),
+    folder_option("history", "the heat map of the nights in the folder of --history instead"),
+    MACHINE,
+    Option(
+        name="case",
+        metavar="NAME",
+        help="the nights of one case of DIR, such as jax.all_reduce.psum.float32.1M",
+    ),
+    folder_option(
+        "baselines",
+        "where published figures are (default: those shipped with busbw), or, of a history, "
+        "what says which changes are accepted (default: baselines)",
+    ),
+    file_option("output", "a .svg or a .png", short="-o", required=True),
+)
+
+
 def add_to(commands: Commands) -> None:
     words = "bandwidths, memory of programs or nights as SVG or PNG"
-    add = add_command(commands, "figure", run, help=words, description=__doc__).add_argument
-    add("results", nargs="*", type=Path, metavar="RESULTS", help="files of --results: a curve each")
-    device = "published figures instead, by the folder of a device such as tpu-v2"
-    add("--published", metavar="DEVICE", help=device)
-    history = "the heat map of the nights in the folder of --history instead"
-    add("--history", type=Path, metavar="DIR", help=history)
-    add("--machine", metavar="NAME", help="which machine of DIR, such as tpu-v5-lite/4r")
-    case = "the nights of one case of DIR, such as jax.all_reduce.psum.float32.1M"
-    add("--case", metavar="NAME", help=case)
-    folder = (
-        "where published figures are (default: those shipped with busbw), or, of a history, what "
-        "says which changes are accepted (default: baselines)"
-    )
-    add("--baselines", type=Path, metavar="DIR", help=folder)
-    add("-o", "--output", type=Path, required=True, metavar="FILE", help="a .svg or a .png")
+    parser = add_command(commands, "figure", run, *_OPTIONS, help=words, description=__doc__)
+    files = "files of --results: a curve each"
+    parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help=files)
 
 
 def run(options: argparse.Namespace) -> int:

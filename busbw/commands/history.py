@@ -23,11 +23,13 @@ from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Row, Table, TextLine
+from busbw.session.option import Option, file_option, folder_option
 
 from . import (
+    BASELINES,
+    MACHINE,
     Commands,
     UsageError,
-    add_baselines,
     add_command,
     check_file,
     command_error,
@@ -37,25 +39,32 @@ from . import (
 
 ORDER = 1
 
+_OPTIONS = (
+    Option(name="branch", metavar="NAME", help=f"with fetch and push (default: {BRANCH})"),
+    MACHINE,
+    BASELINES,
+    folder_option(
+        "append_from",
+        "append to DIR what the history OTHER has and DIR lacks; a second run appends nothing",
+        metavar="OTHER",
+    ),
+    Option(name="json", flag=True, help="as JSON instead of tables"),
+    file_option(
+        "csv",
+        "write a line for each session and a column of seconds for each case, as Apache Otava "
+        "reads it; of one machine",
+    ),
+)
+
 
 def add_to(commands: Commands) -> None:
     words = "what sessions measured over time, from the folder of --history"
-    parser = add_command(commands, "history", run, help=words, description=__doc__)
-    add = parser.add_argument
+    add = add_command(
+        commands, "history", run, *_OPTIONS, help=words, description=__doc__
+    ).add_argument
     on_branch = "fetch: DIR, which is made, from the branch; push: what DIR has to the branch"
     add("action", nargs="?", choices=("fetch", "push"), metavar="{fetch,push}", help=on_branch)
     add("folder", type=Path, metavar="DIR", help="the folder of --history")
-    add("--branch", metavar="NAME", help=f"with fetch and push (default: {BRANCH})")
-    add("--machine", metavar="NAME", help="one machine's folder in DIR, such as tpu-v5-lite/4r")
-    add_baselines(parser)
-    other = "append to DIR what the history OTHER has and DIR lacks; a second run appends nothing"
-    add("--append-from", type=Path, metavar="OTHER", help=other)
-    add("--json", action="store_true", help="as JSON instead of tables")
-    lines = (
-        "write a line for each session and a column of seconds for each case, as Apache Otava "
-        "reads it; of one machine"
-    )
-    add("--csv", type=Path, metavar="FILE", help=lines)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,16 +7,19 @@ Measures nothing.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from busbw.page.html import html, is_page
 from busbw.page.page import page
 from busbw.page.pictures import PictureError
+from busbw.session.option import file_option, folder_option
 
 from . import (
+    BASELINES,
+    MACHINE,
     Commands,
     UsageError,
-    add_baselines,
     add_command,
     check_file,
     command_error,
@@ -27,20 +30,19 @@ from . import (
 
 ORDER = 1
 
+_OPTIONS = (
+    folder_option("history", "the folder of --history: all its nights, too"),
+    replace(MACHINE, help=f"{MACHINE.help} (default: those of the results, or all)"),
+    BASELINES,
+    file_option("output", "the page, such as a.html", short="-o", required=True),
+)
+
 
 def add_to(commands: Commands) -> None:
     words = "sessions and their history as one HTML page, from files of --results"
-    parser = add_command(commands, "page", run, help=words, description=__doc__)
-    add = parser.add_argument
-    add("results", nargs="*", type=Path, metavar="RESULTS", help="files of --results")
-    add("--history", type=Path, metavar="DIR", help="the folder of --history: all its nights, too")
-    machine = (
-        "one machine's folder in DIR, such as tpu-v5-lite/4r (default: those of the results, or "
-        "all)"
-    )
-    add("--machine", metavar="NAME", help=machine)
-    add_baselines(parser)
-    add("-o", "--output", type=Path, required=True, metavar="FILE", help="the page, such as a.html")
+    parser = add_command(commands, "page", run, *_OPTIONS, help=words, description=__doc__)
+    files = "files of --results"
+    parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help=files)
 
 
 def run(options: argparse.Namespace) -> int:

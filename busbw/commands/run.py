@@ -46,7 +46,6 @@ from . import (
     address,
     command_error,
     raised_as,
-    seconds_above_0,
 )
 
 ORDER = -2
@@ -220,7 +219,7 @@ class Options:
         """How long the session and its agents wait for each other. Raises RankError."""
         text = self.value("--agents-wait")
         with rank_error(ValueError, where="--agents-wait: "):
-            return seconds_above_0(text) if text else _WAIT_S
+            return forms.seconds(text) if text else _WAIT_S
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,32 +8,41 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from busbw.driver.parallel import cache_folder
 from busbw.model.words import bytes_text, plural
+from busbw.session import forms
+from busbw.session.option import Option
 from busbw.stacks import build
 from busbw.stacks.build import Built, all_built, prune
 from busbw.stacks.lock import SUFFIX, Lock, StackError, read
 
-from . import Commands, UsageError, add_baselines, add_command, command_error, name_of
+from . import BASELINES, MACHINE, Commands, UsageError, add_command, command_error, parsed
 
 ORDER = 1
+
+_OPTIONS = (
+    replace(BASELINES, help="the folder with the locks"),
+    replace(MACHINE, help="those of one machine, such as tpu-v5-lite/4r"),
+    Option(
+        name="stack_cache",
+        metavar="DIR",
+        help="where environments and wheels are kept (default: busbw in the user's cache folder)",
+    ),
+)
 
 
 def add_to(commands: Commands) -> None:
     words = "reference stacks: which are locked, which are built"
-    parser = add_command(commands, "stack", run, help=words, description=__doc__)
-    add, names = parser.add_argument, ", ".join(_ACTIONS)
-    add("action", type=name_of(_ACTIONS), metavar="ACTION", help=f"one of {names}")
-    add_baselines(parser, "the folder with the locks (baselines)")
-    add("--machine", metavar="NAME", help="those of one machine, such as tpu-v5-lite/4r")
-    cache = "where environments and wheels are kept (default: busbw in the user's cache folder)"
-    add("--stack-cache", default="", metavar="DIR", help=cache)
+    parser = add_command(commands, "stack", run, *_OPTIONS, help=words, description=__doc__)
+    action, names = parsed(forms.word(tuple(_ACTIONS))), ", ".join(_ACTIONS)
+    parser.add_argument("action", type=action, metavar="ACTION", help=f"one of {names}")
 
 
 def run(options: argparse.Namespace) -> int:
-    cache = cache_folder(options.stack_cache)
+    cache = cache_folder(options.stack_cache or "")
     if cache is None:
         raise UsageError("--stack-cache: 'none'; accepted is a folder")
     with command_error(StackError):

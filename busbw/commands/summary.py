@@ -12,19 +12,21 @@ import sys
 from pathlib import Path
 
 from busbw.page.summary import summary, workflow_commands
+from busbw.session.option import folder_option
 
-from . import Commands, add_baselines, add_command, machines_in, session_in
+from . import BASELINES, Commands, add_command, machines_in, session_in
 
 ORDER = 1
+
+_HISTORY = folder_option("history", "the folder of --history: since when, and what changed")
 
 
 def add_to(commands: Commands) -> None:
     words = "what a session found as Markdown, from a file of --results"
-    parser = add_command(commands, "summary", run, help=words, description=__doc__)
+    parser = add_command(
+        commands, "summary", run, _HISTORY, BASELINES, help=words, description=__doc__
+    )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="a file of --results")
-    history = "the folder of --history: since when, and what changed"
-    parser.add_argument("--history", type=Path, metavar="DIR", help=history)
-    add_baselines(parser)
 
 
 def run(options: argparse.Namespace) -> int:

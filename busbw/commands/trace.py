@@ -19,25 +19,22 @@ from busbw import metrics
 from busbw.collectives import COLLECTIVES
 from busbw.model.words import payload_text
 from busbw.report.traces import RATES, TraceCell, trace_document, trace_lines
+from busbw.session import forms
+from busbw.session.option import Option, file_option
 from busbw.traces.chrome import MOST_BYTES
 
 from . import (
     Commands,
     add_command,
+    add_options,
     check_file,
     json_with,
-    name_of,
-    names_of,
-    parsed,
-    shown,
-    whole_number,
     write_file,
 )
 from .cells import FORMATS, Gathering, Labels, Session
 
 ORDER = 1
 _STDOUT = Path("-")
-_SIZE = parsed(metrics.parse_payload)
 _ACCEPTED = " or ".join(f"*{suffix}" for suffix in FORMATS)
 _DESCRIPTION = """
 Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, *.trace.json.gz): a
@@ -46,37 +43,87 @@ slowest rank on any host; the first iteration of each call is left out.
 """
 
 
+def _pattern(group: str) -> Callable[[str], object]:
+    """A parser of a regular expression with the named `group`."""
+
+    def parse(text: str) -> re.Pattern[str]:
+        try:
+            compiled = re.compile(text)
+        except re.error as error:
+            raise ValueError(f"{text!r} is no regular expression: {error}") from error
+        if group not in compiled.groupindex:
+            raise ValueError(f"{text!r} has no group (?P<{group}>...)")
+        return compiled
+
+    return parse
+
+
+# The payload, where the recording does not say it: one of these.
+_PAYLOADS = (
+    Option(
+        name="payload",
+        parse=metrics.parse_payload,
+        metavar="SIZE",
+        help="the payload, if the recording does not contain it, such as 16M",
+    ),
+    Option(
+        name="payload_from",
+        parse=_pattern("payload"),
+        metavar="REGEX",
+        help="the payload from the folder's name: a group (?P<payload>...) that holds a size",
+    ),
+)
+_OPTIONS = (
+    Option(
+        name="size_limit",
+        parse=metrics.parse_payload,
+        default=payload_text(MOST_BYTES),
+        metavar="SIZE",
+        help="how much of a recording is read, unpacked, which is a million events of 1 KiB by "
+        "default; a larger one is refused as damaged",
+    ),
+    Option(
+        name="partial",
+        flag=True,
+        help="read a recording that lacks devices or hosts that it names itself",
+    ),
+    Option(
+        name="slice_from",
+        parse=_pattern("slice"),
+        metavar="REGEX",
+        help="the column from the folder's name: a group (?P<slice>...); else the number of ranks",
+    ),
+    Option(
+        name="ranks",
+        parse=forms.whole(2),
+        metavar="N",
+        help="how many ranks took part (default: the groups that the recording names, else the "
+        "devices seen)",
+    ),
+    Option(
+        name="collective",
+        parse=forms.words(tuple(COLLECTIVES)),
+        default="all_reduce",
+        metavar="KINDS",
+        help=f"a comma list of {', '.join(COLLECTIVES)}",
+    ),
+    Option(
+        name="rate",
+        parse=forms.word(tuple(RATES)),
+        default="algbw",
+        choices=tuple(RATES),
+        help="what is shown",
+    ),
+    Option(name="oom_for_missing", flag=True, help="print OOM for a payload that a slice lacks"),
+    file_option("json", "write everything as JSON to FILE; - for stdout, instead of the table"),
+)
+
+
 def add_to(commands: Commands) -> None:
     words = "the bandwidth table of profiler recordings"
-    parser = add_command(commands, "trace", run, help=words, description=_DESCRIPTION)
-    add, either = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
-    add("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
-    limit = (
-        "how much of a recording is read, unpacked; a larger one is refused as damaged "
-        f"(default: {payload_text(MOST_BYTES)}, a million events of 1 KiB)"
-    )
-    add("--size-limit", type=_SIZE, default=MOST_BYTES, metavar="SIZE", help=limit)
-    lacking = "read a recording that lacks devices or hosts that it names itself"
-    add("--partial", action="store_true", help=lacking)
-    size = "the payload, if the recording does not contain it, such as 16M"
-    either("--payload", type=_SIZE, metavar="SIZE", help=size)
-    name = "the payload from the folder's name: a group (?P<payload>...) that holds a size"
-    either("--payload-from", type=_pattern("payload"), metavar="REGEX", help=name)
-    name = "the column from the folder's name: a group (?P<slice>...); else the number of ranks"
-    add("--slice-from", type=_pattern("slice"), metavar="REGEX", help=name)
-    ranks = (
-        "how many ranks took part (default: the groups that the recording names, else the "
-        "devices seen)"
-    )
-    add("--ranks", type=whole_number(2), metavar="N", help=ranks)
-    kinds = f"a comma list of {', '.join(COLLECTIVES)} (default: all_reduce)"
-    of = names_of(COLLECTIVES)
-    add("--collective", type=of, default=("all_reduce",), metavar="KINDS", help=kinds)
-    rate = "what is shown (default: algbw)"
-    add("--rate", type=name_of(RATES), metavar=shown(RATES), default="algbw", help=rate)
-    add("--oom-for-missing", action="store_true", help="print OOM for a payload that a slice lacks")
-    document = "write everything as JSON to FILE; - for stdout, instead of the table"
-    add("--json", type=Path, metavar="FILE", help=document)
+    parser = add_command(commands, "trace", run, *_OPTIONS, help=words, description=_DESCRIPTION)
+    add_options(parser.add_mutually_exclusive_group(), _PAYLOADS)
+    parser.add_argument("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -164,18 +211,3 @@ def _sessions(files: Iterable[Path]) -> list[Session]:
         for path in sorted(one for one in named.values() if one.name.endswith(suffix)):
             hosts[path.parent][path.name.removesuffix(suffix)].append(path)
     return [Session(folder=folder, hosts=hosts[folder]) for folder in sorted(hosts)]
-
-
-def _pattern(group: str) -> Callable[[str], object]:
-    """A type for argparse: a regular expression with the named `group`."""
-
-    def parse(text: str) -> re.Pattern[str]:
-        try:
-            compiled = re.compile(text)
-        except re.error as error:
-            raise ValueError(f"{text!r} is no regular expression: {error}") from error
-        if group not in compiled.groupindex:
-            raise ValueError(f"{text!r} has no group (?P<{group}>...)")
-        return compiled
-
-    return parsed(parse)

@@ -46,24 +46,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Those that write baselines must be given each time: none has an ini setting."""
     groups = {name: parser.getgroup(name, title) for name, title in GROUPS.items()}
     for option in OPTIONS:
-        arguments = arguments_of(option)
-        groups[option.group].addoption(option.flag_name, default=option.usual, **arguments)
+        group = groups[option.group]
+        group.addoption(option.flag_name, default=option.usual, **option.arguments)
         if option.ini:
             _add_ini(parser, option)
     flags = [name for one in groups.values() for option in one.options for name in option.names()]
     parser.extra_info |= hints.of(_command_line(pluginmanager), flags)
-
-
-def arguments_of(option: Option) -> dict[str, Any]:
-    default = f" (default: {option.default})" if option.default else ""
-    found: dict[str, Any] = {"help": option.help + default}
-    if option.flag:
-        return {**found, "action": "store_true"}
-    # As argparse shows choices, which are checked with the settings: its own sentence is longer.
-    found["metavar"] = option.metavar or f"{{{','.join(option.choices)}}}"
-    if option.repeated:
-        return {**found, "action": "append"}
-    return {**found, "nargs": "?", "const": option.const} if option.const else found
 
 
 def _add_ini(parser: pytest.Parser, option: Option) -> None:

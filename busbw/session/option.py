@@ -47,7 +47,8 @@ class Option:
 
     `parse` makes its value of a text that is not empty, or raises ValueError with what is accepted.
     A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
-    line in the ini file. `choices` are shown in place of a `metavar`.
+    line in the ini file. `choices` are shown in place of a `metavar`. Of a command `short` is
+    another spelling, and one that is `required` must be given.
     """
 
     name: str
@@ -61,10 +62,25 @@ class Option:
     flag: bool = False
     const: str = ""
     ini: bool = True
+    short: str = ""
+    required: bool = False
 
     @property
     def flag_name(self) -> str:
         return "--" + self.name.replace("_", "-")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What argparse is told of it, but for its type and its default."""
+        default = f" (default: {self.default})" if self.default else ""
+        found: dict[str, Any] = {"help": self.help + default}
+        if self.flag:
+            return {**found, "action": "store_true"}
+        # As argparse shows choices; its own sentence on a wrong one is longer than ours.
+        found["metavar"] = self.metavar or f"{{{','.join(self.choices)}}}"
+        if self.repeated:
+            return {**found, "action": "append"}
+        return {**found, "nargs": "?", "const": self.const} if self.const else found
 
     def text(self, given: Given) -> str:
         """What is given on the command line, else in the ini file. Raises ValueError if empty."""
@@ -91,6 +107,14 @@ class Option:
     def is_text(self) -> bool:
         """Whether it has one value, which the ini file may have too."""
         return self.ini and not (self.repeated or self.flag)
+
+
+def file_option(name: str, help: str, **own: Any) -> Option:
+    return Option(name=name, help=help, **{"parse": Path, "metavar": "FILE", **own})
+
+
+def folder_option(name: str, help: str, **own: Any) -> Option:
+    return file_option(name, help, **{"metavar": "DIR", **own})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

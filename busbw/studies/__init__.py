@@ -19,7 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Generic, TypeVar
 
-from busbw.commands import Commands, add_command, check_file, json_with, name_of, shown, write_file
+from busbw.commands import Commands, add_command, check_file, json_with, write_file
+from busbw.session import forms
+from busbw.session.option import Option, file_option
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -36,7 +38,7 @@ class Study(Generic[Q, A]):
     name: str
     help: str
     description: str
-    add_options: Callable[[argparse.ArgumentParser], None]
+    options: Sequence[Option]
     question: Callable[[argparse.Namespace], Q]
     sums: Callable[[Q], A]
     page: Callable[[Q, A], Iterable[str]]
@@ -44,17 +46,18 @@ class Study(Generic[Q, A]):
     document_keys: Sequence[str] = ()
     reads: Callable[[argparse.Namespace], Iterable[Path]] = lambda options: ()
     documented: bool = True
+    add_arguments: Callable[[argparse.ArgumentParser], object] = lambda parser: None
 
     def add_to(self, commands: Commands) -> None:
+        options = [
+            *self.options,
+            *([_DOCUMENT] if self.documented else []),
+            *([_JSON] if self.document is not None else []),
+        ]
         parser = add_command(
-            commands, self.name, self.run, help=self.help, description=self.description
+            commands, self.name, self.run, *options, help=self.help, description=self.description
         )
-        self.add_options(parser)
-        if self.documented:
-            page = "write the page to FILE instead of stdout"
-            parser.add_argument("--document", type=Path, metavar="FILE", help=page)
-        if self.document is not None:
-            parser.add_argument("--json", action="store_true", help="as JSON instead of a page")
+        self.add_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
         """Print or write the answer; 0, or 1 if it cannot be written. Raises CommandError."""
@@ -94,14 +97,18 @@ class Study(Generic[Q, A]):
         return f"{before}{written}{after}" if found else f"{written}\n"
 
 
-def add_framework(parser: argparse.ArgumentParser, frameworks: Sequence[str], help: str) -> None:
-    """Add `--framework` with the first of `frameworks` as its default."""
-    parser.add_argument(
-        "--framework",
-        type=name_of(frameworks),
-        metavar=shown(frameworks),
+_DOCUMENT = file_option("document", "write the page to FILE instead of stdout")
+_JSON = Option(name="json", flag=True, help="as JSON instead of a page")
+
+
+def framework_option(frameworks: Sequence[str], help: str) -> Option:
+    """`--framework`, with the first of `frameworks` as its default."""
+    return Option(
+        name="framework",
+        parse=forms.word(frameworks),
+        choices=tuple(frameworks),
         default=frameworks[0],
-        help=f"{help}, to try the command (default: {frameworks[0]})",
+        help=f"{help}, to try the command",
     )
 
 

@@ -23,9 +23,11 @@ from busbw.model.words import Capability, plural
 from busbw.report.renderers import rendered
 from busbw.report.renderers.markdown import filled
 from busbw.report.table import text_table
+from busbw.session import forms
+from busbw.session.option import Option
 from busbw.workloads.training import checked
 
-from . import Study, add_framework
+from . import Study, framework_option
 
 ORDER = 5
 _DESCRIPTION = """
@@ -94,21 +96,31 @@ _ROWS = {
 }
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    add_framework(parser, ("tensorflow", "fake"), help="fake: invented figures")
-    add = parser.add_argument
-    epochs = "of each worker (default: 10)"
-    add("--epochs", type=commands.whole_number(1), default=10, metavar="N", help=epochs)
-    names = f"a comma list of {', '.join(_ROWS)} (default: all)"
-    add("--rows", type=commands.names_of(_ROWS), default=tuple(_ROWS), metavar="NAMES", help=names)
-    seconds = commands.parsed(commands.seconds_above_0)
+_OPTIONS = (
+    framework_option(("tensorflow", "fake"), help="fake: invented figures"),
+    Option(name="epochs", parse=forms.whole(1), default="10", metavar="N", help="of each worker"),
+    Option(
+        name="rows",
+        parse=forms.words(tuple(_ROWS)),
+        metavar="NAMES",
+        help=f"a comma list of {', '.join(_ROWS)} (default: all)",
+    ),
+    Option(
+        name="timeout",
+        parse=forms.seconds,
+        default="300",
+        metavar="SECONDS",
+        help="for the training of a row",
+    ),
     # As long as a session of pytest waits.
-    for option, default_s, what in (
-        ("--timeout", 300.0, "for the training of a row"),
-        ("--device-wait", 1800.0, "for another session's end on the same machine"),
-    ):
-        words = f"{what} (default: {default_s:g})"
-        add(option, type=seconds, default=default_s, metavar="SECONDS", help=words)
+    Option(
+        name="device_wait",
+        parse=forms.seconds,
+        default="1800",
+        metavar="SECONDS",
+        help="for another session's end on the same machine",
+    ),
+)
 
 
 def _say(text: str) -> None:
@@ -125,9 +137,10 @@ def _sums(options: argparse.Namespace) -> list[Row]:
         alone(options.device_wait, lambda holder: _say(f"{waiting} ({holder})")),
         commands.local_executor(_say) as executor,
     ):
-        for number, name in enumerate(options.rows, start=1):
+        names = options.rows or tuple(_ROWS)
+        for number, name in enumerate(names, start=1):
             if sys.stderr.isatty():
-                _say(f"{number}/{len(options.rows)} {name}")
+                _say(f"{number}/{len(names)} {name}")
             asked, published = _ROWS[name]
             training = dataclasses.replace(asked, epochs=options.epochs)
             given = trained(executor, worker, LaunchId(name=name), training, options.timeout)
@@ -173,7 +186,7 @@ add_to = Study(
     name="parameter-server",
     help="a published table of parameter servers, next to its rows run here",
     description=_DESCRIPTION,
-    add_options=_add_options,
+    options=_OPTIONS,
     question=lambda options: options,
     sums=_sums,
     page=lambda options, rows: parameter_server_page(rows),

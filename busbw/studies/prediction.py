@@ -23,6 +23,7 @@ from busbw.model.words import Clock, payload_text, plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.renderers.markdown import filled
 from busbw.report.table import attributes, text_table
+from busbw.session.option import file_option
 from busbw.workloads.dense_step import DenseStep
 
 from . import Study
@@ -93,12 +94,14 @@ def _over(part_s: float | None, whole_s: float | None) -> float | None:
     return None if part_s is None or whole_s is None else part_s / whole_s
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
+_CURVE = file_option(
+    "curve", "predict from this file's all-reduces, results or a baseline, not each file's own"
+)
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
     results = "what `pytest perf/ -m training --results=FILE` wrote; several go into one page"
-    add("results", nargs="+", type=Path, metavar="RESULTS", help=results)
-    curve = "predict from this file's all-reduces, results or a baseline, not each file's own"
-    add("--curve", type=Path, metavar="FILE", help=curve)
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=results)
 
 
 def _question(options: argparse.Namespace) -> list[tuple[TimedFile, TimedFile]]:
@@ -265,7 +268,8 @@ add_to = Study(
     name="prediction",
     help="predicted and measured communication of training steps",
     description=_DESCRIPTION,
-    add_options=_add_options,
+    options=(_CURVE,),
+    add_arguments=_add_results,
     question=_question,
     sums=_sums,
     page=prediction_page,

@@ -33,10 +33,11 @@ from busbw.model.words import KIB, Capability, Clock, FailureKind, bytes_text, p
 from busbw.report.renderers import rendered
 from busbw.report.renderers.markdown import filled, item
 from busbw.report.table import span_text, text_table
+from busbw.session.option import Option, folder_option
 from busbw.workloads.collective import Collective
 from busbw.workloads.dense_step import Batch, DenseStep
 
-from . import Study, add_framework
+from . import Study, framework_option
 
 ORDER = 4
 _PAYLOADS = metrics.parse_payloads("1K:1024M")
@@ -104,19 +105,28 @@ class Cell:
 _Asked = tuple[str, Reference | None, Job, dict[Way, Job]]
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    add_framework(parser, COMPILED, help="whose compilers; fake: simulated ones")
-    kept = "where compiled programs are kept; none: not (default: busbw in the user's cache folder)"
-    parser.add_argument("--compile-cache", default="", metavar="DIR", help=kept)
-    where = "where the published figures are (default: those shipped with busbw)"
-    shipped_at = files.shipped_baselines()
-    parser.add_argument("--baselines", type=Path, default=shipped_at, metavar="DIR", help=where)
+_OPTIONS = (
+    framework_option(COMPILED, help="whose compilers; fake: simulated ones"),
+    Option(
+        name="compile_cache",
+        metavar="DIR",
+        help="where compiled programs are kept; none: not (default: busbw in the user's cache "
+        "folder)",
+    ),
+    folder_option(
+        "baselines", "where the published figures are (default: those shipped with busbw)"
+    ),
+)
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    return options.baselines or files.shipped_baselines()
 
 
 def _question(options: argparse.Namespace) -> argparse.Namespace:
     with usage_error(BaselineError, where="--baselines: "):
-        check_folder(options.baselines)
-    options.cache = cache_folder(options.compile_cache)
+        check_folder(_folder(options))
+    options.cache = cache_folder(options.compile_cache or "")
     if options.cache is not None:
         with usage_error(files.Refused, where="--compile-cache: "):
             files.check_folder(options.cache)
@@ -141,12 +151,12 @@ def _sums(options: argparse.Namespace) -> tuple[Compiler, list[Cell]]:
             raise _no_page(missing)
         spec = Spec(framework=options.framework, workload=Collective(), payload_bytes=1)
         asked = [
-            _asked(options.baselines, name, compiler, replace(spec, payload_bytes=size))
+            _asked(_folder(options), name, compiler, replace(spec, payload_bytes=size))
             for name, compiler in zip(SLICES, compilers, strict=True)
             for size in _PAYLOADS
         ]
         if not any(published for _, published, _, _ in asked):
-            where = f"there are no published figures for TPU v2 in {options.baselines}"
+            where = f"there are no published figures for TPU v2 in {_folder(options)}"
             raise CommandError(f"--baselines: {where}")
         compiling.run([job for _, _, alone, steps in asked for job in (alone, *steps.values())])
     results = compiling.results
@@ -326,9 +336,9 @@ add_to = Study(
     name="tpu-v2",
     help="the published TPU v2 table next to what today's compiler does",
     description=_DESCRIPTION,
-    add_options=_add_options,
+    options=_OPTIONS,
     question=_question,
     sums=_sums,
     page=lambda options, answer: tpu_v2_page(*answer),
-    reads=lambda options: options.baselines.rglob("*.json"),
+    reads=lambda options: _folder(options).rglob("*.json"),
 ).add_to

@@ -27,6 +27,10 @@ from .asked import asked_here, command
         (["stack", "lst"], "argument ACTION: 'lst'; did you mean 'list'? accepted are list, build"),
         (["trace", "x", "--rate=busb"], "argument --rate: 'busb'; did you mean 'busbw'? "),
         (["trace", "x", "--collective=allreduce"], "did you mean 'all_reduce'? accepted are "),
+        (["page", "x", "--outptu=a"], "unrecognized arguments: did you mean --output=a?"),
+        (["trace", "x", "--pyaload", "1K"], "unrecognized arguments: did you mean --payload?"),
+        (["estimate", "--parameter=3"], "unrecognized arguments: did you mean --parameters=3?"),
+        (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
         ([], "the following arguments are required: COMMAND"),
     ],
 )

@@ -13,7 +13,6 @@ import pytest
 
 from busbw import locks
 from busbw.model.case import GridError
-from busbw.plugin import arguments_of
 from busbw.session import selection
 from busbw.session.display import Display, Nowhere
 from busbw.session.option import UsageError
@@ -209,7 +208,7 @@ def _refused(root: Path, *words: str) -> str:
     """The sentence with which a session of these options ends before it measures."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     for one in DECLARED:
-        parser.add_argument(one.flag_name, default=one.usual, **arguments_of(one))
+        parser.add_argument(one.flag_name, default=one.usual, **one.arguments)
     options = vars(parser.parse_args([*USUAL, *words]))
     with pytest.raises((UsageError, GridError)) as refused:
         collected = Collected(settings=settings_of(given(root, **options)))

@@ -10,7 +10,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -25,8 +25,6 @@ from busbw.commands import (
     add_command,
     check_file,
     json_with,
-    names_of,
-    parsed,
     usage_error,
     write_file,
 )
@@ -36,7 +34,7 @@ from busbw.report.renderers import rendered
 from busbw.report.results import Results
 from busbw.session import forms, option, selection
 from busbw.session.display import Display, Nowhere
-from busbw.session.options import given
+from busbw.session.options import OPTIONS, given
 from busbw.session.outputs import document_of
 from busbw.session.phases import Surroundings, judged
 from busbw.session.settings import settings_of
@@ -60,27 +58,34 @@ class Examined:
     checks: tuple[Checked, ...]
 
 
-def add_to(commands: Commands) -> None:
-    words = "the first night of a machine: clocks, proofs, values, memory, noise, links"
-    add = add_command(commands, "doctor", run, help=words, description=__doc__).add_argument
-    device, frameworks = _checks(forms.device), _checks(forms.frameworks)
-    add("--device", type=device, default="auto", metavar="{auto,cpu,gpu,tpu}", help="measure on it")
-    installed = "comma list; default: those installed"
-    add("--frameworks", type=frameworks, default="auto", metavar="LIST", help=installed)
-    some = f"some of {', '.join(CHECKS)} (default: all)"
-    add("--checks", type=names_of(CHECKS), default=tuple(CHECKS), metavar="LIST", help=some)
-    add("-o", "--output", type=Path, default=Path("busbw-doctor.json"), metavar="FILE")
-    add("--read", type=Path, metavar="FILE", help="show such a file, and measure nothing")
-
-
-def _checks(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """A type for argparse: the text itself, which `parse` takes."""
+def _of_session(name: str, help: str) -> option.Option:
+    """An option of sessions, whose text is given to them as it is."""
+    (found,) = (one for one in OPTIONS if one.name == name)
 
     def checked(text: str) -> str:
-        parse(text)
+        found.parse(text)
         return text
 
-    return parsed(checked)
+    return replace(found, parse=checked, help=help)
+
+
+_OPTIONS = (
+    _of_session("device", "measure on it"),
+    _of_session("frameworks", "comma list; auto: those installed"),
+    option.Option(
+        name="checks",
+        parse=forms.words(tuple(CHECKS)),
+        metavar="LIST",
+        help=f"some of {', '.join(CHECKS)} (default: all)",
+    ),
+    option.file_option("output", "what was found", short="-o", default="busbw-doctor.json"),
+    option.file_option("read", "show such a file, and measure nothing"),
+)
+
+
+def add_to(commands: Commands) -> None:
+    words = "the first night of a machine: clocks, proofs, values, memory, noise, links"
+    add_command(commands, "doctor", run, *_OPTIONS, help=words, description=__doc__)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -89,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     check_file("--output", options.output, "a file of busbw doctor", json_with("checks"))
     began = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S+00:00}"
     checks: list[Checked] = []
-    for name in options.checks:
+    for name in options.checks or CHECKS:
         checks.append(_checked(name, options))
         found = Examined(busbw=busbw.__version__, began=began, checks=tuple(checks))
         # After each, so that what was measured is kept whatever comes next.

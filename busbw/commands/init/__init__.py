@@ -19,6 +19,8 @@ from pathlib import Path
 import busbw
 from busbw import files
 from busbw.commands import Commands, UsageError, add_command
+from busbw.session import forms
+from busbw.session.option import Option
 from busbw.session.options import OPTIONS
 
 ORDER = -1
@@ -50,23 +52,41 @@ _OF_YOUR_OWN = """
 #   Without it the run is red: there is no such device on GitHub's own machines."""
 
 
+_DEVICES = ("cpu", "gpu", "tpu")
+_OPTIONS = (
+    Option(
+        name="device",
+        parse=forms.word(_DEVICES),
+        default="cpu",
+        choices=_DEVICES,
+        help="what the workflow measures on",
+    ),
+    Option(
+        name="framework",
+        parse=forms.word(tuple(_EXTRAS)),
+        default="jax",
+        choices=tuple(_EXTRAS),
+        help="what the workflow measures",
+    ),
+    Option(
+        name="requirement",
+        metavar="TEXT",
+        help="what pip installs in the workflow, such as 'busbw[jax] @ git+https://...' (default: "
+        "the URL that this busbw was installed from, where it is no file of this machine; else the "
+        "repository variable BUSBW_REQUIREMENT)",
+    ),
+)
+
+
 def add_to(commands: Commands) -> None:
     words = "write a conftest.py, a workflow and a folder for baselines into a repository"
     text = (
         "Write conftest.py, .github/workflows/busbw.yml and baselines/README.md into a repository. "
         "What is there already is left as it is."
     )
-    add = add_command(commands, "init", run, help=words, description=text).add_argument
-    add("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="its root (default: .)")
-    devices, measured = ("cpu", "gpu", "tpu"), "what the workflow measures"
-    add("--device", choices=devices, default="cpu", help=f"{measured} on (default: cpu)")
-    add("--framework", choices=tuple(_EXTRAS), default="jax", help=f"{measured} (default: jax)")
-    requirement = (
-        "what pip installs in the workflow, such as 'busbw[jax] @ git+https://...' (default: the "
-        "URL that this busbw was installed from, where it is no file of this machine; else the "
-        "repository variable BUSBW_REQUIREMENT)"
-    )
-    add("--requirement", metavar="TEXT", help=requirement)
+    parser = add_command(commands, "init", run, *_OPTIONS, help=words, description=text)
+    root = "its root (default: .)"
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help=root)
 
 
 def run(options: argparse.Namespace) -> int:

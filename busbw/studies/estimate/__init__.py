@@ -12,13 +12,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeAlias
 
-from busbw.commands import UsageError, name_of, parsed, shown, usage_error
+from busbw.commands import UsageError, add_options, usage_error
 from busbw.model.words import plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Table, attributes, rows_of
+from busbw.session import forms
+from busbw.session.option import Option, file_option
 from busbw.studies import Study
 from busbw.studies.curve import MeasuredCurve
 
@@ -57,39 +58,62 @@ _SERVERS = "a comma list of how many parameter servers (default: 1, and as many 
 _OVERLAP = (
     "the share of --compute, at its end, beside which gradients can be exchanged (default: 0)"
 )
-# Name, how a value is parsed, what stands for it in the help, help.
-_GRADIENTS: Sequence[tuple[str, Callable[[str], object], str, str]] = (
-    ("--model", str, "NAME", f"a model by name: {', '.join(MODELS)}"),
-    ("--parameters", parsed(COUNT), "N", f"{COUNT.words} (10^6)"),
-    ("--shapes", Path, "FILE", 'JSON of shapes in the order of the forward pass: {"w": [512, 2]}'),
-    ("--gradient-bytes", parsed(SIZE), "SIZE", SIZE.words),
+_GRADIENTS = (
+    Option(name="model", metavar="NAME", help=f"a model by name: {', '.join(MODELS)}"),
+    Option(name="parameters", parse=COUNT, metavar="N", help=f"{COUNT.words} (10^6)"),
+    file_option("shapes", 'JSON of shapes in the order of the forward pass: {"w": [512, 2]}'),
+    Option(name="gradient_bytes", parse=SIZE, metavar="SIZE", help=SIZE.words),
 )
-_OTHERS: Sequence[tuple[str, Callable[[str], object], str, str]] = (
-    ("--dtype", name_of(DTYPE_BYTES), shown(DTYPE_BYTES), "type of a gradient (default: float32)"),
-    ("--bucket", parsed(SIZE), "SIZE", "in buckets such as 25MiB (default: all at once)"),
-    ("--servers", parsed(whole_numbers), "K", _SERVERS),
-    ("--ranks", parsed(ranks), "N", "how many, with --curve its own"),
-    ("--hosts", parsed(whole_numbers), "H", "a comma list of how many, in addition to one"),
-    ("--bandwidth", str, "LINK", f"one link for everything: {_LINK}"),
-    ("--intra", str, "LINK", "inside a host, of a rank: the same"),
-    ("--inter", str, "LINK", "between hosts, of a host: the same"),
-    ("--curve", Path, "FILE", "instead of links what was measured: --results or a baseline"),
-    ("--curve-case", str, "WORDS", 'which curve in it, by words such as "jax float16"'),
-    ("--compute", parsed(COMPUTE), "TIME", "forward and backward pass of one rank, such as 0.55s"),
-    ("--overlap", parsed(SHARE), "SHARE", _OVERLAP),
-    ("--want-efficiency", parsed(EFFICIENCY), "P", "also the bandwidth that it needs, such as 0.9"),
+_OPTIONS = (
+    Option(
+        name="dtype",
+        parse=forms.word(tuple(DTYPE_BYTES)),
+        choices=tuple(DTYPE_BYTES),
+        help="type of a gradient (default: float32)",
+    ),
+    Option(
+        name="bucket",
+        parse=SIZE,
+        metavar="SIZE",
+        help="in buckets such as 25MiB (default: all at once)",
+    ),
+    Option(name="servers", parse=whole_numbers, metavar="K", help=_SERVERS),
+    Option(name="ranks", parse=ranks, metavar="N", help="how many, with --curve its own"),
+    Option(
+        name="hosts",
+        parse=whole_numbers,
+        metavar="H",
+        help="a comma list of how many, in addition to one",
+    ),
+    Option(name="bandwidth", metavar="LINK", help=f"one link for everything: {_LINK}"),
+    Option(name="intra", metavar="LINK", help="inside a host, of a rank: the same"),
+    Option(name="inter", metavar="LINK", help="between hosts, of a host: the same"),
+    file_option("curve", "instead of links what was measured: --results or a baseline"),
+    Option(
+        name="curve_case",
+        metavar="WORDS",
+        help='which curve in it, by words such as "jax float16"',
+    ),
+    Option(
+        name="compute",
+        parse=COMPUTE,
+        metavar="TIME",
+        help="forward and backward pass of one rank, such as 0.55s",
+    ),
+    Option(name="overlap", parse=SHARE, metavar="SHARE", help=_OVERLAP),
+    Option(
+        name="want_efficiency",
+        parse=EFFICIENCY,
+        metavar="P",
+        help="also the bandwidth that it needs, such as 0.9",
+    ),
+    Option(name="half_duplex", flag=True, help="both directions of a link share its rate"),
 )
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    """Each is checked by itself and not yet together."""
+def _add_gradients(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is exchanged (one of)")
-    gradients = group.add_mutually_exclusive_group(required=True)
-    for options, add in ((_GRADIENTS, gradients.add_argument), (_OTHERS, parser.add_argument)):
-        for name, parse, metavar, words in options:
-            add(name, type=parse, metavar=metavar, help=words)
-    half = "both directions of a link share its rate"
-    parser.add_argument("--half-duplex", action="store_true", help=half)
+    add_options(group.add_mutually_exclusive_group(required=True), _GRADIENTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -346,7 +370,8 @@ add_to = Study(
     name="estimate",
     help="what gradient synchronisation should cost a training step",
     description=_DESCRIPTION,
-    add_options=_add_options,
+    options=_OPTIONS,
+    add_arguments=_add_gradients,
     question=question_of,
     sums=estimates,
     page=_page,
