@@ -11,14 +11,25 @@ import math
 import textwrap
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from busbw.model.limits import moment_text
 
-from .chart import Axis, Band, Chart, Direction, Gap, Heatmap, HeatmapRow, Picture, Scale, Style
+from .chart import (
+    Axis,
+    Band,
+    Chart,
+    Direction,
+    Gap,
+    Heatmap,
+    HeatmapRow,
+    Picture,
+    Scale,
+    Series,
+    Style,
+)
 from .palette import LIGHT, config
 
 Spec = dict[str, Any]
@@ -26,8 +37,8 @@ Spec = dict[str, Any]
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _DASHES = ([1, 0], [4, 3], [2, 2], [7, 2, 2, 2])
-# Of marks that have no name in the legend but a sign of their own.
-_SIGNS = ("M-1,-1L1,1M-1,1L1,-1", "M-1,0L1,0M0,-1L0,1", "M-1,-1h2v2h-2z", "M0,-1L1,1h-2z")
+# Of marks, each kind of which is named once.
+_SIGNS = ["M-1,-1L1,1M-1,1L1,-1", "M-1,0L1,0M0,-1L0,1", "M-1,-1h2v2h-2z", "M0,-1L1,1h-2z"]
 # 1K is 1024 bytes, and 1G is written 1024M.
 _PAYLOAD = (
     "datum.value >= 1048576 ? format(datum.value / 1048576, '~r') + 'M' : "
@@ -37,7 +48,7 @@ _NUMBER = "format(datum.value, '~g')"
 # Of a decade 1, 2 and 5 have labels.
 _DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
 _DECADES = f"indexof([1, 2, 5], {_DIGIT}) < 0 ? '' : {_NUMBER}"
-_LONGEST = 200
+_LONGEST = 1000
 _ROW_PX, _LABEL_PX = 12, 60
 # Above all points, for the labels of vertical rules.
 _HEAD_PX = 130
@@ -74,75 +85,101 @@ def _wrapped(text: str, columns: int, most: int) -> list[str]:
     return textwrap.wrap(plain(text, 600), columns, max_lines=most, placeholder=" ...")
 
 
-def _unlike(names: Sequence[str]) -> dict[str, str]:
-    """Names as they are shown, short and printable, and still all different."""
-    shown: dict[str, str] = {}
-    for name in names:
-        base = text = plain(name, 60) or "(no name)"
-        count = 1
-        while text in shown.values():
-            count += 1
-            text = f"{base} ({count})"
-        shown[name] = text
-    return shown
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Look:
-    """How the legend shows one series, band or kind of mark: `name`, and what else is its own."""
-
-    name: str
-    colour: str
-    shape: str = "circle"
-    dash: Sequence[int] = (1, 0)
-
-
-def _looks(chart: Chart) -> dict[str, _Look]:
-    """By the names of series and bands, and labels of several marks or of one without a value."""
-    counts = Counter(one.label for one in chart.marks)
-    counts.update(one.label for one in chart.marks if one.y is None)
-    signs = [label for label, count in counts.items() if count > 1]
-    names = _unlike([*(one.name for one in chart.parts), *signs])
-    groups = list(dict.fromkeys(one.group or one.name for one in chart.parts))
-    lines: Counter[str] = Counter()
-    found = {}
-    for one in chart.parts:
-        group = one.group or one.name
-        at = groups.index(group)
-        number = at % len(LIGHT.series)
-        if isinstance(one, Band):
-            colour, shape, dash = LIGHT.bands[number], "square", _DASHES[0]
-        else:
-            # Beyond the last colour they begin again, with another symbol.
-            shape = _SHAPES[(at + at // len(LIGHT.series)) % len(_SHAPES)]
-            shape = "stroke" if one.style is Style.LINE else shape
-            colour, dash = LIGHT.series[number], _DASHES[lines[group] % len(_DASHES)]
-            lines[group] += one.style is not Style.DOTS
-        found[one.name] = _Look(name=names[one.name], colour=colour, shape=shape, dash=dash)
-    for at, label in enumerate(signs):
-        sign = _SIGNS[at % len(_SIGNS)]
-        found[label] = _Look(name=names[label], colour=LIGHT.text, shape=sign)
-    return found
-
-
 def _chart(chart: Chart, width: int) -> Spec:
-    head = _HEAD_PX if _has_heads(chart) else 0
+    """Every layer draws the rows of its own kind."""
+    head = _HEAD_PX if any(one.direction is Direction.VERTICAL for one in chart.rules) else 0
+    rows = [*_part_rows(chart), *_rule_rows(chart), *_mark_rows(chart)]
+    kinds = {one["kind"] for one in rows}
     return {
         "width": width,
         # Of what is between the axes.
         "height": max(190, round(0.45 * width)) + head,
         "autosize": {"type": "fit-x", "contains": "padding"},
-        "layer": [*_parts(chart), *_rules(chart), *_marks(chart)],
+        "data": {"values": rows},
+        "layer": [
+            {"transform": [{"filter": f"datum.kind == '{kind}'"}], "mark": mark, "encoding": of}
+            for kind, mark, of in _layers(chart, head)
+            if kind in {*kinds, "line"}
+        ],
     }
 
 
-def _row(x: object, **others: object) -> Spec:
-    if isinstance(x, datetime):
-        return {"x": moment_text(x), **others}
-    return {"x": plain(x) if isinstance(x, str) else x, **others}
+def _layers(chart: Chart, head: int) -> Iterator[tuple[str, Spec, Spec]]:
+    """Of each its kind of rows, its mark, and its channels."""
+    x, y = _channel(chart.x, "x", _places(chart)), _channel(chart.y, "y")
+    y["scale"] |= {"range": [{"expr": "height"}, head]} if head else {}
+    at, looks, text = {"x": x, "y": y}, _looks(chart), {"text": {"field": "text"}}
+    colour, muted = {"color": looks["color"]}, {"color": LIGHT.muted}
+    label = {"type": "text", "baseline": "bottom", "dy": -3, **muted}
+    sign = {"type": "point", "size": 60, "strokeWidth": 2, "opacity": 1, "color": LIGHT.text}
+    above = {"type": "text", "limit": 220, "color": LIGHT.text}
+    signs = {"shape": {"field": "sign", "type": "nominal", "scale": None}}
+    bottom = {"x": x, "y": {"value": "height"}}
+    yield "band", {"type": "area"}, {**at, "y2": {"field": "y2"}, **colour}
+    yield "line", {"type": "line"}, {**at, **colour, "strokeDash": looks["strokeDash"]}
+    dots = {"type": "point", "filled": True, "opacity": 1}
+    yield "dots", dots, {**at, **colour, "shape": looks["shape"]}
+    yield "y", {"type": "rule", "strokeDash": [2, 2], **muted}, {"y": y}
+    yield "y", {**label, "align": "left", "x": 4, "limit": 260}, {"y": y, **text}
+    yield "x", {"type": "rule", "strokeDash": [2, 2], **muted}, {"x": x}
+    turned = {"align": "right", "angle": 270, "y": 4, "limit": _HEAD_PX}
+    yield "x", {**label, **turned}, {"x": x, **text}
+    yield "mark", sign, {**at, **signs}
+    yield "low", {**sign, "yOffset": {"expr": "-datum.above"}}, {**bottom, **signs}
+    # What stands at several points is named at the first.
+    yield "first mark", {**above, "dy": -12}, {**at, **text}
+    beside = {"align": {"expr": "datum.side < 0 ? 'right' : 'left'"}, "dx": {"expr": "datum.side"}}
+    yield "first low", {**above, **beside, "dy": {"expr": "-datum.above"}}, {**bottom, **text}
 
 
-def _channel(axis: Axis, name: str) -> Spec:
+def _part_rows(chart: Chart) -> Iterator[Spec]:
+    for band in chart.bands:
+        for x, low, high in band.points:
+            yield _row("band", x, name=plain(band.name), y=low, y2=high)
+    for one in chart.series:
+        for kind, other in (("line", Style.DOTS), ("dots", Style.LINE)):
+            if one.style is not other:
+                yield from (_row(kind, x, name=plain(one.name), y=y) for x, y in one.points)
+
+
+def _rule_rows(chart: Chart) -> Iterator[Spec]:
+    for one in chart.rules:
+        kind = "y" if one.direction is Direction.HORIZONTAL else "x"
+        yield {"kind": kind, kind: _row(kind, one.at)["x"], "text": plain(one.label, 80)}
+
+
+def _mark_rows(chart: Chart) -> Iterator[Spec]:
+    """Those without a value are above each other at the bottom, by so many pixels."""
+    stacks: Counter[object] = Counter()
+    signs: dict[str, str] = {}
+    places = sorted({one for one in chart.all_x if not isinstance(one, str)})
+    for one in chart.marks:
+        kind = "low" if one.y is None else "mark"
+        row = _row(kind, one.x, y=one.y, text=plain(one.label, 60), above=10 + 12 * stacks[one.x])
+        stacks[one.x] += one.y is None
+        is_first = one.label not in signs
+        row["sign"] = signs.setdefault(one.label, _SIGNS[len(signs) % len(_SIGNS)])
+        yield row
+        if is_first:
+            late = one.x in places[len(places) // 2 :]
+            yield row | {"kind": f"first {kind}", "side": -8 if late else 8}
+
+
+def _row(kind: str, x: object, **others: object) -> Spec:
+    place = moment_text(x) if isinstance(x, datetime) else plain(x) if isinstance(x, str) else x
+    return {"kind": kind, "x": place, **others}
+
+
+def _places(chart: Chart) -> list[int]:
+    """Ticks of payloads, of which each is a power of two."""
+    if not chart.x.is_payload:
+        return []
+    sizes = [math.log2(one) for one in chart.all_x if isinstance(one, int | float)]
+    powers = range(math.ceil(min(sizes)), math.floor(max(sizes)) + 1) if sizes else ()
+    return [2**power for power in powers]
+
+
+def _channel(axis: Axis, name: str, places: Sequence[int] = ()) -> Spec:
     shown: Spec = {"title": plain(axis.heading, 60), "grid": True}
     if axis.scale is Scale.CATEGORY:
         return {"field": name, "type": "nominal", "sort": None, "axis": shown | {"labelAngle": 0}}
@@ -150,126 +187,40 @@ def _channel(axis: Axis, name: str) -> Spec:
         shown |= {"tickCount": 6, "grid": False}
         return {"field": name, "type": "temporal", "scale": {"type": "utc"}, "axis": shown}
     kind: Spec = {"type": "linear", "zero": False, "padding": 16, "nice": False}
-    shown["labelExpr"] = _PAYLOAD if axis.is_payload else _NUMBER
+    shown["labelExpr"] = _PAYLOAD if axis.is_payload else _DECADES if axis.is_log else _NUMBER
     if axis.is_log:
         kind |= {"type": "log", "base": 2 if axis.scale is Scale.LOG2 else 10}
-        shown["labelExpr"] = _PAYLOAD if axis.is_payload else _DECADES
+    shown |= {"values": list(places)} if places else {}
     return {"field": name, "type": "quantitative", "scale": kind, "axis": shown}
 
 
-def _has_heads(chart: Chart) -> bool:
-    return any(one.direction is Direction.VERTICAL for one in chart.rules)
+def _looks(chart: Chart) -> dict[str, Spec]:
+    """Channels with one legend; a chart of one thing needs none.
 
-
-def _xy(chart: Chart) -> Spec:
-    x, y = _channel(chart.x, "x"), _channel(chart.y, "y")
-    if chart.x.is_payload:
-        sizes = [math.log2(one) for one in chart.all_x if isinstance(one, int | float)]
-        powers = range(math.ceil(min(sizes)), math.floor(max(sizes)) + 1) if sizes else ()
-        x["axis"]["values"] = [2**power for power in powers]
-    if _has_heads(chart):
-        y["scale"]["range"] = [{"expr": "height"}, _HEAD_PX]
-    return {"x": x, "y": y}
-
-
-def _styles(looks: Mapping[str, _Look], *channels: str) -> Spec:
-    """Channels by name, with one legend for all of them; a chart of one thing needs none."""
-    shown = list(looks.values())
-    ranges: Mapping[str, list[Any]] = {
-        "color": [one.colour for one in shown],
-        "shape": [one.shape for one in shown],
-        "strokeDash": [list(one.dash) for one in shown],
-    }
-    domain = [one.name for one in shown]
-    legend = {"title": None} if len(shown) > 1 else None
+    Series of a group share colour and symbol, and have a dash each.
+    """
+    groups = list(dict.fromkeys(one.group or one.name for one in chart.parts))
+    lines: Counter[str] = Counter()
+    looks: dict[str, tuple[str, str, Sequence[int]]] = {}
+    for one in chart.parts:
+        group = one.group or one.name
+        at, is_band = groups.index(group), isinstance(one, Band)
+        colours = LIGHT.bands if is_band else LIGHT.series
+        # Beyond the last colour they begin again, with another symbol.
+        shape = "square" if is_band else _SHAPES[(at + at // len(LIGHT.series)) % len(_SHAPES)]
+        shape = "stroke" if isinstance(one, Series) and one.style is Style.LINE else shape
+        dash = _DASHES[0 if is_band else lines[group] % len(_DASHES)]
+        lines[group] += isinstance(one, Series) and one.style is not Style.DOTS
+        looks[plain(one.name)] = colours[at % len(colours)], shape, dash
+    legend = {"title": None} if len(looks) > 1 else None
     return {
-        channel: {
-            "field": "name",
-            "type": "nominal",
-            "sort": None,
-            "scale": {"domain": domain, "range": ranges[channel]},
-            "legend": legend,
-        }
-        for channel in channels
-    }
+        channel: _nominal("name", {"domain": list(looks), "range": list(of)}, legend)
+        for channel, of in zip(("color", "shape", "strokeDash"), zip(*looks.values()))
+    } or {channel: {} for channel in ("color", "shape", "strokeDash")}
 
 
-def _parts(chart: Chart) -> Iterator[Spec]:
-    looks = _looks(chart)
-    for band in chart.bands:
-        rows = [_row(x, y=a, y2=b, name=looks[band.name].name) for x, a, b in band.points]
-        encoding = {**_xy(chart), "y2": {"field": "y2"}, **_styles(looks, "color")}
-        yield {"data": {"values": rows}, "mark": "area", "encoding": encoding}
-    for is_line in (True, False):
-        other = Style.DOTS if is_line else Style.LINE
-        rows = [
-            _row(x, y=y, name=looks[one.name].name)
-            for one in chart.series
-            if one.style is not other
-            for x, y in one.points
-        ]
-        mark = "line" if is_line else {"type": "point", "filled": True, "opacity": 1}
-        styles = _styles(looks, "color", "strokeDash" if is_line else "shape")
-        yield {"data": {"values": rows}, "mark": mark, "encoding": {**_xy(chart), **styles}}
-
-
-def _rules(chart: Chart) -> Iterator[Spec]:
-    for rule in chart.rules:
-        at = moment_text(rule.at) if isinstance(rule.at, datetime) else rule.at
-        is_flat = rule.direction is Direction.HORIZONTAL
-        axis = chart.y if is_flat else chart.x
-        channel = _channel(axis, "at")
-        encoding = {"y" if is_flat else "x": channel}
-        place: Spec = {"align": "left", "baseline": "bottom", "x": 4, "dy": -3}
-        if not is_flat:
-            place = {
-                "align": "right",
-                "baseline": "bottom",
-                "angle": 270,
-                "y": 4,
-                "dx": 0,
-                "dy": -3,
-            }
-        limit = 260 if is_flat else _HEAD_PX
-        label = {"type": "text", "color": LIGHT.muted, "limit": limit, **place}
-        text = {"text": {"value": plain(rule.label, 80)}}
-        yield {
-            "data": {"values": [{"at": at}]},
-            "encoding": encoding,
-            "layer": [
-                {"mark": {"type": "rule", "color": LIGHT.muted, "strokeDash": [2, 2]}},
-                {"mark": label, "encoding": text},
-            ],
-        }
-
-
-def _marks(chart: Chart) -> Iterator[Spec]:
-    """Those without a value are above each other at the bottom; a label of one is above it."""
-    looks, xy = _looks(chart), _xy(chart)
-    stacks: Counter[object] = Counter()
-    layers: dict[tuple[str, int], list[Spec]] = {}
-    for one in chart.marks:
-        # In pixels above the bottom; 0 for one with a value.
-        above = 0 if one.y is not None else 10 + 12 * stacks[one.x]
-        stacks[one.x] += one.y is None
-        named = {"name": looks[one.label].name} if one.label in looks else {}
-        layers.setdefault((one.label, above), []).append(_row(one.x, y=one.y, **named))
-    for (label, above), rows in layers.items():
-        place = {"x": xy["x"], "y": {"value": "height"} if above else xy["y"]}
-        mark = {"type": "point", "size": 60, "strokeWidth": 2, "yOffset": -above, "opacity": 1}
-        if label in looks:
-            styles = _styles(looks, "color", "shape")
-            yield {"data": {"values": rows}, "mark": mark, "encoding": place | styles}
-            continue
-        text = {"type": "text", "dy": -12 - above, "limit": 220, "color": LIGHT.text}
-        yield {
-            "data": {"values": rows},
-            "encoding": place,
-            "layer": [
-                {"mark": mark | {"shape": "diamond", "color": LIGHT.text}},
-                {"mark": text, "encoding": {"text": {"value": plain(label, 60)}}},
-            ],
-        }
+def _nominal(field: str, scale: Spec, legend: Spec | None) -> Spec:
+    return {"field": field, "type": "nominal", "sort": None, "scale": scale, "legend": legend}
 
 
 def _heatmap(heatmap: Heatmap, width: int) -> Spec:
