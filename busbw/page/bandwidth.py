@@ -24,7 +24,6 @@ from .curves import (
     collectives_text,
     curves_of,
     names_of,
-    sentence,
     shared_text,
 )
 
@@ -50,8 +49,6 @@ def bandwidth(sessions: Sequence[Session]) -> Chart:
     title = f"{collectives_text(one.cells[0].case.collective for one in curves)}: bus bandwidth"
     subtitle = shared_text(curves)
     rules, ceilings = _ceilings(named)
-    said = [f"{title}. {subtitle}.", *(sentence(one, marks) for one in series)]
-    said += [f"{one.label}." for one in rules]
     return Chart(
         title=title,
         subtitle=subtitle,
@@ -61,7 +58,6 @@ def bandwidth(sessions: Sequence[Session]) -> Chart:
         bands=tuple(bands),
         rules=rules,
         marks=marks,
-        description=" ".join(said),
     )
 
 
@@ -163,11 +159,6 @@ def comparison(session: Session, curves: Sequence[Curve] | None = None) -> Chart
     title = f"Time over that of {against}"
     marks = tuple(mark for name, one in named.items() for mark in _ratio_marks(name, one))
     series = [_ratios(name, one) for name, one in named.items()]
-    said = [
-        f"{title}: {one.name}, from {min(y for _, y in one.points):.3g} "
-        f"to {max(y for _, y in one.points):.3g}."
-        for one in series
-    ]
     return Chart(
         title=title,
         subtitle=f"{shared_text(found)}. Above 1 is slower.",
@@ -177,7 +168,6 @@ def comparison(session: Session, curves: Sequence[Curve] | None = None) -> Chart
         bands=tuple(intervals),
         rules=(Rule(label="no change", at=1.0),),
         marks=marks,
-        description=" ".join(said),
     )
 
 
@@ -245,7 +235,6 @@ def published(curves: Sequence[PublishedCurve]) -> Chart:
         y=BUSBW,
         series=series,
         marks=marks,
-        description=" ".join([f"{title}.", *(sentence(one, marks) for one in series)]),
     )
 
 
