@@ -7,9 +7,9 @@ with more curves than a reader can follow these are left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from busbw import metrics
+from busbw.baselines.store import Published
 from busbw.model.words import Outcome
 from busbw.report.reading import Session
 
@@ -199,29 +199,8 @@ def _ratio_marks(name: str, curve: Curve) -> list[Mark]:
     return [_mark(name, one, one.verdict.ratio) for one in compared if one.verdict.ratio]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedPoint:
-    """A figure as it was published: algbw in GB/s, or None where memory ran out."""
-
-    payload_bytes: int
-    algbw_gb_per_s: float | None
-    doubt: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedCurve:
-    """One published table: `slice` names what was measured, such as ``v2-8``."""
-
-    slice: str
-    device_kind: str
-    ranks: int
-    collective: str
-    source: str
-    points: tuple[PublishedPoint, ...]
-
-
-def published(curves: Sequence[PublishedCurve]) -> Chart:
-    ordered = sorted(curves, key=lambda one: (one.ranks, one.slice))
+def published(tables: Sequence[Published]) -> Chart:
+    ordered = sorted(tables, key=lambda one: (one.ranks, one.slice))
     series = tuple(_series(one) for one in ordered)
     marks = tuple(mark for one in ordered for mark in _published_marks(one))
     kinds = " and ".join(dict.fromkeys(one.device_kind for one in ordered))
@@ -238,24 +217,24 @@ def published(curves: Sequence[PublishedCurve]) -> Chart:
     )
 
 
-def _name(curve: PublishedCurve) -> str:
+def _name(curve: Published) -> str:
     return f"{curve.slice} ({curve.ranks} ranks)"
 
 
-def _series(curve: PublishedCurve) -> Series:
+def _series(curve: Published) -> Series:
     factor = metrics.bus_factor_of(curve.collective, curve.ranks)
     points = sorted(
         (one.payload_bytes, one.algbw_gb_per_s * factor)
-        for one in curve.points
+        for one in curve.entries
         if one.algbw_gb_per_s is not None
     )
     return Series(name=_name(curve), points=tuple(points))
 
 
-def _published_marks(curve: PublishedCurve) -> list[Mark]:
+def _published_marks(curve: Published) -> list[Mark]:
     factor = metrics.bus_factor_of(curve.collective, curve.ranks)
     marks = []
-    for one in curve.points:
+    for one in curve.entries:
         if one.algbw_gb_per_s is None:
             marks.append(Mark(label="OUT_OF_MEMORY", x=one.payload_bytes, series=_name(curve)))
         elif one.doubt:
