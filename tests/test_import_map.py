@@ -39,7 +39,7 @@ _PURE: Mapping[str, set[str]] = {
     "report": {"model", "wire", "collectives", "workloads", "metrics", "hardware", "traces"},
     "page": {
         *("model", "wire", "collectives", "workloads", "metrics", "hardware"),
-        *("stats", "judge", "history", "report"),
+        *("stats", "judge", "baselines", "history", "report"),
     },
     "worker": {"model", "wire", "files", "collectives", "workloads", "traces"},
     "driver": {"model", "wire", "locks"},

@@ -14,9 +14,8 @@ from busbw import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import read_published
-from busbw.model.case import converted
 from busbw.model.words import refusal
-from busbw.page.bandwidth import PublishedCurve, PublishedPoint, bandwidth, published
+from busbw.page.bandwidth import bandwidth, published
 from busbw.page.chart import Picture
 from busbw.page.curves import memory
 from busbw.page.history_charts import case_history, ratios
@@ -97,7 +96,10 @@ def _picture(options: argparse.Namespace, tables: Sequence[Path]) -> Picture:
     for name in ("machine", "case"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name}: is of a history; give --history=DIR with it")
-    return published([_curve(path) for path in tables]) if tables else _sessions(options.results)
+    if not tables:
+        return _sessions(options.results)
+    with usage_error(BaselineError):
+        return published([read_published(path) for path in tables])
 
 
 def _sessions(paths: Sequence[Path]) -> Picture:
@@ -146,10 +148,3 @@ def _published_files(options: argparse.Namespace) -> list[Path]:
     if options.published not in tables:
         raise UsageError(f"--published: {refusal(options.published, tuple(tables))}")
     return tables[options.published]
-
-
-def _curve(path: Path) -> PublishedCurve:
-    with usage_error(BaselineError):
-        table = read_published(path)
-    points = tuple(converted(PublishedPoint, one) for one in table.entries)
-    return converted(PublishedCurve, table, points=points)

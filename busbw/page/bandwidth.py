@@ -6,10 +6,10 @@ with more curves than a reader can follow these are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from busbw import metrics
+from busbw.baselines.store import Published
 from busbw.model.words import Outcome
 from busbw.report.reading import Session
 
@@ -24,7 +24,6 @@ from .curves import (
     collectives_text,
     curves_of,
     names_of,
-    sentence,
     shared_text,
 )
 
@@ -32,6 +31,9 @@ _MOST_WITH_BASELINES = 3
 _MOST_RULES = 3
 _LONGEST_SOURCE = 60
 _MARKED = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
+
+
+_Named = Mapping[str, Curve]
 
 
 def bandwidth(sessions: Sequence[Session]) -> Chart:
@@ -42,27 +44,31 @@ def bandwidth(sessions: Sequence[Session]) -> Chart:
     if len(curves) > MOST_CURVES:
         raise ValueError(f"{len(curves)} curves; accepted are {MOST_CURVES} in one chart")
     named = dict(zip(names_of(curves), curves, strict=True))
-    series = [_measured(name, one) for name, one in named.items()]
-    marks = tuple(mark for name, one in named.items() for mark in _marks(name, one))
-    with_baselines = len(sessions) == 1 and len(curves) <= _MOST_WITH_BASELINES
-    baselines = [one for n, c in named.items() for one in _baseline(n, c) if with_baselines]
-    bands = [one for n, c in named.items() for one in _bands(n, c) if with_baselines]
-    title = f"{collectives_text(one.cells[0].case.collective for one in curves)}: bus bandwidth"
-    subtitle = shared_text(curves)
+    few = named if len(sessions) == 1 and len(curves) <= _MOST_WITH_BASELINES else {}
+    baseline = "reference" if sessions[0].is_paired else "baseline"
     rules, ceilings = _ceilings(named)
-    said = [f"{title}. {subtitle}.", *(sentence(one, marks) for one in series)]
-    said += [f"{one.label}." for one in rules]
     return Chart(
-        title=title,
-        subtitle=subtitle,
+        title=f"{collectives_text(one.cells[0].case.collective for one in curves)}: bus bandwidth",
+        subtitle=shared_text(curves),
         x=PAYLOAD,
         y=BUSBW,
-        series=(*series, *baselines, *ceilings, *_published(curves)),
-        bands=tuple(bands),
+        series=(
+            *_curves(named, lambda one: one.measured),
+            *_lines(few, baseline, lambda one: one.baseline),
+            *ceilings,
+            *_published(curves),
+        ),
+        bands=_bands(few, "loss within the limit", _within_limit),
         rules=rules,
-        marks=marks,
-        description=" ".join(said),
+        marks=_marks(named, _MARKED, lambda one: one.measured),
     )
+
+
+def _within_limit(cell: Cell) -> tuple[float, float] | None:
+    ratio = cell.verdict.limit
+    if cell.baseline is None or ratio is None or ratio <= 1:
+        return None
+    return cell.baseline / ratio, cell.baseline
 
 
 def _points(curve: Curve, value: Callable[[Cell], float | None]) -> tuple[tuple[int, float], ...]:
@@ -70,39 +76,45 @@ def _points(curve: Curve, value: Callable[[Cell], float | None]) -> tuple[tuple[
     return tuple((payload, rate) for payload, rate in found.items() if rate is not None)
 
 
-def _measured(name: str, curve: Curve) -> Series:
-    return Series(name=name, group=name, points=_points(curve, lambda one: one.measured))
+def _curves(named: _Named, value: Callable[[Cell], float | None]) -> list[Series]:
+    return [Series(name=name, group=name, points=_points(c, value)) for name, c in named.items()]
 
 
-def _baseline(name: str, curve: Curve) -> list[Series]:
-    points = _points(curve, lambda one: one.baseline)
-    if not points:
-        return []
-    named = f"{name}: {'reference' if curve.session.is_paired else 'baseline'}"
-    return [Series(name=named, group=name, points=points, style=Style.LINE)]
+def _lines(named: _Named, part: str, value: Callable[[Cell], float | None]) -> list[Series]:
+    """Of the curves that have such values, in their colours."""
+    return [
+        Series(name=f"{name}: {part}", group=name, points=points, style=Style.LINE)
+        for name, curve in named.items()
+        if (points := _points(curve, value))
+    ]
 
 
-def _bands(name: str, curve: Curve) -> list[Band]:
-    points = []
-    for one in curve.cells:
-        ratio = one.verdict.limit
-        if one.baseline is not None and ratio is not None and ratio > 1:
-            points.append((one.case.payload_bytes, one.baseline / ratio, one.baseline))
-    what = f"{name}: loss within the limit"
-    return [Band(name=what, group=name, points=tuple(points))] if points else []
+def _bands(
+    named: _Named, part: str, ends: Callable[[Cell], tuple[float, float] | None]
+) -> tuple[Band, ...]:
+    found = {
+        name: [(one.case.payload_bytes, *of) for one in curve.cells if (of := ends(one))]
+        for name, curve in named.items()
+    }
+    return tuple(
+        Band(name=f"{name}: {part}", group=name, points=tuple(points))
+        for name, points in found.items()
+        if points
+    )
 
 
-def _marks(name: str, curve: Curve) -> list[Mark]:
-    marked = [one for one in curve.cells if one.verdict.outcome in _MARKED]
-    return [_mark(name, one, one.measured) for one in marked]
+def _marks(
+    named: _Named, outcomes: Collection[Outcome], value: Callable[[Cell], float | None]
+) -> tuple[Mark, ...]:
+    return tuple(
+        Mark(label=one.verdict.outcome.value, x=one.case.payload_bytes, y=value(one), series=name)
+        for name, curve in named.items()
+        for one in curve.cells
+        if one.verdict.outcome in outcomes
+    )
 
 
-def _mark(name: str, cell: Cell, y: float | None) -> Mark:
-    label = cell.verdict.outcome.value
-    return Mark(label=label, x=cell.case.payload_bytes, y=y, series=name)
-
-
-def _ceilings(named: Mapping[str, Curve]) -> tuple[tuple[Rule, ...], tuple[Series, ...]]:
+def _ceilings(named: _Named) -> tuple[tuple[Rule, ...], tuple[Series, ...]]:
     """A rule for each ceiling, or where they change with the payload a line for each curve."""
     found = {
         (round(one.ceiling, 6), one.verdict.ceiling.text)
@@ -113,12 +125,7 @@ def _ceilings(named: Mapping[str, Curve]) -> tuple[tuple[Rule, ...], tuple[Serie
     if len(found) <= _MOST_RULES:
         rules = (Rule(label=f"ceiling {rate:.4g} GB/s: {text}", at=rate) for rate, text in found)
         return tuple(sorted(rules, key=lambda one: one.label)), ()
-    lines = (
-        Series(name=f"{name}: ceiling", group=name, points=points, style=Style.LINE)
-        for name, curve in named.items()
-        if (points := _points(curve, lambda one: one.ceiling))
-    )
-    return (), tuple(lines)
+    return (), tuple(_lines(named, "ceiling", lambda one: one.ceiling))
 
 
 def _published(curves: Sequence[Curve]) -> list[Series]:
@@ -129,17 +136,11 @@ def _published(curves: Sequence[Curve]) -> list[Series]:
                 of_source = found.setdefault(one.verdict.published.source, {})
                 of_source.setdefault(one.case.payload_bytes, one.published)
     return [
-        Series(
-            name=f"published: {source[:_LONGEST_SOURCE]}",
-            points=tuple(sorted(points.items())),
-            style=Style.LINE_AND_DOTS,
-        )
+        Series(name=f"published: {source[:_LONGEST_SOURCE]}", points=tuple(sorted(points.items())))
         for source, points in found.items()
     ]
 
 
-_RATIO = Axis(name="ratio of times")
-_WIDE_RATIO = Axis(name="ratio of times", scale=Scale.LOG10)
 # The greatest over the least ratio of a linear axis.
 _MOST_LINEAR = 4.0
 _COMPARED = (Outcome.REGRESSED, Outcome.IMPROVED)
@@ -156,82 +157,34 @@ def comparison(session: Session, curves: Sequence[Curve] | None = None) -> Chart
     if not found or len(found) > MOST_CURVES:
         return None
     named = dict(zip(names_of(found), found, strict=True))
-    against = "the reference" if session.is_paired else "the baseline"
-    few = len(named) <= _MOST_WITH_INTERVALS
-    intervals = [band for name, one in named.items() if few and (band := _interval(name, one))]
-    limits = [line for name, one in named.items() if few and (line := _limit(name, one))]
-    title = f"Time over that of {against}"
-    marks = tuple(mark for name, one in named.items() for mark in _ratio_marks(name, one))
-    series = [_ratios(name, one) for name, one in named.items()]
-    said = [
-        f"{title}: {one.name}, from {min(y for _, y in one.points):.3g} "
-        f"to {max(y for _, y in one.points):.3g}."
-        for one in series
-    ]
+    few = named if len(named) <= _MOST_WITH_INTERVALS else {}
+    series = _curves(named, lambda one: one.verdict.ratio)
+    ratios = [y for one in series for _, y in one.points]
+    is_wide = max(ratios) >= _MOST_LINEAR * min(ratios)
     return Chart(
-        title=title,
+        title=f"Time over that of the {'reference' if session.is_paired else 'baseline'}",
         subtitle=f"{shared_text(found)}. Above 1 is slower.",
         x=PAYLOAD,
-        y=_axis([y for one in series for _, y in one.points]),
-        series=(*series, *limits),
-        bands=tuple(intervals),
+        y=Axis(name="ratio of times", scale=Scale.LOG10 if is_wide else Scale.LINEAR),
+        series=(
+            *series,
+            *_lines(few, "limit", lambda one: one.verdict.ratio and one.verdict.limit),
+        ),
+        bands=_bands(few, "interval", _interval),
         rules=(Rule(label="no change", at=1.0),),
-        marks=marks,
-        description=" ".join(said),
+        marks=tuple(
+            one for one in _marks(named, _COMPARED, lambda one: one.verdict.ratio) if one.y
+        ),
     )
 
 
-def _axis(ratios: Sequence[float]) -> Axis:
-    return _RATIO if max(ratios) < _MOST_LINEAR * min(ratios) else _WIDE_RATIO
+def _interval(cell: Cell) -> tuple[float, float] | None:
+    found = cell.verdict.ratio_interval
+    return found if found and found[0] > 0 else None
 
 
-def _ratios(name: str, curve: Curve) -> Series:
-    return Series(name=name, group=name, points=_points(curve, lambda one: one.verdict.ratio))
-
-
-def _limit(name: str, curve: Curve) -> Series | None:
-    points = _points(curve, lambda one: one.verdict.limit if one.verdict.ratio else None)
-    named = f"{name}: limit"
-    return Series(name=named, group=name, points=points, style=Style.LINE) if points else None
-
-
-def _interval(name: str, curve: Curve) -> Band | None:
-    points = tuple(
-        (one.case.payload_bytes, *one.verdict.ratio_interval)
-        for one in curve.cells
-        if one.verdict.ratio_interval and one.verdict.ratio_interval[0] > 0
-    )
-    return Band(name=f"{name}: interval", group=name, points=points) if points else None
-
-
-def _ratio_marks(name: str, curve: Curve) -> list[Mark]:
-    compared = [one for one in curve.cells if one.verdict.outcome in _COMPARED]
-    return [_mark(name, one, one.verdict.ratio) for one in compared if one.verdict.ratio]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedPoint:
-    """A figure as it was published: algbw in GB/s, or None where memory ran out."""
-
-    payload_bytes: int
-    algbw_gb_per_s: float | None
-    doubt: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedCurve:
-    """One published table: `slice` names what was measured, such as ``v2-8``."""
-
-    slice: str
-    device_kind: str
-    ranks: int
-    collective: str
-    source: str
-    points: tuple[PublishedPoint, ...]
-
-
-def published(curves: Sequence[PublishedCurve]) -> Chart:
-    ordered = sorted(curves, key=lambda one: (one.ranks, one.slice))
+def published(tables: Sequence[Published]) -> Chart:
+    ordered = sorted(tables, key=lambda one: (one.ranks, one.slice))
     series = tuple(_series(one) for one in ordered)
     marks = tuple(mark for one in ordered for mark in _published_marks(one))
     kinds = " and ".join(dict.fromkeys(one.device_kind for one in ordered))
@@ -245,28 +198,27 @@ def published(curves: Sequence[PublishedCurve]) -> Chart:
         y=BUSBW,
         series=series,
         marks=marks,
-        description=" ".join([f"{title}.", *(sentence(one, marks) for one in series)]),
     )
 
 
-def _name(curve: PublishedCurve) -> str:
+def _name(curve: Published) -> str:
     return f"{curve.slice} ({curve.ranks} ranks)"
 
 
-def _series(curve: PublishedCurve) -> Series:
+def _series(curve: Published) -> Series:
     factor = metrics.bus_factor_of(curve.collective, curve.ranks)
     points = sorted(
         (one.payload_bytes, one.algbw_gb_per_s * factor)
-        for one in curve.points
+        for one in curve.entries
         if one.algbw_gb_per_s is not None
     )
     return Series(name=_name(curve), points=tuple(points))
 
 
-def _published_marks(curve: PublishedCurve) -> list[Mark]:
+def _published_marks(curve: Published) -> list[Mark]:
     factor = metrics.bus_factor_of(curve.collective, curve.ranks)
     marks = []
-    for one in curve.points:
+    for one in curve.entries:
         if one.algbw_gb_per_s is None:
             marks.append(Mark(label="OUT_OF_MEMORY", x=one.payload_bytes, series=_name(curve)))
         elif one.doubt:

@@ -117,7 +117,10 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """`description` is for those who do not see it; names of series and bands are all different."""
+    """Names of series and bands are all different.
+
+    `description` is for those who do not see it, if `described` is not to make it of the values.
+    """
 
     title: str
     x: Axis
@@ -209,6 +212,41 @@ def _rule_text(chart: Chart, rule: Rule) -> str:
     axis = chart.y if rule.direction is Direction.HORIZONTAL else chart.x
     unit = f" {axis.unit}" if axis.unit and not axis.is_payload else ""
     return f"{rule.label}: {axis.text(rule.at)}{unit}"
+
+
+def described(picture: Picture) -> str:
+    """A picture in words: of a chart each curve by its ends and its marks, for who does not see it.
+
+    Lines without dots, such as baselines, are left out.
+    """
+    if isinstance(picture, Heatmap) or picture.description:
+        return picture.description
+    curves = (_curve_text(picture, one) for one in picture.series if one.style is not Style.LINE)
+    rules = (f"{_rule_text(picture, one)}." for one in picture.rules)
+    said = (f"{text.removesuffix('.')}." for text in (picture.title, picture.subtitle) if text)
+    return " ".join([*said, *curves, *rules])
+
+
+def _curve_text(chart: Chart, one: Series) -> str:
+    text = f"{one.name}: {_ends(chart, one) if one.points else 'no figure'}"
+    own = [mark for mark in chart.marks if mark.series == one.name]
+    for label in dict.fromkeys(mark.label for mark in own):
+        places = ", ".join(chart.x.text(mark.x) for mark in own if mark.label == label)
+        text += f"; {label} at {places}"
+    return f"{text}."
+
+
+def _ends(chart: Chart, one: Series) -> str:
+    def said(point: tuple[Position, float]) -> str:
+        unit = f" {chart.y.unit}" if chart.y.unit else ""
+        return f"{point[1]:.4g}{unit} at {chart.x.text(point[0])}"
+
+    (first, last), ys = (one.points[0], one.points[-1]), [y for _, y in one.points]
+    best = one.points[ys.index(max(ys))]
+    if one.style is Style.DOTS:
+        return f"{said(one.points[ys.index(min(ys))])} to {said(best)}"
+    text = said(first) + (f" to {said(last)}" if len(ys) > 1 else "")
+    return text if best in (first, last) else f"{text}, at most {said(best)}"
 
 
 # A table has as many columns at most: nights, weeks, or months.

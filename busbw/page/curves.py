@@ -58,26 +58,6 @@ def collectives_text(names: Iterable[str]) -> str:
     return (found[0] if len(found) == 1 else "collectives").replace("_", "-").capitalize()
 
 
-def sentence(one: Series, marks: Sequence[Mark], unit: str = "GB/s") -> str:
-    """The ends, the best, and the marks of a curve, for who does not see it."""
-    text = f"{one.name}: no figure" if not one.points else f"{one.name}: {_ends(one, unit)}"
-    for label in dict.fromkeys(mark.label for mark in marks if mark.series == one.name):
-        at = [mark.x for mark in marks if (mark.series, mark.label) == (one.name, label)]
-        text += f"; {label} at {', '.join(PAYLOAD.text(x) for x in at)}"
-    return f"{text}."
-
-
-def _ends(one: Series, unit: str) -> str:
-    (first, low), (last, high) = one.points[0], one.points[-1]
-    best_at, best = max(one.points, key=lambda point: point[1])
-    text = f"{low:.4g} {unit} at {PAYLOAD.text(first)}"
-    if len(one.points) > 1:
-        text += f" to {high:.4g} {unit} at {PAYLOAD.text(last)}"
-    if best_at not in (first, last):
-        text += f", at most {best:.4g} {unit} at {PAYLOAD.text(best_at)}"
-    return text
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Curve:
     """The cells of one kind in one session, by payload."""
@@ -231,22 +211,11 @@ def _durations(
 ) -> Chart | None:
     if not series:
         return None
-    said = (
-        f"{one.name}: {min(y for _, y in one.points):.4g} ms "
-        f"to {max(y for _, y in one.points):.4g} ms."
-        for one in series
-    )
-    return Chart(
-        title=title,
-        subtitle=shared_text(curves),
-        x=x,
-        y=_STEP_TIME,
-        series=tuple(series),
-        description=" ".join([f"{title}.", *said]),
-    )
+    subtitle = shared_text(curves)
+    return Chart(title=title, subtitle=subtitle, x=x, y=_STEP_TIME, series=tuple(series))
 
 
-_PEAK = Axis(name="memory at most over payload")
+_PEAK = Axis(name="memory at most", unit="payloads")
 
 
 def memory(session: CompiledSession) -> Chart | None:
@@ -271,17 +240,15 @@ def memory(session: CompiledSession) -> Chart | None:
         for one in those
         if name in drawn and one.case is not None and one.outcome is Outcome.OUT_OF_MEMORY
     )
-    title = "Memory of compiled programs"
     left_out = len(kinds) - len(shown)
     more = f" {left_out} others are in the tables only." if left_out else ""
     return Chart(
-        title=title,
+        title="Memory of compiled programs",
         subtitle=f"The most that one rank holds, in payloads, by the compiler.{more}",
         x=PAYLOAD,
         y=_PEAK,
         series=series,
         marks=marks,
-        description=" ".join([f"{title}.", *(sentence(one, marks, "payloads") for one in series)]),
     )
 
 

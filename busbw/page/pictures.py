@@ -14,7 +14,7 @@ import zlib
 from html import escape
 from types import ModuleType
 
-from .chart import Picture
+from .chart import Picture, described
 from .palette import DARK, LIGHT, Theme
 from .vega import plain, specification
 
@@ -47,7 +47,7 @@ def svg(picture: Picture, width: int = WIDTH, *, name: str = "", standalone: boo
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)
     assert box is not None
     size = f'width="{box[1]}" height="{box[2]}" viewBox="0 0 {box[1]} {box[2]}"'
-    said = plain(picture.description or picture.subtitle or picture.title, 2000)
+    said = plain(described(picture), 2000)
     texts = f'<title id="{name}-title">{escape(plain(picture.title), quote=False)}</title>'
     texts += f'<desc id="{name}-desc">{escape(said, quote=False)}</desc>'
     texts += f"<style>{style_sheet()}</style>" if standalone else ""

@@ -36,20 +36,13 @@ def launches(session: Session) -> Chart | None:
         )
         for name, one in named.items()
     )
-    title = "Launches"
-    said = (
-        f"{one.name}: from {min(y for _, y in one.points):.2g} % "
-        f"to {max(y for _, y in one.points):.2g} %."
-        for one in series
-    )
     return Chart(
-        title=title,
+        title="Launches",
         subtitle=f"{shared_text(curves)}. Each launch is a worker process of its own.",
         x=PAYLOAD,
         y=_DEVIATION,
         series=series,
         rules=(Rule(label="median", at=0.0),),
-        description=" ".join([f"{title} of a case against their median.", *said]),
     )
 
 
@@ -112,8 +105,6 @@ def _members(
     ]
     if not series:
         return None
-    most = {one.name: max(one.points, key=lambda point: point[1]) for one in series}
-    said = (f"{one}: at most {y:.3g}, {axis} {x}." for one, (x, y) in most.items())
     return Chart(
         title=title,
         subtitle=subtitle,
@@ -121,7 +112,6 @@ def _members(
         y=_RATIO,
         series=tuple(series),
         rules=(Rule(label="median", at=1.0),),
-        description=" ".join([f"{title}.", *said]),
     )
 
 

@@ -14,8 +14,12 @@ from busbw.page.chart import (
     Heatmap,
     HeatmapMark,
     HeatmapRow,
+    Mark,
+    Rule,
     Scale,
     Series,
+    Style,
+    described,
     table_of,
 )
 from busbw.report.renderers import rendered
@@ -67,6 +71,42 @@ def test_rows_ascend_and_categories_keep_their_order(axis: Axis, places: list[An
 def test_a_heading_has_the_unit_but_payloads_have_theirs_in_the_text() -> None:
     assert (PAYLOAD.heading, BUSBW.heading) == ("payload", "busbw (GB/s)")
     assert (PAYLOAD.text(1 << 30), BUSBW.text(0.00123456)) == ("1024M", "0.001235")
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        ((), "s: no figure."),
+        (((1024, 2.0),), "s: 2 GB/s at 1K."),
+        (((1024, 2.0), (2048, 3.0)), "s: 2 GB/s at 1K to 3 GB/s at 2K."),
+        (
+            ((1024, 2.0), (2048, 9.0), (4096, 3.0)),
+            "s: 2 GB/s at 1K to 3 GB/s at 4K, at most 9 GB/s at 2K.",
+        ),
+    ],
+)
+def test_a_curve_is_said_by_its_ends_and_its_best(
+    points: tuple[tuple[int, float], ...], said: str
+) -> None:
+    alone = Chart(title="t", x=PAYLOAD, y=BUSBW, series=(Series(name="s", points=points),))
+    assert described(alone) == f"t. {said}"
+
+
+def test_marks_of_a_curve_are_said_and_those_of_others_are_not() -> None:
+    marks = [Mark(label="OUT_OF_MEMORY", x=x, series="s") for x in (2048, 4096)]
+    marks.append(Mark(label="REGRESSED", x=1024, y=1.0, series="other"))
+    of = (Series(name="s", points=((1024, 2.0),)),)
+    text = described(Chart(title="t", x=PAYLOAD, y=BUSBW, series=of, marks=tuple(marks)))
+    assert text.endswith("s: 2 GB/s at 1K; OUT_OF_MEMORY at 2K, 4K.")
+
+
+def test_dots_are_said_by_their_least_and_greatest_and_lines_alone_not_at_all() -> None:
+    dots = Series(name="s", points=(("b", 3.0), ("a", 1.0), ("c", 2.0)), style=Style.DOTS)
+    line = Series(name="limit", points=(("a", 9.0),), style=Style.LINE)
+    axis = Axis(name="host", scale=Scale.CATEGORY)
+    rule = Rule(label="median", at=2.0)
+    found = Chart(title="t", subtitle="u", x=axis, y=BUSBW, series=(dots, line), rules=(rule,))
+    assert described(found) == "t. u. s: 1 GB/s at a to 3 GB/s at b. median: 2 GB/s."
 
 
 BEGIN = datetime(2026, 1, 1, 3, tzinfo=timezone.utc)

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from busbw.baselines.document import Status
+from busbw.baselines.store import Published, PublishedEntry
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Ceiling
-from busbw.model.words import Outcome
+from busbw.model.words import Outcome, payload_text
 from busbw.page.bandwidth import (
-    PublishedCurve,
-    PublishedPoint,
     bandwidth,
     comparison,
     published,
 )
-from busbw.page.chart import Mark, Scale, Series, Style, table_of
-from busbw.page.curves import collectives_text, memory, sentence, steps, strategies
+from busbw.page.chart import Scale, Series, Style, described, table_of
+from busbw.page.curves import collectives_text, memory, steps, strategies
 from busbw.page.spread import launches, processes, ranks
 from busbw.report.reading import Session
 from tests import build
@@ -174,7 +174,7 @@ def test_the_description_says_the_curve_to_who_does_not_see_it() -> None:
     one = session(verdict(4096, 6.0), verdict(8192, 9.0), verdict(16384, 7.0), verdict(32768, None))
     assert (
         "jax psum: 6 GB/s at 4K to 7 GB/s at 16K, at most 9 GB/s at 8K; OUT_OF_MEMORY at 32K."
-        in bandwidth([one]).description
+        in described(bandwidth([one]))
     )
 
 
@@ -192,44 +192,57 @@ def test_more_curves_than_a_reader_tells_apart_are_refused() -> None:
         bandwidth(sessions)
 
 
-def _curve(ranks: int, *points: PublishedPoint) -> PublishedCurve:
-    return PublishedCurve(
+def _entry(payload_bytes: int, algbw_gb_per_s: float | None, doubt: str = "") -> PublishedEntry:
+    return PublishedEntry(
+        payload=payload_text(payload_bytes),
+        payload_bytes=payload_bytes,
+        status=Status.OOM if algbw_gb_per_s is None else Status.OK,
+        algbw_gb_per_s=algbw_gb_per_s,
+        doubt=doubt,
+    )
+
+
+def _table(ranks: int, *entries: PublishedEntry) -> Published:
+    return Published(
+        document="busbw published figures",
+        version=1,
+        source="a paper, 2019",
+        method="by hand",
         slice=f"v2-{ranks}",
         device_kind="TPU v2",
         ranks=ranks,
         collective="all_reduce",
-        source="a paper, 2019",
-        points=points,
+        entries=entries,
     )
 
 
-KNOWN = PublishedPoint(payload_bytes=2048, algbw_gb_per_s=10.0)
-DOUBTED = PublishedPoint(payload_bytes=1024, algbw_gb_per_s=1.0, doubt="too small")
-LACKING = PublishedPoint(payload_bytes=4096, algbw_gb_per_s=None)
+KNOWN = _entry(2048, 10.0)
+DOUBTED = _entry(1024, 1.0, doubt="too small")
+LACKING = _entry(4096, None)
 
 
 def test_each_slice_is_a_curve_of_busbw_by_its_ranks() -> None:
-    chart = published([_curve(32, KNOWN), _curve(8, KNOWN, DOUBTED)])
+    chart = published([_table(32, KNOWN), _table(8, KNOWN, DOUBTED)])
     assert [one.name for one in chart.series] == ["v2-8 (8 ranks)", "v2-32 (32 ranks)"]
     assert chart.series[0].points == ((1024, 1.75), (2048, 17.5))
     assert chart.series[1].points == ((2048, 19.375),)
 
 
 def test_out_of_memory_and_doubts_are_marked() -> None:
-    chart = published([_curve(8, KNOWN, DOUBTED, LACKING)])
+    chart = published([_table(8, KNOWN, DOUBTED, LACKING)])
     assert [(one.label, one.x, one.y) for one in chart.marks] == [
         ("(?)", 1024, 1.75),
         ("OUT_OF_MEMORY", 4096, None),
     ]
     assert "doubtful" in chart.subtitle
-    assert "doubtful" not in published([_curve(8, KNOWN, LACKING)]).subtitle
+    assert "doubtful" not in published([_table(8, KNOWN, LACKING)]).subtitle
 
 
 def test_it_says_whose_figures_they_are() -> None:
-    chart = published([_curve(8, KNOWN, LACKING)])
+    chart = published([_table(8, KNOWN, LACKING)])
     assert chart.title == "All-reduce on TPU v2: published bandwidth"
     assert chart.subtitle.startswith("a paper, 2019. ")
-    assert "v2-8 (8 ranks): 17.5 GB/s at 2K; OUT_OF_MEMORY at 4K." in chart.description
+    assert "v2-8 (8 ranks): 17.5 GB/s at 2K; OUT_OF_MEMORY at 4K." in described(chart)
 
 
 def test_ratios_stand_over_payloads_with_what_they_were_judged_by() -> None:
@@ -245,7 +258,7 @@ def test_ratios_stand_over_payloads_with_what_they_were_judged_by() -> None:
     assert ratios.points == ((4096, 1.1), (8192, 0.9))
     assert (limit.name, limit.points) == ("jax psum: limit", ((4096, 1.3), (8192, 1.4)))
     assert chart.bands[0].points == ((4096, 1.0, 1.2), (8192, 0.8, 1.0))
-    assert "from 0.9 to 1.1" in chart.description
+    assert "jax psum: 1.1 at 4K to 0.9 at 8K. no change: 1." in described(chart)
 
 
 def test_what_was_judged_to_have_changed_is_marked() -> None:
@@ -294,31 +307,6 @@ def test_a_title_names_one_collective_or_says_that_there_are_several(
     assert collectives_text(names) == title
 
 
-@pytest.mark.parametrize(
-    ("points", "said"),
-    [
-        ((), "s: no figure."),
-        (((1024, 2.0),), "s: 2 GB/s at 1K."),
-        (((1024, 2.0), (2048, 3.0)), "s: 2 GB/s at 1K to 3 GB/s at 2K."),
-        (
-            ((1024, 2.0), (2048, 9.0), (4096, 3.0)),
-            "s: 2 GB/s at 1K to 3 GB/s at 4K, at most 9 GB/s at 2K.",
-        ),
-    ],
-)
-def test_a_curve_is_said_by_its_ends_and_its_best(
-    points: tuple[tuple[int, float], ...], said: str
-) -> None:
-    assert sentence(Series(name="s", points=points), ()) == said
-
-
-def test_marks_of_a_curve_are_said_and_those_of_others_are_not() -> None:
-    marks = [Mark(label="OUT_OF_MEMORY", x=x, series="s") for x in (2048, 4096)]
-    marks.append(Mark(label="REGRESSED", x=1024, y=1.0, series="other"))
-    text = sentence(Series(name="s", points=((1024, 2.0),)), marks)
-    assert text == "s: 2 GB/s at 1K; OUT_OF_MEMORY at 2K, 4K."
-
-
 def test_a_step_has_a_curve_over_the_gradient_in_milliseconds() -> None:
     timed = [
         replace(verdict(size, 6.0, step="dense"), now=build.summary(median_s=time_s))
@@ -328,7 +316,7 @@ def test_a_step_has_a_curve_over_the_gradient_in_milliseconds() -> None:
     assert chart is not None
     (series,) = chart.series
     assert series.points == ((4096, 1.0), (8192, 2.0))
-    assert "1 ms to 2 ms" in chart.description
+    assert "1 ms at 4K to 2 ms at 8K" in described(chart)
 
 
 def test_each_launch_of_a_strategy_is_a_dot() -> None:
@@ -369,7 +357,7 @@ def test_a_point_is_the_peak_in_payloads_and_what_does_not_fit_is_marked() -> No
     assert (series.name, series.points) == ("v5e:2x4", ((4096, 2.0), (8192, 1.5)))
     (mark,) = chart.marks
     assert (mark.label, mark.x, mark.series) == ("OUT_OF_MEMORY", 16384, "v5e:2x4")
-    assert "OUT_OF_MEMORY at 16K" in chart.description
+    assert "OUT_OF_MEMORY at 16K" in described(chart)
 
 
 def test_releases_and_kinds_are_named_where_there_are_several() -> None:
@@ -415,7 +403,7 @@ def test_launches_are_per_cent_off_the_median_of_their_case() -> None:
     assert chart is not None
     (series,) = chart.series
     assert [y for _, y in series.points] == pytest.approx([0, 10, -20])
-    assert "from -20 % to 10 %" in chart.description
+    assert "-20 % at 4K to 10 % at 4K" in described(chart)
 
 
 def test_a_single_launch_has_no_spread() -> None:
@@ -442,7 +430,7 @@ def test_a_process_is_told_by_its_own_time_with_its_host() -> None:
     assert chart is not None
     (series,) = chart.series
     assert series.points == (("0 (a)", 1.0), ("1 (a)", 1.0), ("2 (b)", 3.0))
-    assert "at most 3, process 2 (b)" in chart.description
+    assert "to 3 at 2 (b)." in described(chart)
     rows = table_of(chart).rows
     assert [row.values["process"] for row in rows] == ["0 (a)", "1 (a)", "2 (b)"]
 
