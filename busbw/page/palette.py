@@ -112,6 +112,7 @@ def config(*, legend_columns: int) -> dict[str, Any]:
             "titleFontSize": 12,
             "titleFontWeight": "normal",
             "labelOverlap": "greedy",
+            "labelSeparation": 4,
         },
         "header": {"labelColor": LIGHT.text, "labelFontSize": 12, "labelFontWeight": "bold"},
         "legend": {

@@ -25,6 +25,7 @@ from .chart import (
     Gap,
     Heatmap,
     HeatmapRow,
+    Mark,
     Picture,
     Scale,
     Series,
@@ -128,8 +129,8 @@ def _layers(chart: Chart, head: int) -> Iterator[tuple[str, Spec, Spec]]:
     yield "low", {**sign, "yOffset": {"expr": "-datum.above"}}, {**bottom, **signs}
     # What stands at several points is named at the first.
     yield "first mark", {**above, "dy": -12}, {**at, **text}
-    beside = {"align": {"expr": "datum.side < 0 ? 'right' : 'left'"}, "dx": {"expr": "datum.side"}}
-    yield "first low", {**above, **beside, "dy": {"expr": "-datum.above"}}, {**bottom, **text}
+    named = {**above, "align": {"expr": "datum.side"}, "dy": {"expr": "-datum.above"}}
+    yield "first low", named, {**bottom, **text}
 
 
 def _part_rows(chart: Chart) -> Iterator[Spec]:
@@ -149,20 +150,25 @@ def _rule_rows(chart: Chart) -> Iterator[Spec]:
 
 
 def _mark_rows(chart: Chart) -> Iterator[Spec]:
-    """Those without a value are above each other at the bottom, by so many pixels."""
-    stacks: Counter[object] = Counter()
-    signs: dict[str, str] = {}
+    """Those without a value are above each other at the bottom, and their names above all."""
+    low = Counter(one.x for one in chart.marks if one.y is None)
+    # How many are there already at each place, and below the next name.
+    there = Counter[object]({None: max(low.values(), default=0)})
     places = sorted({one for one in chart.all_x if not isinstance(one, str)})
+    signs: dict[str, str] = {}
+
+    def row(kind: str, one: Mark, place: object) -> Spec:
+        there[place] += one.y is None
+        text, above = plain(one.label, 60), 12 * there[place] - 2
+        return _row(kind, one.x, y=one.y, text=text, sign=signs[one.label], above=above)
+
     for one in chart.marks:
-        kind = "low" if one.y is None else "mark"
-        row = _row(kind, one.x, y=one.y, text=plain(one.label, 60), above=10 + 12 * stacks[one.x])
-        stacks[one.x] += one.y is None
-        is_first = one.label not in signs
-        row["sign"] = signs.setdefault(one.label, _SIGNS[len(signs) % len(_SIGNS)])
-        yield row
+        kind, is_first = "low" if one.y is None else "mark", one.label not in signs
+        signs.setdefault(one.label, _SIGNS[len(signs) % len(_SIGNS)])
+        yield row(kind, one, one.x)
         if is_first:
             late = one.x in places[len(places) // 2 :]
-            yield row | {"kind": f"first {kind}", "side": -8 if late else 8}
+            yield row(f"first {kind}", one, None) | {"side": "right" if late else "left"}
 
 
 def _row(kind: str, x: object, **others: object) -> Spec:
@@ -190,7 +196,8 @@ def _channel(axis: Axis, name: str, places: Sequence[int] = ()) -> Spec:
     shown["labelExpr"] = _PAYLOAD if axis.is_payload else _DECADES if axis.is_log else _NUMBER
     if axis.is_log:
         kind |= {"type": "log", "base": 2 if axis.scale is Scale.LOG2 else 10}
-    shown |= {"values": list(places)} if places else {}
+    # Where there is no room for all, every other one, so that both ends of a usual sweep stay.
+    shown |= {"values": list(places), "labelOverlap": "parity"} if places else {}
     return {"field": name, "type": "quantitative", "scale": kind, "axis": shown}
 
 

@@ -137,8 +137,8 @@ def test_marks_without_a_value_are_above_each_other_at_the_bottom_and_named_once
     low = _rows(spec, "low")
     assert [one["above"] for one in low] == [10, 22, 10]
     assert len({one["sign"] for one in low}) == 2
-    named = [(one["text"], one["side"]) for one in _rows(spec, "first low")]
-    assert named == [("OUT_OF_MEMORY", -8), ("TIMEOUT", 8)]
+    named = [(one["text"], one["side"], one["above"]) for one in _rows(spec, "first low")]
+    assert named == [("OUT_OF_MEMORY", "right", 34), ("TIMEOUT", "left", 46)]
 
 
 def test_what_marks_say_of_a_value_is_above_the_first_of_them() -> None:
