@@ -23,7 +23,6 @@ from busbw.history.lines import Line, Series
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case, converted
 from busbw.model.words import FailureKind, Outcome
-from busbw.stats.variance import successive_variance
 
 # A case's first nights, which its later ones are compared with.
 FIRST_NIGHTS = 20
@@ -144,10 +143,6 @@ def level_of(times_s: Sequence[tuple[int, float]]) -> Level:
     )
 
 
-# Positions of nights, and what a case took there.
-_Times = Sequence[tuple[int, float]]
-
-
 def machines(
     root: Path, baselines: Path, folders: Collection[str] | None = None
 ) -> tuple[MachineNights, ...]:
@@ -233,14 +228,30 @@ class _Machine:
             spread=one.spread,
         )
         changed = [*one.changes, *shared]
-        steps = [change for change in changed if change.monthly is None]
         rises = [self._change(change) for change in changed if change.monthly is not None]
-        begins = {self.since(change.began) for change in steps}
-        levels = _levels(list(found.times_s.items()), begins, self.least)
+        steps = self._steps([one for one in changed if one.monthly is None], list(found.times_s))
+        nights = itertools.groupby(
+            found.times_s.items(), lambda of: bisect.bisect(list(steps), of[0])
+        )
+        levels = [level_of(list(those)) for _, those in nights]
         if one.level_s is not None and not rises:
-            levels = self._as_found(levels, steps, one.level_s)
-        changes = sorted([*self._changes(levels, steps), *rises], key=lambda one: one.night)
+            levels = _as_found(levels, steps, one.level_s)
+        changes = sorted([*_changes(levels, steps), *rises], key=lambda one: one.night)
         return replace(found, levels=tuple(levels), changes=tuple(changes))
+
+    def _steps(
+        self, changed: Sequence[LevelChange], timed: Sequence[int]
+    ) -> Mapping[int, Sequence[LevelChange]]:
+        """By the first night with a time since then, in their order.
+
+        Without those that cancel out, as of a case that did not do what all others did.
+        """
+        found: dict[int, list[LevelChange]] = {}
+        for one in changed:
+            at = bisect.bisect_left(timed, self.since(one.began))
+            if 0 < at < len(timed):
+                found.setdefault(timed[at], []).append(one)
+        return {at: found[at] for at in sorted(found) if abs(_log_ratio(found[at])) >= self.least}
 
     def _change(self, one: LevelChange) -> NightChange:
         return converted(NightChange, one, night=self.since(one.began))
@@ -253,34 +264,35 @@ class _Machine:
                 nights[self.at[name]] = replace(line, outcome=outcome)
         return tuple(nights)
 
-    def _changes(
-        self, levels: Sequence[Level], changed: Sequence[LevelChange]
-    ) -> Iterable[NightChange]:
-        for before, after in pairwise(levels):
-            there = [one for one in changed if self._begins(one, before, after)]
-            yield NightChange(
-                night=after.first,
-                began=there[0].began,
-                log_ratio=math.log(after.level_s / before.level_s),
-                sessions=after.nights,
-                changes=tuple(dict.fromkeys(text for one in there for text in one.changes)),
-                reason=next((one.reason for one in there if one.reason), ""),
-            )
 
-    def _as_found(
-        self, levels: Sequence[Level], changed: Sequence[LevelChange], level_s: float
-    ) -> list[Level]:
-        """With the figures of `busbw history`: the newest level, and by how much each changed."""
-        found = [replace(levels[-1], level_s=level_s)] if levels else []
-        for before, after in reversed(list(pairwise(levels))):
-            there = (one.log_ratio for one in changed if self._begins(one, before, after))
-            level_s /= math.exp(math.fsum(there))
-            found.insert(0, replace(before, level_s=level_s))
-        return found
+def _log_ratio(changed: Iterable[LevelChange]) -> float:
+    return math.fsum(one.log_ratio for one in changed)
 
-    def _begins(self, change: LevelChange, before: Level, after: Level) -> bool:
-        """Whether a change is between the levels; a case may lack the night of a shared one."""
-        return before.last < self.since(change.began) <= after.first
+
+def _changes(
+    levels: Sequence[Level], steps: Mapping[int, Sequence[LevelChange]]
+) -> Iterable[NightChange]:
+    for before, after in pairwise(levels):
+        there = steps[after.first]
+        yield NightChange(
+            night=after.first,
+            began=there[0].began,
+            log_ratio=math.log(after.level_s / before.level_s),
+            sessions=after.nights,
+            changes=tuple(dict.fromkeys(text for one in there for text in one.changes)),
+            reason=next((one.reason for one in there if one.reason), ""),
+        )
+
+
+def _as_found(
+    levels: Sequence[Level], steps: Mapping[int, Sequence[LevelChange]], level_s: float
+) -> list[Level]:
+    """With the figures of `busbw history`: the newest level, and by how much each changed."""
+    found: list[Level] = []
+    for one in reversed(levels):
+        found.insert(0, replace(one, level_s=level_s))
+        level_s /= math.exp(_log_ratio(steps.get(one.first, ())))
+    return found
 
 
 def _outcome(line: Line) -> Outcome | None:
@@ -294,32 +306,3 @@ def _outcome(line: Line) -> Outcome | None:
         return None
     is_memory = line.failure is FailureKind.OUT_OF_MEMORY
     return Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED
-
-
-# Levels next to each other differ by as many standard errors at least.
-_ERRORS = 4.0
-
-
-def _levels(times: _Times, begins: Collection[int], least: float) -> list[Level]:
-    """The levels of times by night, which change at some of `begins`, by `least` in log time.
-
-    Levels next to each other that differ by less, or by what chance may do, become one.
-    """
-    logs = [math.log(time_s) for _, time_s in times]
-    noise = math.sqrt(successive_variance(logs).value) if len(logs) > 1 else 0.0
-    edges = [-1, *sorted(begins), math.inf]
-    parts = [[one for one in times if low <= one[0] < high] for low, high in pairwise(edges)]
-    parts = [part for part in parts if part]
-    while len(parts) > 1:
-        clear = [_clearness(before, after, least, noise) for before, after in pairwise(parts)]
-        at = clear.index(min(clear))
-        if clear[at] >= 1:
-            break
-        parts[at : at + 2] = [[*parts[at], *parts[at + 1]]]
-    return [level_of(part) for part in parts]
-
-
-def _clearness(before: _Times, after: _Times, least: float, noise: float) -> float:
-    """By how much two levels differ, relative to what is the least that counts."""
-    step = abs(math.log(level_of(after).level_s / level_of(before).level_s))
-    return step / max(least, _ERRORS * noise * math.sqrt(1 / len(before) + 1 / len(after)))
