@@ -13,7 +13,6 @@ import pytest
 from busbw.page.chart import (
     Axis,
     Chart,
-    Direction,
     Gap,
     Heatmap,
     HeatmapMark,
@@ -24,7 +23,6 @@ from busbw.page.chart import (
     Scale,
     Series,
 )
-from busbw.page.palette import LIGHT
 from busbw.page.pictures import png, svg
 from busbw.page.vega import plain, specification
 from tests.report.shown import BUSBW, chart
@@ -102,25 +100,6 @@ def test_names_are_never_part_of_an_expression(picture: Picture) -> None:
     assert not any("fetch" in one for one in expressions)
 
 
-def test_axes_are_logarithmic_with_ticks_of_payloads() -> None:
-    (line,) = _marked(specification(chart(), 720), "line")
-    x, y = line["encoding"]["x"], line["encoding"]["y"]
-    assert (x["scale"]["base"], y["scale"]["base"]) == (2, 10)
-    assert x["axis"]["values"] == [1024, 2048, 4096, 8192, 16384]
-    assert "'K'" in x["axis"]["labelExpr"]
-
-
-def test_a_line_has_a_dash_and_a_dot_a_shape_and_both_the_same_colour() -> None:
-    spec = specification(chart(), 720)
-    (line,) = _marked(spec, "line")
-    encoding = line["encoding"]
-    assert encoding["color"]["scale"]["domain"] == encoding["strokeDash"]["scale"]["domain"]
-    assert {row["name"] for row in _rows(spec, "line")} == {"jax", "old", "tf"}
-    colours = dict(zip(*(encoding["color"]["scale"][end] for end in ("domain", "range"))))
-    assert colours["jax"] == colours["old"] != colours["tf"]
-    assert colours["unseen"] == LIGHT.bands[0]
-
-
 def test_twelve_curves_differ_by_more_than_colour() -> None:
     series = tuple(Series(name=str(n), points=((8, 1.0),)) for n in range(12))
     (dots,) = _marked(specification(chart(series=series, bands=(), marks=()), 720), "point")
@@ -141,28 +120,10 @@ def test_marks_without_a_value_are_above_each_other_at_the_bottom_and_named_once
     assert named == [("OUT_OF_MEMORY", "right", 34), ("TIMEOUT", "left", 46)]
 
 
-def test_what_marks_say_of_a_value_is_above_the_first_of_them() -> None:
-    marks = (
-        *(Mark(label="(?)", x=x, y=1.0, series="jax") for x in (1024, 2048)),
-        Mark(label="+8 % since", x=4096, y=2.0, series="jax"),
-    )
-    spec = specification(chart(marks=marks), 720)
-    assert len(_rows(spec, "mark")) == 3
-    assert [one["text"] for one in _rows(spec, "first mark")] == ["(?)", "+8 % since"]
-
-
 def test_one_curve_needs_no_legend() -> None:
     alone = chart(series=chart().series[:1], bands=(), marks=())
     (line,) = _marked(specification(alone, 720), "line")
     assert line["encoding"]["color"]["legend"] is None
-
-
-def test_labels_of_vertical_rules_are_above_all_points() -> None:
-    rule = Rule(label="libtpu 1 -> 2", at=2048, direction=Direction.VERTICAL)
-    spec = specification(chart(rules=(rule,)), 720)
-    (line,) = _marked(spec, "line")
-    assert line["encoding"]["y"]["scale"]["range"][1] > 100
-    assert [one["text"] for one in _rows(spec, "x")] == ["libtpu 1 -> 2"]
 
 
 @pytest.mark.parametrize(
@@ -201,13 +162,6 @@ def test_each_bin_and_gap_has_a_colour_and_what_is_not_measured_has_none() -> No
     quiet = HeatmapRow(group="g", label="1K", cells=(1.0,) * 365)
     shown = specification(_heatmap(rows=(quiet,)), 720)["spec"]["layer"][0]["encoding"]["color"]
     assert len(shown["scale"]["domain"]) == 9
-
-
-def test_a_level_that_changed_has_a_bar_in_its_night() -> None:
-    values = specification(_heatmap(9), 720)["data"]["values"]
-    bars = [one for one in values if "bar" in one]
-    assert len(bars) == 42
-    assert {one["from"] for one in bars} == {"2025-12-05T03:00:00Z"}
 
 
 def test_text_is_one_line_of_what_xml_may_hold() -> None:
