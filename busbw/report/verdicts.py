@@ -77,7 +77,8 @@ def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
         lines.append("limit: the ratio beyond which a case fails, once more launches confirm it")
     counts = [one.now.samples for one in verdicts if one.now and one.now.samples]
     if verbose and counts:
-        few = f"; of {min(counts)} samples" if min(counts) < 100 else ""
+        ends = dict.fromkeys((min(counts), max(counts)))
+        few = f"; of {' to '.join(map(str, ends))} samples" if min(counts) < 100 else ""
         lines.append(f"p99: over the samples of all launches{few}; first: the first call")
     marks = "".join(map(_marks, verdicts))
     return lines + [text for mark, text in _LEGEND if mark in marks]

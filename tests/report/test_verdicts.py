@@ -58,6 +58,8 @@ def test_with_more_verbosity_a_line_has_the_best_launch_and_the_overhead_of_a_ca
     assert legend([found]) == legend([found], verbose=True)[:-1]
     said = "p99: over the samples of all launches; of 30 samples; first: the first call"
     assert legend([found], verbose=True)[-1] == said
+    more = build.verdict(now=build.summary(**of_samples | {"samples": 120}))
+    assert "; of 30 to 120 samples; " in legend([found, more], verbose=True)[-1]
 
 
 @pytest.mark.parametrize(
