@@ -24,20 +24,22 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # to `exhaustive`, which took a third off the gate's time, and two tests of what had none.
 # What tells of a night (`busbw summary`, `doctor`, `history fetch`, metrics, CSV) took the place of
 # the scripts in `.github/`, 440 lines.
+# `busbw doctor` rose by 226 lines: memory against its prediction, the profiler's recording in its
+# file, the limit that noise gives, links and reduce ops. They replace nothing.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (41_288, 220, 21_519),
+    "busbw": (41_514, 221, 21_664),
     "busbw/*": (1_462, 7, 819),
     "busbw/baselines": (1_210, 5, 591),
     "busbw/collectives": (549, 7, 267),
-    "busbw/commands": (2_693, 13, 1_437),
+    "busbw/commands": (2_884, 14, 1_562),
     "busbw/driver": (2_116, 10, 1_211),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (623, 4, 179),
     "busbw/history": (914, 5, 459),
     "busbw/hosts": (2_819, 11, 1_700),
-    "busbw/judge": (2_829, 11, 1_416),
-    "busbw/model": (2_410, 11, 1_126),
+    "busbw/judge": (2_834, 11, 1_418),
+    "busbw/model": (2_428, 11, 1_135),
     "busbw/page": (3_535, 16, 1_671),
     "busbw/plugin": (1_189, 7, 672),
     "busbw/report": (1_796, 15, 861),
@@ -46,12 +48,12 @@ LIMITS = {
     "busbw/stats": (522, 4, 281),
     "busbw/studies": (2_090, 8, 1_065),
     "busbw/traces": (1_887, 8, 1_098),
-    "busbw/worker": (6_696, 43, 3_708),
+    "busbw/worker": (6_708, 43, 3_717),
     "busbw/workloads": (442, 4, 192),
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (52_675, 328, 27_029),
+    "tests": (52_912, 328, 27_149),
 }
 
 # docs: pages, words.

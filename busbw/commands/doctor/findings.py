@@ -25,6 +25,8 @@ from busbw.report.table import Column, Table, TextLine, percent_text, ratio_text
 from busbw.report.verdicts import legend
 from busbw.stats.launches import launch_time_s, relative_mad
 
+from .recordings import Recording, texts
+
 DOCUMENT = "busbw doctor"
 
 # The checks, by name: what each asks, and the options of its session; *: all that there are.
@@ -60,6 +62,7 @@ class Checked:
     seconds: NotNegative
     problem: str = ""
     results: Results | None = None
+    recordings: tuple[Recording, ...] = ()
 
 
 def facts(sessions: Sessions) -> list[str]:
@@ -152,10 +155,11 @@ def _of_sessions(times_s: Sequence[float]) -> float | None:
     return statistics.stdev(medians) / statistics.fmean(medians) if len(medians) > 1 else None
 
 
-def notes(sessions: Sessions) -> list[str]:
-    """Where memory ends, and what explains the tables."""
+def notes(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
+    """Where memory ends, what recordings hold, and what explains the tables."""
     curve = sessions["curve"].verdicts if "curve" in sessions else ()
-    return [*(text for text, _ in _memory(sessions)), *legend(curve, verbose=True)]
+    recorded = (text for one in checked for text, _ in texts(one.recordings))
+    return [*(text for text, _ in _memory(sessions)), *recorded, *legend(curve, verbose=True)]
 
 
 def findings(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
@@ -170,6 +174,7 @@ def findings(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
         *(f"clocks: {text}" for text in _clocks_differ(sessions)),
         *(text for one in filter(None, [sessions.get("curve")]) for text in _slow(one)),
         *(text for text, is_odd in _memory(sessions) if is_odd),
+        *(text for one in checked for text, is_odd in texts(one.recordings) if is_odd),
         *(f"noise: {text}" for text in _far_apart(sessions)),
     ]
 
