@@ -180,6 +180,7 @@ def test_in_ci_a_case_without_a_baseline_is_not_odd(
     [
         ("x", False, "'x' is no check; known are "),
         ("host", True, "host: these results were comp"),
+        ("host", None, "checks[0].results: expected some where there is no problem"),
     ],
 )
 def test_a_file_of_something_else_is_refused(

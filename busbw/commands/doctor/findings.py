@@ -64,6 +64,10 @@ class Checked:
     results: Results | None = None
     recordings: tuple[Recording, ...] = ()
 
+    def validate(self) -> None:
+        if self.results is None and not self.problem:
+            raise ValueError("results: expected some where there is no problem")
+
 
 def facts(sessions: Sessions) -> list[str]:
     """What the probes say."""
