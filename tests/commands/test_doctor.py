@@ -88,8 +88,14 @@ def test_nothing_is_odd_on_an_ordinary_machine(
         (
             "dtypes",
             TPU,
-            {"cases": [{"dtype": "int32", "then": "wrong_result"}]},
-            "dtypes: 1 FAILED: fake int32 1M: wrong result in 1 of 1 launches: rank 1, element 7",
+            {"cases": [{"dtype": "int32", "reduce_op": "sum", "then": "wrong_result"}]},
+            "dtypes: 1 FAILED: fake sum int32 1M: wrong result in 1 of 1 launches: rank 1, elem",
+        ),
+        (
+            "dtypes",
+            GPU,
+            {"cases": [{"reduce_op": "max", "dtype": "float32", "then": "wrong_result"}]},
+            "dtypes: 1 FAILED: fake max float32 1M: wrong result in 1 of 1 launches: rank 1, elem",
         ),
         (
             "memory",
@@ -112,7 +118,7 @@ def test_nothing_is_odd_on_an_ordinary_machine(
             marks=pytest.mark.exhaustive,
         ),
     ],
-    ids=["clock", "dtype", "memory", "link", "noise"],
+    ids=["clock", "dtype", "reduce op", "memory", "link", "noise"],
 )
 def test_what_is_planted_is_named(
     checks: str,

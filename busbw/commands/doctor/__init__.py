@@ -18,7 +18,7 @@ from pathlib import Path
 
 import busbw
 from busbw import wire
-from busbw.collectives import COLLECTIVES
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.commands import (
     Commands,
@@ -49,7 +49,7 @@ from . import recordings
 from .findings import CHECKS, DOCUMENT, Checked, facts, findings, notes, tables
 
 ORDER = -1
-_ALL = {"collectives": COLLECTIVES, "dtypes": DTYPES}
+_ALL = {"collectives": COLLECTIVES, "dtypes": DTYPES, "reduce_ops": REDUCE_OPS}
 _USUAL = {"payloads": "1M,64M", "launches": "1"}
 
 

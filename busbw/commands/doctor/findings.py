@@ -32,7 +32,10 @@ DOCUMENT = "busbw doctor"
 # The checks, by name: what each asks, and the options of its session; *: all that there are.
 CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "collectives": ("every collective, proved", {"collectives": "*", "payloads": "1M"}),
-    "dtypes": ("every dtype, by exact values", {"dtypes": "*", "payloads": "1M"}),
+    "dtypes": (
+        "every dtype and reduce op, by exact values",
+        {"dtypes": "*", "reduce_ops": "*", "payloads": "1M"},
+    ),
     "placement": ("in place and out of place", {"placement": "in_place,out_of_place"}),
     "device": ("the device's clock, by a profiler recording", {"clock": "device"}),
     "host": ("the host's clock, by the slope of a chain", {"clock": "host"}),
