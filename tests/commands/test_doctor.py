@@ -220,9 +220,25 @@ def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
     told = _read(tmp_path, _recorded())
     lines = told.out.splitlines()
     assert told.code == 1 and "device: Intel(R) Xeon(R) Processor, 2 cores" in lines
+    assert "links: none, ranks on a CPU share its memory" in lines
     assert [one for one in lines if one.startswith("recording: ")] == RECORDINGS
     odd = lines[lines.index(f"not as expected: {sum(ODD.values())}") + 1 :]
     assert Counter(one.split(":")[0] for one in odd) == ODD
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("NVIDIA H200", "18 a chip, 25.0 GB/s each way (switch; high confidence: MLPerf "),
+        ("TPU v2", "4 a chip, 62.0 GB/s each way (2D torus; low confidence: secondary pages)"),
+        ("TPU v99", "those of TPU v99 are not known"),
+    ],
+)
+def test_what_is_known_of_links_is_said(
+    kind: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = {**(GPU if "NVIDIA" in kind else TPU), "device_kind": kind}
+    assert f"\nlinks: {said}" in _examined(tmp_path, monkeypatch, script, "--checks=host").out
 
 
 def _recording(text: str, ms: int = 1, ranks: int = 2) -> bytes:

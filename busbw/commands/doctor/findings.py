@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from busbw.hardware.chips import chip_of
 from busbw.model.limits import NotNegative
 from busbw.model.verdict import Verdict
-from busbw.model.words import Clock, Device, Outcome, bytes_text, payload_text, seconds_text
+from busbw.model.words import (
+    Clock,
+    Device,
+    Outcome,
+    bytes_text,
+    payload_text,
+    rate_text,
+    seconds_text,
+)
 from busbw.page.content import Facts
 from busbw.page.session import alike, session_parts
 from busbw.report.answer import answer_lines
@@ -73,10 +81,26 @@ class Checked:
 
 
 def facts(sessions: Sessions) -> list[str]:
-    """What the probes say."""
-    parts = session_parts(next(iter(sessions.values()))) if sessions else ()
-    found = [one.facts for one in parts if isinstance(one, Facts)]
-    return [f"{name}: {text}" for one in found for name, text in one.items() if name != "file"]
+    """What the probes say, and what is known of the links of what they found."""
+    if not sessions:
+        return []
+    first = next(iter(sessions.values()))
+    found = [one.facts for one in session_parts(first) if isinstance(one, Facts)]
+    said = [f"{name}: {text}" for one in found for name, text in one.items() if name != "file"]
+    return [*said, f"links: {_links(first)}"]
+
+
+def _links(session: Session) -> str:
+    """By the table of chips: no framework says what joins its devices."""
+    kind = session.environment.key.device_kind
+    chip = chip_of(kind)
+    each = (chip.link_bytes_per_s or chip.doubted_bytes_per_s) if chip else None
+    if session.environment.device is Device.CPU:
+        return "none, ranks on a CPU share its memory"
+    if chip is None or each is None:
+        return f"those of {kind} are not known"
+    one, sure = rate_text(each / chip.links), f"{chip.confidence.value} confidence"
+    return f"{chip.links} a chip, {one} each way ({chip.fabric.value}; {sure}: {chip.source})"
 
 
 def tables(checked: Sequence[Checked], sessions: Sessions) -> list[Table]:
