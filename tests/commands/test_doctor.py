@@ -226,6 +226,22 @@ def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
     assert Counter(one.split(":")[0] for one in odd) == ODD
 
 
+def test_the_limit_is_the_rules_floor_without_noise_and_wider_with_it(tmp_path: Path) -> None:
+    document = _recorded()
+    noisy = _limits(_read(tmp_path, document))
+    for run in _launches(document, "noise"):
+        run["samples_s"] = [1.0]
+    quiet = _limits(_read(tmp_path, document))
+    assert quiet == [1.15] * 6
+    assert all(1.15 <= limit < 4 for limit in noisy) and max(noisy) > 1.15
+
+
+def _limits(told: Answer) -> list[float]:
+    lines = told.out.splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("noise of "))
+    return [float(line.split()[-1]) for line in lines[begin + 2 : begin + 8]]
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [

@@ -6,12 +6,18 @@ A pure function of their results, so that who reads the file elsewhere is told t
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.hardware.chips import chip_of
+from busbw.judge.case import limit_of
+from busbw.judge.policy import POLICIES
+from busbw.judge.rule import limits
+from busbw.judge.usual import Launches, Night, learn
+from busbw.model.case import Case
 from busbw.model.limits import NotNegative
 from busbw.model.verdict import Verdict
 from busbw.model.words import (
@@ -162,12 +168,15 @@ def _noise(sessions: Sessions) -> Table:
         Column("greatest_s", "greatest", text=seconds_text, width=10),
         Column("launch", "a launch", unit="%", text=_percent, width=8),
         Column("session", "a session", unit="%", text=_percent, width=9),
+        Column("limit", "limit", unit="x", text=ratio_text, width=6),
     )
+    slower = _limits(sessions)
     rows = (
-        (name, len(one), min(one), max(one), relative_mad(one), _of_sessions(one))
+        (name, len(one), min(one), max(one), relative_mad(one), _of_sessions(one), slower.get(name))
         for name, one in _launches(sessions).items()
     )
-    return _table("standard deviations that a verdict has to expect", columns, rows)
+    title = "standard deviations that a verdict has to expect, and its limit after such sessions"
+    return _table(title, columns, rows)
 
 
 def _percent(share: float) -> str:
@@ -180,9 +189,32 @@ def _launches(sessions: Sessions) -> dict[str, list[float]]:
     return {name: times_s for name, times_s in found.items() if len(times_s) > 1}
 
 
+def _threes(times_s: Sequence[float]) -> list[Sequence[float]]:
+    """Three launches after each other, as a session has them."""
+    return [times_s[n : n + 3] for n in range(0, len(times_s) - 2, 3)]
+
+
+def _limits(sessions: Sessions) -> dict[str, float]:
+    """What a verdict would call slower, by case, had the sessions before been these threes."""
+    measured = sessions["noise"].measurements if "noise" in sessions else {}
+    cases = {spec.id: one.case for spec, one in measured.items()}
+    nights: list[dict[Case, Launches]] = []
+    for name, times_s in _launches(sessions).items():
+        for n, three in enumerate(_threes(times_s)):
+            nights += [{}] if n == len(nights) else []
+            nights[n][cases[name]] = Launches.of(three)
+    if not nights:
+        return {}
+    policy = POLICIES[sessions["noise"].environment.device]
+    past = learn([Night(launches=one) for one in nights], nights[-1], policy.rule)
+    found = limits(past, nights[-1], policy.rule).limits
+    slower = {name: (found[case], case) for name, case in cases.items() if case in found}
+    return {name: math.exp(limit_of(*one, policy)) for name, one in slower.items()}
+
+
 def _of_sessions(times_s: Sequence[float]) -> float | None:
     """Of medians of three launches after each other; None for fewer than two."""
-    medians = [statistics.median(times_s[n : n + 3]) for n in range(0, len(times_s) - 2, 3)]
+    medians = list(map(statistics.median, _threes(times_s)))
     return statistics.stdev(medians) / statistics.fmean(medians) if len(medians) > 1 else None
 
 
