@@ -38,6 +38,12 @@ GPU: dict[str, Any] = {
 TPU: dict[str, Any] = {**GPU, "device": "tpu", "device_kind": "TPU v2", "gb_per_s": 20}
 GIB = 2**30
 RECORDED = Path(__file__).parents[1] / "recorded"
+MEMORY = [
+    "memory: jax all_reduce (psum): 2048M fits (peak 16.3 GiB, 1.000 x the prediction); 4096M does "
+    "not: needs 32.0 GiB, 21.6 GiB available (predicted before touching memory)",
+    "memory: tensorflow all_reduce (ring): 1024M fits (peak 12.0 GiB, 1.002 x the prediction); "
+    "2048M does not: needs 23.0 GiB, 21.5 GiB available (predicted before touching memory)",
+]
 RECORDINGS = [
     "recording: jax.all_reduce.psum.float32.64M: 32.4 KiB, 2 all_reduce on 4 ranks, 29.46 ms by "
     "the slowest",
@@ -101,7 +107,8 @@ def test_nothing_is_odd_on_an_ordinary_machine(
             "memory",
             TPU,
             {"cases": [{"payload_bytes": GIB << n, "then": "out_of_memory"} for n in range(8)]},
-            "memory: fake all_reduce (fake): 512M fits, 1024M does not (raised), though a rank",
+            "memory: fake all_reduce (fake): 512M fits; 1024M does not: RESOURCE_EXHAUSTED: made "
+            "up (raised by the framework), predicted to need 2.0 GiB of the 8.0 GiB that a rank",
         ),
         pytest.param(
             "curve",
@@ -221,9 +228,56 @@ def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
     lines = told.out.splitlines()
     assert told.code == 1 and "device: Intel(R) Xeon(R) Processor, 2 cores" in lines
     assert "links: none, ranks on a CPU share its memory" in lines
+    assert [one for one in lines if one.startswith("memory: ")] == MEMORY
     assert [one for one in lines if one.startswith("recording: ")] == RECORDINGS
     odd = lines[lines.index(f"not as expected: {sum(ODD.values())}") + 1 :]
     assert Counter(one.split(":")[0] for one in odd) == ODD
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("peak_memory_bytes", 40 * GIB, "fits (peak 40.0 GiB, "),
+        ("predicted_memory_bytes", 40 * GIB, "fits (peak "),
+    ],
+)
+def test_memory_that_takes_more_or_less_than_was_predicted_is_odd(
+    key: str, value: int, said: str, tmp_path: Path
+) -> None:
+    document = _recorded()
+    for run in _launches(document, "memory"):
+        run[key] = value
+    told = _read(tmp_path, document)
+    odd = [one for one in told.out.splitlines() if one.startswith("- memory: ")]
+    assert len(odd) == 2 and said in odd[0]
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "compiled", "said"),
+    [
+        ("cpu", "a CPU", None, "(raised by the framework), predicted to need 32."),
+        ("gpu", H100, None, ", predicted to need 8.0 GiB of the 80.0 GiB that a rank has"),
+        ("gpu", H100, 90 * GIB, ", predicted to need 180.0 GiB of the 80.0 GiB that a rank has"),
+        ("tpu", "TPU v2", None, ""),
+    ],
+    ids=["host", "early", "late", "as predicted"],
+)
+def test_memory_that_ends_elsewhere_than_predicted_is_odd(
+    device: str, kind: str, compiled: int | None, said: str, tmp_path: Path
+) -> None:
+    document = _recorded()
+    (check,) = document["checks"] = [one for one in document["checks"] if one["name"] == "memory"]
+    check["results"]["environment"]["device"] = device
+    check["results"]["environment"]["key"]["device_kind"] = kind
+    for row in check["results"]["cases"]:
+        for failure in filter(None, [row["failure"], *row["failures"]]):
+            failure["found"] = "raised"
+    for run in _launches(document, "memory") if device != "cpu" else ():
+        run["predicted_memory_bytes"] = None
+        run["compiled_memory_bytes"] = compiled or run["compiled_memory_bytes"]
+    told = _read(tmp_path, document)
+    odd = [one for one in told.out.splitlines() if one.startswith("- memory: jax")]
+    assert [said in one for one in odd] == ([True] if said else [])
 
 
 def test_the_limit_is_the_rules_floor_without_noise_and_wider_with_it(tmp_path: Path) -> None:

@@ -17,12 +17,15 @@ from busbw.judge.case import limit_of
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import limits
 from busbw.judge.usual import Launches, Night, learn
+from busbw.judge.validity import memory_text
 from busbw.model.case import Case
+from busbw.model.launch import Run
 from busbw.model.limits import NotNegative
 from busbw.model.verdict import Verdict
 from busbw.model.words import (
     Clock,
     Device,
+    FoundBy,
     Outcome,
     bytes_text,
     payload_text,
@@ -60,10 +63,11 @@ CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 
 # What is odd: clocks that differ by more than this; less of what links allow, or of what was
-# published; memory that ends below this share of a rank's; launches that are further apart.
+# published; memory that ends where this share of a rank's is predicted, or whose peak on a host
+# differs more from what was predicted; launches that are further apart.
 _CLOCKS_DIFFER = 0.05
 _OF_CEILING, _OF_PUBLISHED = 0.5, 0.7
-_OF_MEMORY = 0.8
+_OF_MEMORY, _PEAK_DIFFERS = 0.8, 0.25
 _APART = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 
 _CLOCKS = tuple(clock.value for clock in Clock)
@@ -286,26 +290,51 @@ def _slow(curve: Session) -> Iterator[str]:
 
 
 def _memory(sessions: Sessions) -> Iterator[tuple[str, bool]]:
-    """Where it ends for each kind of case, and whether that is far below what a rank has."""
+    """Where it ends for each kind of case, and whether not where it was predicted."""
     session = sessions.get("memory")
     found = [one for one in session.verdicts if one.case is not None] if session else []
     for name, group in itertools.groupby(found, lambda one: one.case and one.case.group_name):
-        verdicts = list(group)
-        fits = max((one.spec.payload_bytes for one in verdicts if one.now is not None), default=0)
-        not_fit = [one for one in verdicts if one.outcome is Outcome.OUT_OF_MEMORY]
-        first = min(not_fit, key=lambda one: one.spec.payload_bytes, default=None)
-        text = f"memory: {name}: {payload_text(fits) if fits else 'nothing'} fits"
-        if first is None or session is None:
-            yield f"{text}, the largest that was tried", False
-            continue
-        how = first.failure.found.value.lower() if first.failure and first.failure.found else ""
-        size, chip = first.spec.payload_bytes, chip_of(session.environment.key.device_kind)
-        text += f", {payload_text(size)} does not ({how})"
-        room = chip.memory_bytes // chip.devices if chip else 0
-        # What goes in and what comes out.
-        early = 2 * size < _OF_MEMORY * room
-        text += f", though a rank has {bytes_text(room)}" if early else ""
-        yield text, early or not fits or fits > size
+        if session is not None:
+            text, is_odd = _end_of_memory(session, list(group))
+            yield f"memory: {name}: {text}", is_odd
+
+
+def _end_of_memory(session: Session, verdicts: Sequence[Verdict]) -> tuple[str, bool]:
+    sizes = {one.spec.payload_bytes: one for one in verdicts if one.now is not None}
+    not_fit = [one for one in verdicts if one.outcome is Outcome.OUT_OF_MEMORY and one.failure]
+    first = min(not_fit, key=lambda one: one.spec.payload_bytes, default=None)
+    fits = max(sizes, default=0)
+    measured = session.measurements.get(sizes[fits].spec) if fits else None
+    run = measured.runs[0] if measured and measured.runs else None
+    peak, is_odd = _peak(run)
+    text = f"{payload_text(fits) if fits else 'nothing'} fits{peak}"
+    if first is None or first.failure is None:
+        return f"{text}, the largest that was tried", is_odd
+    size, chip = first.spec.payload_bytes, chip_of(session.environment.key.device_kind)
+    text += f"; {payload_text(size)} does not: {memory_text(first.failure)}"
+    is_odd |= not fits or fits > size
+    if first.failure.found is FoundBy.PREDICTED:
+        return text, is_odd
+    # What goes in and what comes out, where nothing is predicted.
+    needed = int(_predicted(run) / fits * size) if run and _predicted(run) else 2 * size
+    room = chip.memory_bytes // chip.devices if chip else 0
+    of_room = f" of the {bytes_text(room)} that a rank has" if room else ""
+    text += f", predicted to need {bytes_text(needed)}{of_room}"
+    ends_early = needed < _OF_MEMORY * room or session.environment.device is Device.CPU
+    return text, is_odd or ends_early or needed * fits > room * size > 0
+
+
+def _predicted(run: Run) -> int:
+    """Bytes of a host's process, else of one rank by the compiler; 0 for not known."""
+    return run.predicted_memory_bytes or run.compiled_memory_bytes or 0
+
+
+def _peak(run: Run | None) -> tuple[str, bool]:
+    if not run or not run.peak_memory_bytes or not _predicted(run):
+        return "", False
+    ratio = run.peak_memory_bytes / _predicted(run)
+    text = f" (peak {bytes_text(run.peak_memory_bytes)}, {ratio_text(ratio)} x the prediction)"
+    return text, bool(run.predicted_memory_bytes) and abs(ratio - 1) > _PEAK_DIFFERS
 
 
 def _far_apart(sessions: Sessions) -> Iterator[str]:
