@@ -188,14 +188,19 @@ def _out_of_memory(
     return memory_verdict(spec, worst, more, failed=not terms.accept_all)
 
 
+def limit_of(limit: rule.Limit, case: Case, policy: Policy) -> float:
+    """The log ratio beyond which it is slower, by no less than its clock can tell."""
+    least_s = policy.least_difference_of(case.clock)
+    return max(limit.slower, math.log1p(least_s / math.exp(limit.usual.level)))
+
+
 def _compare(
     spec: Spec, measurement: Measurement, limit: rule.Limit, stored: StoredReference, terms: Terms
 ) -> Ruling:
     case, policy, usual = measurement.case, terms.policy, limit.usual
     times_s = [launch_time_s(run) for run in measurement.runs]
     if terms.fail_above is None:
-        least_s = policy.least_difference_of(case.clock)
-        most = max(limit.slower, math.log1p(least_s / math.exp(usual.level)))
+        most = limit_of(limit, case, policy)
     else:
         # A limit of the user's own is that of the fastest launch, too.
         most, limit = math.log(terms.fail_above), replace(limit, fastest=None)

@@ -16,6 +16,9 @@ HIDDEN = "(set)"
 # What proves that a host takes part in a session; no worker needs it.
 SECRET = "BUSBW_SECRET"
 
+# The folder in which workers leave their profiler's recordings; without it they are removed.
+RECORDINGS = "BUSBW_RECORDINGS"
+
 # Variables with these prefixes are recorded without their values if they are not in the table.
 PREFIXES = ("XLA_", "JAX_", "TF_", "LIBTPU_", "NCCL_", "OMP_", "CUDA_VISIBLE")
 
@@ -28,6 +31,8 @@ _SECRET = re.compile("TOKEN|SECRET|PASSW|PASSPHRASE|KEY|CREDENTIAL|AUTH", re.IGN
 _LEAST_CHARACTERS = 8
 _OF_URL = re.compile(r"(?<=://)[^\s/'\"<>]+(?=@)")
 _MASK = "***"
+# In bytes of any kind, where a name ends within the same text for sure.
+_IN_BYTES = re.compile(rb"/(?:home|Users)/[\w.+-]+(?=/)|(?<=://)[\w:.%+-]+(?=@)")
 
 
 @dataclass(frozen=True)
@@ -236,11 +241,24 @@ def of_stack(environment: Mapping[str, str], home: str) -> dict[str, str]:
 
 def public(text: str, environment: Mapping[str, str], home: str) -> str:
     """`text` of a process without secrets of its `environment`, credentials in URLs, and homes."""
-    named = {one.strip() for name, one in environment.items() if _SECRET.search(name)}
-    for secret in sorted(named, key=len, reverse=True):
-        if len(secret) >= _LEAST_CHARACTERS:
-            text = text.replace(secret, _MASK)
+    for secret in _secrets(environment):
+        text = text.replace(secret, _MASK)
     return without_homes(_OF_URL.sub(_MASK, text), home)
+
+
+def public_bytes(content: bytes, environment: Mapping[str, str], home: str) -> bytes:
+    """The same of a binary format: what is masked stays as long as it was; not of root's home."""
+    own = [home] if home.startswith("/") and len(home) > len("/root") else []
+    for text in (*_secrets(environment), *own):
+        one = text.encode("utf-8", "surrogateescape")
+        content = content.replace(one, b"*" * len(one))
+    return _IN_BYTES.sub(lambda found: b"*" * len(found[0]), content)
+
+
+def _secrets(environment: Mapping[str, str]) -> list[str]:
+    """The longest first."""
+    named = {one.strip() for name, one in environment.items() if _SECRET.search(name)}
+    return sorted((one for one in named if len(one) >= _LEAST_CHARACTERS), key=len, reverse=True)
 
 
 def with_home(text: str, home: str) -> str:

@@ -7,7 +7,9 @@ is found by counting: each rank must have every collective that it ran.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import statistics
 import tempfile
 from collections import defaultdict
@@ -15,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from busbw.model import variables
 from busbw.model.case import Case
 from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work_or_wanted
 from busbw.traces.event import RecordedCollective, TraceError
@@ -60,7 +63,7 @@ def record(
     most = MOST_EVENTS // (case.ranks * sampler.plan.samples)
     iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
     iterations = min(iterations, sampler.program.most_iterations)
-    with sampler.phases.of("recording"), tempfile.TemporaryDirectory() as name:
+    with sampler.phases.of("recording"), _folder(case) as name:
         with backend.recording(Path(name)) as reader:
             elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
         found = read(reader, case.collective, with_overlap=not case.workload.is_bare)
@@ -68,6 +71,14 @@ def record(
         found, ranks=case.ranks, calls=calls, iterations=iterations, gathered=backend.gathered
     )
     return replace(said, calls_s=tuple(elapsed_s))
+
+
+def _folder(case: Case) -> contextlib.AbstractContextManager[str]:
+    """Removed afterwards, unless it is in the folder that `busbw doctor` names."""
+    kept = os.environ.get(variables.RECORDINGS)
+    if kept:
+        return contextlib.nullcontext(tempfile.mkdtemp(prefix=f"{case.name}@", dir=kept))
+    return tempfile.TemporaryDirectory()
 
 
 def read(

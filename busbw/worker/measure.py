@@ -118,7 +118,7 @@ class MeasureSession:
         if key is not None:
             self.backend.world().check(case, key)
         phases = Phases(self.backend.now_s)
-        predicted = self._predicted_peak_bytes(need) if need is not None else None
+        predicted = self._predicted_peak_bytes(need) if need and need.really_taken else None
         with phases.of("prefaulting"):
             if need is not None:
                 self._prefault(need)

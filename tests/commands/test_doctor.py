@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import os
+import random
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw import locks
+from busbw.commands.doctor import recordings
 from busbw.commands.doctor.findings import Checked, findings
+from busbw.model import variables
 from tests.report.written import compiled_text, program
+from tests.traces.written import Line, Made, plane, space
 
 from .asked import Answer, asked_here
 
 pytestmark = pytest.mark.sessions
 
+H100 = "NVIDIA H100 80GB HBM3"
 GPU: dict[str, Any] = {
     "device": "gpu",
-    "device_kind": "NVIDIA H100 80GB HBM3",
+    "device_kind": H100,
     "ranks": 8,
     "latency_s": 1e-4,
     "gb_per_s": 200,
@@ -29,6 +38,20 @@ GPU: dict[str, Any] = {
 TPU: dict[str, Any] = {**GPU, "device": "tpu", "device_kind": "TPU v2", "gb_per_s": 20}
 GIB = 2**30
 RECORDED = Path(__file__).parents[1] / "recorded"
+MEMORY = [
+    "memory: jax all_reduce (psum): 2048M fits (peak 16.3 GiB, 1.000 x the prediction); 4096M does "
+    "not: needs 32.0 GiB, 21.6 GiB available (predicted before touching memory)",
+    "memory: tensorflow all_reduce (ring): 1024M fits (peak 12.0 GiB, 1.002 x the prediction); "
+    "2048M does not: needs 23.0 GiB, 21.5 GiB available (predicted before touching memory)",
+]
+RECORDINGS = [
+    "recording: jax.all_reduce.psum.float32.64M: 32.4 KiB, 2 all_reduce on 4 ranks, 29.46 ms by "
+    "the slowest",
+    "recording: tensorflow.all_reduce.ring.float32.64M: 127.4 KiB, 2 all_reduce on 4 ranks, 78.09 "
+    "ms by the slowest",
+]
+# The dtypes that are not computed as asked, and the noise of a machine that others use.
+ODD = {"- dtypes": 4, "- device": 2, "- clocks": 4, "- noise": 7}
 
 
 @pytest.fixture(autouse=True)
@@ -71,14 +94,21 @@ def test_nothing_is_odd_on_an_ordinary_machine(
         (
             "dtypes",
             TPU,
-            {"cases": [{"dtype": "int32", "then": "wrong_result"}]},
-            "dtypes: 1 FAILED: fake int32 1M: wrong result in 1 of 1 launches: rank 1, element 7",
+            {"cases": [{"dtype": "int32", "reduce_op": "sum", "then": "wrong_result"}]},
+            "dtypes: 1 FAILED: fake sum int32 1M: wrong result in 1 of 1 launches: rank 1, elem",
+        ),
+        (
+            "dtypes",
+            GPU,
+            {"cases": [{"reduce_op": "max", "dtype": "float32", "then": "wrong_result"}]},
+            "dtypes: 1 FAILED: fake max float32 1M: wrong result in 1 of 1 launches: rank 1, elem",
         ),
         (
             "memory",
             TPU,
             {"cases": [{"payload_bytes": GIB << n, "then": "out_of_memory"} for n in range(8)]},
-            "memory: fake all_reduce (fake): 512M fits, 1024M does not (raised), though a rank",
+            "memory: fake all_reduce (fake): 512M fits; 1024M does not: RESOURCE_EXHAUSTED: made "
+            "up (raised by the framework), predicted to need 2.0 GiB of the 8.0 GiB that a rank",
         ),
         pytest.param(
             "curve",
@@ -95,7 +125,7 @@ def test_nothing_is_odd_on_an_ordinary_machine(
             marks=pytest.mark.exhaustive,
         ),
     ],
-    ids=["clock", "dtype", "memory", "link", "noise"],
+    ids=["clock", "dtype", "reduce op", "memory", "link", "noise"],
 )
 def test_what_is_planted_is_named(
     checks: str,
@@ -160,32 +190,225 @@ def test_in_ci_a_case_without_a_baseline_is_not_odd(
 
 @pytest.mark.parametrize(
     ("name", "compiled", "said"),
-    [("x", False, "'x' is no check; known are "), ("host", True, "host: these results were comp")],
+    [
+        ("x", False, "'x' is no check; known are "),
+        ("host", True, "host: these results were comp"),
+        ("host", None, "checks[0].results: expected some where there is no problem"),
+    ],
 )
 def test_a_file_of_something_else_is_refused(
-    name: str, compiled: bool, said: str, tmp_path: Path
+    name: str, compiled: bool | None, said: str, tmp_path: Path
 ) -> None:
     results = json.loads(compiled_text(program(4096, 10))) if compiled else None
-    check = {"name": name, "seconds": 1, "problem": "", "results": results}
+    problem = "none" if compiled is False else ""
+    check = {"name": name, "seconds": 1, "problem": problem, "results": results}
     document = {"document": "busbw doctor", "version": 1, "busbw": "1", "began": "now"}
     (tmp_path / "d.json").write_text(json.dumps({**document, "checks": [check]}))
     asked_here("doctor", "--read", tmp_path / "d.json").refuses(said)
 
 
+def _recorded() -> dict[str, Any]:
+    """What a CPU with both frameworks gave, its checks by name."""
+    found: dict[str, Any] = json.loads(gzip.decompress((RECORDED / "doctor.json.gz").read_bytes()))
+    return found
+
+
+def _read(folder: Path, document: dict[str, Any]) -> Answer:
+    (folder / "cpu.json").write_text(json.dumps(document))
+    return asked_here("doctor", "--read", folder / "cpu.json")
+
+
+def _launches(document: dict[str, Any], check: str) -> Iterator[dict[str, Any]]:
+    found = next(one for one in document["checks"] if one["name"] == check)
+    return (run for row in found["results"]["cases"] for run in row["launches"])
+
+
 def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "cpu.json"
-    path.write_bytes(gzip.decompress((RECORDED / "doctor.json.gz").read_bytes()))
-    told = asked_here("doctor", "--read", path)
+    told = _read(tmp_path, _recorded())
     lines = told.out.splitlines()
-    assert told.code == 1 and "device: AMD EPYC, 2 cores" in lines
-    assert "memory: jax all_reduce (psum): 2048M fits, 4096M does not (predicted)" in lines
-    odd = lines[lines.index("not as expected: 13") + 1 :]
-    assert [one.split(":")[0] for one in odd] == [
-        *["- dtypes"] * 2,
-        *["- device"] * 2,
-        *["- clocks"] * 3,
-        *["- noise"] * 6,
+    assert told.code == 1 and "device: Intel(R) Xeon(R) Processor, 2 cores" in lines
+    assert "links: none, ranks on a CPU share its memory" in lines
+    assert [one for one in lines if one.startswith("memory: ")] == MEMORY
+    assert [one for one in lines if one.startswith("recording: ")] == RECORDINGS
+    odd = lines[lines.index(f"not as expected: {sum(ODD.values())}") + 1 :]
+    assert Counter(one.split(":")[0] for one in odd) == ODD
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("peak_memory_bytes", 40 * GIB, "fits (peak 40.0 GiB, "),
+        ("predicted_memory_bytes", 40 * GIB, "fits (peak "),
+    ],
+)
+def test_memory_that_takes_more_or_less_than_was_predicted_is_odd(
+    key: str, value: int, said: str, tmp_path: Path
+) -> None:
+    document = _recorded()
+    for run in _launches(document, "memory"):
+        run[key] = value
+    told = _read(tmp_path, document)
+    odd = [one for one in told.out.splitlines() if one.startswith("- memory: ")]
+    assert len(odd) == 2 and said in odd[0]
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "compiled", "said"),
+    [
+        ("cpu", "a CPU", None, "(raised by the framework), predicted to need 32."),
+        ("gpu", H100, None, ", predicted to need 8.0 GiB of the 80.0 GiB that a rank has"),
+        ("gpu", H100, 90 * GIB, ", predicted to need 180.0 GiB of the 80.0 GiB that a rank has"),
+        ("tpu", "TPU v2", None, ""),
+    ],
+    ids=["host", "early", "late", "as predicted"],
+)
+def test_memory_that_ends_elsewhere_than_predicted_is_odd(
+    device: str, kind: str, compiled: int | None, said: str, tmp_path: Path
+) -> None:
+    document = _recorded()
+    (check,) = document["checks"] = [one for one in document["checks"] if one["name"] == "memory"]
+    check["results"]["environment"]["device"] = device
+    check["results"]["environment"]["key"]["device_kind"] = kind
+    for row in check["results"]["cases"]:
+        for failure in filter(None, [row["failure"], *row["failures"]]):
+            failure["found"] = "raised"
+    for run in _launches(document, "memory") if device != "cpu" else ():
+        run["predicted_memory_bytes"] = None
+        run["compiled_memory_bytes"] = compiled or run["compiled_memory_bytes"]
+    told = _read(tmp_path, document)
+    odd = [one for one in told.out.splitlines() if one.startswith("- memory: jax")]
+    assert [said in one for one in odd] == ([True] if said else [])
+
+
+def test_the_limit_is_the_rules_floor_without_noise_and_wider_with_it(tmp_path: Path) -> None:
+    document = _recorded()
+    noisy = _limits(_read(tmp_path, document))
+    for run in _launches(document, "noise"):
+        run["samples_s"] = [1.0]
+    quiet = _limits(_read(tmp_path, document))
+    assert quiet == [1.15] * 6
+    assert all(1.15 <= limit < 4 for limit in noisy) and max(noisy) > 1.15
+
+
+def _limits(told: Answer) -> list[float]:
+    lines = told.out.splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("noise of "))
+    return [float(line.split()[-1]) for line in lines[begin + 2 : begin + 8]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("NVIDIA H200", "18 a chip, 25.0 GB/s each way (switch; high confidence: MLPerf "),
+        ("TPU v2", "4 a chip, 62.0 GB/s each way (2D torus; low confidence: secondary pages)"),
+        ("TPU v99", "those of TPU v99 are not known"),
+    ],
+)
+def test_what_is_known_of_links_is_said(
+    kind: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = {**(GPU if "NVIDIA" in kind else TPU), "device_kind": kind}
+    assert f"\nlinks: {said}" in _examined(tmp_path, monkeypatch, script, "--checks=host").out
+
+
+def _recording(text: str, ms: int = 1, ranks: int = 2) -> bytes:
+    """Two all-reduces on some ranks, the first of which is the warm-up, and `text` on the host."""
+    times = [
+        Made(name="all-reduce.1", offset_ps=n * 10**10, duration_ps=ms * 10**9) for n in (0, 1)
     ]
+    lines = [Line(name="XLA Ops", events=times)]
+    there = [plane(f"/device:TPU:{n}", lines) for n in range(ranks)]
+    return space(*there, plane("/host:CPU", [Line(name="python", events=[Made(name=text)])]))
+
+
+def _left(folder: Path, **contents: bytes) -> tuple[recordings.Recording, ...]:
+    for name, content in contents.items():
+        case = folder / f"{name.replace('_', '.')}@x1" / "plugins"
+        case.mkdir(parents=True)
+        (case / "here.xplane.pb").write_bytes(content)
+    return recordings.kept(folder)
+
+
+def _unpacked(recording: recordings.Recording) -> bytes:
+    return gzip.decompress(base64.b64decode(recording.content))
+
+
+def test_the_smallest_recording_of_each_framework_is_kept_and_read(tmp_path: Path) -> None:
+    large, small = _recording("long " * 99, 3), _recording("", 2)
+    found = _left(tmp_path, jax_1M=large, jax_64M=small, tensorflow_1M=large)
+    assert {one.case: _unpacked(one) for one in found} == {"jax.64M": small, "tensorflow.1M": large}
+    (text, is_odd), _ = recordings.texts(found)
+    assert (
+        text
+        == f"recording: jax.64M: {len(small)} bytes, 1 all_reduce on 2 ranks, 2 ms by the slowest"
+    )
+    assert not is_odd
+
+
+def test_no_home_and_no_secret_is_kept_of_a_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/data/people/me")
+    monkeypatch.setenv("THEIR_TOKEN", "hunter2hunter2")
+    name = "/data/people/me/x.py /home/you/y.py https://you:word@host hunter2hunter2 /home"
+    (found,) = _left(tmp_path, jax_1M=_recording(name))
+    masked = f"{'*' * 15}/x.py {'*' * 9}/y.py https://{'*' * 8}@host {'*' * 14} /home"
+    assert _unpacked(found) == _recording(masked)
+    assert not any(is_odd for _, is_odd in recordings.texts([found]))
+
+
+def test_a_recording_that_is_too_large_is_left_out_with_a_reason(tmp_path: Path) -> None:
+    found = _left(tmp_path, jax_1M=random.Random(1).randbytes(1_100_000))
+    said = "recording: jax.1M: not kept: it is too large: 1.0 MiB, compressed 1.0 MiB"
+    assert list(recordings.texts(found)) == [(said, False)]
+
+
+def test_where_the_profiler_leaves_none_that_is_said_and_not_odd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = _examined(tmp_path, monkeypatch, GPU, "--checks=device,host")
+    assert answer.out.count("recording: not kept: the profiler left no *.xplane.pb\n") == 1
+    assert answer.code == 0
+
+
+def _in_gzip(content: bytes) -> str:
+    return base64.b64encode(gzip.compress(content)).decode()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("none", "Error -3 while decompressing data"),
+        ("?", "Only base64 data is allowed"),
+        (_in_gzip(_recording(""))[:40], "it is cut, or unpacks to more than 61.0 MiB"),
+        (_in_gzip(bytes(65_000_000)), "it is cut, or unpacks to more than 61.0 MiB"),
+        (_in_gzip(_recording("")[:-1]), "byte "),
+        (_in_gzip(_recording("", ranks=0)), "no all_reduce in it beyond the warm-up"),
+    ],
+    ids=["no gzip", "no base64", "cut", "bomb", "damaged", "empty"],
+)
+def test_a_recording_that_cannot_be_read_is_odd(content: str, said: str, tmp_path: Path) -> None:
+    why = "fake has no clock device on the CPU; it has host"
+    check = {"name": "device", "seconds": 1, "results": None, "problem": why}
+    kept = {"case": "jax.1M", "content": content, "problem": ""}
+    document = {"document": "busbw doctor", "version": 1, "busbw": "1", "began": "now"}
+    told = _read(tmp_path, {**document, "checks": [{**check, "recordings": [kept]}]})
+    assert told.code == 1
+    assert f"\nnot as expected: 1\n- recording: jax.1M: {said}" in told.out
+
+
+@pytest.mark.framework("jax")
+def test_the_recording_of_a_real_profiler_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "machine.json"
+    asked = ["--device=cpu", "--frameworks=jax", "--checks=device"]
+    answer = asked_here("doctor", *asked, "-o", path)
+    assert "recording: jax.all_reduce.psum.float32.64M: " in answer.out
+    assert " all_reduce on 4 ranks, " in answer.out
+    (kept,) = json.loads(path.read_text())["checks"][0]["recordings"]
+    assert len(kept["content"]) < 1_400_000
+    assert variables.RECORDINGS not in os.environ
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import busbw
 from busbw import wire
-from busbw.collectives import COLLECTIVES
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.commands import (
     Commands,
@@ -28,7 +29,9 @@ from busbw.commands import (
     usage_error,
     write_file,
 )
+from busbw.model import variables
 from busbw.model.case import GridError
+from busbw.model.words import Clock
 from busbw.report.reading import DocumentError, Session, session_from
 from busbw.report.renderers import rendered
 from busbw.report.results import Results
@@ -40,10 +43,11 @@ from busbw.session.phases import Surroundings, judged
 from busbw.session.settings import settings_of
 from busbw.session.state import Collected, Measured
 
+from . import recordings
 from .findings import CHECKS, DOCUMENT, Checked, facts, findings, notes, tables
 
 ORDER = -1
-_ALL = {"collectives": COLLECTIVES, "dtypes": DTYPES}
+_ALL = {"collectives": COLLECTIVES, "dtypes": DTYPES, "reduce_ops": REDUCE_OPS}
 _USUAL = {"payloads": "1M,64M", "launches": "1"}
 
 
@@ -115,25 +119,32 @@ def _checked(name: str, options: argparse.Namespace) -> Checked:
     question, own = CHECKS[name]
     print(f"busbw doctor: {question}", flush=True)
     begun_s, problem, results = time.monotonic(), "", None
+    kept: tuple[recordings.Recording, ...] = ()
     asked = {one: ",".join(_ALL[one]) if value == "*" else value for one, value in own.items()}
     asked = {"device": options.device, "frameworks": options.frameworks, **_USUAL, **asked}
-    try:
-        results = _measured(asked)
-    except (option.UsageError, GridError) as error:
-        problem = str(error)
-    seconds = time.monotonic() - begun_s
-    return Checked(name=name, seconds=seconds, problem=problem, results=results)
-
-
-def _measured(asked: Mapping[str, str]) -> Results:
-    """A session of these options in an empty folder, whose baselines are none."""
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
-        options = given(Path(folder), **asked)
-        # In CI a case without a baseline would fail.
-        options = replace(options, ini={**options.ini, "require_baselines": "false"})
-        collected = Collected(settings=settings_of(options))
-        collected, specs = selection.with_specs(collected, None)
+        try:
+            results = _measured(Path(folder), asked)
+            kept = recordings.kept(Path(folder)) if name == Clock.DEVICE.value else ()
+        except (option.UsageError, GridError) as error:
+            problem = str(error)
+    seconds = time.monotonic() - begun_s
+    return Checked(name=name, seconds=seconds, problem=problem, results=results, recordings=kept)
+
+
+def _measured(folder: Path, asked: Mapping[str, str]) -> Results:
+    """A session of these options in the empty `folder`, without baselines."""
+    options = given(folder, **asked)
+    # In CI a case without a baseline would fail.
+    options = replace(options, ini={**options.ini, "require_baselines": "false"})
+    collected = Collected(settings=settings_of(options))
+    collected, specs = selection.with_specs(collected, None)
+    if asked.get("clock") == Clock.DEVICE.value:
+        os.environ[variables.RECORDINGS] = str(folder)
+    try:
         found = judged(collected, specs, Surroundings(display=Display(_Lines())))
+    finally:
+        os.environ.pop(variables.RECORDINGS, None)
     if not isinstance(found.observed, Measured):
         raise option.UsageError(found.session.text)
     return wire.from_json(Results, document_of(found), "results")
@@ -163,7 +174,7 @@ def _shown(found: Examined, path: Path | None = None) -> int:
     sessions = dict(_sessions(found.checks))
     lines = [f"busbw doctor, {found.began}, busbw {found.busbw}", *facts(sessions)]
     lines += rendered("text", *tables(found.checks, sessions))
-    lines += ["", *notes(sessions), ""]
+    lines += ["", *notes(found.checks, sessions), ""]
     odd = findings(found.checks, sessions)
     lines += [f"not as expected: {len(odd) or 'nothing'}", *(f"- {one}" for one in odd)]
     print("\n".join(map(wire.printable, lines)))

@@ -6,15 +6,32 @@ A pure function of their results, so that who reads the file elsewhere is told t
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.hardware.chips import chip_of
+from busbw.judge.case import limit_of
+from busbw.judge.policy import POLICIES
+from busbw.judge.rule import limits
+from busbw.judge.usual import Launches, Night, learn
+from busbw.judge.validity import memory_text
+from busbw.model.case import Case
+from busbw.model.launch import Run
 from busbw.model.limits import NotNegative
 from busbw.model.verdict import Verdict
-from busbw.model.words import Clock, Device, Outcome, bytes_text, payload_text, seconds_text
+from busbw.model.words import (
+    Clock,
+    Device,
+    FoundBy,
+    Outcome,
+    bytes_text,
+    payload_text,
+    rate_text,
+    seconds_text,
+)
 from busbw.page.content import Facts
 from busbw.page.session import alike, session_parts
 from busbw.report.answer import answer_lines
@@ -25,12 +42,17 @@ from busbw.report.table import Column, Table, TextLine, percent_text, ratio_text
 from busbw.report.verdicts import legend
 from busbw.stats.launches import launch_time_s, relative_mad
 
+from .recordings import Recording, texts
+
 DOCUMENT = "busbw doctor"
 
 # The checks, by name: what each asks, and the options of its session; *: all that there are.
 CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "collectives": ("every collective, proved", {"collectives": "*", "payloads": "1M"}),
-    "dtypes": ("every dtype, by exact values", {"dtypes": "*", "payloads": "1M"}),
+    "dtypes": (
+        "every dtype and reduce op, by exact values",
+        {"dtypes": "*", "reduce_ops": "*", "payloads": "1M"},
+    ),
     "placement": ("in place and out of place", {"placement": "in_place,out_of_place"}),
     "device": ("the device's clock, by a profiler recording", {"clock": "device"}),
     "host": ("the host's clock, by the slope of a chain", {"clock": "host"}),
@@ -41,10 +63,11 @@ CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 
 # What is odd: clocks that differ by more than this; less of what links allow, or of what was
-# published; memory that ends below this share of a rank's; launches that are further apart.
+# published; memory that ends where this share of a rank's is predicted, or whose peak on a host
+# differs more from what was predicted; launches that are further apart.
 _CLOCKS_DIFFER = 0.05
 _OF_CEILING, _OF_PUBLISHED = 0.5, 0.7
-_OF_MEMORY = 0.8
+_OF_MEMORY, _PEAK_DIFFERS = 0.8, 0.25
 _APART = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 
 _CLOCKS = tuple(clock.value for clock in Clock)
@@ -60,13 +83,34 @@ class Checked:
     seconds: NotNegative
     problem: str = ""
     results: Results | None = None
+    recordings: tuple[Recording, ...] = ()
+
+    def validate(self) -> None:
+        if self.results is None and not self.problem:
+            raise ValueError("results: expected some where there is no problem")
 
 
 def facts(sessions: Sessions) -> list[str]:
-    """What the probes say."""
-    parts = session_parts(next(iter(sessions.values()))) if sessions else ()
-    found = [one.facts for one in parts if isinstance(one, Facts)]
-    return [f"{name}: {text}" for one in found for name, text in one.items() if name != "file"]
+    """What the probes say, and what is known of the links of what they found."""
+    if not sessions:
+        return []
+    first = next(iter(sessions.values()))
+    found = [one.facts for one in session_parts(first) if isinstance(one, Facts)]
+    said = [f"{name}: {text}" for one in found for name, text in one.items() if name != "file"]
+    return [*said, f"links: {_links(first)}"]
+
+
+def _links(session: Session) -> str:
+    """By the table of chips: no framework says what joins its devices."""
+    kind = session.environment.key.device_kind
+    chip = chip_of(kind)
+    each = (chip.link_bytes_per_s or chip.doubted_bytes_per_s) if chip else None
+    if session.environment.device is Device.CPU:
+        return "none, ranks on a CPU share its memory"
+    if chip is None or each is None:
+        return f"those of {kind} are not known"
+    one, sure = rate_text(each / chip.links), f"{chip.confidence.value} confidence"
+    return f"{chip.links} a chip, {one} each way ({chip.fabric.value}; {sure}: {chip.source})"
 
 
 def tables(checked: Sequence[Checked], sessions: Sessions) -> list[Table]:
@@ -128,12 +172,15 @@ def _noise(sessions: Sessions) -> Table:
         Column("greatest_s", "greatest", text=seconds_text, width=10),
         Column("launch", "a launch", unit="%", text=_percent, width=8),
         Column("session", "a session", unit="%", text=_percent, width=9),
+        Column("limit", "limit", unit="x", text=ratio_text, width=6),
     )
+    slower = _limits(sessions)
     rows = (
-        (name, len(one), min(one), max(one), relative_mad(one), _of_sessions(one))
+        (name, len(one), min(one), max(one), relative_mad(one), _of_sessions(one), slower.get(name))
         for name, one in _launches(sessions).items()
     )
-    return _table("standard deviations that a verdict has to expect", columns, rows)
+    title = "standard deviations that a verdict has to expect, and its limit after such sessions"
+    return _table(title, columns, rows)
 
 
 def _percent(share: float) -> str:
@@ -146,16 +193,40 @@ def _launches(sessions: Sessions) -> dict[str, list[float]]:
     return {name: times_s for name, times_s in found.items() if len(times_s) > 1}
 
 
+def _threes(times_s: Sequence[float]) -> list[Sequence[float]]:
+    """Three launches after each other, as a session has them."""
+    return [times_s[n : n + 3] for n in range(0, len(times_s) - 2, 3)]
+
+
+def _limits(sessions: Sessions) -> dict[str, float]:
+    """What a verdict would call slower, by case, had the sessions before been these threes."""
+    measured = sessions["noise"].measurements if "noise" in sessions else {}
+    cases = {spec.id: one.case for spec, one in measured.items()}
+    nights: list[dict[Case, Launches]] = []
+    for name, times_s in _launches(sessions).items():
+        for n, three in enumerate(_threes(times_s)):
+            nights += [{}] if n == len(nights) else []
+            nights[n][cases[name]] = Launches.of(three)
+    if not nights:
+        return {}
+    policy = POLICIES[sessions["noise"].environment.device]
+    past = learn([Night(launches=one) for one in nights], nights[-1], policy.rule)
+    found = limits(past, nights[-1], policy.rule).limits
+    slower = {name: (found[case], case) for name, case in cases.items() if case in found}
+    return {name: math.exp(limit_of(*one, policy)) for name, one in slower.items()}
+
+
 def _of_sessions(times_s: Sequence[float]) -> float | None:
     """Of medians of three launches after each other; None for fewer than two."""
-    medians = [statistics.median(times_s[n : n + 3]) for n in range(0, len(times_s) - 2, 3)]
+    medians = list(map(statistics.median, _threes(times_s)))
     return statistics.stdev(medians) / statistics.fmean(medians) if len(medians) > 1 else None
 
 
-def notes(sessions: Sessions) -> list[str]:
-    """Where memory ends, and what explains the tables."""
+def notes(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
+    """Where memory ends, what recordings hold, and what explains the tables."""
     curve = sessions["curve"].verdicts if "curve" in sessions else ()
-    return [*(text for text, _ in _memory(sessions)), *legend(curve, verbose=True)]
+    recorded = (text for one in checked for text, _ in texts(one.recordings))
+    return [*(text for text, _ in _memory(sessions)), *recorded, *legend(curve, verbose=True)]
 
 
 def findings(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
@@ -170,6 +241,7 @@ def findings(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
         *(f"clocks: {text}" for text in _clocks_differ(sessions)),
         *(text for one in filter(None, [sessions.get("curve")]) for text in _slow(one)),
         *(text for text, is_odd in _memory(sessions) if is_odd),
+        *(text for one in checked for text, is_odd in texts(one.recordings) if is_odd),
         *(f"noise: {text}" for text in _far_apart(sessions)),
     ]
 
@@ -218,26 +290,51 @@ def _slow(curve: Session) -> Iterator[str]:
 
 
 def _memory(sessions: Sessions) -> Iterator[tuple[str, bool]]:
-    """Where it ends for each kind of case, and whether that is far below what a rank has."""
+    """Where it ends for each kind of case, and whether not where it was predicted."""
     session = sessions.get("memory")
     found = [one for one in session.verdicts if one.case is not None] if session else []
     for name, group in itertools.groupby(found, lambda one: one.case and one.case.group_name):
-        verdicts = list(group)
-        fits = max((one.spec.payload_bytes for one in verdicts if one.now is not None), default=0)
-        not_fit = [one for one in verdicts if one.outcome is Outcome.OUT_OF_MEMORY]
-        first = min(not_fit, key=lambda one: one.spec.payload_bytes, default=None)
-        text = f"memory: {name}: {payload_text(fits) if fits else 'nothing'} fits"
-        if first is None or session is None:
-            yield f"{text}, the largest that was tried", False
-            continue
-        how = first.failure.found.value.lower() if first.failure and first.failure.found else ""
-        size, chip = first.spec.payload_bytes, chip_of(session.environment.key.device_kind)
-        text += f", {payload_text(size)} does not ({how})"
-        room = chip.memory_bytes // chip.devices if chip else 0
-        # What goes in and what comes out.
-        early = 2 * size < _OF_MEMORY * room
-        text += f", though a rank has {bytes_text(room)}" if early else ""
-        yield text, early or not fits or fits > size
+        if session is not None:
+            text, is_odd = _end_of_memory(session, list(group))
+            yield f"memory: {name}: {text}", is_odd
+
+
+def _end_of_memory(session: Session, verdicts: Sequence[Verdict]) -> tuple[str, bool]:
+    sizes = {one.spec.payload_bytes: one for one in verdicts if one.now is not None}
+    not_fit = [one for one in verdicts if one.outcome is Outcome.OUT_OF_MEMORY and one.failure]
+    first = min(not_fit, key=lambda one: one.spec.payload_bytes, default=None)
+    fits = max(sizes, default=0)
+    measured = session.measurements.get(sizes[fits].spec) if fits else None
+    run = measured.runs[0] if measured and measured.runs else None
+    peak, is_odd = _peak(run)
+    text = f"{payload_text(fits) if fits else 'nothing'} fits{peak}"
+    if first is None or first.failure is None:
+        return f"{text}, the largest that was tried", is_odd
+    size, chip = first.spec.payload_bytes, chip_of(session.environment.key.device_kind)
+    text += f"; {payload_text(size)} does not: {memory_text(first.failure)}"
+    is_odd |= not fits or fits > size
+    if first.failure.found is FoundBy.PREDICTED:
+        return text, is_odd
+    # What goes in and what comes out, where nothing is predicted.
+    needed = int(_predicted(run) / fits * size) if run and _predicted(run) else 2 * size
+    room = chip.memory_bytes // chip.devices if chip else 0
+    of_room = f" of the {bytes_text(room)} that a rank has" if room else ""
+    text += f", predicted to need {bytes_text(needed)}{of_room}"
+    ends_early = needed < _OF_MEMORY * room or session.environment.device is Device.CPU
+    return text, is_odd or ends_early or needed * fits > room * size > 0
+
+
+def _predicted(run: Run) -> int:
+    """Bytes of a host's process, else of one rank by the compiler; 0 for not known."""
+    return run.predicted_memory_bytes or run.compiled_memory_bytes or 0
+
+
+def _peak(run: Run | None) -> tuple[str, bool]:
+    if not run or not run.peak_memory_bytes or not _predicted(run):
+        return "", False
+    ratio = run.peak_memory_bytes / _predicted(run)
+    text = f" (peak {bytes_text(run.peak_memory_bytes)}, {ratio_text(ratio)} x the prediction)"
+    return text, bool(run.predicted_memory_bytes) and abs(ratio - 1) > _PEAK_DIFFERS
 
 
 def _far_apart(sessions: Sessions) -> Iterator[str]:

@@ -190,6 +190,7 @@ class FakeBackend(AbstractBackend):
             sizes = line.get("payload_bytes", case.payload_bytes)
             is_case = sizes == case.payload_bytes and line.get("step", step) == step
             is_case = is_case and line.get("dtype", case.dtype) == case.dtype
+            is_case = is_case and line.get("reduce_op", case.reduce_op) == case.reduce_op
             if is_case and number in line.get("passes", [number]):
                 found: dict[str, Any] = line
                 return found
