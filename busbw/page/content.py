@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 
 from busbw.report.table import Table
 
-from .chart import Picture
+from .chart import Picture, table_of
 from .nights import CaseNights
 
 
@@ -67,7 +67,10 @@ class Figure:
 
     kind: ClassVar[str] = "figure"
     picture: Picture
-    table: Table
+
+    @property
+    def table(self) -> Table:
+        return table_of(self.picture)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,22 +84,14 @@ class Gallery:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """A table of its own."""
+    """A table of its own; of `cases`, one for each row, a sparkline of the nights at its end."""
 
     kind: ClassVar[str] = "listing"
     table: Table
+    cases: tuple[CaseNights, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trends:
-    """A table with a sparkline of the nights of each row's case at its end."""
-
-    kind: ClassVar[str] = "trends"
-    table: Table
-    cases: tuple[CaseNights, ...]
-
-
-Part: TypeAlias = Answer | Text | Points | Facts | Log | Figure | Gallery | Listing | Trends
+Part: TypeAlias = Answer | Text | Points | Facts | Log | Figure | Gallery | Listing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,8 +13,7 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.table import Column, Row, Table, TextLine, ratio_text
 
-from .chart import table_of
-from .content import Figure, Gallery, Part, Points, Section, Text, Trends
+from .content import Figure, Gallery, Listing, Part, Points, Section, Text
 from .history_charts import case_history, ratios
 from .nights import CaseNights, MachineNights, SeriesNights
 
@@ -56,7 +55,7 @@ def _overview(machine: MachineNights) -> Iterator[Part]:
     yield from _lost(machine)
     yield from _changes(machine)
     heatmap = ratios(machine)
-    yield Figure(picture=heatmap, table=table_of(heatmap))
+    yield Figure(picture=heatmap)
 
 
 def _lost(machine: MachineNights) -> Iterator[Part]:
@@ -143,8 +142,8 @@ def _since(
 
 
 def _changed(machine: MachineNights) -> Iterator[Part]:
-    drawn = [case_history(machine, one) for one in _ordered(machine.cases)]
-    figures = tuple(Figure(picture=one, table=table_of(one)) for one in drawn)
+    ordered = _ordered(machine.cases)
+    figures = tuple(Figure(picture=case_history(machine, one)) for one in ordered)
     first, others = figures[:_OPEN_CHARTS], figures[_OPEN_CHARTS:]
     if first:
         yield Gallery(figures=first)
@@ -190,7 +189,7 @@ def _trends(machine: MachineNights) -> tuple[Part, ...]:
         notes=("vs first: the newest time over the median of the case's first nights",),
         missing="-",
     )
-    return (Trends(table=table, cases=cases),)
+    return (Listing(table=table, cases=cases),)
 
 
 def _row(one: CaseNights, *, several: bool) -> Row:

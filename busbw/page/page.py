@@ -12,7 +12,6 @@ from busbw.model.words import plural
 from busbw.report.reading import CompiledSession, Session
 
 from .bandwidth import bandwidth
-from .chart import table_of
 from .content import Figure, Page, Part, Section
 from .history import machine_sections, since_when
 from .nights import MachineNights
@@ -66,5 +65,4 @@ def _together(sessions: Sequence[AnySession]) -> tuple[Section, ...]:
     except ValueError:
         # Nothing to draw, or more than a reader can follow: each session has its own charts.
         return ()
-    figure = Figure(picture=chart, table=table_of(chart))
-    return (Section(heading="Bandwidth of all sessions", parts=(figure,)),)
+    return (Section(heading="Bandwidth of all sessions", parts=(Figure(picture=chart),)),)

@@ -16,7 +16,7 @@ from busbw.report.table import ratio_text, span_text
 from busbw.report.verdicts import compiled_tables, legend, release_lines
 
 from .bandwidth import bandwidth, comparison
-from .chart import Chart, table_of
+from .chart import Chart
 from .content import Answer, Facts, Figure, Listing, Log, Part, Points, Section, Text
 from .curves import MOST_CURVES, bare_curves, memory, steps, strategies
 from .spread import launches, processes, ranks
@@ -93,10 +93,13 @@ def session_sections(
     return (
         Section(heading="What changed", parts=tuple(_changed(session, since))),
         Section(heading="Bandwidth", parts=tuple(_bandwidth(session))),
-        Section(heading="Training", parts=tuple(_training(session))),
-        Section(heading="Ratios", parts=tuple(_figures([comparison(session)]))),
+        Section(heading="Training", parts=tuple(_figures(steps(session), strategies(session)))),
+        Section(heading="Ratios", parts=tuple(_figures(comparison(session)))),
         *history,
-        Section(heading="Spread", parts=tuple(_spread(session))),
+        Section(
+            heading="Spread",
+            parts=tuple(_figures(launches(session), processes(session), ranks(session))),
+        ),
         Section(heading="Cases", parts=tuple(_cases(session))),
     )
 
@@ -140,10 +143,8 @@ def _unchanged(verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def _figures(found: Sequence[Chart | None]) -> Iterator[Figure]:
-    for chart in found:
-        if chart is not None:
-            yield Figure(picture=chart, table=table_of(chart))
+def _figures(*found: Chart | None) -> Iterator[Figure]:
+    return (Figure(picture=chart) for chart in found if chart is not None)
 
 
 def _bandwidth(session: Session) -> Iterator[Part]:
@@ -151,23 +152,15 @@ def _bandwidth(session: Session) -> Iterator[Part]:
     if not curves:
         return
     if len(curves) <= MOST_CURVES:
-        yield from _figures([bandwidth([session])])
+        yield from _figures(bandwidth([session]))
     if len(curves) > _FEW:
         ordered = sorted(curves, key=lambda one: not any(c.verdict.failed for c in one.cells))
         for one in ordered[:MOST_CURVES]:
             alone = replace(session, verdicts=tuple(cell.verdict for cell in one.cells))
-            yield from _figures([bandwidth([alone])])
+            yield from _figures(bandwidth([alone]))
     if len(curves) > MOST_CURVES:
         left_out = len(curves) - MOST_CURVES
         yield Text(text=f"{plural(left_out, 'curve')} more: the tables of cases have them.")
-
-
-def _training(session: Session) -> Iterator[Part]:
-    yield from _figures([steps(session), strategies(session)])
-
-
-def _spread(session: Session) -> Iterator[Part]:
-    yield from _figures([launches(session), processes(session), ranks(session)])
 
 
 def _cases(session: Session) -> Iterator[Part]:
@@ -241,7 +234,7 @@ def compiled_sections(session: CompiledSession) -> tuple[Section, ...]:
     tables = (Listing(table=one) for one in compiled_tables(session.verdicts))
     return (
         Section(heading="What changed", parts=tuple(_changed_programs(session))),
-        Section(heading="Memory", parts=tuple(_figures([memory(session)]))),
+        Section(heading="Memory", parts=tuple(_figures(memory(session)))),
         Section(heading="Compiled cases", parts=tuple(tables)),
     )
 

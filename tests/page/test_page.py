@@ -26,7 +26,6 @@ from busbw.page.content import (
     Part,
     Points,
     Text,
-    Trends,
 )
 from busbw.page.history import machine_sections
 from busbw.page.html import html, sparkline
@@ -368,7 +367,7 @@ def test_what_changed_has_a_chart_each_and_no_change_is_crowded_out(machine: Mac
 def test_every_case_has_a_line_and_a_heat_map_all_of_them(machine: MachineNights) -> None:
     (found,) = machine_sections([machine])
     (trends,) = found.sections[1].parts
-    assert isinstance(trends, Trends)
+    assert isinstance(trends, Listing)
     assert len(trends.table.rows) == len(trends.cases) == 42
     (heatmap,) = (one for one in found.parts if isinstance(one, Figure))
     assert "over that of the first 20 nights" in heatmap.picture.title
