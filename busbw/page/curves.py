@@ -242,9 +242,11 @@ def memory(session: CompiledSession) -> Chart | None:
     )
     left_out = len(kinds) - len(shown)
     more = f" {left_out} others are in the tables only." if left_out else ""
+    # A single one has no legend.
+    alone = f"{series[0].name}. " if len(series) == 1 else ""
     return Chart(
         title="Memory of compiled programs",
-        subtitle=f"The most that one rank holds, in payloads, by the compiler.{more}",
+        subtitle=f"{alone}The most that one rank holds, in payloads, by the compiler.{more}",
         x=PAYLOAD,
         y=_PEAK,
         series=series,
