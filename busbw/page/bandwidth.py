@@ -48,7 +48,7 @@ def bandwidth(sessions: Sequence[Session]) -> Chart:
     baseline = "reference" if sessions[0].is_paired else "baseline"
     rules, ceilings = _ceilings(named)
     return Chart(
-        title=f"{collectives_text(one.cells[0].case.collective for one in curves)}: bus bandwidth",
+        title=f"{collectives_text(one.case.collective for one in curves)}: bus bandwidth",
         subtitle=shared_text(curves),
         x=PAYLOAD,
         y=BUSBW,

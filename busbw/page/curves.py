@@ -66,13 +66,18 @@ class Curve:
     cells: tuple[Cell, ...]
 
     @property
+    def case(self) -> Case:
+        """The smallest, whose kind is that of all."""
+        return self.cells[0].case
+
+    @property
     def framework(self) -> str:
-        return self.cells[0].case.framework
+        return self.case.framework
 
 
 def bare_curves(session: Session) -> list[Curve]:
     """The curves of bare collectives, whose times give a bandwidth."""
-    return [one for one in curves_of(session) if one.cells[0].case.workload.is_bare]
+    return [one for one in curves_of(session) if one.case.workload.is_bare]
 
 
 def curves_of(session: Session) -> list[Curve]:
@@ -90,83 +95,71 @@ def curves_of(session: Session) -> list[Curve]:
     ]
 
 
-def _commit(commit: str) -> str:
-    return f"at {commit[:12]}" if commit else ""
-
-
-# What a curve's name may have, and what is said of all curves where it is the same for all.
-_Words = Mapping[str, Callable[[Curve], str]]
-_KIND: _Words = {
-    "workload": lambda one: one.cells[0].case.workload.word.replace("_", " "),
-    "collective": lambda one: one.cells[0].case.collective.replace("_", "-"),
-    "reduce_op": lambda one: one.cells[0].case.reduce_op.replace("none", ""),
-    "placement": lambda one: one.cells[0].case.placement.replace("_", " "),
-    "dtype": lambda one: one.cells[0].case.dtype,
+_Word = Callable[[Curve], str]
+# What a curve's name may have. Of these what differs among all curves.
+_DIFFER: Mapping[str, _Word] = {
+    "workload": lambda one: one.case.workload.word.replace("_", " "),
+    "collective": lambda one: one.case.collective.replace("_", "-"),
+    "reduce_op": lambda one: one.case.reduce_op.replace("none", ""),
+    "placement": lambda one: one.case.placement.replace("_", " "),
+    "dtype": lambda one: one.case.dtype,
     "device": lambda one: one.session.environment.key.device_kind,
-    "ranks": lambda one: f"{one.cells[0].case.group_size} ranks",
-    "mesh": lambda one: one.cells[0].case.mesh,
-    "axes": lambda one: one.cells[0].case.axes and f"along {one.cells[0].case.axes}",
-    "clock": lambda one: f"{one.cells[0].case.clock.value} clock",
-}
-_WHERE: _Words = {
+    "ranks": lambda one: f"{one.case.group_size} ranks",
+    "mesh": lambda one: one.case.mesh,
+    "axes": lambda one: one.case.axes and f"along {one.case.axes}",
+    "clock": lambda one: f"{one.case.clock.value} clock",
     "processes": lambda one: plural(one.session.environment.key.processes, "process"),
     "host": lambda one: one.session.host and f"on {one.session.host}",
     "date": lambda one: f"{one.session.began:%Y-%m-%d}",
 }
-_LAST: _Words = {
-    "time": lambda one: moment_text(one.session.began),
-    "commit": lambda one: _commit(one.session.environment.commit),
-    "file": lambda one: PurePath(one.session.name).name,
-    "path": lambda one: one.session.name,
-}
+# And of these what differs among those whose names are still alike.
+_TELL: Sequence[_Word] = (
+    lambda one: moment_text(one.session.began),
+    lambda one: one.session.environment.commit and f"at {one.session.environment.commit[:12]}",
+    lambda one: PurePath(one.session.name).name,
+    lambda one: one.session.name,
+)
+# What is said of all curves where it is the same for all.
+_SHARED = ("device", "ranks", "mesh", "axes", "dtype", "clock", "host", "date")
+
+
+def _version(one: Curve) -> str:
+    return one.session.version(one.framework)
 
 
 def names_of(curves: Sequence[Curve]) -> list[str]:
     """A name for each curve: framework and strategy, and in what it differs from others."""
-    names = [f"{one.framework} {one.cells[0].case.strategy}" for one in curves]
-    for words in (*_KIND.values(), *_WHERE.values()):
-        found = [words(one) for one in curves]
-        if len(set(found)) > 1:
-            names = [f"{name}, {one}" if one else name for name, one in zip(names, found)]
-    names = _with_versions(names, curves)
-    for words in _LAST.values():
-        found = [words(one) for one in curves]
-        alike = {name: {w for w, other in zip(found, names) if other == name} for name in names}
-        names = [
-            f"{name}, {word}" if word and len(alike[name]) > 1 else name
-            for name, word in zip(names, found)
-        ]
+    names = [f"{one.framework} {one.case.strategy}" for one in curves]
+    for word in _DIFFER.values():
+        names = _told(names, curves, word, [""] * len(curves))
+    names = _told(names, curves, _version, [one.framework for one in curves])
+    for word in _TELL:
+        names = _told(names, curves, word, names)
     return [
         f"{name} ({names[:index].count(name) + 1})" if names.count(name) > 1 else name
         for index, name in enumerate(names)
     ]
 
 
-def _with_versions(names: Sequence[str], curves: Sequence[Curve]) -> list[str]:
-    versions = [one.session.version(one.framework) for one in curves]
-    several = {
-        one.framework
-        for one in curves
-        if len({v for v, other in zip(versions, curves) if other.framework == one.framework}) > 1
-    }
+def _told(
+    names: Sequence[str], curves: Sequence[Curve], word: _Word, among: Sequence[str]
+) -> list[str]:
+    """Names with the word of each curve, where words differ `among` those of one kind."""
+    words: dict[str, set[str]] = {}
+    for kind, one in zip(among, curves):
+        words.setdefault(kind, set()).add(word(one))
     return [
-        f"{name}, {version}" if one.framework in several and version else name
-        for name, one, version in zip(names, curves, versions)
+        f"{name}, {word(one)}" if word(one) and len(words[kind]) > 1 else name
+        for name, one, kind in zip(names, curves, among)
     ]
 
 
 def shared_text(curves: Sequence[Curve]) -> str:
     """What is the same for all curves; usual values are left out."""
-    said: list[str] = []
-    for name in ("device", "ranks", "mesh", "axes", "dtype", "clock", "host", "date"):
-        words = {**_KIND, **_WHERE}[name]
-        found = {words(one) for one in curves}
-        said += found if len(found) == 1 else ()
-    versions = {one.framework: set[str]() for one in curves}
-    for one in curves:
-        versions[one.framework].add(one.session.version(one.framework))
-    said += [text for found in versions.values() if len(found) == 1 for text in found]
-    return " · ".join(filter(None, said))
+    found = [{_DIFFER[name](one) for one in curves} for name in _SHARED]
+    for framework in dict.fromkeys(one.framework for one in curves):
+        found.append({_version(one) for one in curves if one.framework == framework})
+    return " · ".join(text for texts in found if len(texts) == 1 for text in texts if text)
 
 
 _STEP_TIME = Axis(name="time of a step", unit="ms", scale=Scale.LOG10)
@@ -177,7 +170,7 @@ def steps(session: Session) -> Chart | None:
     found = [
         one
         for one in curves_of(session)
-        if not one.cells[0].case.workload.is_bare and not one.cells[0].case.workload.own_strategies
+        if not one.case.workload.is_bare and not one.case.workload.own_strategies
     ]
     series = [
         Series(name=name, group=name, points=points)
@@ -188,7 +181,7 @@ def steps(session: Session) -> Chart | None:
 
 
 def strategies(session: Session) -> Chart | None:
-    found = [one for one in curves_of(session) if one.cells[0].case.workload.own_strategies]
+    found = [one for one in curves_of(session) if one.case.workload.own_strategies]
     by_framework: dict[str, list[tuple[Position, float]]] = {}
     for curve in found:
         for cell in curve.cells:
