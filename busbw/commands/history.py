@@ -137,9 +137,10 @@ def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) 
     writer = csv.writer(text, lineterminator="\n")
     (machine,) = machines
     writer.writerow([*_ATTRIBUTES, *_columns(machine)])
+    times_s = [one.times_s for one in machine.cases]
     for session, line in machine.sessions.items():
-        times_s = (one.times_s.get(session) for one in machine.cases)
-        cells = ["" if time_s is None else f"{time_s:.6g}" for time_s in times_s]
+        found = (of_case.get(session) for of_case in times_s)
+        cells = ["" if time_s is None else f"{time_s:.6g}" for time_s in found]
         writer.writerow([line.at, line.commit, session, line.host, *cells])
     return write_file(text.getvalue(), options.csv)
 
