@@ -23,14 +23,16 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # phases, which knew no pytest but lay there. `tests` rose by 119 lines: marks that leave variants
 # to `exhaustive`, which took a third off the gate's time, and two tests of what had none.
 # What tells of a night (`busbw summary`, `doctor`, `history fetch`, metrics, CSV) took the place of
-# the scripts in `.github/`, 440 lines.
+# the scripts in `.github/`, 440 lines. `busbw/commands` and `busbw/studies` rose by 150 lines as
+# their options became declarations, in the place of calls and adapters with 50 statements more, and
+# by 190 as the doctor keeps a recording and compares memory, noise and links with what is known.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (41_510, 221, 21_529),
+    "busbw": (41_511, 221, 21_530),
     "busbw/*": (1_462, 7, 819),
     "busbw/baselines": (1_204, 5, 587),
     "busbw/collectives": (549, 7, 267),
-    "busbw/commands": (2_965, 14, 1_526),
+    "busbw/commands": (2_966, 14, 1_527),
     "busbw/driver": (2_116, 10, 1_211),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (623, 4, 179),
@@ -51,7 +53,7 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (53_025, 329, 27_221),
+    "tests": (53_027, 329, 27_221),
 }
 
 # docs: pages, words.
