@@ -46,9 +46,10 @@ _PAYLOAD = (
     "datum.value >= 1024 ? format(datum.value / 1024, '~r') + 'K' : format(datum.value, '~r')"
 )
 _NUMBER = "format(datum.value, '~g')"
-# Of a decade 1, 2 and 5 have labels.
+# Of a decade 1, 2 and 5 have labels; of less than one all that there is room for.
 _DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
-_DECADES = f"indexof([1, 2, 5], {_DIGIT}) < 0 ? '' : {_NUMBER}"
+_SHOWN = f"domain('y')[1] < 10 * domain('y')[0] || indexof([1, 2, 5], {_DIGIT}) >= 0"
+_DECADES = f"{_SHOWN} ? {_NUMBER} : ''"
 _LONGEST = 1000
 _ROW_PX, _LABEL_PX = 12, 60
 # Above all points, for the labels of vertical rules.
