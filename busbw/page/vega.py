@@ -92,24 +92,26 @@ def _chart(chart: Chart, width: int) -> Spec:
     head = _HEAD_PX if any(one.direction is Direction.VERTICAL for one in chart.rules) else 0
     rows = [*_part_rows(chart), *_rule_rows(chart), *_mark_rows(chart)]
     kinds = {one["kind"] for one in rows}
+    # Below all points, for what has no value, and its names.
+    foot = max((one["above"] + 10 for one in rows if one["kind"].endswith("low")), default=0)
     return {
         "width": width,
         # Of what is between the axes.
-        "height": max(190, round(0.45 * width)) + head,
+        "height": max(190, round(0.45 * width)) + head + foot,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "data": {"values": rows},
         "layer": [
             {"transform": [{"filter": f"datum.kind == '{kind}'"}], "mark": mark, "encoding": of}
-            for kind, mark, of in _layers(chart, head)
+            for kind, mark, of in _layers(chart, head, foot)
             if kind in {*kinds, "line"}
         ],
     }
 
 
-def _layers(chart: Chart, head: int) -> Iterator[tuple[str, Spec, Spec]]:
+def _layers(chart: Chart, head: int, foot: int) -> Iterator[tuple[str, Spec, Spec]]:
     """Of each its kind of rows, its mark, and its channels."""
     x, y = _channel(chart.x, "x", _places(chart)), _channel(chart.y, "y")
-    y["scale"] |= {"range": [{"expr": "height"}, head]} if head else {}
+    y["scale"] |= {"range": [{"expr": f"height - {foot}"}, head]} if head or foot else {}
     at, looks, text = {"x": x, "y": y}, _looks(chart), {"text": {"field": "text"}}
     colour, muted = {"color": looks["color"]}, {"color": LIGHT.muted}
     label = {"type": "text", "baseline": "bottom", "dy": -3, **muted}
