@@ -42,7 +42,7 @@ _UNRUN = {
     r"pip install": "changes the environment",
     r"--device=(tpu|gpu)|tpu-v5-lite": "needs the hardware",
     r"gcloud": "needs a bucket",
-    r"busbw-secret|^(srun|mpirun)": "needs other hosts",
+    r"busbw-secret|^(srun|mpirun)|--hosts=node": "needs other hosts",
     r"--libtpu=": "downloads compilers",
     r"-m tox\b|evidence nights|-m venv|-m pytest -n": "takes long, or another environment",
     r"--shapes=": "needs a model's shapes",
@@ -50,6 +50,9 @@ _UNRUN = {
 # What pages take for granted: (file or folder, the words of pytest that write it).
 _WRITTEN = (
     ("session.json", "--frameworks=jax --launches=2 --payloads=1K:64K --results=session.json"),
+    ("monday.json", "--frameworks=jax --launches=1 --payloads=1K --results=monday.json"),
+    ("tuesday.json", "--frameworks=jax --launches=1 --payloads=1K --results=tuesday.json"),
+    ("compiled.json", "--topology=v5e:2x4 --payloads=1K --results=compiled.json"),
     ("steps.json", "-m training --payloads=1M --ranks=2 --launches=1 --results=steps.json"),
     ("history-of-one", "--frameworks=jax --launches=1 --payloads=1K --history=history-of-one"),
     (
