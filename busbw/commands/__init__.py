@@ -96,7 +96,7 @@ def add_options(parser: argparse._ActionsContainer, options: Iterable[Option]) -
         names = [one.short, one.flag_name] if one.short else [one.flag_name]
         own: dict[str, Any] = {}
         if not one.flag:
-            own = {"type": parsed(one.parse), "default": one.default or None}
+            own = {"type": parsed(one.given), "default": one.default or None}
         parser.add_argument(*names, required=one.required, **one.arguments, **own)
 
 

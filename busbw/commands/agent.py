@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _name(text: str) -> str:
-    if not text or len(text) > 100 or not text.isprintable():
+    if len(text) > 100 or not text.isprintable():
         raise ValueError(f"{text!r}; accepted are up to 100 characters")
     return text
 

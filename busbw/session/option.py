@@ -27,6 +27,9 @@ GROUPS = {
 }
 
 
+_EMPTY = "it is given empty, as by a variable that is not set; leave it out for the default"
+
+
 class UsageError(Exception):
     """The options ask for what cannot be; its sentence says what was wrong and what is accepted."""
 
@@ -86,11 +89,14 @@ class Option:
         """What is given on the command line, else in the ini file. Raises ValueError if empty."""
         value = given.options[self.name]
         if value is not None and not str(value).strip() and not self.default:
-            raise ValueError(
-                f"{self.flag_name}: it is given empty, as by a variable that is not set; "
-                "leave it out for the default"
-            )
+            raise ValueError(f"{self.flag_name}: {_EMPTY}")
         return str(given.ini[self.name] if value is None else value).strip()
+
+    def given(self, text: str) -> Any:
+        """The value of a text that a command line has. Raises ValueError if it is empty."""
+        if not text.strip():
+            raise ValueError(_EMPTY)
+        return self.parse(text)
 
     def value(self, text: str) -> Any:
         """None for an empty text. Raises ValueError with the option and what is accepted."""

@@ -223,6 +223,10 @@ def _launches(document: dict[str, Any], check: str) -> Iterator[dict[str, Any]]:
     return (run for row in found["results"]["cases"] for run in row["launches"])
 
 
+def test_a_file_without_a_check_is_no_machine_that_is_fine(tmp_path: Path) -> None:
+    _read(tmp_path, _recorded() | {"checks": []}).refuses("checks: expected one or more")
+
+
 def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
     told = _read(tmp_path, _recorded())
     lines = told.out.splitlines()
@@ -417,7 +421,7 @@ def test_the_recording_of_a_real_profiler_is_kept(
         (["--device=tpux"], "argument --device: 'tpux'; did you mean 'tpu'? accepted are auto"),
         (["--frameworks=jaks"], "argument --frameworks: 'jaks'; accepted are jax"),
         (["--checks=clocks"], "argument --checks: 'clocks'; accepted are collectives, dtypes, "),
-        (["--checks="], "argument --checks: ''; accepted are collectives, dtypes, "),
+        (["--checks="], "argument --checks: it is given empty, as by a variable"),
         (["--read", "none.json"], "none.json: "),
         (["--read", "other.json"], "other.json: this does not say what it is"),
         (["-o", "other.json"], "--output: "),

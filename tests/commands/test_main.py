@@ -31,6 +31,8 @@ from .asked import asked_here, command
         (["trace", "x", "--pyaload", "1K"], "unrecognized arguments: did you mean --payload?"),
         (["estimate", "--parameter=3"], "unrecognized arguments: did you mean --parameters=3?"),
         (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
+        (["history", "x", "--baselines="], "argument --baselines: it is given empty, as by a "),
+        (["page", "x", "-o", ""], "argument -o/--output: it is given empty, as by a variable"),
         ([], "the following arguments are required: COMMAND"),
     ],
 )

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Annotated
 
 import busbw
 from busbw import wire
@@ -31,6 +32,7 @@ from busbw.commands import (
 )
 from busbw.model import variables
 from busbw.model.case import GridError
+from busbw.model.limits import check_some
 from busbw.model.words import Clock
 from busbw.report.reading import DocumentError, Session, session_from
 from busbw.report.renderers import rendered
@@ -59,7 +61,7 @@ class Examined:
     version: int = wire.VERSION
     busbw: str
     began: str
-    checks: tuple[Checked, ...]
+    checks: Annotated[tuple[Checked, ...], check_some]
 
 
 def _of_session(name: str, help: str) -> option.Option:
