@@ -17,7 +17,7 @@ from busbw.model.verdict import Answer, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, payload_text, plural
 from busbw.stats.variance import t_quantile
 
-from .curve import Curve, Shape, SizeShift, fit, locate, shift_of_curve
+from .curve import Curve, SizeShift, fit, locate, shift_of_curve
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .rule import Shared
 
@@ -31,15 +31,15 @@ _MOST_NAMED = 3
 class SizeGroup:
     """One framework, collective and strategy over its sizes.
 
-    `before` and `now` are None where no curve can be fitted, `located` where nothing got slower;
-    `shifted` is a shift that no single size shows.
+    `before` and `now` are None where no curve can be fitted. `located` says what got slower, and
+    `shifted` what no single size shows; both are empty for nothing.
     """
 
     case: Case
     before: Curve | None
     now: Curve | None
-    located: Shape | None
-    shifted: Shape | None
+    located: str = ""
+    shifted: str = ""
 
 
 def groups_of_cases(
@@ -69,13 +69,13 @@ def _group(verdicts: Sequence[Verdict], policy: Policy, *, groups: int | None) -
         for v in verdicts
         if v.ratio is not None and v.ratio_error is not None
     ]
-    case, shifted = verdicts[0].case, None
+    case, shifted = verdicts[0].case, ""
     assert case is not None
     if sizes and groups is not None:
         level, floor = policy.looks.false_alarms_of_curves / (3 * groups), policy.looks.floor
         quantile = t_quantile(level, CURVE_FREEDOM)
         shifted = shift_of_curve(before, sizes, quantile=quantile, floor=floor)
-    located = locate(before, sizes) if sizes else None
+    located = locate(before, sizes)
     return SizeGroup(case=case, before=before, now=now, located=located, shifted=shifted)
 
 

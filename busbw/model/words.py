@@ -124,19 +124,6 @@ def plural(count: int, what: str) -> str:
     return f"{count} {what}" + ("es" if what.endswith(("nch", "tch", "s", "x")) else "s")
 
 
-class RegressionShape(str, enum.Enum):
-    """What a regression looks like over the payloads; `busbw.judge` decides which.
-
-    `latency`: small payloads, fading with size. `bandwidth`: large ones. `all`: every one by
-    about the same factor. `sizes`: these and no others, or no such shape for sure.
-    """
-
-    LATENCY = "latency"
-    BANDWIDTH = "bandwidth"
-    ALL = "all"
-    SIZES = "sizes"
-
-
 def payload_text(payload_bytes: int) -> str:
     """A payload as people write it: ``1K`` = 1024 bytes, ``1024M`` = 2^30; other sizes in bytes."""
     if payload_bytes and payload_bytes % MIB == 0:

@@ -191,7 +191,7 @@ def _slower(
         for one in tonight.values()
         for name, shared in one.shared.items()
     )
-    curves = (f"{group.case.group_name}: {group.shifted.text}" for group in groups if group.shifted)
+    curves = (f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted)
     return (*filter(None, whole), *curves)
 
 
@@ -253,8 +253,8 @@ def _located(verdicts: Mapping[Spec, Verdict], groups: Sequence[SizeGroup]) -> d
     found = dict(verdicts)
     for spec, verdict in verdicts.items():
         shape = located.get(verdict.case.group_name) if verdict.case else None
-        if shape is not None and verdict.outcome is Outcome.REGRESSED:
-            text = f"over the sizes: {shape.text}"
+        if shape and verdict.outcome is Outcome.REGRESSED:
+            text = f"over the sizes: {shape}"
             found[spec] = replace(verdict, notes=(*verdict.notes, text))
     return found
 
