@@ -47,6 +47,11 @@ class FailureKind(str, enum.Enum):
     WRONG_WORLD = "WRONG_WORLD"
     COMPILE_ERROR = "COMPILE_ERROR"
 
+    @property
+    def words(self) -> str:
+        """Such as ``out of memory``."""
+        return self.value.lower().replace("_", " ")
+
 
 class Clock(str, enum.Enum):
     """What a time was read from; times of different clocks are never compared.
