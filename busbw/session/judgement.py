@@ -78,10 +78,12 @@ def _stored(measured: Measured) -> _Rule:
     limits = references.tonight(measured)
 
     def rule(spec: Spec, job: TimedJob) -> Ruling:
+        there = limits.get(job.key)
         return judge_case(
             spec,
             measured.measurements[spec],
-            references.reference_of(job, limits),
+            job.stored.baseline,
+            there.limits.get(job.case) if there else None,
             _stored_terms(measured, spec, job),
             nearest=job.stored.nearest,
             published=job.published,

@@ -33,7 +33,7 @@ from busbw.model.words import Device
 from busbw.report.renderers import rendered
 from busbw.report.session import session_tables
 from tests import build
-from tests.judge.rules import held_against
+from tests.judge.rules import limit_of
 
 from .damage import bounded, documents, fuzzed, unchanged
 
@@ -96,15 +96,15 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-def _held_against(root: Path, case: Case) -> None:
+def _limit_of(root: Path, case: Case) -> None:
     """Read as a session does it, judge and show."""
     found = find(root, KEY, case)
     reference = find_published(root, KEY, case)
     runs = tuple(build.run(1e-3, launch=f"{n}.0") for n in range(3))
     measured = replace(build.measurement(1e-3), case=case, runs=runs)
     spec = build.spec(payload_bytes=case.payload_bytes)
-    stored = held_against(found.baseline, measured, TERMS.policy) if found.baseline else None
-    one = judge_case(spec, measured, stored, TERMS, published=reference)
+    limit = limit_of(found.baseline, measured, TERMS.policy)
+    one = judge_case(spec, measured, found.baseline, limit, TERMS, published=reference)
     assert one.verdict.explain()
     assert found.baseline is None or found.baseline.case.clock
     assert rendered("text", *session_tables([one.verdict], {}))
@@ -119,7 +119,7 @@ def _or_refused(root: Path, path: Path, read: Callable[[], object]) -> None:
             assert str(error).startswith(str(path))
 
 
-def test_what_is_not_damaged_is_held_against(root: Path) -> None:
+def test_what_is_not_damaged_is_limit_of(root: Path) -> None:
     path = files.path_of(root, KEY, CASE)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(FILE))
@@ -129,12 +129,12 @@ def test_what_is_not_damaged_is_held_against(root: Path) -> None:
 
 @fuzzed
 @given(content=documents(FILE))
-def test_any_baseline_is_held_against_or_refused(content: bytes, root: Path) -> None:
+def test_any_baseline_is_limit_of_or_refused(content: bytes, root: Path) -> None:
     path = files.path_of(root, KEY, CASE)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    _or_refused(root, path, lambda: _held_against(root, CASE))
-    _or_refused(root, path, lambda: _held_against(root, build.workload_of(LARGE, axes="y")))
+    _or_refused(root, path, lambda: _limit_of(root, CASE))
+    _or_refused(root, path, lambda: _limit_of(root, build.workload_of(LARGE, axes="y")))
     _or_refused(root, path, lambda: read(TIMED, path))
 
 
@@ -163,4 +163,4 @@ def test_any_published_figures_are_shown_or_refused(content: bytes, root: Path) 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     _or_refused(root, path, lambda: store.read_published(path))
-    _or_refused(root, path, lambda: _held_against(root, CASE))
+    _or_refused(root, path, lambda: _limit_of(root, CASE))

@@ -17,7 +17,7 @@ from busbw.model.verdict import Reference
 from busbw.model.words import Outcome
 from tests import build
 
-from .rules import OOM, POLICY, STEADY, held_against, judged, nights, six
+from .rules import OOM, POLICY, STEADY, judged, limit_of, nights, six
 
 
 def _verdict(measurement: Measurement, baseline: Baseline | None, **given: Any) -> Any:
@@ -101,7 +101,7 @@ def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[f
         assert verdict.outcome is not Outcome.REGRESSED
 
 
-def test_the_baseline_that_is_shown_is_the_level_that_it_is_held_against() -> None:
+def test_the_baseline_that_is_shown_is_the_level_that_it_is_limit_of() -> None:
     verdict = _verdict(build.measurement(1e-3), build.pooled(*nights(1e-3, 1e-3, 1.03e-3)))
     assert verdict.baseline.median_s == pytest.approx(1e-3 * 1.03 ** (1 / 3))
     assert verdict.baseline.times_s == (1e-3, 1e-3, 1.03e-3)
@@ -225,8 +225,8 @@ def test_a_published_figure_is_shown_and_changes_nothing() -> None:
     reference = Reference(source="a paper", oom=True)
     terms = Terms(policy=POLICY)
     now = build.measurement(1e-3)
-    stored = held_against(STEADY, now, POLICY)
-    found = judge_case(build.spec(), now, stored, terms, published=reference)
+    limit = limit_of(STEADY, now, POLICY)
+    found = judge_case(build.spec(), now, STEADY, limit, terms, published=reference)
     assert (Outcome.PASS, reference) == (found.verdict.outcome, found.verdict.published)
 
 
