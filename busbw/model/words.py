@@ -129,6 +129,12 @@ def plural(count: int, what: str) -> str:
     return f"{count} {what}" + ("es" if what.endswith(("nch", "tch", "s", "x")) else "s")
 
 
+def cut_short(texts: Sequence[str], most: int, what: str) -> list[str]:
+    """The first `most` of `texts`, and how many more there are of `what`."""
+    more = len(texts) - most
+    return [*texts[:most], *([f"and {plural(more, what)} more"] if more > 0 else [])]
+
+
 def payload_text(payload_bytes: int) -> str:
     """A payload as people write it: ``1K`` = 1024 bytes, ``1024M`` = 2^30; other sizes in bytes."""
     if payload_bytes and payload_bytes % MIB == 0:
