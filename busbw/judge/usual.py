@@ -107,7 +107,7 @@ def counted(called: Sequence[int]) -> list[bool]:
 def _usual(
     cases: Sequence[Case], nights: Sequence[Night], rule: Rule, *, together: bool
 ) -> tuple[dict[Case, Usual], BySession]:
-    there: dict[Case, dict[int, Launches]] = {}
+    there = {}
     for case in cases:
         its = {n: one.launches[case] for n, one in enumerate(nights) if case in one.launches}
         kept = counted([nights[n].called.get(case, 0) for n in its])
