@@ -278,8 +278,8 @@ _BARE = "collective"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StoredCase:
-    """A Case, as documents have it; without a `step` it is a bare collective."""
+class _Stored:
+    """What documents have of a Case and of a Spec; of a collective's fields each."""
 
     framework: str
     payload_bytes: Payload
@@ -287,8 +287,15 @@ class StoredCase:
     strategy: str
     dtype: str
     reduce_op: str
-    ranks: Count
+    ranks: Count | None
     mesh: Mesh
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredCase(_Stored):
+    """A Case, as documents have it; without a `step` it is a bare collective."""
+
+    ranks: Count
     placement: str
     protocol: Protocol
     axes: str = ""
@@ -302,17 +309,9 @@ def _case_of(stored: StoredCase) -> Case:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StoredSpec:
+class StoredSpec(_Stored):
     """A Spec, as documents have it."""
 
-    framework: str
-    payload_bytes: Payload
-    collective: str
-    strategy: str
-    dtype: str
-    reduce_op: str
-    ranks: Count | None
-    mesh: Mesh
     axes: str
     placement: str
     clock: str

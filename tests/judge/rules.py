@@ -13,16 +13,7 @@ from busbw.model.stored import Baseline, Record
 from busbw.stats.launches import launch_time_s
 from tests import build
 
-LOOKS = Looks(
-    counts=(6, 9, 12),
-    confirming=3,
-    false_alarms=0.005,
-    misses=0.1,
-    spending=1.0,
-    pooled_freedom=20.0,
-    wanted=0.05,
-    floor=0.02,
-)
+LOOKS = Looks(counts=(6, 9, 12), misses=0.1)
 POLICY = Policy(
     rule=Rule(
         floor=0.2, slower=0.2, blind=1.0, prior=0.01, prior_alone=0.01, prior_shared=0.01, rise=0.1
