@@ -274,9 +274,6 @@ def converted(kind: type[T], value: object, **own: object) -> T:
     return kind(**{name: getattr(value, name) for name in names if hasattr(value, name)}, **own)
 
 
-_BARE = "collective"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Stored:
     """What documents have of a Case and of a Spec; of a collective's fields each."""
@@ -343,19 +340,13 @@ def _own_fields(kind: type[Workload]) -> list[Field[Any]]:
 
 def _workload(stored: StoredCase | StoredSpec) -> Workload:
     """Raises ValueError for a `step` that is not what `_step` writes."""
-    name, *unusual = stored.step.split(" ") if stored.step else [_BARE]
+    name, *unusual = stored.step.split(" ") if stored.step else ["collective"]
     try:
         kind = Workload.of_kind(name)
         own = _own_values(kind, unusual)
     except ValueError as error:
         raise ValueError(f"step: {error}") from error
-    return kind(
-        collective=stored.collective,
-        reduce_op=stored.reduce_op,
-        placement=stored.placement,
-        axes=stored.axes,
-        **own,
-    )
+    return kind.around(stored, **own)
 
 
 def _own_values(kind: type[Workload], words: Sequence[str]) -> dict[str, Any]:
