@@ -257,12 +257,10 @@ def injected_ratio(runs: Sequence[Run]) -> float | None:
 def with_injections(
     verdicts: Mapping[Spec, Verdict], measurements: Mapping[Spec, Measurement]
 ) -> dict[Spec, Verdict]:
-    found = dict(verdicts)
-    for spec, measurement in measurements.items():
-        note = _case_note(measurement.runs)
-        if note and spec in found:
-            found[spec] = replace(found[spec], notes=(*found[spec].notes, note))
-    return found
+    notes = {spec: _case_note(one.runs) for spec, one in measurements.items()}
+    return {
+        spec: _noted(one, notes[spec]) if notes.get(spec) else one for spec, one in verdicts.items()
+    }
 
 
 def injection_notes(measurements: Mapping[Spec, Measurement]) -> tuple[str, ...]:

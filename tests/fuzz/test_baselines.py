@@ -96,7 +96,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-def _limit_of(root: Path, case: Case) -> None:
+def _held_against(root: Path, case: Case) -> None:
     """Read as a session does it, judge and show."""
     found = find(root, KEY, case)
     reference = find_published(root, KEY, case)
@@ -119,7 +119,7 @@ def _or_refused(root: Path, path: Path, read: Callable[[], object]) -> None:
             assert str(error).startswith(str(path))
 
 
-def test_what_is_not_damaged_is_limit_of(root: Path) -> None:
+def test_what_is_not_damaged_is_held_against(root: Path) -> None:
     path = files.path_of(root, KEY, CASE)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(FILE))
@@ -129,12 +129,12 @@ def test_what_is_not_damaged_is_limit_of(root: Path) -> None:
 
 @fuzzed
 @given(content=documents(FILE))
-def test_any_baseline_is_limit_of_or_refused(content: bytes, root: Path) -> None:
+def test_any_baseline_is_held_against_or_refused(content: bytes, root: Path) -> None:
     path = files.path_of(root, KEY, CASE)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    _or_refused(root, path, lambda: _limit_of(root, CASE))
-    _or_refused(root, path, lambda: _limit_of(root, build.workload_of(LARGE, axes="y")))
+    _or_refused(root, path, lambda: _held_against(root, CASE))
+    _or_refused(root, path, lambda: _held_against(root, build.workload_of(LARGE, axes="y")))
     _or_refused(root, path, lambda: read(TIMED, path))
 
 
@@ -163,4 +163,4 @@ def test_any_published_figures_are_shown_or_refused(content: bytes, root: Path) 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     _or_refused(root, path, lambda: store.read_published(path))
-    _or_refused(root, path, lambda: _limit_of(root, CASE))
+    _or_refused(root, path, lambda: _held_against(root, CASE))

@@ -101,7 +101,7 @@ def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[f
         assert verdict.outcome is not Outcome.REGRESSED
 
 
-def test_the_baseline_that_is_shown_is_the_level_that_it_is_limit_of() -> None:
+def test_the_baseline_that_is_shown_is_the_level_that_it_is_held_against() -> None:
     verdict = _verdict(build.measurement(1e-3), build.pooled(*nights(1e-3, 1e-3, 1.03e-3)))
     assert verdict.baseline.median_s == pytest.approx(1e-3 * 1.03 ** (1 / 3))
     assert verdict.baseline.times_s == (1e-3, 1e-3, 1.03e-3)
