@@ -297,14 +297,12 @@ def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
         for spec, one in judged.items()
         if one.wanted is not None and one.wanted > launches[spec]
     }
-    if not lacking:
-        return Rerun(specs=(), passes=0)
     wanted = set(lacking)
     for spec in lacking:
         if judged[spec].suspected:
             wanted.update(_neighbours(spec, judged))
     ordered = tuple(spec for spec in judged if spec in wanted)
-    return Rerun(specs=ordered, passes=min(lacking.values()))
+    return Rerun(specs=ordered, passes=min(lacking.values(), default=0))
 
 
 def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> list[Spec]:

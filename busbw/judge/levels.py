@@ -264,12 +264,12 @@ def machine_answer(
     a level rose over the nights. The answer is unknown without an earlier night, without a history
     (`nights` is None), and with too few cases to compare them together unless one of them rose.
     """
-    if nights is None:
-        return Answer(text=f"unknown without --history ({framework})", is_slower=None)
-    earlier = merged(nights, policy.session_apart)
+    earlier = merged(nights or (), policy.session_apart)
     if not earlier:
-        text = f"unknown, this reference has no earlier night here ({framework})"
-        return Answer(text=text, is_slower=None)
+        why = (
+            " without --history" if nights is None else ", this reference has no earlier night here"
+        )
+        return Answer(text=f"unknown{why} ({framework})", is_slower=None)
     cases = dict.fromkeys(case for one in earlier for case in one.records)
     levels = Levels(sessions=earlier, highest=dict.fromkeys(cases, math.inf))
     tonight = levels.tonight(today.times_s, policy)
