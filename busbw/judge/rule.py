@@ -120,10 +120,10 @@ def _framework(
     freedom = rule.prior_shared_freedom
     variance = (freedom * expected + squares) / (freedom + max(0, len(before) - 1))
     variance *= 1 + 1 / past.sessions
-    own = {
-        case: _Own(usual=one, off=off[case], more=more, past=past, rule=rule)
-        for case, one in usual.items()
-    }
+    own = {}
+    for case, one in usual.items():
+        deviation = math.sqrt(one.variance * (1 + 1 / len(one.own) + more))
+        own[case] = _Own(usual=one, off=off[case], deviation=deviation, past=past, rule=rule)
     # The median of those that are not off by themselves: the others may be half of them.
     inside = [one for case, one in off.items() if abs(one - mean) <= own[case].alone(variance)]
     tonight = median(inside if len(inside) >= rule.least_cases else off.values())
@@ -148,17 +148,13 @@ def _framework(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Own:
-    """A case that is `off` its level tonight, which varies by `more`."""
+    """A case that is `off` its level tonight, and the deviation that it has in a night."""
 
     usual: Usual
     off: float
-    more: float
+    deviation: float
     past: Past
     rule: Rule
-
-    @property
-    def deviation(self) -> float:
-        return math.sqrt(self.usual.variance * (1 + 1 / len(self.usual.own) + self.more))
 
     def alone(self, variance: float = 0.0) -> float:
         """The limit of its own part, and with the `variance` of what is shared of the whole."""
