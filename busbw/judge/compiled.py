@@ -120,12 +120,7 @@ def _program(
         )
     if baseline.compiled is None:
         return verdict(Outcome.IMPROVED, f"it fits now; out of memory in {terms.before}")
-    found = [
-        replace(one, fails=False, accepted=True)
-        if one.fails and (terms.accept_all or (terms.accept_changes and one.what not in _MEMORY))
-        else one
-        for one in differences(baseline.compiled, now)
-    ]
+    found = [_accepted(one, terms) for one in differences(baseline.compiled, now)]
     if not found:
         return verdict(Outcome.PASS, f"compiles as in {terms.before}: {now.algorithm_text}")
     return verdict(
@@ -134,6 +129,11 @@ def _program(
         failed=any(one.fails for one in found),
         found=found,
     )
+
+
+def _accepted(one: Difference, terms: CompileTerms) -> Difference:
+    takes = terms.accept_all or (terms.accept_changes and one.what not in _MEMORY)
+    return replace(one, fails=False, accepted=True) if one.fails and takes else one
 
 
 _MEMORY = ("temporary memory", "peak memory")
