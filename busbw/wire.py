@@ -37,6 +37,8 @@ _MOST_WHOLE = 2**63
 
 # All control characters but tabs and ends of lines, and those that override the direction of text.
 _MOVING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Half a surrogate pair, which JSON can hold, cannot be encoded.
+_HALF = re.compile(r"[\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
@@ -145,6 +147,11 @@ _Reader = Callable[[Any, str], Any]
 @functools.cache
 def _reader(kind: Any) -> _Reader:
     """What reads a `kind`: found once, since histories hold many thousands of a few kinds."""
+    found = _reader_of(kind)
+    return functools.partial(_read_valid, kind, found) if hasattr(kind, "validate") else found
+
+
+def _reader_of(kind: Any) -> _Reader:
     origin = typing.get_origin(kind)
     if origin is typing.Annotated:
         inner, *checks = typing.get_args(kind)
@@ -160,25 +167,35 @@ def _reader(kind: Any) -> _Reader:
     if hasattr(kind, "parse"):
         return functools.partial(_read_text, kind)
     if hasattr(kind, "of_stored"):
-        return _validated(kind, functools.partial(_read_stored, kind, _reader(stored_kind(kind))))
+        return functools.partial(_read_stored, kind, _reader(stored_kind(kind)))
     if hasattr(kind, "of_kind"):
         return functools.partial(_read_one_kind, kind)
     if dataclasses.is_dataclass(kind):
-        return _validated(kind, functools.partial(_read_dataclass, kind))
+        return functools.partial(_read_dataclass, kind)
     if issubclass(kind, enum.Enum):
         return functools.partial(_read_enum, kind)
     return functools.partial(_read_plain, kind)
+
+
+def _accepted(make: Callable[[Any], Any], found: Any, location: str) -> Any:
+    """What `make` makes of a value that was `found`; its ValueError becomes a WireError there.
+
+    The `location` ends with what parts it from the message: a colon, or a dot before a field.
+    """
+    try:
+        return make(found)
+    except WireError:
+        raise
+    except ValueError as error:
+        raise WireError(f"{location}{error}") from error
 
 
 def _read_limited(
     inner: _Reader, checks: tuple[Callable[[Any], None], ...], document: Any, location: str
 ) -> Any:
     found = inner(document, location)
-    try:
-        for check in checks:
-            check(found)
-    except ValueError as error:
-        raise WireError(f"{location}: {error}") from error
+    for check in checks:
+        _accepted(check, found, f"{location}: ")
     return found
 
 
@@ -209,12 +226,7 @@ def _read_mapping(of_key: _Reader, inner: _Reader, document: Any, location: str)
 
 def _read_text(kind: Any, document: Any, location: str) -> Any:
     """A value that is written as one text."""
-    try:
-        return kind.parse(_read_plain(str, document, location))
-    except WireError:
-        raise
-    except ValueError as error:
-        raise WireError(f"{location}: {error}") from error
+    return _accepted(kind.parse, _read_plain(str, document, location), f"{location}: ")
 
 
 def stored_kind(kind: Any) -> Any:
@@ -222,27 +234,14 @@ def stored_kind(kind: Any) -> Any:
     return typing.get_type_hints(kind.of_stored)["stored"]
 
 
-def _validated(kind: Any, inner: _Reader) -> _Reader:
-    """`inner`, and the own `validate` of `kind` if it has one."""
-    return functools.partial(_read_valid, inner) if hasattr(kind, "validate") else inner
-
-
-def _read_valid(inner: _Reader, document: Any, location: str) -> Any:
+def _read_valid(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
     found = inner(document, location)
-    try:
-        found.validate()
-    except ValueError as error:
-        raise WireError(f"{location}.{error}") from error
+    _accepted(kind.validate, found, f"{location}.")
     return found
 
 
 def _read_stored(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
-    try:
-        return kind.of_stored(inner(document, location))
-    except WireError:
-        raise
-    except ValueError as error:
-        raise WireError(f"{location}.{error}") from error
+    return _accepted(kind.of_stored, inner(document, location), f"{location}.")
 
 
 def _read_one_kind(kind: Any, document: Any, location: str) -> Any:
@@ -251,10 +250,7 @@ def _read_one_kind(kind: Any, document: Any, location: str) -> Any:
         raise WireError(f"{location}: expected an object with a kind, got {_shown(document)}")
     fields = dict(document)
     name = _read_plain(str, fields.pop("kind"), f"{location}.kind")
-    try:
-        found = kind.of_kind(name)
-    except ValueError as error:
-        raise WireError(f"{location}.kind: {error}") from error
+    found = _accepted(kind.of_kind, name, f"{location}.kind: ")
     return _read_dataclass(found, fields, location)
 
 
@@ -277,29 +273,17 @@ def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
 def _fields_of(kind: Any) -> tuple[Mapping[str, _Reader], frozenset[str]]:
     """What reads each field, and which have no default."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    fields = dataclasses.fields(kind)
-    required = frozenset(one.name for one in fields if _required(one))
+    fields, missing = dataclasses.fields(kind), dataclasses.MISSING
+    required = frozenset(f.name for f in fields if missing is f.default is f.default_factory)
     return {one.name: _reader(hints[one.name]) for one in fields}, required
 
 
-def _required(field: dataclasses.Field[Any]) -> bool:
-    missing = dataclasses.MISSING
-    return field.default is missing and field.default_factory is missing
-
-
 def _read_enum(kind: Any, document: Any, location: str) -> Any:
-    members = _members(kind)
     try:
-        return members[document]
-    except (KeyError, TypeError):
-        raise WireError(
-            f"{location}: expected one of {', '.join(members)}, got {_shown(document)}"
-        ) from None
-
-
-@functools.cache
-def _members(kind: Any) -> Mapping[str, Any]:
-    return {member.value: member for member in kind}
+        return kind(document)
+    except ValueError:
+        known = ", ".join(member.value for member in kind)
+        raise WireError(f"{location}: expected one of {known}, got {_shown(document)}") from None
 
 
 _PLAIN = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
@@ -314,20 +298,9 @@ def _read_plain(kind: Any, document: Any, location: str) -> Any:
         raise WireError(f"{location}: expected a finite number, got {document}")
     if kind is int and not -_MOST_WHOLE <= document < _MOST_WHOLE:
         raise WireError(f"{location}: expected a whole number of 64 bits, got {_shown(document)}")
-    if kind is str and not _is_text(document):
+    if kind is str and not document.isascii() and _HALF.search(document):
         raise WireError(f"{location}: expected text, got {_shown(document)}")
     return printable(document) if kind is str else document
-
-
-def _is_text(text: str) -> bool:
-    """Whether it can be encoded: half a surrogate pair, which JSON can hold, cannot."""
-    if text.isascii():
-        return True
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _SHORT = reprlib.Repr()

@@ -64,7 +64,7 @@ def night(known: usual.Past, times_s: Times, policy: Policy) -> Night:
         today = past(taken).launches
         tonight = rule.limits(known, today, policy.rule)
         calls = {
-            case: rule.call(taken[case], one, LAUNCHES, tonight.launch, policy.rule, one.slower)
+            case: rule.call(taken[case], one, LAUNCHES, policy.rule, one.slower)
             for case, one in tonight.limits.items()
         }
         wanted = {case: one.wanted for case, one in calls.items() if one.wanted is not None}

@@ -50,28 +50,17 @@ class Terms:
         return self.require_baselines and not (self.accept_all or self.accept_new)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredReference:
-    """What a case is compared with: its baseline, and its limit tonight if that has times.
-
-    `launch` is the deviation of a launch in log time.
-    """
-
-    baseline: Baseline
-    limit: rule.Limit | None = None
-    launch: float = 0.0
-
-
-def summary_of(case: Case, times_s: Sequence[float]) -> Summary:
-    median = statistics.median(times_s)
+def summary_of(case: Case, times_s: Sequence[float], level_s: float | None = None) -> Summary:
+    """Of launches; rates are those of the `level_s`, the median if there is none."""
+    median_s = statistics.median(times_s) if level_s is None else level_s
     return Summary(
         times_s=tuple(times_s),
-        median_s=median,
+        median_s=median_s,
         best_s=min(times_s),
         worst_s=max(times_s),
         spread=relative_mad(times_s),
-        algbw_gb_per_s=metrics.algbw_gb_per_s(case.payload_bytes, median),
-        busbw_gb_per_s=metrics.busbw_gb_per_s(case, median),
+        algbw_gb_per_s=metrics.algbw_gb_per_s(case.payload_bytes, median_s),
+        busbw_gb_per_s=metrics.busbw_gb_per_s(case, median_s),
     )
 
 
@@ -90,17 +79,19 @@ class Ruling:
 def judge_case(
     spec: Spec,
     measurement: Measurement,
-    stored: StoredReference | None,
+    baseline: Baseline | None,
+    limit: rule.Limit | None,
     terms: Terms,
     *,
     nearest: str = "",
     published: Reference | None = None,
 ) -> Ruling:
-    if stored is not None and measurement.failures and stored.baseline.oom:
+    """`limit` is that of tonight, None where the baseline is without times or nothing was timed."""
+    if baseline is not None and measurement.failures and baseline.oom:
         # Out of memory under one limit says nothing of out of memory under another.
-        same = stored.baseline.memory_limit_bytes == terms.memory_limit_bytes
-        stored = stored if same else None
-    judged = _judge(spec, measurement, stored, terms, nearest)
+        same = baseline.memory_limit_bytes == terms.memory_limit_bytes
+        baseline = baseline if same else None
+    judged = _judge(spec, measurement, baseline, limit, terms, nearest)
     return with_sides(judged, terms, measurement, published=published)
 
 
@@ -140,18 +131,22 @@ def may_become_baseline(verdict: Verdict) -> bool:
 
 
 def _judge(
-    spec: Spec, measurement: Measurement, stored: StoredReference | None, terms: Terms, nearest: str
+    spec: Spec,
+    measurement: Measurement,
+    baseline: Baseline | None,
+    limit: rule.Limit | None,
+    terms: Terms,
+    nearest: str,
 ) -> Ruling:
     def said(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
-    found = broken(spec, measurement)
-    if found is not None and found.outcome is Outcome.SKIPPED and stored is not None:
-        text = f"{found.text}; its baseline of {stored.baseline.date} was measured"
+    found, now = broken(spec, measurement), measurement.case.protocol
+    if found is not None and found.outcome is Outcome.SKIPPED and baseline is not None:
+        text = f"{found.text}; its baseline of {baseline.date} was measured"
         return said(Outcome.FAILED, text, failed=True)
     if found is not None:
         return Ruling(verdict=found)
-    baseline, now = stored.baseline if stored is not None else None, measurement.case.protocol
     if baseline is not None and baseline.case.protocol != now:
         before = f"the baseline of {baseline.date} with {baseline.case.protocol}"
         text = f"measured with protocol {now}, {before}"
@@ -159,14 +154,14 @@ def _judge(
         return said(Outcome.INCOMPARABLE, text, failed=failed)
     if measurement.failures:
         return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms, nearest))
-    if stored is None:
+    if baseline is None:
         text = "measured, nothing to compare with" + (f"; {nearest}" if nearest else "")
         text += "; a baseline is required" if terms.missing_fails else ""
         return said(Outcome.NO_BASELINE, text, failed=terms.missing_fails)
-    if stored.limit is None:
-        text = f"the baseline of {stored.baseline.date} says out of memory and is stale"
+    if baseline.oom or limit is None:
+        text = f"the baseline of {baseline.date} says out of memory and is stale"
         return said(Outcome.IMPROVED, f"it fits now; {text}")
-    return _compare(spec, measurement, stored.limit, stored, terms)
+    return _compare(spec, measurement, baseline, limit, terms)
 
 
 def _out_of_memory(
@@ -195,7 +190,7 @@ def limit_of(limit: rule.Limit, case: Case, policy: Policy) -> float:
 
 
 def _compare(
-    spec: Spec, measurement: Measurement, limit: rule.Limit, stored: StoredReference, terms: Terms
+    spec: Spec, measurement: Measurement, baseline: Baseline, limit: rule.Limit, terms: Terms
 ) -> Ruling:
     case, policy, usual = measurement.case, terms.policy, limit.usual
     times_s = [launch_time_s(run) for run in measurement.runs]
@@ -204,82 +199,61 @@ def _compare(
     else:
         # A limit of the user's own is that of the fastest launch, too.
         most, limit = math.log(terms.fail_above), replace(limit, fastest=None)
-    found = rule.call(times_s, limit, terms.launches, stored.launch, policy.rule, most)
-    outcome = _outcome(found, terms)
-    before = _level_summary(case, usual.level, stored.baseline)
-    logs = [math.log(time_s) - usual.level for time_s in times_s]
-    sessions = len(usual.own)
+    found = rule.call(times_s, limit, terms.launches, policy.rule, most)
+    outcome, word = _outcome(found, len(usual.own), terms)
+    before, now = (
+        summary_of(case, baseline.times_s, math.exp(usual.level)),
+        summary_of(case, times_s),
+    )
+    text = (
+        f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}, "
+        f"{math.exp(found.off):.3f} x the time, "
+        f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
+        f"{word and f'; {word}'} ({_limit_text(found, limit, terms)})"
+    )
+    ratios = [math.exp(math.log(time_s) - usual.level) for time_s in (min(times_s), max(times_s))]
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED and not terms.accept_all,
-        text=_stored_text(found, limit, before, summary_of_runs(measurement), terms),
+        text=text,
         baseline=before,
         ratio=math.exp(found.off),
-        ratio_interval=(math.exp(min(logs)), math.exp(max(logs))),
+        ratio_interval=(ratios[0], ratios[1]),
         ratio_error=limit.deviation,
         limit=math.exp(found.limit),
         modes=found.modes,
-        provisional=sessions < policy.full_sessions,
+        provisional=len(usual.own) < policy.full_sessions,
         notes=tuple(_notes(found, usual)),
     )
     return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.called is None)
 
 
-def _outcome(found: rule.Call, terms: Terms) -> Outcome:
-    # A limit of the user's own is as wide as it shall be.
-    blind = terms.fail_above is None and _is_blind(found, terms)
-    if found.called is None or found.is_noisy or blind:
-        return Outcome.NOISY
-    return {1: Outcome.REGRESSED, 0: Outcome.PASS, -1: Outcome.IMPROVED}[found.called]
-
-
-def _is_blind(found: rule.Call, terms: Terms) -> bool:
-    return found.called == 0 and found.limit > math.log1p(terms.policy.rule.blind)
-
-
-def _level_summary(case: Case, level: float, baseline: Baseline) -> Summary:
-    level_s = math.exp(level)
-    return replace(
-        summary_of(case, baseline.times_s),
-        median_s=level_s,
-        algbw_gb_per_s=metrics.algbw_gb_per_s(case.payload_bytes, level_s),
-        busbw_gb_per_s=metrics.busbw_gb_per_s(case, level_s),
-    )
-
-
-def _stored_text(
-    found: rule.Call, limit: rule.Limit, before: Summary, now: Summary, terms: Terms
-) -> str:
-    text = (
-        f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}, "
-        f"{math.exp(found.off):.3f} x the time, "
-        f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
-    )
-    word = _word(found, len(limit.usual.own), terms)
-    return f"{text}{f'; {word}' if word else ''} ({_limit_text(found, limit, terms)})"
-
-
-def _word(found: rule.Call, sessions: int, terms: Terms) -> str:
+def _outcome(found: rule.Call, sessions: int, terms: Terms) -> tuple[Outcome, str]:
+    """With what is said of it, if anything."""
     fresh = "" if found.fresh is None else f"{math.exp(found.fresh):.3f} x"
     if found.called is None:
-        return "suspected, not yet seen again"
+        return Outcome.NOISY, "suspected, not yet seen again"
     if found.called > 0:
-        return f"seen again: {fresh} in fresh launches"
+        return Outcome.REGRESSED, f"seen again: {fresh} in fresh launches"
     if found.called < 0:
-        return "the baseline is stale"
+        return Outcome.IMPROVED, "the baseline is stale"
     if found.is_noisy and not found.again:
         which = f"fresh launches ({fresh})" if fresh else "the first launches"
-        return f"slower, but not by {which}"
+        return Outcome.NOISY, f"slower, but not by {which}"
+    seen = f"slower, seen again ({fresh})"
     if found.is_noisy and found.off > found.limit:
-        return f"slower, seen again ({fresh}), but not by the fastest launch"
+        return Outcome.NOISY, f"{seen}, but not by the fastest launch"
     if found.is_noisy:
         few = sessions < terms.policy.full_sessions and terms.fail_above is None
         way = f"the limit of {plural(sessions, 'session')}: accept more, or " if few else ""
-        return f"slower, seen again ({fresh}), within the limit ({way}--against=baseline tells)"
-    if _is_blind(found, terms):
-        return f"{1 + terms.policy.rule.blind:g} x the time cannot be ruled out"
-    return ""
+        return Outcome.NOISY, f"{seen}, within the limit ({way}--against=baseline tells)"
+    blind = terms.policy.rule.blind
+    if found.limit <= math.log1p(blind):
+        return Outcome.PASS, ""
+    # A limit of the user's own is as wide as it shall be.
+    outcome = Outcome.NOISY if terms.fail_above is None else Outcome.PASS
+    return outcome, f"{1 + blind:g} x the time cannot be ruled out"
 
 
 def _limit_text(found: rule.Call, limit: rule.Limit, terms: Terms) -> str:
@@ -323,14 +297,12 @@ def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
         for spec, one in judged.items()
         if one.wanted is not None and one.wanted > launches[spec]
     }
-    if not lacking:
-        return Rerun(specs=(), passes=0)
     wanted = set(lacking)
     for spec in lacking:
         if judged[spec].suspected:
             wanted.update(_neighbours(spec, judged))
     ordered = tuple(spec for spec in judged if spec in wanted)
-    return Rerun(specs=ordered, passes=min(lacking.values()))
+    return Rerun(specs=ordered, passes=min(lacking.values(), default=0))
 
 
 def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> list[Spec]:

@@ -62,22 +62,27 @@ def _failure(
         outcome, text = Outcome.COMPILE_ERROR, failure.message.splitlines()[0]
     else:
         outcome = Outcome.FAILED
-        text = f"{failure.kind.value.lower().replace('_', ' ')}: {failure.first_line}"
+        text = f"{failure.kind.words}: {failure.first_line}"
     return Verdict(spec=spec, outcome=outcome, failed=True, text=text, failure=failure)
 
 
 def _out_of_memory(
     spec: Spec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
 ) -> Verdict:
-    text = _memory(failure)
+    needed, available = failure.needed_bytes, failure.available_bytes
+    if needed is None or available is None:
+        text = failure.message.splitlines()[0]
+    else:
+        text = f"needs {bytes_text(needed, 2)}, {bytes_text(available, 2)} available"
     if baseline is None:
-        failed = terms.require_baselines and not terms.accept_new
-        expected, text = terms.accept_new, f"{text}; no baseline"
+        failed, expected = terms.require_baselines and not terms.accept_new, terms.accept_new
+        text += "; no baseline"
     elif baseline.compiled is None:
-        failed, expected, text = False, True, f"{text}; expected, as in {terms.before}"
+        failed, expected = False, True
+        text += f"; expected, as in {terms.before}"
     else:
         failed, expected = not terms.accept_all, terms.accept_all
-        text = f"{text}; it compiled in {terms.before} ({baseline.release})"
+        text += f"; it compiled in {terms.before} ({baseline.release})"
     return Verdict(
         spec=spec,
         outcome=Outcome.OUT_OF_MEMORY,
@@ -86,13 +91,6 @@ def _out_of_memory(
         text=text,
         failure=failure,
     )
-
-
-def _memory(failure: Failure) -> str:
-    if failure.needed_bytes is None or failure.available_bytes is None:
-        return failure.message.splitlines()[0]
-    needed, available = (bytes_text(n, 2) for n in (failure.needed_bytes, failure.available_bytes))
-    return f"needs {needed}, {available} available"
 
 
 def _program(
@@ -122,7 +120,7 @@ def _program(
         )
     if baseline.compiled is None:
         return verdict(Outcome.IMPROVED, f"it fits now; out of memory in {terms.before}")
-    found = tuple(_accepted(one, terms) for one in differences(baseline.compiled, now))
+    found = [_accepted(one, terms) for one in differences(baseline.compiled, now)]
     if not found:
         return verdict(Outcome.PASS, f"compiles as in {terms.before}: {now.algorithm_text}")
     return verdict(
@@ -153,24 +151,18 @@ _SAID: Mapping[str, Callable[[Compiled], str]] = {
 
 def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
     """Everything that changed, the algorithm first. Memory that shrank is no failure."""
-    said = [*_algorithms(before.algorithm, now.algorithm)]
+    if bool(before.algorithm) is bool(now.algorithm):
+        names = sorted({*before.algorithm, *now.algorithm})
+        said = [(one, *(side.algorithm.get(one, "") for side in (before, now))) for one in names]
+    else:
+        sides = ["published" if side.algorithm else "not published" for side in (before, now)]
+        said = [("algorithm", *sides)]
     said += [(what, text(before), text(now)) for what, text in _SAID.items()]
     return (
         *(Difference(what=w, before=a, now=b, fails=True) for w, a, b in said if a != b),
         *_bytes(_MEMORY[0], before.temporary_bytes, now.temporary_bytes),
         *_bytes(_MEMORY[1], before.peak_bytes, now.peak_bytes),
     )
-
-
-def _algorithms(
-    before: Mapping[str, str], now: Mapping[str, str]
-) -> Iterator[tuple[str, str, str]]:
-    if bool(before) is not bool(now):
-        sides = ["published" if side else "not published" for side in (before, now)]
-        yield "algorithm", sides[0], sides[1]
-        return
-    for name in sorted({*before, *now}):
-        yield name, before.get(name, ""), now.get(name, "")
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -195,21 +187,17 @@ def judge_compiled_session(
     There is no verdict if nothing was compiled, or if a baseline was compared with nothing:
     `missing` are the topologies that have baselines and no compiler, each with the reason.
     """
-    reasons = "; ".join(_reasons(verdicts, asked_to_skip, missing))
-    found = {SessionOutcome.NO_VERDICT: reasons}
-    return session_verdict(found, verdicts, otherwise=_compiled(verdicts))
-
-
-def _reasons(
-    verdicts: Sequence[Verdict], asked_to_skip: str, missing: Sequence[str]
-) -> Iterator[str]:
+    reasons = []
     if asked_to_skip:
-        yield f"asked not to run ({asked_to_skip})"
+        reasons.append(f"asked not to run ({asked_to_skip})")
     expected = (one.expected and one.outcome is Outcome.OUT_OF_MEMORY for one in verdicts)
     if not any(expected) and not any(one.program and one.program.now for one in verdicts):
-        yield "nothing was compiled"
+        reasons.append("nothing was compiled")
     if missing:
-        yield f"there are baselines that nothing was compiled for: {'; '.join(missing)}"
+        text = f"there are baselines that nothing was compiled for: {'; '.join(missing)}"
+        reasons.append(text)
+    found = {SessionOutcome.NO_VERDICT: "; ".join(reasons)}
+    return session_verdict(found, verdicts, otherwise=_compiled(verdicts))
 
 
 def _compiled(verdicts: Sequence[Verdict]) -> str:

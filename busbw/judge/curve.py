@@ -12,11 +12,11 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.model.words import RegressionShape, by_text, payload_text, rate_text, seconds_text
+from busbw.model.words import by_text, payload_text, rate_text, seconds_text
 
 # Two parameters need more than two sizes, and sizes that are far enough apart to separate them.
-LEAST_SIZES = 4
-LEAST_SPAN = 16
+_LEAST_SIZES = 4
+_LEAST_SPAN = 16
 
 # From the smallest size to the largest the fitted time must grow by this many times the fit's
 # error, and by 5 %, else the bandwidth is unknown.
@@ -61,15 +61,13 @@ def fit(points: Mapping[int, float]) -> Curve | None:
     None for fewer than 4 sizes or a span below a factor of 16, and where the time grows so little
     over all sizes that the fit's own error could be that growth: the bandwidth is unknown then.
     """
-    payloads = sorted(points)
-    if len(payloads) < LEAST_SIZES or payloads[-1] < LEAST_SPAN * payloads[0]:
+    if len(points) < _LEAST_SIZES or max(points) < _LEAST_SPAN * min(points):
         return None
-    ends = (0.0, _FLAT * payloads[-1])
-    halves = [*ends, *_through_two([(payload, points[payload]) for payload in payloads])]
+    halves = [0.0, _FLAT * max(points), *_through_two(sorted(points.items()))]
     half_bytes = min(halves, key=lambda half: math.fsum(map(abs, _errors(half, points)[1])))
     log_transfer, errors = _errors(half_bytes, points)
     rms = math.sqrt(statistics.fmean(error * error for error in errors))
-    growth = math.log((half_bytes + payloads[-1]) / (half_bytes + payloads[0]))
+    growth = math.log((half_bytes + max(points)) / (half_bytes + min(points)))
     if growth < max(_LEAST_GROWTH_ERRORS * rms, _LEAST_GROWTH):
         return None
     return Curve(
@@ -127,42 +125,33 @@ class SizeShift:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
-    """The shape of a regression, in words."""
-
-    kind: RegressionShape
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class _Fit:
-    """Ratios are 1 + `change` x the share that each size has of a part of the time.
+    """Ratios are 1 + `change` x the share that each size has of a `part` of the time.
 
-    `error` is the standard error of `change`, `cost` the squared errors left.
+    The part is ``latency`` (small payloads, fading with size), ``bandwidth`` (large ones) or
+    ``all``. `error` is the standard error of `change`, `cost` the squared errors left.
     """
 
-    kind: RegressionShape
+    part: str
     shares: Sequence[float]
     change: float
     error: float
     cost: float
 
 
-def locate(curve: Curve | None, sizes: Sequence[SizeShift]) -> Shape | None:
-    """What got slower; None if no size is significant.
+def locate(curve: Curve | None, sizes: Sequence[SizeShift]) -> str:
+    """What got slower, in words; empty if no size is significant.
 
-    `curve` is the baseline's; without one the answer is neither LATENCY nor BANDWIDTH.
+    `curve` is the baseline's; without one the answer is neither latency nor bandwidth.
     """
     if not any(size.significant for size in sizes):
-        return None
+        return ""
     found = _certain(curve, sizes)
-    if found is None:
-        return Shape(kind=RegressionShape.SIZES, text=_sizes_text(sizes))
-    return Shape(kind=found.kind, text=_text(found, curve))
+    return _sizes_text(sizes) if found is None else _text(found, curve)
 
 
 def _certain(curve: Curve | None, sizes: Sequence[SizeShift]) -> _Fit | None:
-    if len(sizes) < LEAST_SIZES:
+    if len(sizes) < _LEAST_SIZES:
         alike = len(sizes) > 1 and all(size.significant for size in sizes)
         return _fits(None, sizes, 0.0)[0] if alike else None
     tolerance = _SHAPE_ERROR * max(abs(size.log_ratio) for size in sizes)
@@ -177,52 +166,51 @@ def _fits(curve: Curve | None, sizes: Sequence[SizeShift], tolerance: float) -> 
 
     Sizes on one side of the half payload (half of its time is latency) tell neither part from all.
     """
-    parts = {RegressionShape.ALL: [1.0] * len(sizes)}
+    parts = {"all": [1.0] * len(sizes)}
     latency = [curve.latency_share(size.payload_bytes) for size in sizes] if curve else []
     if latency and min(latency) <= _MOSTLY <= max(latency):
-        parts[RegressionShape.LATENCY] = latency
-        parts[RegressionShape.BANDWIDTH] = [1 - share for share in latency]
+        parts |= {"latency": latency, "bandwidth": [1 - share for share in latency]}
     gains = [math.expm1(size.log_ratio) for size in sizes]
     errors = [
         math.exp(one.log_ratio) * math.hypot(max(one.standard_error, _LEAST_ERROR), tolerance)
         for one in sizes
     ]
     found = []
-    for kind, shares in parts.items():
+    for part, shares in parts.items():
         squares = math.fsum((s / e) ** 2 for s, e in zip(shares, errors))
         products = (s * g / e**2 for s, g, e in zip(shares, gains, errors))
         change = math.fsum(products) / squares
         cost = math.fsum(((g - change * s) / e) ** 2 for s, g, e in zip(shares, gains, errors))
-        found.append(_Fit(kind=kind, shares=shares, change=change, error=squares**-0.5, cost=cost))
+        found.append(_Fit(part=part, shares=shares, change=change, error=squares**-0.5, cost=cost))
     return sorted(found, key=lambda one: one.cost)
 
 
 def shift_of_curve(
     curve: Curve | None, sizes: Sequence[SizeShift], *, quantile: float, floor: float
-) -> Shape | None:
-    """A shift of latency, of 1/bandwidth or of all that no single size shows; None for none.
+) -> str:
+    """A shift of latency, of 1/bandwidth or of all that no single size shows; empty for none.
 
     What fits best must be above `floor`, a fraction, and above `quantile` times its standard
     error, while no size is significant; and the sizes that are mostly of that part must show it in
     the middle: a curve that does not fit moves more than they do.
     """
     if curve is None or len(sizes) < 2 or any(size.significant for size in sizes):
-        return None
+        return ""
     found = _fits(curve, sizes, 0.0)[0]
     mostly = [(one, share) for one, share in zip(sizes, found.shares) if share >= _MOSTLY]
     middle = statistics.median(math.expm1(one.log_ratio) for one, _ in mostly)
     shown = middle >= floor * statistics.median(share for _, share in mostly)
     if not shown or found.change <= max(floor, quantile * found.error):
-        return None
-    return Shape(kind=found.kind, text=f"{_text(found, curve)}; no single payload shows it")
+        return ""
+    return f"{_text(found, curve)}; no single payload shows it"
 
 
 def _text(found: _Fit, curve: Curve | None) -> str:
     """All, or latency or bandwidth before and after: 1/bandwidth has grown by the change."""
-    if curve is None or found.kind is RegressionShape.ALL:
+    if curve is None or found.part == "all":
         return f"all payloads are slower, {by_text(found.change)}"
     times = 1 + found.change
-    if found.kind is RegressionShape.LATENCY:
+    if found.part == "latency":
         seconds = [seconds_text(curve.latency_s * by, digits=3) for by in (1, times)]
         grew = f"grew {by_text(found.change)} ({' -> '.join(seconds)})"
         return f"the latency {grew}; the bandwidth did not fall"
@@ -232,13 +220,13 @@ def _text(found: _Fit, curve: Curve | None) -> str:
 
 
 def _sizes_text(sizes: Sequence[SizeShift]) -> str:
-    slow = sorted((one for one in sizes if one.significant), key=lambda one: one.payload_bytes)
-    names = [payload_text(size.payload_bytes) for size in slow]
+    slow = {one.payload_bytes: one.log_ratio for one in sizes if one.significant}
+    names = [payload_text(size) for size in sorted(slow)]
     listed = ", ".join(names)
     if len(names) > _MOST_LISTED:
         listed = f"{len(names)} payloads from {names[0]} to {names[-1]}"
-    count = f" ({len(slow)} of {len(sizes)} sizes)" if len(sizes) > 1 else ""
-    if len(slow) == 1:
-        return f"{listed} is slower, {by_text(math.expm1(slow[0].log_ratio))}{count}"
-    least, most = (math.exp(which(size.log_ratio for size in slow)) for which in (min, max))
-    return f"{listed} are slower, {least:.3g} to {most:.3g} x the time{count}"
+    count = f" ({len(names)} of {len(sizes)} sizes)" if len(sizes) > 1 else ""
+    least, most = min(slow.values()), max(slow.values())
+    if len(names) == 1:
+        return f"{listed} is slower, {by_text(math.expm1(most))}{count}"
+    return f"{listed} are slower, {math.exp(least):.3g} to {math.exp(most):.3g} x the time{count}"

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merged
 from busbw.model.verdict import Answer
-from busbw.model.words import Outcome, change_text, plural
+from busbw.model.words import Outcome, change_text, cut_short, plural
 from busbw.stats.variance import squares_of
 
 from . import rule
@@ -112,10 +112,24 @@ class Known:
         return [one for one in self.baselines if one.sessions]
 
     def sessions(self, apart: timedelta) -> tuple[Session, ...]:
-        accepted = _accepted(self.timed)
+        """Those accepted and those since; without what was before an acknowledged change.
+
+        A change counts only for cases that were measured since.
+        """
+        accepted, since = _accepted(self.timed), self.since
         begins = {one.case: one.sessions[0].began for one in self.timed}
-        later = _later(self.history, begins, accepted)
-        return _after(merged([*accepted, *later], apart), self.since)
+        known = {item for one in accepted for item in one.times_s.items()}
+        later = _with(
+            self.history,
+            lambda one, case: (
+                case in begins
+                and one.began >= begins[case]
+                and (case, one.times_of(case)) not in known
+            ),
+        )
+        whole = merged([*accepted, *later], apart)
+        changed = {c for one in whole for c in one.records if c in since and one.began >= since[c]}
+        return tuple(_with(whole, lambda one, c: c not in changed or one.began >= since[c]))
 
 
 def levels_of(known: Mapping[str, Known], policy: Policy) -> Levels | None:
@@ -146,42 +160,12 @@ def _accepted(timed: Sequence[Baseline]) -> list[Session]:
     return [Session(began=began, records=records) for (began, _), records in found.items()]
 
 
-def _later(
-    history: Sequence[Session],
-    begins: Mapping[Case, datetime],
-    accepted: Sequence[Session],
-) -> list[Session]:
-    known = {item for one in accepted for item in one.times_s.items()}
-    return _with(
-        history,
-        lambda one, case, times_s: (
-            case in begins and one.began >= begins[case] and (case, times_s) not in known
-        ),
+def _with(sessions: Sequence[Session], wanted: Callable[[Session, Case], bool]) -> list[Session]:
+    kept = (
+        replace(one, records={case: own for case, own in one.records.items() if wanted(one, case)})
+        for one in sessions
     )
-
-
-def _with(
-    sessions: Sequence[Session], wanted: Callable[[Session, Case, tuple[float, ...]], bool]
-) -> list[Session]:
-    found = []
-    for one in sessions:
-        times_s = one.times_s
-        records = {
-            case: own for case, own in one.records.items() if wanted(one, case, times_s[case])
-        }
-        if records:
-            found.append(replace(one, records=records))
-    return found
-
-
-def _after(sessions: Sequence[Session], since: Mapping[Case, datetime]) -> tuple[Session, ...]:
-    """Without what cases took before an acknowledged change, once they were measured since."""
-    measured = {
-        case
-        for case, moment in since.items()
-        if any(case in one.records and one.began >= moment for one in sessions)
-    }
-    return tuple(_with(sessions, lambda one, c, _: c not in measured or one.began >= since[c]))
+    return [one for one in kept if one.records]
 
 
 # More cases than these are counted.
@@ -221,25 +205,22 @@ class Drift:
 
 
 def drifts(sessions: Sequence[Session], today: Session, tonight: rule.Tonight) -> tuple[Drift, ...]:
-    several = [*sessions, today]
+    several, last = [*sessions, today], len(sessions)
     shared = [
-        _drift(name, None, one.rise, {**one.before, len(sessions): one.tonight}, several)
+        _drift(name, None, one.rise, {**one.before, last: one.tonight}, several)
         for name, one in tonight.shared.items()
         if one.rise
     ]
     cases = [
-        _drift(case.framework, case, one.rise, {**one.usual.own, len(sessions): one.own}, several)
+        _drift(case.framework, case, one.rise, {**one.usual.own, last: one.own}, several)
         for case, one in tonight.limits.items()
         if one.rise
     ]
-    cases.sort(key=lambda one: one.log_ratio, reverse=True)
-    return (*shared, *cases)
+    return (*shared, *sorted(cases, key=lambda one: one.log_ratio, reverse=True))
 
 
 def drift_text(found: Sequence[Drift]) -> str:
-    more = len(found) - _MOST_NAMED
-    texts = [one.text for one in found[:_MOST_NAMED]]
-    return "; ".join([*texts, *([f"and {plural(more, 'case')} more"] if more > 0 else [])])
+    return "; ".join(cut_short([one.text for one in found], _MOST_NAMED, "case"))
 
 
 def _drift(
@@ -283,12 +264,12 @@ def machine_answer(
     a level rose over the nights. The answer is unknown without an earlier night, without a history
     (`nights` is None), and with too few cases to compare them together unless one of them rose.
     """
-    if nights is None:
-        return Answer(text=f"unknown without --history ({framework})", is_slower=None)
-    earlier = merged(nights, policy.session_apart)
+    earlier = merged(nights or (), policy.session_apart)
     if not earlier:
-        text = f"unknown, this reference has no earlier night here ({framework})"
-        return Answer(text=text, is_slower=None)
+        why = (
+            " without --history" if nights is None else ", this reference has no earlier night here"
+        )
+        return Answer(text=f"unknown{why} ({framework})", is_slower=None)
     cases = dict.fromkeys(case for one in earlier for case in one.records)
     levels = Levels(sessions=earlier, highest=dict.fromkeys(cases, math.inf))
     tonight = levels.tonight(today.times_s, policy)

@@ -154,33 +154,26 @@ def _judge(
         return Ruling(verdict=found)
     if candidate.failures or reference.failures:
         return Ruling(verdict=_out_of_memory(spec, reference, candidate))
-    pairs = pairs_of(reference.runs, candidate.runs)
-    looks = _looks(terms)
-    usual_s = statistics.median(launch_time_s(run) for run in reference.runs)
+    pairs, looks = pairs_of(reference.runs, candidate.runs), _looks(terms)
+    before, now = summary_of_runs(reference), summary_of_runs(candidate)
     least_s = terms.policy.least_difference_of(candidate.case.clock)
-    floor = max(looks.floor, least_s / usual_s)
-    shifts = _shifts(pairs)
+    floor = max(looks.floor, least_s / before.median_s)
+    shifts, tail = _shifts(pairs), _tail_ratio(pairs)
     decision = decide(shifts, looks, cases=terms.cases, floor=floor, prior=prior)
     outcome = decision.outcome or Outcome.NOISY
-    before, now = summary_of_runs(reference), summary_of_runs(candidate)
     estimate = decision.estimate or (of_launches(shifts) if len(shifts) > 1 else None)
-    tail = _tail_ratio(pairs)
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED,
         text=_text(outcome, decision, estimate, len(pairs), before, now),
+        ratio=None if estimate is None else math.exp(estimate.mean),
+        ratio_interval=None if estimate is None else _interval(estimate),
+        ratio_error=None if estimate is None else estimate.error,
+        limit=None if decision.limit is None else math.exp(decision.limit),
         tail_ratio=tail,
         notes=tuple(_notes(outcome, decision, tail)),
     )
-    if estimate is not None:
-        verdict = replace(
-            verdict,
-            ratio=math.exp(estimate.mean),
-            ratio_interval=_interval(estimate),
-            ratio_error=estimate.error,
-            limit=None if decision.limit is None else math.exp(decision.limit),
-        )
     return Ruling(verdict=verdict, wanted=decision.wanted, suspected=decision.suspected)
 
 

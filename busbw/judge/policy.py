@@ -7,21 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from busbw.model.words import MIB, Clock, Device
-
-# On two virtual ranks, at 1M and above, JAX's two clocks agree to 10 % (docs/measuring.md); a
-# wrong count of iterations, a truncated trace or a hidden copy makes much more.
-CLOCK_RATIO = 1.10
-
-# Losses too small for any single verdict add up; a tenth of the bandwidth is one that people care
-# about, and still more than the limit of one comparison on most payloads.
-BUDGET = 0.10
-
-# Two stacks in turn differ by nothing but noise, and have no history to be wrong about.
-FALSE_ALARMS_IN_TURN = 0.005
 
 # More than a tenth of the cases without an answer is no answer.
 MOST_NOISY = 0.10
@@ -68,14 +57,28 @@ class Looks:
     `false_alarms_of_curves` is the probability that a latency or a bandwidth of unchanged code is.
     """
 
-    counts: tuple[int, ...]
-    confirming: int
-    false_alarms: float
-    misses: float
-    spending: float
-    pooled_freedom: float
-    wanted: float
-    floor: float
+    # Six pairs of launches are the fewest for which the bounds of the t-distribution are useful;
+    # each next look has about a third more. On a CPU that other work shares, pairs of launches
+    # measured in turn differ by 3 to 5 %, so that most unchanged cases pass at the first look.
+    counts: tuple[int, ...] = (6, 9, 12, 16, 21, 28, 37, 49)
+    confirming: int = 3
+    # Two stacks in turn differ by nothing but noise, and have no history to be wrong about.
+    false_alarms: float = 0.005
+    # One slower case in ten may pass. The looks' levels are those of a known variance; with one
+    # that is estimated from six pairs, 1.06 times as many pass in simulations, so a little less is
+    # spent.
+    misses: float = 0.095
+    # Close to Pocock's test. Earlier spending (3) leaves twice as many noisy cases undecided after
+    # the last look, later spending (0.5) takes more pairs until unchanged ones pass.
+    spending: float = 1.0
+    # Launches of one pass may share disturbances, and then the cases know less of the noise than
+    # they seem to. Where three fifths of it are shared, 0.6 % of simulated sessions without a floor
+    # suspect a case if the prior's weight has no limit, and 0.4 % with 20 degrees of freedom. More
+    # would gain little: for one of 42 cases the bound of the first look is 5.4 standard deviations
+    # of a pair with the case's own 5 degrees alone, 2.0 with 25, and 1.7 with any number.
+    pooled_freedom: float = 20.0
+    wanted: float = 0.05
+    floor: float = 0.02
     false_alarms_of_curves: float = 0.004
 
 
@@ -165,44 +168,22 @@ class Policy:
     later_s: float = 0.0
     least_difference_s: float = 3e-6
     session_apart: timedelta = timedelta(hours=1)
-    budget: float = BUDGET
-    clock_ratio: float = CLOCK_RATIO
+    # Losses too small for any single verdict add up; a tenth of the bandwidth is one that people
+    # care about, and still more than the limit of one comparison on most payloads.
+    budget: float = 0.10
+    # On two virtual ranks, at 1M and above, JAX's two clocks agree to 10 % (docs/measuring.md); a
+    # wrong count of iterations, a truncated trace or a hidden copy makes much more.
+    clock_ratio: float = 1.10
 
     def least_difference_of(self, clock: Clock) -> float:
         """The least difference in seconds that `clock` resolves; a device's own resolves any."""
         return 0.0 if clock is Clock.DEVICE else self.least_difference_s
 
 
-# Six pairs of launches are the fewest for which the bounds of the t-distribution are useful; each
-# next look has about a third more. On a CPU that other work shares, pairs of launches measured in
-# turn differ by 3 to 5 %, so that most unchanged cases pass at the first look.
-#
-# One slower case in ten may pass. The looks' levels are those of a known variance; with one that is
-# estimated from six pairs, 1.06 times as many pass in simulations, so a little less is spent.
-#
-# Spending 1 is close to Pocock's test. Earlier spending (3) leaves twice as many noisy cases
-# undecided after the last look, later spending (0.5) takes more pairs until unchanged ones pass.
-#
-# Launches of one pass may share disturbances, and then the cases know less of the noise than they
-# seem to. Where three fifths of it are shared, 0.6 % of simulated sessions without a floor suspect
-# a case if the prior's weight has no limit, and 0.4 % with 20 degrees of freedom. More would gain
-# little: for one of 42 cases the bound of the first look is 5.4 standard deviations of a pair with
-# the case's own 5 degrees alone, 2.0 with 25, and 1.7 with any number.
-_LOOKS = Looks(
-    counts=(6, 9, 12, 16, 21, 28, 37, 49),
-    confirming=3,
-    false_alarms=FALSE_ALARMS_IN_TURN,
-    misses=0.095,
-    spending=1.0,
-    pooled_freedom=20.0,
-    wanted=0.05,
-    floor=0.02,
-)
-
 # A CPU that other work shares: twice the time, relative to what the other cases share, can be seen
 # with a single session (docs/quiet.md has the figures).
 _CPU = Policy(
-    looks=replace(_LOOKS, false_alarms_of_curves=0.025),
+    looks=Looks(false_alarms_of_curves=0.025),
     # Neighbouring sizes say what other work does to a case, and the fastest launch must be slower,
     # too. Less its neighbours a session differs by a tenth, and not normally: k is small, because
     # a loss is confirmed in three ways.
@@ -233,7 +214,7 @@ _CPU = Policy(
 # An accelerator of one's own. Published calibrations have sessions of unchanged code differ by 0.5
 # to 1 %.
 _ACCELERATOR = Policy(
-    looks=replace(_LOOKS, wanted=0.03, floor=0.01),
+    looks=Looks(wanted=0.03, floor=0.01),
     rule=Rule(
         floor=0.02, slower=0.015, blind=0.5, prior=0.01, prior_alone=0.01, prior_shared=0.003
     ),

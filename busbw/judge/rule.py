@@ -48,8 +48,9 @@ class Limit:
 
     `part` is what it shares with others tonight, with all of them or with its neighbours; `own` is
     the rest, `deviation` that of the rest in one more session, and `alone` the limit of the rest.
-    `fastest` is that of the fastest launch where its neighbours' fastest ones say it. `rise` is by
-    how much its own part rose over the sessions, 0 for not clearly.
+    `fastest` is that of the fastest launch where its neighbours' fastest ones say it. `launch` is
+    the deviation of a launch. `rise` is by how much its own part rose over the sessions, 0 for not
+    clearly.
     """
 
     usual: Usual
@@ -59,13 +60,14 @@ class Limit:
     part: float
     own: float
     alone: float
+    launch: float
     fastest: float | None = None
     rise: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tonight:
-    """The limits by case, what the cases of each framework share, and the deviation of a launch.
+    """The limits by case, and what the cases of each framework share.
 
     Sizes next to each other differ `noisier` times as much as usual, 1 where chance explains it.
     """
@@ -73,7 +75,6 @@ class Tonight:
     limits: Mapping[Case, Limit]
     shared: Mapping[str, Shared]
     noisier: float = 1.0
-    launch: float = 0.0
 
 
 def limits(past: Past, today: Mapping[Case, Launches], rule: Rule) -> Tonight:
@@ -86,7 +87,7 @@ def limits(past: Past, today: Mapping[Case, Launches], rule: Rule) -> Tonight:
         its = {case: one for case, one in usual.items() if case.framework == name}
         shared[name], limits = _framework(name, its, today, past, rule, more)
         found |= limits
-    return Tonight(limits=found, shared=shared, noisier=noisier, launch=past.launch)
+    return Tonight(limits=found, shared=shared, noisier=noisier)
 
 
 def _noisier(off: ByCase, past: Past, rule: Rule) -> float:
@@ -119,10 +120,10 @@ def _framework(
     freedom = rule.prior_shared_freedom
     variance = (freedom * expected + squares) / (freedom + max(0, len(before) - 1))
     variance *= 1 + 1 / past.sessions
-    own = {
-        case: _Own(usual=one, off=off[case], more=more, factor=past.factor, rule=rule)
-        for case, one in usual.items()
-    }
+    own = {}
+    for case, one in usual.items():
+        deviation = math.sqrt(one.variance * (1 + 1 / len(one.own) + more))
+        own[case] = _Own(usual=one, off=off[case], deviation=deviation, past=past, rule=rule)
     # The median of those that are not off by themselves: the others may be half of them.
     inside = [one for case, one in off.items() if abs(one - mean) <= own[case].alone(variance)]
     tonight = median(inside if len(inside) >= rule.least_cases else off.values())
@@ -147,22 +148,18 @@ def _framework(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Own:
-    """A case that is `off` its level tonight, which varies by `more`; `factor` is k."""
+    """A case that is `off` its level tonight, and the deviation that it has in a night."""
 
     usual: Usual
     off: float
-    more: float
-    factor: float
+    deviation: float
+    past: Past
     rule: Rule
-
-    @property
-    def deviation(self) -> float:
-        return math.sqrt(self.usual.variance * (1 + 1 / len(self.usual.own) + self.more))
 
     def alone(self, variance: float = 0.0) -> float:
         """The limit of its own part, and with the `variance` of what is shared of the whole."""
         deviation = math.sqrt(variance + self.deviation**2)
-        return max(math.log1p(self.rule.floor), self.factor * deviation)
+        return max(math.log1p(self.rule.floor), self.past.factor * deviation)
 
     def limit(self, part: float, fastest: float | None, variance: float) -> Limit:
         """With the `part` that it shares with others, and that of its `fastest` launch."""
@@ -177,6 +174,7 @@ class _Own:
             part=part,
             own=self.off - part,
             alone=self.alone(),
+            launch=self.past.launch,
             fastest=None if fastest is None else min(self._beyond(fastest), most),
             rise=rise(values, usual.expected, rule, freedom=freedom, errors=errors),
         )
@@ -233,13 +231,11 @@ class Call:
     modes: tuple[tuple[float, ...], ...]
 
 
-def call(
-    times_s: Sequence[float], limit: Limit, launches: int, launch: float, rule: Rule, most: float
-) -> Call:
+def call(times_s: Sequence[float], limit: Limit, launches: int, rule: Rule, most: float) -> Call:
     """What the launches `times_s` say, of which those beyond the first `launches` confirm.
 
     Slower is what the median of all launches says, and nearly so do the first, the fresh ones and
-    the fastest of all. `launch` is the deviation of a launch; beyond `most` it is slower.
+    the fastest of all. Beyond `most` it is slower.
     """
 
     def nearly(share: float) -> float:
@@ -252,7 +248,7 @@ def call(
     if len(times_s) >= launches + rule.confirming:
         fresh = Launches.of(times_s[launches:]).median - usual.level
     again = suspected and fresh is not None and fresh > suspicion
-    split = _modes(times_s, launch, rule)
+    split = _modes(times_s, limit.launch, rule)
     wanted: int | None = None
     called: int | None = 0
     if suspected and fresh is None:

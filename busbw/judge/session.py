@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Answer, SessionVerdict, Verdict
-from busbw.model.words import Outcome, SessionOutcome, payload_text, plural
+from busbw.model.words import Outcome, SessionOutcome, cut_short, payload_text, plural
 from busbw.stats.variance import t_quantile
 
-from .curve import Curve, Shape, SizeShift, fit, locate, shift_of_curve
+from .curve import Curve, SizeShift, fit, locate, shift_of_curve
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .rule import Shared
 
@@ -31,15 +31,15 @@ _MOST_NAMED = 3
 class SizeGroup:
     """One framework, collective and strategy over its sizes.
 
-    `before` and `now` are None where no curve can be fitted, `located` where nothing got slower;
-    `shifted` is a shift that no single size shows.
+    `before` and `now` are None where no curve can be fitted. `located` says what got slower, and
+    `shifted` what no single size shows; both are empty for nothing.
     """
 
     case: Case
     before: Curve | None
     now: Curve | None
-    located: Shape | None
-    shifted: Shape | None
+    located: str = ""
+    shifted: str = ""
 
 
 def groups_of_cases(
@@ -50,13 +50,12 @@ def groups_of_cases(
         if verdict.case is not None and verdict.now is not None:
             alike = verdict.case.key.family, verdict.case.protocol
             found.setdefault(alike, []).append(verdict)
-    return tuple(
-        _group(alike, policy, groups=len(found) if in_turn else None) for alike in found.values()
-    )
+    groups = len(found) if in_turn else 0
+    return tuple(_group(one[0].case, one, policy, groups) for one in found.values() if one[0].case)
 
 
-def _group(verdicts: Sequence[Verdict], policy: Policy, *, groups: int | None) -> SizeGroup:
-    """One of `groups` that are tested for a shift of the curve; None: none is."""
+def _group(case: Case, verdicts: Sequence[Verdict], policy: Policy, groups: int) -> SizeGroup:
+    """One of `groups` that are tested for a shift of the curve; of none this one is not."""
     now = fit({v.spec.payload_bytes: v.now.median_s for v in verdicts if v.now})
     before = fit({v.spec.payload_bytes: v.baseline.median_s for v in verdicts if v.baseline})
     sizes = [
@@ -69,13 +68,12 @@ def _group(verdicts: Sequence[Verdict], policy: Policy, *, groups: int | None) -
         for v in verdicts
         if v.ratio is not None and v.ratio_error is not None
     ]
-    case, shifted = verdicts[0].case, None
-    assert case is not None
-    if sizes and groups is not None:
+    shifted = ""
+    if groups:
         level, floor = policy.looks.false_alarms_of_curves / (3 * groups), policy.looks.floor
         quantile = t_quantile(level, CURVE_FREEDOM)
         shifted = shift_of_curve(before, sizes, quantile=quantile, floor=floor)
-    located = locate(before, sizes) if sizes else None
+    located = locate(before, sizes)
     return SizeGroup(case=case, before=before, now=now, located=located, shifted=shifted)
 
 
@@ -137,12 +135,6 @@ def judge_session(
     slower = "; ".join(about.slower)
     if slower and about.expecting:
         slower += "; stack or machine: unknown"
-    stack = _stack_answer(verdicts, about) if machine is not None and not reasons else None
-    answers = ""
-    if machine is not None:
-        changed = ", ".join(about.stack_changes) or "the same versions"
-        told = [f"the stack ({changed}): {stack.text}"] if stack is not None else []
-        answers = "; ".join([*told, f"the machine: {machine.text}"])
     lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: about.drifted}
     sentences = {
         SessionOutcome.MACHINE_SHIFT: machine.text if machine and machine.is_slower else "",
@@ -150,10 +142,17 @@ def judge_session(
         SessionOutcome.NO_VERDICT: reasons,
     }
     found = session_verdict(sentences, verdicts, otherwise=_measured(verdicts, measurements))
-    more = [limits_text(verdicts)] if found.outcomes[0] in _JUDGED else []
-    more += [within_text(verdicts), *about.asides, answers]
+    stack = _stack_answer(verdicts, about) if machine is not None and not reasons else None
+    changed = ", ".join(about.stack_changes) or "the same versions"
     accepted = "; ".join(filter(None, lost.values())) if about.accepted else ""
-    more += [f"accepted: {accepted}"] if accepted else []
+    more = (
+        limits_text(verdicts) if found.outcomes[0] in _JUDGED else "",
+        within_text(verdicts),
+        *about.asides,
+        f"the stack ({changed}): {stack.text}" if stack else "",
+        f"the machine: {machine.text}" if machine else "",
+        f"accepted: {accepted}" if accepted else "",
+    )
     text = "; ".join(filter(None, (found.text, *more)))
     return replace(found, text=text, stack=stack, machine=machine)
 
@@ -178,9 +177,8 @@ def session_verdict(
 
 def _failed_text(verdicts: Sequence[Verdict]) -> str:
     failed = [verdict for verdict in verdicts if verdict.failed]
-    if not failed:
-        return ""
-    return f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_by_outcome(failed)}"
+    each = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_by_outcome(failed)}"
+    return each if failed else ""
 
 
 def _by_outcome(verdicts: Sequence[Verdict]) -> str:
@@ -193,10 +191,8 @@ def limits_text(verdicts: Sequence[Verdict]) -> str:
     if not found:
         return ""
     (least, low), (most, high) = found[0], found[-1]
-    if most - 1 < _ALIKE * (least - 1):
-        return f"a case fails from {most:.3g} x on"
     ends = f"{least:.3g} x ({payload_text(low)}) to {most:.3g} x ({payload_text(high)})"
-    return f"a case fails from {ends} on"
+    return f"a case fails from {f'{most:.3g} x' if most - 1 < _ALIKE * (least - 1) else ends} on"
 
 
 def within_text(verdicts: Sequence[Verdict]) -> str:
@@ -215,27 +211,24 @@ def _name(verdict: Verdict) -> str:
 
 def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
-    parts = [
+    each = [
         f"{v.outcome.value} {_name(v)}" + (f" {v.ratio:.3f} x the time" if v.ratio else "")
-        for v in failed[:_MOST_NAMED]
+        for v in failed
     ]
-    more = len(failed) - len(parts)
-    parts += [f"and {plural(more, 'case')} more"] if more else []
-    parts += about.slower
+    parts = [*cut_short(each, _MOST_NAMED, "case"), *about.slower]
     slower = bool(about.slower) or any(v.outcome is Outcome.REGRESSED for v in failed)
     return Answer(text="; ".join(parts) or "nothing slower", is_slower=slower)
 
 
 def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
-    timed = [measurement for measurement in measurements if measurement.runs]
+    timed = [measurement.launches for measurement in measurements if measurement.runs]
     if not timed:
         return f"{plural(len(verdicts), 'case')} out of memory, as expected"
     without = len(measurements) - len(timed)
     more = f", {without} without a time" if without else ""
     compared = sum(verdict.ratio is not None for verdict in verdicts)
     more += f", {compared or 'none'} of them compared" if compared < len(timed) else ""
-    counts = {measurement.launches for measurement in timed}
-    least, most = min(counts), max(counts)
+    least, most = min(timed), max(timed)
     launches = plural(least, "launch") if least == most else f"{least} to {most} launches"
     return f"{plural(len(timed), 'case')} measured in {launches} each{more}"
 
@@ -250,12 +243,11 @@ def _without_times(
     """
     if any(measurement.runs for measurement in measurements):
         return
-    if not any(measurement.failures for measurement in measurements):
-        skipped = sorted({v.text for v in verdicts})
-        yield "nothing was measured" + (f": {'; '.join(skipped)}" if skipped else "")
-        return
+    skipped = "; ".join(sorted({v.text for v in verdicts}))
     expected = (about.accepting or (v.expected and about.expecting) for v in verdicts)
-    if not all(expected) or any(v.outcome is not Outcome.OUT_OF_MEMORY for v in verdicts):
+    if not any(measurement.failures for measurement in measurements):
+        yield "nothing was measured" + (skipped and f": {skipped}")
+    elif not all(expected) or any(v.outcome is not Outcome.OUT_OF_MEMORY for v in verdicts):
         yield f"no case gave a time: {_by_outcome(verdicts)}"
 
 

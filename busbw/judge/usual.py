@@ -107,7 +107,7 @@ def counted(called: Sequence[int]) -> list[bool]:
 def _usual(
     cases: Sequence[Case], nights: Sequence[Night], rule: Rule, *, together: bool
 ) -> tuple[dict[Case, Usual], BySession]:
-    there: dict[Case, dict[int, Launches]] = {}
+    there = {}
     for case in cases:
         its = {n: one.launches[case] for n, one in enumerate(nights) if case in one.launches}
         kept = counted([nights[n].called.get(case, 0) for n in its])
@@ -116,11 +116,9 @@ def _usual(
     usual, shared = _split(there, rule, together=together, by_fastest=False)
     variances = _between(usual)
     most = rule.clipped * median(variances.values()) if variances else 0.0
-    if any(one > most for one in variances.values()):
-        fastest, _ = _split(there, rule, together=together, by_fastest=True)
-        for case, one in variances.items():
-            if one > most and fastest[case].squares < usual[case].squares:
-                usual[case] = fastest[case]
+    odd = [case for case, one in variances.items() if one > most]
+    fastest = _split(there, rule, together=together, by_fastest=True)[0] if odd else {}
+    usual |= {case: fastest[case] for case in odd if fastest[case].squares < usual[case].squares}
     return usual, shared
 
 

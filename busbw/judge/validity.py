@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from busbw import metrics
 from busbw.hardware.ceiling import bound_of, ceiling_of
-from busbw.model.case import Case, Spec
+from busbw.model.case import Spec
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
-from busbw.model.verdict import Ceiling, Straggler, Summary, Verdict
+from busbw.model.verdict import Ceiling, Straggler, Verdict
 from busbw.model.words import (
     Clock,
     FailureKind,
@@ -38,37 +38,36 @@ def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | N
     SKIPPED for a case that no launch measured because its program is of another dtype.
     `whose` is a prefix of the text, such as ``the reference: ``.
     """
+
+    def verdict(
+        text: str, outcome: Outcome = Outcome.FAILED, failure: Failure | None = None
+    ) -> Verdict:
+        failed, text = outcome is Outcome.FAILED, f"{whose}{text}"
+        return Verdict(spec=spec, outcome=outcome, failed=failed, text=text, failure=failure)
+
     failures, launches = measurement.failures, measurement.launches
-    hard = [f for f in failures if f.kind is not FailureKind.OUT_OF_MEMORY]
     if launches == 0:
-        return Verdict(
-            spec=spec, outcome=Outcome.FAILED, failed=True, text=f"{whose}it was not measured"
-        )
-    if {f.kind for f in failures} == {FailureKind.OTHER_DTYPE} and not measurement.runs:
-        text = f"{whose}{hard[0].message}"
-        return Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text)
-    if hard:
-        kind = hard[0].kind.value.lower().replace("_", " ")
-        text = f"{whose}{kind} in {len(hard)} of {launches} launches: {hard[0].first_line}"
-        return _failed(spec, text, hard[0])
-    if failures and measurement.runs:
-        text = (
-            f"{whose}out of memory in {len(failures)} of {launches} launches: {failures[0].message}"
-        )
-        return _failed(spec, text, failures[0])
-    return None
+        return verdict("it was not measured")
+    if {one.kind for one in failures} == {FailureKind.OTHER_DTYPE} and not measurement.runs:
+        return verdict(failures[0].message, Outcome.SKIPPED)
+    hard = [one for one in failures if one.kind is not FailureKind.OUT_OF_MEMORY]
+    counted = hard or (failures if measurement.runs else ())
+    if not counted:
+        return None
+    first = counted[0]
+    said = first.first_line if hard else first.message
+    text = f"{first.kind.words} in {len(counted)} of {launches} launches: {said}"
+    return verdict(text, failure=first)
 
 
-def _failed(spec: Spec, text: str, failure: Failure) -> Verdict:
-    return Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text, failure=failure)
+_FOUND = {
+    FoundBy.PREDICTED: "predicted before touching memory",
+    FoundBy.RAISED: "raised by the framework",
+    FoundBy.KILLED: "the kernel killed the worker",
+}
 
 
 def memory_text(failure: Failure) -> str:
-    how = {
-        FoundBy.PREDICTED: "predicted before touching memory",
-        FoundBy.RAISED: "raised by the framework",
-        FoundBy.KILLED: "the kernel killed the worker",
-    }[failure.found or FoundBy.RAISED]
     parts = []
     if failure.needed_bytes is not None:
         parts.append(f"needs {bytes_text(failure.needed_bytes)}")
@@ -76,7 +75,7 @@ def memory_text(failure: Failure) -> str:
         parts.append(f"{bytes_text(failure.available_bytes)} available")
     if failure.available_bytes == 0 and failure.process_bytes:
         parts.append(f"as the worker's process takes {bytes_text(failure.process_bytes)} by itself")
-    return f"{', '.join(parts) or failure.message} ({how})"
+    return f"{', '.join(parts) or failure.message} ({_FOUND[failure.found or FoundBy.RAISED]})"
 
 
 def memory_verdict(
@@ -121,28 +120,25 @@ def with_ceiling(
     case = verdict.case
     if case is None:
         return verdict
-    ceiling = ceiling_of(key, case, _chosen(runs))
+    first = runs[0].proof.chosen if runs else {}
+    chosen = first if all(run.proof.chosen == first for run in runs) else {}
+    ceiling = ceiling_of(key, case, chosen)
     bounds = [bound_of(key, case) if ceiling is None or not ceiling.sure else None, ceiling]
     held = replace(verdict, ceiling=ceiling)
-    sides = [("", verdict.now), *([(WHOSE, verdict.baseline)] if paired else [])]
-    for whose, side in sides:
-        rate = _best_bytes_per_s(case, side)
+    sides = {"": verdict.now, **({WHOSE: verdict.baseline} if paired else {})}
+    rates = {
+        whose: metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
+        for whose, side in sides.items()
+        if side is not None
+    }
+    for whose, rate in rates.items():
         for bound in bounds:
             if bound is not None and _above(rate, bound.most_bytes_per_s):
                 return _impossible(held, bound, rate, whose)
-    rate = _best_bytes_per_s(case, verdict.now)
+    rate = rates.get("", 0.0)
     if ceiling is not None and _above(rate, ceiling.bytes_per_s):
         return _noted(held, _above_one_way(ceiling, rate))
     return held
-
-
-def _chosen(runs: Sequence[Run]) -> Mapping[str, str]:
-    first = runs[0].proof.chosen if runs else {}
-    return first if all(run.proof.chosen == first for run in runs) else {}
-
-
-def _best_bytes_per_s(case: Case, side: Summary | None) -> float:
-    return 0.0 if side is None else metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
 
 
 def _above(rate: float, bound: float) -> bool:
@@ -199,19 +195,16 @@ def clock_disagreement(runs: Sequence[Run], policy: Policy) -> tuple[str, ...]:
 
     Medians over the launches that read both; nothing where none did.
     """
-    both = [
-        (run.clocks_s[Clock.HOST], run.clocks_s[Clock.DEVICE])
-        for run in runs
-        if {Clock.HOST.value, Clock.DEVICE.value} <= set(run.clocks_s)
-    ]
-    if not both:
+    clocks = Clock.HOST, Clock.DEVICE
+    read = [run.clocks_s for run in runs if all(one in run.clocks_s for one in clocks)]
+    if not read:
         return ()
-    ratio = statistics.median(host_s / device_s for host_s, device_s in both)
+    ratio = statistics.median(one[Clock.HOST] / one[Clock.DEVICE] for one in read)
     if 1 / policy.clock_ratio <= ratio <= policy.clock_ratio:
         return ()
-    host_s, device_s = (statistics.median(times_s) for times_s in zip(*both))
+    host, device = (seconds_text(statistics.median(one[clock] for one in read)) for clock in clocks)
     return (
-        f"clocks disagree: host {seconds_text(host_s)}, device {seconds_text(device_s)}, "
+        f"clocks disagree: host {host}, device {device}, "
         f"{ratio:.2f} x (limit {policy.clock_ratio:.2f} x either way)",
     )
 
@@ -229,36 +222,31 @@ def straggler_of(
     """
     if key.processes == 1 or len(runs) < LEAST_LAUNCHES:
         return None
-    found = _same([_outlier(run.process_own_s) for run in runs])
-    each, is_rank = 1, found is None and key.cores is None
-    if is_rank:
-        found = _same([_outlier([1 / one for one in run.rank_times_s]) for run in runs])
-        each = key.ranks // key.processes
+    found, each, rank = _behind([run.process_own_s for run in runs]), 1, None
+    if found is None and key.cores is None:
+        found = _behind([[1 / one for one in run.rank_times_s] for run in runs])
+        each, rank = key.ranks // key.processes, found and found[0]
     if found is None:
         return None
-    index, ratio = found
-    process, rank = index // each, index if is_rank else None
+    process, ratio = found[0] // each, found[1]
     host = hosts[process] if process < len(hosts) else ""
     return Straggler(process=process, host=host, ratio=ratio, rank=rank)
 
 
-def _outlier(values: Sequence[float]) -> tuple[int, float] | None:
-    """The index of the largest, and how many times the median of the others that is."""
-    if len(values) < 2:
-        return None
-    index = max(range(len(values)), key=lambda one: values[one])
-    others = statistics.median(value for one, value in enumerate(values) if one != index)
-    if others <= 0 or values[index] < STRAGGLES * others:
-        return None
-    return index, values[index] / others
+def _behind(launches: Sequence[Sequence[float]]) -> tuple[int, float] | None:
+    """The index of the largest value, if that is the same in all, and how many times the others.
 
-
-def _same(found: Sequence[tuple[int, float] | None]) -> tuple[int, float] | None:
-    """What all launches found, if that is the same; the median of the ratios."""
-    there = [one for one in found if one is not None]
-    if len(there) != len(found) or len({index for index, _ in there}) != 1:
-        return None
-    return there[0][0], statistics.median(ratio for _, ratio in there)
+    That is the median over the launches, and in each by the median of the others.
+    """
+    ratios, found = [], set()
+    for values in launches:
+        ordered = sorted(values)
+        middle = statistics.median(ordered[:-1]) if len(values) > 1 else 0.0
+        if middle <= 0 or ordered[-1] < STRAGGLES * middle:
+            return None
+        found.add(values.index(ordered[-1]))
+        ratios.append(ordered[-1] / middle)
+    return (found.pop(), statistics.median(ratios)) if len(found) == 1 else None
 
 
 def injected_ratio(runs: Sequence[Run]) -> float | None:
@@ -269,12 +257,10 @@ def injected_ratio(runs: Sequence[Run]) -> float | None:
 def with_injections(
     verdicts: Mapping[Spec, Verdict], measurements: Mapping[Spec, Measurement]
 ) -> dict[Spec, Verdict]:
-    found = dict(verdicts)
-    for spec, measurement in measurements.items():
-        note = _case_note(measurement.runs)
-        if note and spec in found:
-            found[spec] = replace(found[spec], notes=(*found[spec].notes, note))
-    return found
+    notes = {spec: _case_note(one.runs) for spec, one in measurements.items()}
+    return {
+        spec: _noted(one, notes[spec]) if notes.get(spec) else one for spec, one in verdicts.items()
+    }
 
 
 def injection_notes(measurements: Mapping[Spec, Measurement]) -> tuple[str, ...]:

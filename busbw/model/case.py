@@ -274,12 +274,9 @@ def converted(kind: type[T], value: object, **own: object) -> T:
     return kind(**{name: getattr(value, name) for name in names if hasattr(value, name)}, **own)
 
 
-_BARE = "collective"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StoredCase:
-    """A Case, as documents have it; without a `step` it is a bare collective."""
+class _Stored:
+    """What documents have of a Case and of a Spec; of a collective's fields each."""
 
     framework: str
     payload_bytes: Payload
@@ -287,8 +284,15 @@ class StoredCase:
     strategy: str
     dtype: str
     reduce_op: str
-    ranks: Count
+    ranks: Count | None
     mesh: Mesh
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredCase(_Stored):
+    """A Case, as documents have it; without a `step` it is a bare collective."""
+
+    ranks: Count
     placement: str
     protocol: Protocol
     axes: str = ""
@@ -302,17 +306,9 @@ def _case_of(stored: StoredCase) -> Case:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StoredSpec:
+class StoredSpec(_Stored):
     """A Spec, as documents have it."""
 
-    framework: str
-    payload_bytes: Payload
-    collective: str
-    strategy: str
-    dtype: str
-    reduce_op: str
-    ranks: Count | None
-    mesh: Mesh
     axes: str
     placement: str
     clock: str
@@ -344,19 +340,13 @@ def _own_fields(kind: type[Workload]) -> list[Field[Any]]:
 
 def _workload(stored: StoredCase | StoredSpec) -> Workload:
     """Raises ValueError for a `step` that is not what `_step` writes."""
-    name, *unusual = stored.step.split(" ") if stored.step else [_BARE]
+    name, *unusual = stored.step.split(" ") if stored.step else ["collective"]
     try:
         kind = Workload.of_kind(name)
         own = _own_values(kind, unusual)
     except ValueError as error:
         raise ValueError(f"step: {error}") from error
-    return kind(
-        collective=stored.collective,
-        reduce_op=stored.reduce_op,
-        placement=stored.placement,
-        axes=stored.axes,
-        **own,
-    )
+    return kind.around(stored, **own)
 
 
 def _own_values(kind: type[Workload], words: Sequence[str]) -> dict[str, Any]:

@@ -116,13 +116,11 @@ class LaunchId:
     @property
     def text(self) -> str:
         """As in results, messages and the names of logs; "" for none."""
-        words = [self.name] if self.name else []
-        if self.pass_number:
-            words += [str(self.pass_number), self.framework]
-        words += [self.part] if self.part else []
-        words += [str(self.attempt)] if self.attempt > 1 else []
-        words += [_AGAIN] if self.is_again else []
-        return ".".join([*words, *([self.member] if self.member else [])])
+        numbered = f"{self.pass_number}.{self.framework}" if self.pass_number else ""
+        attempt = str(self.attempt) if self.attempt > 1 else ""
+        again = _AGAIN if self.is_again else ""
+        words = (self.name, numbered, self.part, attempt, again, self.member)
+        return ".".join(filter(None, words))
 
     def __str__(self) -> str:
         return self.text

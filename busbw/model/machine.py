@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Annotated
@@ -28,38 +28,32 @@ VIRTUAL_RANKS = 4
 AXES = "xyzuvw"
 # Of a shape with names, from the slowest network to the fastest link.
 NAMED_AXES = ("slices", "hosts", "processes", "devices")
+_NAMED = "hosts:2,devices:4"
 
 
 def axes_of(mesh: str) -> Mapping[str, int]:
     """Extents by the names of axes, in order. Raises ValueError for what is no mesh."""
     if ":" in mesh:
-        return _named(mesh)
-    words = mesh.split("x")
-    if not all(_is_extent(word) for word in words) or len(words) > len(AXES):
-        raise ValueError(
-            f"{mesh[:60]!r} is not a mesh; {_meant(mesh)}accepted are up to {len(AXES)} whole "
-            "numbers from 1, joined by x, such as 2x4, or named axes such as hosts:2,devices:4"
+        known: Sequence[str] = NAMED_AXES
+        words = [part.strip() for part in mesh.split(",")]
+        pairs = [(name, extent) for name, _, extent in (word.partition(":") for word in words)]
+        accepted = f"{', '.join(known)}, each once and with a whole number from 1, such as {_NAMED}"
+    else:
+        known, words = AXES, mesh.split("x")
+        pairs = list(zip(known, words))
+        accepted = (
+            f"up to {len(known)} whole numbers from 1, joined by x, such as 2x4, or named axes "
+            f"such as {_NAMED}"
         )
-    return dict(zip(AXES, map(int, words)))
+    found = {name: extent for name, extent in pairs if name in known and _is_extent(extent)}
+    if len(found) != len(words):
+        raise ValueError(f"{mesh[:60]!r} is not a mesh; {_meant(mesh)}accepted are {accepted}")
+    return {name: int(found[name]) for name in known if name in found}
 
 
 def extents_of(mesh: str) -> tuple[int, ...]:
     """``2x4`` as (2, 4), ``hosts:2,devices:4`` too. Raises ValueError for what is no mesh."""
     return tuple(axes_of(mesh).values())
-
-
-def _named(mesh: str) -> Mapping[str, int]:
-    found: dict[str, int] = {}
-    for part in mesh.split(","):
-        name, _, extent = part.strip().partition(":")
-        if name not in NAMED_AXES or not _is_extent(extent) or name in found:
-            meant = _meant(mesh)
-            raise ValueError(
-                f"{mesh[:60]!r} is not a mesh; {meant}accepted are {', '.join(NAMED_AXES)}, each "
-                "once and with a whole number from 1, such as hosts:2,devices:4"
-            )
-        found[name] = int(extent)
-    return {name: found[name] for name in NAMED_AXES if name in found}
 
 
 def _is_extent(word: str) -> bool:

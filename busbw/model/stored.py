@@ -89,10 +89,10 @@ class Session:
     @property
     def times_s(self) -> dict[Case, tuple[float, ...]]:
         """Seconds of each launch."""
-        return {
-            case: tuple(time_s for one in own for time_s in one.times_s)
-            for case, own in self.records.items()
-        }
+        return {case: self.times_of(case) for case in self.records}
+
+    def times_of(self, case: Case) -> tuple[float, ...]:
+        return tuple(time_s for one in self.records[case] for time_s in one.times_s)
 
     def called(self, outcome: Outcome) -> frozenset[Case]:
         """The cases with this `outcome`, in any of those that were joined."""

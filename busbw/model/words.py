@@ -47,6 +47,11 @@ class FailureKind(str, enum.Enum):
     WRONG_WORLD = "WRONG_WORLD"
     COMPILE_ERROR = "COMPILE_ERROR"
 
+    @property
+    def words(self) -> str:
+        """Such as ``out of memory``."""
+        return self.value.lower().replace("_", " ")
+
 
 class Clock(str, enum.Enum):
     """What a time was read from; times of different clocks are never compared.
@@ -124,17 +129,10 @@ def plural(count: int, what: str) -> str:
     return f"{count} {what}" + ("es" if what.endswith(("nch", "tch", "s", "x")) else "s")
 
 
-class RegressionShape(str, enum.Enum):
-    """What a regression looks like over the payloads; `busbw.judge` decides which.
-
-    `latency`: small payloads, fading with size. `bandwidth`: large ones. `all`: every one by
-    about the same factor. `sizes`: these and no others, or no such shape for sure.
-    """
-
-    LATENCY = "latency"
-    BANDWIDTH = "bandwidth"
-    ALL = "all"
-    SIZES = "sizes"
+def cut_short(texts: Sequence[str], most: int, what: str) -> list[str]:
+    """The first `most` of `texts`, and how many more there are of `what`."""
+    more = len(texts) - most
+    return [*texts[:most], *([f"and {plural(more, what)} more"] if more > 0 else [])]
 
 
 def payload_text(payload_bytes: int) -> str:

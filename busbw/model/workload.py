@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .machine import DeviceSet, EnvironmentKey
 from .words import Capability
@@ -48,9 +48,10 @@ class Workload(ABC):
         return known[kind]
 
     @classmethod
-    def around(cls, other: Workload) -> Workload:
+    def around(cls, other: object, **own: Any) -> Workload:
+        """With the collective of `other`, and with `own` fields."""
         shared = {one.name: getattr(other, one.name) for one in fields(Workload)}
-        return cls(**shared)
+        return cls(**shared, **own)
 
     @property
     def word(self) -> str:

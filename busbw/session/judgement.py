@@ -78,10 +78,12 @@ def _stored(measured: Measured) -> _Rule:
     limits = references.tonight(measured)
 
     def rule(spec: Spec, job: TimedJob) -> Ruling:
+        there = limits.get(job.key)
         return judge_case(
             spec,
             measured.measurements[spec],
-            references.reference_of(job, limits),
+            job.stored.baseline,
+            there.limits.get(job.case) if there else None,
             _stored_terms(measured, spec, job),
             nearest=job.stored.nearest,
             published=job.published,
@@ -191,7 +193,7 @@ def _slower(
         for one in tonight.values()
         for name, shared in one.shared.items()
     )
-    curves = (f"{group.case.group_name}: {group.shifted.text}" for group in groups if group.shifted)
+    curves = (f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted)
     return (*filter(None, whole), *curves)
 
 
@@ -253,8 +255,8 @@ def _located(verdicts: Mapping[Spec, Verdict], groups: Sequence[SizeGroup]) -> d
     found = dict(verdicts)
     for spec, verdict in verdicts.items():
         shape = located.get(verdict.case.group_name) if verdict.case else None
-        if shape is not None and verdict.outcome is Outcome.REGRESSED:
-            text = f"over the sizes: {shape.text}"
+        if shape and verdict.outcome is Outcome.REGRESSED:
+            text = f"over the sizes: {shape}"
             found[spec] = replace(verdict, notes=(*verdict.notes, text))
     return found
 

@@ -22,7 +22,6 @@ from busbw.grid import Target
 from busbw.history.files import Acknowledged, acknowledged
 from busbw.history.files import read as read_history
 from busbw.history.lines import Line, Series, earlier
-from busbw.judge.case import StoredReference
 from busbw.judge.levels import Known, Levels, levels_of, machine_answer
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import Tonight
@@ -107,17 +106,6 @@ def times_of(measured: Measured) -> dict[EnvironmentKey, dict[Case, tuple[float,
 
 def level_key(job: TimedJob) -> LevelKey:
     return job.key, job.case.framework
-
-
-def reference_of(job: TimedJob, limits: Mapping[EnvironmentKey, Tonight]) -> StoredReference | None:
-    """What `job` is compared with; None without a baseline."""
-    baseline = job.stored.baseline
-    if baseline is None:
-        return None
-    if baseline.oom or job.key not in limits:
-        return StoredReference(baseline=baseline)
-    found = limits[job.key]
-    return StoredReference(baseline=baseline, limit=found.limits.get(job.case), launch=found.launch)
 
 
 def record_of(

@@ -8,9 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.stats.variance import t_quantile
-
-from .variance import Variance
+from .variance import Variance, t_quantile
 
 # A change that chance makes at a given position with a greater probability is none.
 _FALSE_CHANGES = 3e-7
@@ -56,7 +54,9 @@ def changes_of(values: Sequence[float], variance: Variance) -> tuple[Change, ...
     threshold = t_quantile(_FALSE_CHANGES, variance.freedom) * math.sqrt(variance.value)
     values = _without_spikes(values, _SPIKE * math.sqrt(variance.value))
     found = []
-    stretches = _with_rises(values, _edges(values, threshold), threshold**2 / 2)
+    sums = [0.0, *itertools.accumulate(values)]
+    edges = sorted({0, *_splits(sums, 0, len(values), threshold), len(values)})
+    stretches = _with_rises(values, edges, threshold**2 / 2)
     ends = [begin for begin, _, _ in stretches[1:]] + [len(values)]
     last = None
     for (begin, first, to), end in zip(stretches, ends):
@@ -84,17 +84,12 @@ def _without_spikes(values: Sequence[float], far: float) -> list[float]:
     return found
 
 
-def _edges(values: Sequence[float], threshold: float) -> list[int]:
-    sums = [0.0, *itertools.accumulate(values)]
-    found = {0, len(values)}
-    stretches = [(0, len(values))]
-    while stretches:
-        begin, end = stretches.pop()
-        split, score = _best_split(sums, begin, end)
-        if split and score >= threshold:
-            found.add(split)
-            stretches += [(begin, split), (split, end)]
-    return sorted(found)
+def _splits(sums: Sequence[float], begin: int, end: int, threshold: float) -> list[int]:
+    split, score = _best_split(sums, begin, end)
+    if not split or score < threshold:
+        return []
+    before = _splits(sums, begin, split, threshold)
+    return [*before, split, *_splits(sums, split, end, threshold)]
 
 
 def _best_split(sums: Sequence[float], begin: int, end: int) -> tuple[int, float]:

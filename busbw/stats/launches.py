@@ -6,6 +6,7 @@ Drops no sample, converts no unit.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -118,11 +119,11 @@ def look_levels(counts: tuple[int, ...], rate: float, shape: float) -> tuple[flo
     found = [by_look[0]]
     deviation = math.sqrt(counts[0])
     sums, weights = _next([0.0], [1.0], deviation, t_quantile(found[0], math.inf), deviation)
-    for before, count, least, most in zip(counts, counts[1:], by_look, by_look[1:]):
-        added = math.sqrt(count - before)
-        bound = _bound(sums, weights, added, most - least, math.sqrt(count))
+    for (before, least), (count, most) in itertools.pairwise(zip(counts, by_look)):
+        added, deviation = math.sqrt(count - before), math.sqrt(count)
+        bound = _bound(sums, weights, added, most - least, deviation)
         found.append(_tail(bound))
-        sums, weights = _next(sums, weights, added, bound, math.sqrt(count))
+        sums, weights = _next(sums, weights, added, bound, deviation)
     return tuple(found)
 
 
@@ -130,15 +131,15 @@ def _next(
     sums: Sequence[float], weights: Sequence[float], added: float, bound: float, deviation: float
 ) -> tuple[list[float], list[float]]:
     """Sums below the bound of the next look, and their probabilities; it adds this deviation."""
-    further, widths = _grid(bound, deviation)
-    return further, [
-        width
-        * math.fsum(
-            weight * _density((value - before) / added) for before, weight in zip(sums, weights)
-        )
-        / added
-        for value, width in zip(further, widths)
-    ]
+
+    def density(value: float) -> float:
+        parts = (w * _density((value - before) / added) for before, w in zip(sums, weights))
+        return math.fsum(parts)
+
+    step = (bound - _LOWEST) * deviation / _INTERVALS
+    values = [_LOWEST * deviation + step * index for index in range(_INTERVALS + 1)]
+    simpson = [1.0, *([4.0, 2.0] * (_INTERVALS // 2))[:-1], 1.0]
+    return values, [step / 3 * one * density(at) / added for at, one in zip(values, simpson)]
 
 
 def _bound(
@@ -154,13 +155,6 @@ def _bound(
         )
         low, high = (middle, high) if crossing > wanted else (low, middle)
     return high
-
-
-def _grid(bound: float, deviation: float) -> tuple[list[float], list[float]]:
-    step = (bound - _LOWEST) * deviation / _INTERVALS
-    values = [_LOWEST * deviation + step * index for index in range(_INTERVALS + 1)]
-    inner = [4.0, 2.0] * (_INTERVALS // 2)
-    return values, [step / 3 * weight for weight in (1.0, *inner[:-1], 1.0)]
 
 
 def _density(value: float) -> float:

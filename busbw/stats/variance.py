@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -50,9 +50,6 @@ def successive_variance(values: Sequence[float]) -> Variance:
 # Fewer differences have none to spare.
 _LEAST_TRIMMED = 4
 
-_STEPS = 2000
-_FARTHEST = 8.0
-
 
 @functools.lru_cache(maxsize=1024)
 def _expected_largest(count: int) -> float:
@@ -60,8 +57,8 @@ def _expected_largest(count: int) -> float:
 
     The integral of P(largest > x^2) over x^2, by the midpoint rule over x.
     """
-    width = _FARTHEST / _STEPS
-    middles = ((step + 0.5) * width for step in range(_STEPS))
+    steps, width = 2000, 8.0 / 2000
+    middles = ((step + 0.5) * width for step in range(steps))
     return math.fsum(2 * x * width * (1 - math.erf(x / math.sqrt(2)) ** count) for x in middles)
 
 
@@ -83,7 +80,7 @@ def prior_variance(variances: Sequence[Variance]) -> Variance:
     within = math.fsum(trigamma(one.freedom / 2) for one in variances) / len(variances)
     if between <= within:
         return Variance(value=math.exp(mean), freedom=math.inf)
-    half = _trigamma_inverse(between - within)
+    half = _where(trigamma, between - within, error=1e-9)
     return Variance(value=math.exp(mean + digamma(half) - math.log(half)), freedom=2 * half)
 
 
@@ -122,14 +119,16 @@ def trigamma(x: float) -> float:
     return value + 1 / x + square / 2 + square / x * series
 
 
-def _trigamma_inverse(value: float) -> float:
-    """The x with trigamma(x) = `value` > 0, by bisection: trigamma falls."""
+def _where(
+    falling: Callable[[float], float], value: float, *, error: float, least: float = 0.0
+) -> float:
+    """The x > 0 where `falling` is `value`, by bisection, to `error` times x or `least`."""
     low, high = 0.0, 1.0
-    while trigamma(high) > value:
+    while falling(high) > value:
         low, high = high, 2 * high
-    while high - low > 1e-9 * high:
+    while high - low > error * max(least, high):
         middle = (low + high) / 2
-        low, high = (middle, high) if trigamma(middle) > value else (low, middle)
+        low, high = (middle, high) if falling(middle) > value else (low, middle)
     return high
 
 
@@ -155,13 +154,7 @@ def t_quantile(level: float, freedom: float) -> float:
     """The t that is exceeded with probability `level` (0 < level < 1), to a millionth."""
     if level > 0.5:
         return -t_quantile(1 - level, freedom)
-    low, high = 0.0, 1.0
-    while t_tail(high, freedom) > level:
-        low, high = high, 2 * high
-    while high - low > 1e-6 * max(1.0, high):
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_tail(middle, freedom) > level else (low, middle)
-    return high
+    return _where(lambda value: t_tail(value, freedom), level, error=1e-6, least=1.0)
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

@@ -33,7 +33,7 @@ from busbw.model.words import Device
 from busbw.report.renderers import rendered
 from busbw.report.session import session_tables
 from tests import build
-from tests.judge.rules import held_against
+from tests.judge.rules import limit_of
 
 from .damage import bounded, documents, fuzzed, unchanged
 
@@ -103,8 +103,8 @@ def _held_against(root: Path, case: Case) -> None:
     runs = tuple(build.run(1e-3, launch=f"{n}.0") for n in range(3))
     measured = replace(build.measurement(1e-3), case=case, runs=runs)
     spec = build.spec(payload_bytes=case.payload_bytes)
-    stored = held_against(found.baseline, measured, TERMS.policy) if found.baseline else None
-    one = judge_case(spec, measured, stored, TERMS, published=reference)
+    limit = limit_of(found.baseline, measured, TERMS.policy)
+    one = judge_case(spec, measured, found.baseline, limit, TERMS, published=reference)
     assert one.verdict.explain()
     assert found.baseline is None or found.baseline.case.clock
     assert rendered("text", *session_tables([one.verdict], {}))

@@ -30,7 +30,7 @@ from busbw.worker.backends.base import MeasuringError
 from busbw.worker.serve import Channel, part
 from busbw.workloads.training import checked, run_of
 from tests import build
-from tests.judge.rules import held_against
+from tests.judge.rules import limit_of
 
 from .damage import bounded, contents, documents, fuzzed, unchanged
 
@@ -85,8 +85,8 @@ def _judged(found: Run | Failure) -> None:
     failures = (found,) if isinstance(found, Failure) else ()
     measured = replace(build.measurement(), case=CASE, runs=runs, failures=failures)
     for baseline in (None, build.baseline(1e-3, 1.1e-3), build.baseline()):
-        stored = held_against(baseline, measured, TERMS.policy) if baseline else None
-        verdict = judge_case(build.spec(), measured, stored, TERMS).verdict
+        limit = limit_of(baseline, measured, TERMS.policy)
+        verdict = judge_case(build.spec(), measured, baseline, limit, TERMS).verdict
         assert verdict.explain()
         assert rendered("text", *session_tables([verdict], {}))
         document = results(

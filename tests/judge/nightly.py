@@ -126,7 +126,7 @@ def called(known: Levels, today: Session, policy: Policy, **given: Any) -> dict[
         tonight = known.tonight(times_s, policy)
         for case, limit in tonight.limits.items():
             most = given.get("most", limit.slower)
-            found[case] = rule.call(times_s[case], limit, 3, tonight.launch, policy.rule, most)
+            found[case] = rule.call(times_s[case], limit, 3, policy.rule, most)
         wanted = {case: one.wanted for case, one in found.items() if one.wanted}
         wanted = {c: n for c, n in wanted.items() if n <= len(today_s[c])}
         if not wanted:

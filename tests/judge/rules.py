@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.judge.case import Ruling, StoredReference, Terms, judge_case
+from busbw.judge.case import Ruling, Terms, judge_case
 from busbw.judge.levels import Known, levels_of
 from busbw.judge.policy import Looks, Policy, Rule
+from busbw.judge.rule import Limit
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline, Record
 from busbw.stats.launches import launch_time_s
 from tests import build
 
-LOOKS = Looks(
-    counts=(6, 9, 12),
-    confirming=3,
-    false_alarms=0.005,
-    misses=0.1,
-    spending=1.0,
-    pooled_freedom=20.0,
-    wanted=0.05,
-    floor=0.02,
-)
+LOOKS = Looks(counts=(6, 9, 12), misses=0.1)
 POLICY = Policy(
     rule=Rule(
         floor=0.2, slower=0.2, blind=1.0, prior=0.01, prior_alone=0.01, prior_shared=0.01, rise=0.1
@@ -56,19 +48,17 @@ def judged(
 ) -> Ruling:
     """What the rules make of `measurement`; `given` are other Terms."""
     terms = Terms(policy=policy, **given)
-    stored = held_against(baseline, measurement, policy) if baseline is not None else None
-    return judge_case(build.spec(), measurement, stored, terms, nearest=nearest)
+    limit = limit_of(baseline, measurement, policy)
+    return judge_case(build.spec(), measurement, baseline, limit, terms, nearest=nearest)
 
 
-def held_against(baseline: Baseline, measurement: Measurement, policy: Policy) -> StoredReference:
-    """`baseline` as the only one of its framework, and `measurement` as the only one today."""
-    case = baseline.case
-    levels = levels_of({case.framework: Known(baselines=[baseline])}, policy)
-    if levels is None or not measurement.runs:
-        return StoredReference(baseline=baseline)
-    times_s = {case: [launch_time_s(run) for run in measurement.runs]}
-    tonight = levels.tonight(times_s, policy)
-    return StoredReference(baseline=baseline, limit=tonight.limits.get(case), launch=tonight.launch)
+def limit_of(baseline: Baseline | None, measurement: Measurement, policy: Policy) -> Limit | None:
+    """Of `baseline` as the only one of its framework, and `measurement` as the only one today."""
+    if baseline is None or not measurement.runs:
+        return None
+    levels = levels_of({baseline.case.framework: Known(baselines=[baseline])}, policy)
+    times_s = {baseline.case: [launch_time_s(run) for run in measurement.runs]}
+    return levels.tonight(times_s, policy).limits.get(baseline.case) if levels else None
 
 
 def six(*times_s: float, **changes: Any) -> Measurement:

@@ -17,7 +17,7 @@ from busbw.model.verdict import Reference
 from busbw.model.words import Outcome
 from tests import build
 
-from .rules import OOM, POLICY, STEADY, held_against, judged, nights, six
+from .rules import OOM, POLICY, STEADY, judged, limit_of, nights, six
 
 
 def _verdict(measurement: Measurement, baseline: Baseline | None, **given: Any) -> Any:
@@ -225,8 +225,8 @@ def test_a_published_figure_is_shown_and_changes_nothing() -> None:
     reference = Reference(source="a paper", oom=True)
     terms = Terms(policy=POLICY)
     now = build.measurement(1e-3)
-    stored = held_against(STEADY, now, POLICY)
-    found = judge_case(build.spec(), now, stored, terms, published=reference)
+    limit = limit_of(STEADY, now, POLICY)
+    found = judge_case(build.spec(), now, STEADY, limit, terms, published=reference)
     assert (Outcome.PASS, reference) == (found.verdict.outcome, found.verdict.published)
 
 

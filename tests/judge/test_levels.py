@@ -105,7 +105,8 @@ def test_launches_of_sessions_that_were_joined_differ_within_each_of_them() -> N
     history = [_earlier(at / 24 / 60, 1e-3 * 1.02**at, 1e-3 * 1.02**at) for at in range(1, 20)]
     found = _levels(stored, history=history)
     assert len(found.sessions) == 1
-    assert found.tonight({CASE: (1e-3,)}, POLICY).launch == pytest.approx(0.0, abs=2e-3)
+    limit = found.tonight({CASE: (1e-3,)}, POLICY).limits[CASE]
+    assert limit.launch == pytest.approx(0.0, abs=2e-3)
 
 
 def test_sessions_are_not_joined_to_one_without_end() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,14 +12,14 @@ import pytest
 from busbw import grid
 from busbw.baselines.document import TIMED
 from busbw.baselines.files import drafted
-from busbw.baselines.store import FoundBaseline, find
+from busbw.baselines.store import find
 from busbw.baselines.updates import Accepted, Rules, save
 from busbw.history.files import read
 from busbw.history.lines import Series, earlier
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import HOST, OWN_CODE, Baseline, Record
+from busbw.model.stored import HOST, OWN_CODE, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session import judgement, references
@@ -191,9 +190,7 @@ def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_ow
         "jax": pytest.approx(0.405465),
         "tensorflow": pytest.approx(0.0, abs=1e-9),
     }
-    jobs = measured.resolved.jobs.values()
-    found = [references.reference_of(job, limits) for job in jobs]
-    parts = [one.limit.part for one in found if one is not None and one.limit is not None]
+    parts = [limits[KEY].limits[job.case].part for job in measured.resolved.jobs.values()]
     assert parts == pytest.approx([0.405465] * 8 + [0.0] * 7, abs=1e-6)
 
 
@@ -209,18 +206,3 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
     )
     limits = references.tonight(measured)
     assert set(limits[KEY].limits) == set(_cases(6))
-    new = list(measured.resolved.jobs.values())[-1]
-    assert references.reference_of(new, limits) is None
-
-
-def test_a_baseline_that_says_out_of_memory_has_no_level(tmp_path: Path) -> None:
-    _stored(tmp_path / "baselines", *_cases(2))
-    measured = _measured(tmp_path, _each(_cases(2)))
-    job = next(iter(measured.resolved.jobs.values()))
-    oom = FoundBaseline(baseline=_oom(job.case))
-    found = references.reference_of(replace(job, stored=oom), references.tonight(measured))
-    assert found is not None and found.limit is None
-
-
-def _oom(case: Case) -> Baseline:
-    return replace(build.baseline(), case=case)
