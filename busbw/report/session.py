@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -105,14 +104,13 @@ def versions_text(versions: Mapping[str, str]) -> str:
 
 
 def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
-    there = [one for one in compilers if not one.missing]
-    lines = []
-    by_release = operator.attrgetter("release")
-    for release, group in itertools.groupby(sorted(there, key=by_release), key=by_release):
-        names = ", ".join(dict.fromkeys(one.topology for one in group))
-        lines.append(f"busbw compiler: {release} for {names}")
-    absent = [one for one in compilers if one.missing]
-    return lines + [f"busbw compiler: none for {one.topology}: {one.missing}" for one in absent]
+    topologies: dict[str, dict[str, None]] = {}
+    for one in compilers:
+        if not one.missing:
+            topologies.setdefault(one.release, {})[one.topology] = None
+    found = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
+    found += [f"none for {one.topology}: {one.missing}" for one in compilers if one.missing]
+    return [f"busbw compiler: {text}" for text in found]
 
 
 def session_tables(
@@ -155,20 +153,19 @@ def change_tables(
         Table(
             title=TextLine(f"baselines written: {path}"),
             columns=_CHANGES,
-            rows=rows_of(_values(*change[1:]) for change in group),
+            rows=rows_of(
+                {
+                    "case": f"{case.dtype} {payload_text(case.payload_bytes)}",
+                    "before": _baseline_text(case, before),
+                    "after": _baseline_text(case, after),
+                    "why": why or None,
+                }
+                for _, case, before, after, why in group
+            ),
             indent=4,
         )
         for path, group in itertools.groupby(changes, key=lambda change: change[0])
     ]
-
-
-def _values(case: Case, before: Stored | None, after: Stored | None, why: str) -> dict[str, object]:
-    return {
-        "case": f"{case.dtype} {payload_text(case.payload_bytes)}",
-        "before": _baseline_text(case, before),
-        "after": _baseline_text(case, after),
-        "why": why or None,
-    }
 
 
 def _baseline_text(case: Case, baseline: Stored | None) -> str:
@@ -179,12 +176,11 @@ def _baseline_text(case: Case, baseline: Stored | None) -> str:
     level_s, pinned_s = baseline.level_s, baseline.pinned_s
     if level_s is None or pinned_s is None:
         return "out of memory"
-    bare = case.workload.is_bare
-    rate = f"{metrics.busbw_gb_per_s(case, level_s):.4g} GB/s busbw, " if bare else ""
-    launches, sessions = len(baseline.times_s), len(baseline.sessions)
-    counts = f"{plural(launches, 'launch')} of {plural(sessions, 'session')}"
-    pin = f"pinned {seconds_text(pinned_s)}"
-    return f"{seconds_text(level_s)} ({rate}{counts}, {pin})"
+    busbw = metrics.busbw_gb_per_s(case, level_s) if case.workload.is_bare else None
+    rate = "" if busbw is None else f"{busbw:.4g} GB/s busbw, "
+    launches = plural(len(baseline.times_s), "launch")
+    counts = f"{launches} of {plural(len(baseline.sessions), 'session')}"
+    return f"{seconds_text(level_s)} ({rate}{counts}, pinned {seconds_text(pinned_s)})"
 
 
 class CurveFigures(Protocol):
