@@ -49,17 +49,19 @@ def push(folder: Path, branch: str, *, wait_s: float = 2.0) -> str:
 
     `wait_s` is about how long to wait before another try.
     """
-    for number in range(1, TRIES + 1):
-        with tempfile.TemporaryDirectory(prefix="busbw-history.") as name:
-            try:
-                return _pushed(Path(name), folder, branch)
-            except GitError as error:
-                if number == TRIES:
-                    raise
-                print(f"try {number}: {error}", file=sys.stderr, flush=True)
+    for number in range(1, TRIES):
+        try:
+            return _tried(folder, branch)
+        except GitError as error:
+            print(f"try {number}: {error}", file=sys.stderr, flush=True)
         # A while of its own for each that lost the same race.
         time.sleep(wait_s * number * random.uniform(0.5, 1.5))
-    raise AssertionError("a last try returns or raises")
+    return _tried(folder, branch)
+
+
+def _tried(folder: Path, branch: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="busbw-history.") as work:
+        return _pushed(Path(work), folder, branch)
 
 
 def _pushed(work: Path, folder: Path, branch: str) -> str:

@@ -50,10 +50,8 @@ def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> tuple[Path
     """
     path = root / key.folder / f"{lines[0].began.year}.jsonl"
     content = "".join(f"{line.text}\n" for line in lines).encode()
-    with _errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
-            return path, _append(path, content)
+    with _locked(path):
+        return path, _append(path, content)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,14 +74,12 @@ def append_from(root: Path, other: Path) -> tuple[Appended, ...]:
 
 
 def _append_missing(path: Path, lines: Sequence[bytes]) -> Appended:
-    with _errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
-            there = set(_texts(path)) if path.exists() else set()
-            missing = [line for line in dict.fromkeys(lines) if line not in there]
-            content = b"".join(line + b"\n" for line in missing)
-            notes = _append(path, content) if missing else ()
-            return Appended(path=path, lines=len(missing), notes=notes)
+    with _locked(path):
+        there = set(_texts(path)) if path.exists() else set()
+        missing = [line for line in dict.fromkeys(lines) if line not in there]
+        content = b"".join(line + b"\n" for line in missing)
+        notes = _append(path, content) if missing else ()
+        return Appended(path=path, lines=len(missing), notes=notes)
 
 
 def _append(path: Path, content: bytes) -> tuple[str, ...]:
@@ -175,8 +171,7 @@ def read(root: Path, key: EnvironmentKey, since: int = 0) -> Read:
 
 def read_all(root: Path) -> dict[str, Read]:
     """All lines by machine, its folder below `root` as text. Raises HistoryError."""
-    folders = dict.fromkeys(path.parent for path in _files(root))
-    return {str(folder.relative_to(root)): _read_folder(folder) for folder in folders}
+    return {name: _read_folder(root / name) for name in folders(root)}
 
 
 def folders(root: Path) -> tuple[str, ...]:
@@ -220,6 +215,15 @@ def _whole_lines(path: Path) -> tuple[list[tuple[bytes, Line]], bool]:
     if _is_whole(torn):
         whole, torn = [*whole, torn], b""
     return [(text, _parsed(path, text, str(n))) for n, text in enumerate(whole, 1)], bool(torn)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """The only writer in the folder of `path`, which is made. Raises HistoryError."""
+    with _errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
+            yield
 
 
 @contextlib.contextmanager
@@ -298,7 +302,6 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
         if isinstance(one, dict) and isinstance(one.get("since"), datetime.date):
             one["since"] = one["since"].isoformat()
     try:
-        found = wire.from_json(_File, raw, "file").change
+        return wire.from_json(_File, raw, "file").change
     except wire.WireError as error:
         raise HistoryError(f"{path}: {error}") from error
-    return found
