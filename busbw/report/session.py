@@ -288,19 +288,31 @@ def step_tables(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement
 def _step_values(step: _Timed, all_alone_s: Mapping[CaseKey, float]) -> dict[str, object]:
     case, step_s, runs = step
     alone_s = all_alone_s.get(replace(case.key, workload=Collective.around(case.workload)))
-    # Medians over launches. The rank that comes last waits for no other: its all-reduce is the
-    # shortest. Not every launch knows the hidden share.
-    inside = [run.over_ranks_s for run in runs if run.over_ranks_s]
+    last_s, first_s = medians_inside(runs)
+    # Not every launch knows the hidden share.
     hidden = [run.overlap_fraction for run in runs if run.overlap_fraction is not None]
     return {
         "payload_bytes": case.payload_bytes,
         "step_s": step_s,
         "alone_s": alone_s,
         "alone_share": None if alone_s is None else alone_s / step_s,
-        "last_s": statistics.median(one["fastest"] for one in inside) if inside else None,
-        "first_s": statistics.median(one["slowest"] for one in inside) if inside else None,
+        "last_s": last_s,
+        "first_s": first_s,
         "overlap_fraction": statistics.median(hidden) if hidden else None,
     }
+
+
+def medians_inside(runs: Sequence[Run]) -> tuple[float | None, float | None]:
+    """Seconds of a step's all-reduce on the rank that reaches it last, and on the first one.
+
+    The last one waits for no other: its all-reduce is the shortest. None if no launch knows.
+    """
+    known = [run.over_ranks_s for run in runs if run.over_ranks_s]
+    last_s, first_s = (
+        statistics.median(one[which] for one in known) if known else None
+        for which in ("fastest", "slowest")
+    )
+    return last_s, first_s
 
 
 def training_medians(runs: Sequence[TrainingRun]) -> dict[str, object]:
