@@ -184,19 +184,14 @@ def _baseline_text(case: Case, baseline: Stored | None) -> str:
 
 
 class CurveFigures(Protocol):
-    """What is shown of a curve t(S) = latency + S / bandwidth; the judge's curves have it."""
+    """What is shown of a curve t(S) = latency + S / bandwidth, and the fit's relative error."""
 
     @property
-    def latency_s(self) -> float:
-        """The time of an empty payload, in seconds."""
-
+    def latency_s(self) -> float: ...
     @property
-    def bandwidth_bytes_per_s(self) -> float:
-        """Payload bytes per second without the latency."""
-
+    def bandwidth_bytes_per_s(self) -> float: ...
     @property
-    def rms_log_error(self) -> float:
-        """The relative error of the fit, about."""
+    def rms_log_error(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
