@@ -186,19 +186,15 @@ def _files(root: Path) -> list[Path]:
 
 
 def _read_folder(folder: Path, since: int = 0) -> Read:
-    paths = sorted(folder.glob("*.jsonl"))
-    found = [_read_file(path) for path in paths if path.stem >= f"{since:04d}"]
-    lines = (line for one in found for line in one.lines)
-    return Read(
-        lines=tuple(sorted(lines, key=lambda line: line.at)),
-        notes=tuple(note for one in found for note in one.notes),
-    )
-
-
-def _read_file(path: Path) -> Read:
-    lines, is_torn = _whole_lines(path)
-    note = f"{path}: the last line is torn; the next session that measures here moves it away"
-    return Read(lines=tuple(line for _, line in lines), notes=(note,) if is_torn else ())
+    lines: list[Line] = []
+    notes = []
+    for path in sorted(folder.glob("*.jsonl")):
+        if path.stem >= f"{since:04d}":
+            found, is_torn = _whole_lines(path)
+            lines += (line for _, line in found)
+            note = "the last line is torn; the next session that measures here moves it away"
+            notes += [f"{path}: {note}"] if is_torn else []
+    return Read(lines=tuple(sorted(lines, key=lambda line: line.at)), notes=tuple(notes))
 
 
 def _texts(path: Path) -> list[bytes]:
