@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from busbw.baselines.document import Status
-from busbw.baselines.store import Published, PublishedEntry, find_published, read_published
+from busbw.baselines.store import (
+    Published,
+    PublishedEntry,
+    Status,
+    find_published,
+    read_published,
+)
 from busbw.metrics import parse_payload
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey, Protocol

@@ -7,10 +7,9 @@ compiler gives the same program every time.
 
 from __future__ import annotations
 
-import enum
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -41,13 +40,6 @@ _REMEDY = "move the file away, and record it again with --update-baselines=all"
 
 class BaselineError(ValueError):
     """A baseline file that cannot be used; says which, where in it, and what is accepted."""
-
-
-class Status(str, enum.Enum):
-    """Whether the payload was timed or did not fit."""
-
-    OK = "ok"
-    OOM = "oom"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,35 +188,36 @@ class ProgramFile(StoredFile):
 class Codec(Generic[S]):
     """What differs between files of times and files of programs.
 
-    `document` is what a file says that it is, `folder` theirs below the folder of baselines.
-    `file_of` makes values of what was parsed, in a file of that name, and raises WireError;
-    `stored_of` is the reverse.
+    `document` is what a file says that it is, `folder` theirs below the folder of baselines, `kind`
+    how they are stored. `baseline_of` makes a value of a file, a line of it, its Case and where it
+    is, and raises WireError; `rows_of` is the reverse, of all values.
     """
 
     document: str
     folder: str
-    file_of: Callable[[Any, str], BaselineFile[S]]
-    stored_of: Callable[[BaselineFile[S]], TimedFile | ProgramFile]
-
-    def parsed(self, raw: Any, file_name: str) -> BaselineFile[S]:
-        """Raises WireError, with the place of what no file can hold."""
-        wire.check_document(raw, self.document, _REMEDY)
-        found = self.file_of(raw, file_name)
-        seen = set()
-        for index, one in enumerate(found.baselines):
-            if one.line in seen:
-                raise wire.WireError(f"document.entries[{index}]: a second entry for its payload")
-            seen.add(one.line)
-        return found
+    kind: type[StoredFile]
+    baseline_of: Callable[[Any, Any, Case, str], S]
+    rows_of: Callable[[Iterable[S]], dict[str, Any]]
 
 
 def read(codec: Codec[S], path: Path) -> BaselineFile[S]:
     """What is in `path`. Raises BaselineError."""
     raw = read_json(path)
     try:
-        return codec.parsed(raw, path.name)
+        wire.check_document(raw, codec.document, _REMEDY)
+        stored: Any = wire.from_json(codec.kind, raw, "document")
+        found: dict[object, S] = {}
+        for index, line in enumerate(stored.entries):
+            location = f"document.entries[{index}]"
+            case = _case(stored, line, path.name, location)
+            one = codec.baseline_of(stored, line, case, location)
+            if one.line in found:
+                raise wire.WireError(f"{location}: a second entry for its payload")
+            found[one.line] = one
     except wire.WireError as error:
         raise BaselineError(f"{path}: {error}") from error
+    baselines = tuple(found.values())
+    return converted(BaselineFile, stored, key=stored.environment, baselines=baselines)
 
 
 def read_json(path: Path) -> Any:
@@ -239,103 +232,49 @@ def read_json(path: Path) -> Any:
         raise BaselineError(f"{path}:{space}{error}") from error
 
 
-def _cases(stored: TimedFile | ProgramFile, file_name: str) -> Iterator[tuple[str, Case]]:
-    """The Case of each line, and where that is; `file_name` says whether it is a training step."""
+def _case(stored: StoredFile, line: StoredLine, file_name: str, location: str) -> Case:
+    """The Case of a line; `file_name` says whether it is a training step."""
     named = CaseKey.of_file(file_name)
     kind = type(named.workload) if named is not None else Collective
-    for index, line in enumerate(stored.entries):
-        location = f"document.entries[{index}]"
-        try:
-            case = Case(
-                framework=stored.framework,
-                payload_bytes=payload_of(line.payload),
-                workload=kind(
-                    collective=stored.collective,
-                    reduce_op=line.reduce_op,
-                    placement=line.placement,
-                    axes=line.axes,
-                ),
-                strategy=stored.strategy,
-                dtype=line.dtype,
-                ranks=stored.environment.ranks,
-                mesh=stored.environment.mesh,
-                protocol=line.protocol,
-            )
-            case.validate()
-        except ValueError as error:
-            raise wire.WireError(f"{location}.{error}") from error
-        yield location, case
+    try:
+        case = converted(
+            Case,
+            line,
+            framework=stored.framework,
+            payload_bytes=payload_of(line.payload),
+            workload=converted(kind, line, collective=stored.collective),
+            strategy=stored.strategy,
+            ranks=stored.environment.ranks,
+            mesh=stored.environment.mesh,
+        )
+        case.validate()
+    except ValueError as error:
+        raise wire.WireError(f"{location}.{error}") from error
+    return case
 
 
-def _line_of(case: Case) -> dict[str, Any]:
-    return {
-        "payload": payload_text(case.payload_bytes),
-        "dtype": case.dtype,
-        "reduce_op": case.reduce_op,
-        "placement": case.placement,
-        "axes": case.axes,
-        "protocol": case.protocol,
-    }
-
-
-def _timed(raw: Any, file_name: str) -> BaselineFile[Baseline]:
-    stored = wire.from_json(TimedFile, raw, "document")
-    found = [
-        converted(Baseline, line, case=case, records=tuple(_records(stored, line, location)))
-        for line, (location, case) in zip(stored.entries, _cases(stored, file_name))
-    ]
-    return _file_of(stored, found, history=stored.history)
-
-
-def _records(stored: TimedFile, line: TimedLine, location: str) -> Iterator[Record]:
+def _timed(stored: TimedFile, line: TimedLine, case: Case, location: str) -> Baseline:
     out_of_memory = {line.out_of_memory: ()} if line.out_of_memory else {}
+    records = []
     for name, times_us in {**line.times_us, **out_of_memory}.items():
         if name not in stored.sessions:
             raise wire.WireError(
                 f"{location}: the session {name[:60]!r} is none of document.sessions"
             )
-        yield converted(Record, stored.sessions[name], at=name[:20], times_us=times_us)
-
-
-def _programs(raw: Any, file_name: str) -> BaselineFile[CompiledBaseline]:
-    stored = wire.from_json(ProgramFile, raw, "document")
-    lines = zip(stored.entries, _cases(stored, file_name))
-    return _file_of(
-        stored, [converted(CompiledBaseline, line, case=case) for line, (_, case) in lines]
-    )
-
-
-def _file_of(
-    stored: StoredFile, baselines: Iterable[S], history: tuple[Update, ...] = ()
-) -> BaselineFile[S]:
-    return BaselineFile(
-        key=stored.environment,
-        framework=stored.framework,
-        collective=stored.collective,
-        strategy=stored.strategy,
-        baselines=tuple(baselines),
-        history=history,
-    )
+        records.append(converted(Record, stored.sessions[name], at=name[:20], times_us=times_us))
+    return converted(Baseline, line, case=case, records=tuple(records))
 
 
 def dumps(codec: Codec[S], file: BaselineFile[S]) -> str:
     """The file's text: sorted, one line for each row, so that a review shows what changed."""
-    in_order = sorted(file.baselines, key=lambda one: one.line)
-    return _text(codec.stored_of(replace(file, baselines=tuple(in_order))))
+    rows = codec.rows_of(sorted(file.baselines, key=lambda one: one.line))
+    return _text(converted(codec.kind, file, environment=file.key, **rows))
 
 
-def _stored_times(file: BaselineFile[Baseline]) -> TimedFile:
+def _timed_rows(baselines: Iterable[Baseline]) -> dict[str, Any]:
     sessions: dict[str, StoredSession] = {}
-    lines = tuple(_timed_line(one, sessions) for one in file.baselines)
-    return converted(
-        TimedFile,
-        file,
-        document=TIMED.document,
-        version=wire.VERSION,
-        environment=file.key,
-        sessions=dict(sorted(sessions.items())),
-        entries=lines,
-    )
+    lines = tuple(_timed_line(one, sessions) for one in baselines)
+    return {"sessions": dict(sorted(sessions.items())), "entries": lines}
 
 
 def _timed_line(one: Baseline, sessions: dict[str, StoredSession]) -> TimedLine:
@@ -356,41 +295,43 @@ def _timed_line(one: Baseline, sessions: dict[str, StoredSession]) -> TimedLine:
     )
 
 
-def _stored_programs(file: BaselineFile[CompiledBaseline]) -> ProgramFile:
-    lines = (converted(ProgramLine, one, **_line_of(one.case)) for one in file.baselines)
-    return converted(
-        ProgramFile,
-        file,
-        document=PROGRAMS.document,
-        version=wire.VERSION,
-        environment=file.key,
-        entries=tuple(lines),
-    )
+def _line_of(case: Case) -> dict[str, Any]:
+    names = ("dtype", "reduce_op", "placement", "axes", "protocol")
+    own = {name: getattr(case, name) for name in names}
+    return {"payload": payload_text(case.payload_bytes), **own}
 
 
-TIMED = Codec(document="busbw baselines", folder="", file_of=_timed, stored_of=_stored_times)
+TIMED = Codec(
+    document="busbw baselines",
+    folder="",
+    kind=TimedFile,
+    baseline_of=_timed,
+    rows_of=_timed_rows,
+)
 PROGRAMS = Codec(
     document="busbw compiled baselines",
     folder=COMPILED_FOLDER,
-    file_of=_programs,
-    stored_of=_stored_programs,
+    kind=ProgramFile,
+    baseline_of=lambda stored, line, case, location: converted(CompiledBaseline, line, case=case),
+    rows_of=lambda baselines: {
+        "entries": tuple(converted(ProgramLine, one, **_line_of(one.case)) for one in baselines)
+    },
 )
 
 
-# What has a line for each row.
-_ROWS = ("sessions", "entries", "history")
-
-
-def _text(stored: TimedFile | ProgramFile) -> str:
-    head = {name: one for name, one in wire.to_json(stored).items() if name not in _ROWS}
-    parts = [f"{json.dumps(name)}: {json.dumps(one)}" for name, one in head.items()]
-    for name in _ROWS:
-        rows = getattr(stored, name, ())
-        if isinstance(rows, Mapping):
-            lines = (f"{json.dumps(key)}: {_row(row)}" for key, row in rows.items())
-            parts.append(f"{json.dumps(name)}: {{{_indented(lines)}}}")
-        elif rows or name == "entries":
-            parts.append(f"{json.dumps(name)}: [{_indented(map(_row, rows))}]")
+def _text(stored: StoredFile) -> str:
+    """Sessions, entries and history have a line for each row."""
+    parts = []
+    for one in fields(stored):
+        value = getattr(stored, one.name)
+        if isinstance(value, Mapping):
+            lines = (f"{json.dumps(key)}: {_row(row)}" for key, row in value.items())
+            text = f"{{{_indented(lines)}}}"
+        elif isinstance(value, tuple):
+            text = f"[{_indented(map(_row, value))}]"
+        else:
+            text = json.dumps(wire.to_json(value))
+        parts += [f"{json.dumps(one.name)}: {text}"] if value or one.name != "history" else []
     return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
 

@@ -8,6 +8,7 @@ their own form: a bandwidth per payload, with its source.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +28,6 @@ from .document import (
     PROGRAMS,
     TIMED,
     BaselineError,
-    Status,
     read,
     read_json,
 )
@@ -150,6 +150,13 @@ _MOST_GB_PER_S = 1e7
 def _check_algbw(gb_per_s: float) -> None:
     if not 0 < gb_per_s <= _MOST_GB_PER_S:
         raise ValueError(f"expected GB/s above 0, up to {_MOST_GB_PER_S:g}")
+
+
+class Status(str, enum.Enum):
+    """Whether the payload was timed or did not fit."""
+
+    OK = "ok"
+    OOM = "oom"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
-from busbw.model.case import Case
+from busbw.model.case import Case, converted
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, CompiledBaseline, Record, rounded_us
@@ -54,12 +54,11 @@ class Accepted:
     @property
     def baseline(self) -> Baseline:
         """That with this session alone; its pin is not set yet."""
-        failures = self.measurement.failures
-        return Baseline(
+        return converted(
+            Baseline,
+            next(iter(self.measurement.failures), None),
             case=self.measurement.case,
             records=(self.record,),
-            needed_bytes=failures[0].needed_bytes if failures else None,
-            available_bytes=failures[0].available_bytes if failures else None,
             memory_limit_bytes=None if self.record.times_us else self.memory_limit_bytes,
         )
 
@@ -186,18 +185,17 @@ def save(
     Only the given baselines are replaced. What `rules` forbid is not saved but returned as a
     refusal. Raises BaselineError if a file cannot be read.
     """
-    changes: list[Updated] = []
-    refusals: list[Refusal] = []
+    done: list[Updated | Refusal | None] = []
     opened: dict[Path, BaselineFile[Baseline]] = {}
-    for one in accepted:
-        path, file = draft.opened(one.key, one.measurement.case)
-        opened[path], done = _merged(opened.get(path, file), one, path, rules)
-        changes += [done] if isinstance(done, Change) else []
-        refusals += [done] if isinstance(done, Refusal) else []
+    for wanted in accepted:
+        path, file = draft.opened(wanted.key, wanted.measurement.case)
+        opened[path], one = _merged(opened.get(path, file), wanted, path, rules)
+        done.append(one)
+    changes = tuple(one for one in done if isinstance(one, Change))
     for path in dict.fromkeys(change.path for change in changes):
         own = [change for change in changes if change.path == path]
-        draft.put(path, recorded(opened[path], own, session, reason))
-    return Saved(changes=tuple(changes), refusals=tuple(refusals))
+        draft.put(path, _recorded(opened[path], own, session, reason))
+    return Saved(changes=changes, refusals=tuple(one for one in done if isinstance(one, Refusal)))
 
 
 def _merged(
@@ -270,11 +268,14 @@ def _revised(
 
     None: it is removed.
     """
+    found: dict[Path, tuple[BaselineFile[Baseline], list[Case]]] = {}
+    for key, case in keyed:
+        path, file = draft.find(key, case)
+        if file is not None:
+            found.setdefault(path, (file, []))[1].append(case)
     changes: list[Updated] = []
-    for path, file, cases in _existing(draft, keyed):
-        pairs = [
-            (one, revise(one, cases)) for one in sorted(file.baselines, key=lambda one: one.line)
-        ]
+    for path, (file, cases) in found.items():
+        pairs = [(one, revise(one, cases)) for one in sorted(file.baselines, key=lambda b: b.line)]
         own = [
             Change(path=path, case=before.case, before=before, after=after)
             for before, after in pairs
@@ -282,23 +283,12 @@ def _revised(
         ]
         if own:
             left = replace(file, baselines=tuple(after for _, after in pairs if after is not None))
-            draft.put(path, recorded(left, own, session, reason))
+            draft.put(path, _recorded(left, own, session, reason))
         changes += own
     return tuple(changes)
 
 
-def _existing(
-    draft: Draft[Baseline], cases: Sequence[Keyed]
-) -> list[tuple[Path, BaselineFile[Baseline], list[Case]]]:
-    found: dict[Path, tuple[Path, BaselineFile[Baseline], list[Case]]] = {}
-    for key, case in cases:
-        path, file = draft.find(key, case)
-        if file is not None:
-            found.setdefault(path, (path, file, []))[2].append(case)
-    return list(found.values())
-
-
-def recorded(
+def _recorded(
     file: BaselineFile[Baseline], changes: Sequence[Updated], session: Record, reason: str
 ) -> BaselineFile[Baseline]:
     """`file` with a line of history about `changes`, all those of it."""

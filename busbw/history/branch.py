@@ -49,32 +49,30 @@ def push(folder: Path, branch: str, *, wait_s: float = 2.0) -> str:
 
     `wait_s` is about how long to wait before another try.
     """
-    for number in range(1, TRIES + 1):
-        with tempfile.TemporaryDirectory(prefix="busbw-history.") as name:
-            try:
-                return _pushed(Path(name), folder, branch)
-            except GitError as error:
-                if number == TRIES:
-                    raise
-                print(f"try {number}: {error}", file=sys.stderr, flush=True)
+    for number in range(1, TRIES):
+        try:
+            return _pushed(folder, branch)
+        except GitError as error:
+            print(f"try {number}: {error}", file=sys.stderr, flush=True)
         # A while of its own for each that lost the same race.
         time.sleep(wait_s * number * random.uniform(0.5, 1.5))
-    raise AssertionError("a last try returns or raises")
+    return _pushed(folder, branch)
 
 
-def _pushed(work: Path, folder: Path, branch: str) -> str:
-    """One try, in the empty folder `work`."""
-    _checked_out(work, branch)
-    appended = [one for one in append_from(work, folder) if one.lines]
-    if not appended:
-        return f"nothing is new to the branch {branch}"
-    text = ", ".join(
-        f"{plural(one.lines, 'line')} of {one.path.relative_to(work)}" for one in appended
-    )
-    _git(work, "add", "--all")
-    _git(work, *_identity(work), "commit", "--quiet", f"--message=Append {text}")
-    _git(work, "push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
-    return f"appended to the branch {branch}: {text}"
+def _pushed(folder: Path, branch: str) -> str:
+    """One try, in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="busbw-history.") as name:
+        work = Path(name)
+        _checked_out(work, branch)
+        found = {one.path.relative_to(work): one.lines for one in append_from(work, folder)}
+        texts = [f"{plural(lines, 'line')} of {path}" for path, lines in found.items() if lines]
+        if not texts:
+            return f"nothing is new to the branch {branch}"
+        text = ", ".join(texts)
+        _git(work, "add", "--all")
+        _git(work, *_identity(work), "commit", "--quiet", f"--message=Append {text}")
+        _git(work, "push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
+        return f"appended to the branch {branch}: {text}"
 
 
 def _identity(work: Path) -> list[str]:

@@ -50,10 +50,8 @@ def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> tuple[Path
     """
     path = root / key.folder / f"{lines[0].began.year}.jsonl"
     content = "".join(f"{line.text}\n" for line in lines).encode()
-    with _errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
-            return path, _append(path, content)
+    with _locked(path):
+        return path, _append(path, content)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,14 +74,12 @@ def append_from(root: Path, other: Path) -> tuple[Appended, ...]:
 
 
 def _append_missing(path: Path, lines: Sequence[bytes]) -> Appended:
-    with _errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
-            there = set(_texts(path)) if path.exists() else set()
-            missing = [line for line in dict.fromkeys(lines) if line not in there]
-            content = b"".join(line + b"\n" for line in missing)
-            notes = _append(path, content) if missing else ()
-            return Appended(path=path, lines=len(missing), notes=notes)
+    with _locked(path):
+        there = set(_texts(path)) if path.exists() else set()
+        missing = [line for line in dict.fromkeys(lines) if line not in there]
+        content = b"".join(line + b"\n" for line in missing)
+        notes = _append(path, content) if missing else ()
+        return Appended(path=path, lines=len(missing), notes=notes)
 
 
 def _append(path: Path, content: bytes) -> tuple[str, ...]:
@@ -175,8 +171,7 @@ def read(root: Path, key: EnvironmentKey, since: int = 0) -> Read:
 
 def read_all(root: Path) -> dict[str, Read]:
     """All lines by machine, its folder below `root` as text. Raises HistoryError."""
-    folders = dict.fromkeys(path.parent for path in _files(root))
-    return {str(folder.relative_to(root)): _read_folder(folder) for folder in folders}
+    return {name: _read_folder(root / name) for name in folders(root)}
 
 
 def folders(root: Path) -> tuple[str, ...]:
@@ -191,19 +186,15 @@ def _files(root: Path) -> list[Path]:
 
 
 def _read_folder(folder: Path, since: int = 0) -> Read:
-    paths = sorted(folder.glob("*.jsonl"))
-    found = [_read_file(path) for path in paths if path.stem >= f"{since:04d}"]
-    lines = (line for one in found for line in one.lines)
-    return Read(
-        lines=tuple(sorted(lines, key=lambda line: line.at)),
-        notes=tuple(note for one in found for note in one.notes),
-    )
-
-
-def _read_file(path: Path) -> Read:
-    lines, is_torn = _whole_lines(path)
-    note = f"{path}: the last line is torn; the next session that measures here moves it away"
-    return Read(lines=tuple(line for _, line in lines), notes=(note,) if is_torn else ())
+    lines: list[Line] = []
+    notes = []
+    for path in sorted(folder.glob("*.jsonl")):
+        if path.stem >= f"{since:04d}":
+            found, is_torn = _whole_lines(path)
+            lines += (line for _, line in found)
+            note = "the last line is torn; the next session that measures here moves it away"
+            notes += [f"{path}: {note}"] if is_torn else []
+    return Read(lines=tuple(sorted(lines, key=lambda line: line.at)), notes=tuple(notes))
 
 
 def _texts(path: Path) -> list[bytes]:
@@ -220,6 +211,15 @@ def _whole_lines(path: Path) -> tuple[list[tuple[bytes, Line]], bool]:
     if _is_whole(torn):
         whole, torn = [*whole, torn], b""
     return [(text, _parsed(path, text, str(n))) for n, text in enumerate(whole, 1)], bool(torn)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """The only writer in the folder of `path`, which is made. Raises HistoryError."""
+    with _errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
+            yield
 
 
 @contextlib.contextmanager
@@ -298,7 +298,6 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
         if isinstance(one, dict) and isinstance(one.get("since"), datetime.date):
             one["since"] = one["since"].isoformat()
     try:
-        found = wire.from_json(_File, raw, "file").change
+        return wire.from_json(_File, raw, "file").change
     except wire.WireError as error:
         raise HistoryError(f"{path}: {error}") from error
-    return found

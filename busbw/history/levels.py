@@ -13,15 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from busbw.history.lines import Series, earlier
-from busbw.model.case import Case
+from busbw.model.case import Case, converted
 from busbw.model.stored import Session, merged
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.stats.change_points import Change, changes_of
 from busbw.stats.variance import Variance, moderated, successive_variance
 
 from .files import Acknowledged
-from .lines import Line
+from .lines import Line, Series, earlier
 
 # Fewer cases do not show what they share.
 _LEAST_CASES = 6
@@ -168,21 +167,22 @@ def machine_history(
             first.setdefault(line.session, line)
     sessions = {series: merged(earlier(lines, series), apart) for series in by_series}
     levels = {series: _levels(those) for series, those in sessions.items()}
-    cases = tuple(
-        _case_history(
-            case, series, its, levels[series][0].get(case), sessions[series], folder, known
-        )
-        for series, by_case in by_series.items()
-        for case, its in by_case.items()
-    )
+    of_all = [one for one in known if one.case == "*"]
     return MachineHistory(
         folder=folder,
-        cases=cases,
+        cases=tuple(
+            _case_history(
+                its,
+                levels[series][0].get(case),
+                sessions[series],
+                [one for one in known if one.is_of(case.name, folder)],
+            )
+            for series, by_case in by_series.items()
+            for case, its in by_case.items()
+        ),
         sessions=first,
         shared={
-            series: _changes(
-                series.framework, shared, sessions[series], [k for k in known if k.case == "*"]
-            )
+            series: _changes(series.framework, shared, sessions[series], of_all)
             for series, (_, shared) in levels.items()
             if sessions[series]
         },
@@ -195,8 +195,8 @@ class _Level:
     """A case's own changes, by positions in all sessions, its newest level, and its noise."""
 
     changes: tuple[Change, ...]
-    level: float
-    deviation: float | None
+    level_s: float
+    spread: float | None
 
 
 # Log times by position in the sessions.
@@ -281,33 +281,28 @@ def _cases(own: Mapping[Case, _Logs], shared: Sequence[Change]) -> dict[Case, _L
         changes = _found(one, variance)
         last = max(one)
         flat = [value - math.fsum(c.by(at) for c in changes) for at, value in one.items()]
-        levels[case] = _Level(
-            changes=changes,
-            level=statistics.fmean(flat) + math.fsum(c.by(last) for c in (*changes, *shared)),
-            deviation=math.sqrt(variance.value) if variance is not None else None,
-        )
+        level = statistics.fmean(flat) + math.fsum(c.by(last) for c in (*changes, *shared))
+        spread = math.sqrt(variance.value) if variance is not None else None
+        levels[case] = _Level(changes=changes, level_s=math.exp(level), spread=spread)
     return levels
 
 
 def _case_history(
-    case: Case,
-    series: Series,
     lines: Sequence[Line],
     level: _Level | None,
     sessions: Sequence[Session],
-    folder: str,
     known: Sequence[Acknowledged],
 ) -> CaseHistory:
-    own = [one for one in known if one.is_of(case.name, folder)]
-    return CaseHistory(
+    case, found = lines[-1].case, level.changes if level is not None else ()
+    return converted(
+        CaseHistory,
+        level,
         case=case,
-        series=series,
+        series=Series.of(lines[-1]),
         outcomes=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
         sessions={line.session: line for line in lines if line.is_ordinary},
-        level_s=math.exp(level.level) if level is not None else None,
-        spread=level.deviation if level is not None else None,
-        changes=_changes(case.framework, level.changes, sessions, own) if level else (),
+        changes=_changes(case.framework, found, sessions, known),
     )
 
 
@@ -318,18 +313,17 @@ def _changes(
     known: Sequence[Acknowledged],
 ) -> tuple[LevelChange, ...]:
     """With the session that each began with, and what changed there."""
-    changes = []
-    for one in found:
+
+    def described(one: Change) -> LevelChange:
         first, before = sessions[one.at], sessions[max(0, one.at - 1)]
         took = sessions[one.until].began - first.began
-        changes.append(
-            LevelChange(
-                began=first.began,
-                log_ratio=one.size,
-                sessions=one.count,
-                changes=first.changes_since(before, framework),
-                monthly=one.size * (_MONTH / took) if took else None,
-                reason=next((k.reason for k in known if k.explains(first.began)), ""),
-            )
+        return LevelChange(
+            began=first.began,
+            log_ratio=one.size,
+            sessions=one.count,
+            changes=first.changes_since(before, framework),
+            monthly=one.size * (_MONTH / took) if took else None,
+            reason=next((k.reason for k in known if k.explains(first.began)), ""),
         )
-    return tuple(changes)
+
+    return tuple(map(described, found))

@@ -1,5 +1,5 @@
-"""Verdicts, environments and recordings as text, documents and pictures.
+"""Verdicts, environments and recordings as text and documents.
 
-Takes values and returns Tables, which `renderers` turn into lines, Charts, which `pictures` draws,
-and lines where there is neither; prints nothing, writes no file, judges nothing.
+Takes values and returns Tables, which `renderers` turn into lines, and lines where there is none;
+prints nothing, writes no file, judges nothing.
 """

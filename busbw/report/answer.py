@@ -7,9 +7,11 @@ numbers are in the tables. Takes what the judge decided, decides nothing.
 from __future__ import annotations
 
 import itertools
+import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, payload_text, plural
 
@@ -35,19 +37,15 @@ _MOST_CHARACTERS = 750
 
 def answer_lines(verdicts: Sequence[Verdict], session: SessionVerdict) -> list[TextLine]:
     """Such as ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x``; last the session's."""
-    labels = _Labels(verdicts)
+    labels = _labels(verdicts)
     failed = sorted((one for one in verdicts if one.failed), key=_gravity)
-    groups = [
-        list(alike)
-        for _, alike in itertools.groupby(failed, key=lambda one: (_rank(one), labels.of(one)))
-    ]
-    lines = [_line(group, labels.of(group[0])) for group in groups[:_MOST_LINES]]
+    alike = itertools.groupby(failed, key=lambda one: (_rank(one), labels[one.spec]))
+    groups = [list(group) for _, group in alike]
+    lines = [_line(group, labels[group[0].spec]) for group in groups[:_MOST_LINES]]
     left_out = sum(map(len, groups[_MOST_LINES:]))
     lines += [f"and {plural(left_out, 'case')} more: see the tables"] if left_out else []
-    return [
-        *(TextLine(line, _RED) for line in lines),
-        TextLine(session.headline(), {"red" if session.failed else "green": True}),
-    ]
+    last = TextLine(session.headline(), {"red" if session.failed else "green": True})
+    return [*(TextLine(line, _RED) for line in lines), last]
 
 
 def failure_lines(verdicts: Sequence[Verdict]) -> list[str]:
@@ -77,49 +75,36 @@ def _gravity(verdict: Verdict) -> tuple[int, float]:
     return _rank(verdict), -(verdict.ratio or 0.0)
 
 
-class _Labels:
-    """The names of kinds of cases: the framework, and what differs between cases of the session."""
+# What names a kind of cases where it differs within a session.
+_KIND = ("topology", "workload.word", "collective", "reduce_op", "placement", "strategy", "dtype")
 
-    def __init__(self, verdicts: Sequence[Verdict]) -> None:
-        parts = [self._parts(one) for one in verdicts]
-        self._varies = [len(set(column)) > 1 for column in zip(*parts)]
 
-    def of(self, verdict: Verdict) -> str:
-        """Such as ``jax``, or ``jax all_gather int32`` among several collectives and dtypes."""
-        first, *others = zip(self._parts(verdict), self._varies)
-        return " ".join([first[0], *(part for part, varies in others if varies and part)])
-
-    @staticmethod
-    def _parts(verdict: Verdict) -> tuple[str, ...]:
-        spec = verdict.spec
-        strategy = spec.strategy if spec.strategy != "default" else ""
-        return (
-            spec.framework,
-            spec.topology,
-            spec.workload.word,
-            spec.collective,
-            spec.reduce_op,
-            spec.placement,
-            strategy,
-            spec.dtype,
-        )
+def _labels(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
+    """The kind of each case: ``jax``, or ``jax all_gather int32`` among several of them."""
+    kinds = {one.spec: operator.attrgetter(*_KIND)(one.spec) for one in verdicts}
+    varies = [len(set(column)) > 1 for column in zip(*kinds.values())]
+    words = {
+        spec: [part for part, does in zip(kind, varies) if does and part not in ("", "default")]
+        for spec, kind in kinds.items()
+    }
+    return {spec: " ".join([spec.framework, *own]) for spec, own in words.items()}
 
 
 def _line(group: Sequence[Verdict], label: str) -> str:
     head = f"{len(group)} {group[0].outcome.value}: {label}"
     if group[0].ratio is not None:
         return f"{head} {_listed(list(_ratios(group)), ', ')}"
+    alike = [(text, list(of)) for text, of in itertools.groupby(group, key=lambda one: one.text)]
+    most = _MOST_CHARACTERS // min(len(alike), _MOST_SIZES)
     texts = [
-        (text, _sizes([one.spec.payload_bytes for one in alike]))
-        for text, alike in itertools.groupby(group, key=lambda one: one.text)
+        f"{_sizes(of)}: {text if len(text) <= most else f'{text[:most]}...'}" for text, of in alike
     ]
-    most = _MOST_CHARACTERS // min(len(texts), _MOST_SIZES)
-    cut = [(text if len(text) <= most else f"{text[:most]}...", sizes) for text, sizes in texts]
-    return f"{head} {_listed([f'{sizes}: {text}' for text, sizes in cut], '; ')}"
+    return f"{head} {_listed(texts, '; ')}"
 
 
-def _sizes(payloads: Sequence[int]) -> str:
+def _sizes(group: Sequence[Verdict]) -> str:
     """Each of a few, the first and the last of many."""
+    payloads = [one.spec.payload_bytes for one in group]
     few = len(payloads) <= _MOST_SIZES
     return ", ".join(map(payload_text, payloads)) if few else span_text(sorted(payloads))
 

@@ -46,6 +46,11 @@ def values(verdict: Verdict) -> dict[str, Any]:
     return {one.id: one.of(verdict) for one in figures_of(verdict)}
 
 
+def kept(verdict: Verdict) -> dict[Figure, Any]:
+    """What documents have of it; None where there is none."""
+    return {one: one.of(verdict) for one in figures_of(verdict) if one.kept}
+
+
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
     return PROGRAM_FIGURES if verdict.spec.topology else TIMED_FIGURES
 
@@ -152,14 +157,14 @@ def is_csv(text: str) -> bool:
 
 def figures_table(verdicts: Sequence[Verdict]) -> Table:
     """Every figure of every case as raw values, a row for each case."""
-    figures = dict.fromkeys(one for verdict in verdicts for one in figures_of(verdict) if one.kept)
-    names = ("case", *IDENTITY, *(one.id for one in figures), "outcome")
+    figures = dict.fromkeys(one.id for verdict in verdicts for one in kept(verdict))
+    names = ("case", *IDENTITY, *figures, "outcome")
     rows = (
         {
             **dict.fromkeys(names),
             "case": verdict.spec.id,
             **{name: of(verdict) for name, of in IDENTITY.items()},
-            **{one.id: one.of(verdict) for one in figures_of(verdict) if one.kept},
+            **{one.id: value for one, value in kept(verdict).items()},
             "outcome": verdict.outcome.value,
         }
         for verdict in verdicts

@@ -7,13 +7,14 @@ figure that ends in its unit.
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome
 
-from .figures import IDENTITY, Figure, figures_of
+from .figures import IDENTITY, Figure, kept
 
 _MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
 _PREFIX = "busbw"
@@ -39,14 +40,13 @@ def metrics(verdicts: Sequence[Verdict], session: SessionVerdict, began: datetim
         cases.labels(outcome.value).set(sum(one.outcome is outcome for one in verdicts))
     failed = gauge("case_failed", "1 for a case that failed", *_LABELS)
     outcome_of = gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")
-    there = dict.fromkeys(one for verdict in verdicts for one in _kept(verdict))
+    there = dict.fromkeys(one for verdict in verdicts for one in kept(verdict))
     figures = {one: gauge(*_named(one), *_LABELS) for one in there}
     for verdict in verdicts:
         labels = [verdict.spec.id, *(_text(of(verdict)) for of in IDENTITY.values())]
         failed.labels(*labels).set(verdict.failed)
         outcome_of.labels(*labels, verdict.outcome.value).set(1)
-        for figure in _kept(verdict):
-            value = figure.of(verdict)
+        for figure, value in kept(verdict).items():
             if value is not None:
                 figures[figure].labels(*labels).set(value)
     return generate_latest(registry).decode("utf-8")
@@ -60,22 +60,11 @@ def missing_for_metrics() -> str:
     return "" if importlib.util.find_spec("prometheus_client") else _MISSING
 
 
-def _kept(verdict: Verdict) -> list[Figure]:
-    return [one for one in figures_of(verdict) if one.kept]
-
-
 def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-_UNITS = {"_gb_per_s": "_gb_per_second", "_s": "_seconds"}
-
-
 def _named(figure: Figure) -> tuple[str, str]:
     """Its name with the unit in whole, and a sentence."""
-    name = figure.metric or figure.id
-    for unit, whole in _UNITS.items():
-        if name.endswith(unit):
-            name = name.removesuffix(unit) + whole
-            break
-    return f"case_{name}", f"the figure {figure.id} of the results"
+    name = re.sub("_per_s$", "_per_second", figure.metric or figure.id)
+    return f"case_{re.sub('_s$', '_seconds', name)}", f"the figure {figure.id} of the results"

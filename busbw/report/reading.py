@@ -150,20 +150,17 @@ def _check_row(row: CaseResult, at: str, *, is_compiled: bool) -> None:
     for what, has in (("spec.topology", row.spec.topology), ("program", row.program)):
         if has and not is_compiled:
             raise wire.WireError(f"{at}.{what}: expected none; with an environment it is measured")
-    if row.case is not None:
-        _check_case(row.case, f"{at}.case")
-        _check_same(row.case, row.spec, f"{at}.case")
     if row.program is not None and row.program.baseline is not None:
         _check_case(row.program.baseline.case, f"{at}.program.baseline.case")
+    if row.case is None:
+        return
+    _check_case(row.case, f"{at}.case")
+    _check_same(row.case, row.spec, f"{at}.case")
     # The time of a step gives no rate.
-    if row.case is not None and row.case.workload.is_bare:
-        for name in ("now", "baseline"):
-            summary = getattr(row, name)
-            if summary is not None and summary.busbw_gb_per_s <= 0:
-                raise wire.WireError(
-                    f"{at}.{name}.busbw_gb_per_s: expected a number above 0, "
-                    f"got {summary.busbw_gb_per_s!r}"
-                )
+    for name, one in {"now": row.now, "baseline": row.baseline}.items():
+        if row.case.workload.is_bare and one is not None and one.busbw_gb_per_s <= 0:
+            wanted = f"expected a number above 0, got {one.busbw_gb_per_s!r}"
+            raise wire.WireError(f"{at}.{name}.busbw_gb_per_s: {wanted}")
 
 
 def _check_same(case: Case, spec: Spec, at: str) -> None:
@@ -176,10 +173,7 @@ def _check_same(case: Case, spec: Spec, at: str) -> None:
 
 
 def _check_case(case: Case, at: str) -> None:
-    try:
-        if case.collective not in COLLECTIVES:
-            raise ValueError(f"collective: expected one of {', '.join(COLLECTIVES)}")
-        if case.workload.is_bare and case.group_size < 2:
-            raise ValueError("one rank is no collective")
-    except ValueError as error:
-        raise wire.WireError(f"{at}: {error}") from error
+    if case.collective not in COLLECTIVES:
+        raise wire.WireError(f"{at}: collective: expected one of {', '.join(COLLECTIVES)}")
+    if case.workload.is_bare and case.group_size < 2:
+        raise wire.WireError(f"{at}: one rank is no collective")

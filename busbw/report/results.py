@@ -20,7 +20,7 @@ from busbw.model.limits import NotNegative, Positive
 from busbw.model.machine import Compiler, Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
-from .figures import figures_of
+from .figures import kept
 
 # What a document says that it is.
 RESULTS = "busbw results"
@@ -124,17 +124,12 @@ def _case(
         CaseResult,
         verdict,
         id=verdict.spec.id,
-        figures=_figures(verdict),
+        figures={one.id: value for one, value in kept(verdict).items() if value is not None},
         launches=measured.runs if measured else (),
         failures=measured.failures if measured else (),
         reference_launches=reference.runs if reference else (),
         quantiles_s=quantiles_s,
     )
-
-
-def _figures(verdict: Verdict) -> dict[str, float]:
-    found = {one.id: one.of(verdict) for one in figures_of(verdict) if one.kept}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def without_homes(document: object, home: str) -> object:
@@ -152,6 +147,5 @@ def is_results(text: str) -> bool:
         document = json.loads(text)
     except ValueError:
         return False
-    if not isinstance(document, dict) or document.get("version") != wire.VERSION:
-        return False
-    return document.get("document") == RESULTS
+    wanted = {"document": RESULTS, "version": wire.VERSION}.items()
+    return isinstance(document, dict) and wanted <= document.items()

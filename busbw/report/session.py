@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -105,14 +104,13 @@ def versions_text(versions: Mapping[str, str]) -> str:
 
 
 def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
-    there = [one for one in compilers if not one.missing]
-    lines = []
-    by_release = operator.attrgetter("release")
-    for release, group in itertools.groupby(sorted(there, key=by_release), key=by_release):
-        names = ", ".join(dict.fromkeys(one.topology for one in group))
-        lines.append(f"busbw compiler: {release} for {names}")
-    absent = [one for one in compilers if one.missing]
-    return lines + [f"busbw compiler: none for {one.topology}: {one.missing}" for one in absent]
+    topologies: dict[str, dict[str, None]] = {}
+    for one in compilers:
+        if not one.missing:
+            topologies.setdefault(one.release, {})[one.topology] = None
+    found = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
+    found += [f"none for {one.topology}: {one.missing}" for one in compilers if one.missing]
+    return [f"busbw compiler: {text}" for text in found]
 
 
 def session_tables(
@@ -155,20 +153,19 @@ def change_tables(
         Table(
             title=TextLine(f"baselines written: {path}"),
             columns=_CHANGES,
-            rows=rows_of(_values(*change[1:]) for change in group),
+            rows=rows_of(
+                {
+                    "case": f"{case.dtype} {payload_text(case.payload_bytes)}",
+                    "before": _baseline_text(case, before),
+                    "after": _baseline_text(case, after),
+                    "why": why or None,
+                }
+                for _, case, before, after, why in group
+            ),
             indent=4,
         )
         for path, group in itertools.groupby(changes, key=lambda change: change[0])
     ]
-
-
-def _values(case: Case, before: Stored | None, after: Stored | None, why: str) -> dict[str, object]:
-    return {
-        "case": f"{case.dtype} {payload_text(case.payload_bytes)}",
-        "before": _baseline_text(case, before),
-        "after": _baseline_text(case, after),
-        "why": why or None,
-    }
 
 
 def _baseline_text(case: Case, baseline: Stored | None) -> str:
@@ -179,28 +176,22 @@ def _baseline_text(case: Case, baseline: Stored | None) -> str:
     level_s, pinned_s = baseline.level_s, baseline.pinned_s
     if level_s is None or pinned_s is None:
         return "out of memory"
-    bare = case.workload.is_bare
-    rate = f"{metrics.busbw_gb_per_s(case, level_s):.4g} GB/s busbw, " if bare else ""
-    launches, sessions = len(baseline.times_s), len(baseline.sessions)
-    counts = f"{plural(launches, 'launch')} of {plural(sessions, 'session')}"
-    pin = f"pinned {seconds_text(pinned_s)}"
-    return f"{seconds_text(level_s)} ({rate}{counts}, {pin})"
+    busbw = metrics.busbw_gb_per_s(case, level_s) if case.workload.is_bare else None
+    rate = "" if busbw is None else f"{busbw:.4g} GB/s busbw, "
+    launches = plural(len(baseline.times_s), "launch")
+    counts = f"{launches} of {plural(len(baseline.sessions), 'session')}"
+    return f"{seconds_text(level_s)} ({rate}{counts}, pinned {seconds_text(pinned_s)})"
 
 
 class CurveFigures(Protocol):
-    """What is shown of a curve t(S) = latency + S / bandwidth; the judge's curves have it."""
+    """What is shown of a curve t(S) = latency + S / bandwidth, and the fit's relative error."""
 
     @property
-    def latency_s(self) -> float:
-        """The time of an empty payload, in seconds."""
-
+    def latency_s(self) -> float: ...
     @property
-    def bandwidth_bytes_per_s(self) -> float:
-        """Payload bytes per second without the latency."""
-
+    def bandwidth_bytes_per_s(self) -> float: ...
     @property
-    def rms_log_error(self) -> float:
-        """The relative error of the fit, about."""
+    def rms_log_error(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -292,19 +283,31 @@ def step_tables(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement
 def _step_values(step: _Timed, all_alone_s: Mapping[CaseKey, float]) -> dict[str, object]:
     case, step_s, runs = step
     alone_s = all_alone_s.get(replace(case.key, workload=Collective.around(case.workload)))
-    # Medians over launches. The rank that comes last waits for no other: its all-reduce is the
-    # shortest. Not every launch knows the hidden share.
-    inside = [run.over_ranks_s for run in runs if run.over_ranks_s]
+    last_s, first_s = medians_inside(runs)
+    # Not every launch knows the hidden share.
     hidden = [run.overlap_fraction for run in runs if run.overlap_fraction is not None]
     return {
         "payload_bytes": case.payload_bytes,
         "step_s": step_s,
         "alone_s": alone_s,
         "alone_share": None if alone_s is None else alone_s / step_s,
-        "last_s": statistics.median(one["fastest"] for one in inside) if inside else None,
-        "first_s": statistics.median(one["slowest"] for one in inside) if inside else None,
+        "last_s": last_s,
+        "first_s": first_s,
         "overlap_fraction": statistics.median(hidden) if hidden else None,
     }
+
+
+def medians_inside(runs: Sequence[Run]) -> tuple[float | None, float | None]:
+    """Seconds of a step's all-reduce on the rank that reaches it last, and on the first one.
+
+    The last one waits for no other: its all-reduce is the shortest. None if no launch knows.
+    """
+    known = [run.over_ranks_s for run in runs if run.over_ranks_s]
+    last_s, first_s = (
+        statistics.median(one[which] for one in known) if known else None
+        for which in ("fastest", "slowest")
+    )
+    return last_s, first_s
 
 
 def training_medians(runs: Sequence[TrainingRun]) -> dict[str, object]:

@@ -7,7 +7,7 @@ Takes what the judge decided, decides nothing.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.verdict import Ceiling, Reference, Verdict
@@ -33,13 +33,10 @@ _QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
 
 # Marks right of an outcome, explained below the tables.
 _PROVISIONAL, _EXPECTED = "*", "+"
-_LEGEND = (
-    (
-        _PROVISIONAL,
-        "* provisional: few sessions and a wide limit; those within an hour are one",
-    ),
-    (_EXPECTED, "+ expected: the baseline says so"),
-)
+_LEGEND = {
+    _PROVISIONAL: "* provisional: few sessions and a wide limit; those within an hour are one",
+    _EXPECTED: "+ expected: the baseline says so",
+}
 
 _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
     Outcome.PASS: {"green": True},
@@ -81,7 +78,7 @@ def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
         few = f"; of {' to '.join(map(str, ends))} samples" if min(counts) < 100 else ""
         lines.append(f"p99: over the samples of all launches{few}; first: the first call")
     marks = "".join(map(_marks, verdicts))
-    return lines + [text for mark, text in _LEGEND if mark in marks]
+    return lines + [text for mark, text in _LEGEND.items() if mark in marks]
 
 
 def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
@@ -103,22 +100,23 @@ def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
 
 
 def _row(verdict: Verdict, verbose: bool) -> Row:
-    markup = _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
+    markup = _markup(verdict)
     said = [*verdict.notes, *([verdict.straggler.text] if verdict.straggler else [])]
     notes = [TextLine(note, {"yellow": True}) for note in said]
     if verdict.outcome not in _QUIET and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
     if verdict.published is not None:
         notes.append(TextLine(_reference_text(verdict.published)))
-    return Row(_values(verdict), markup=markup, notes=tuple(notes))
-
-
-def _values(verdict: Verdict) -> dict[str, object]:
-    return {
+    cells = {
         **attributes(verdict.spec, "strategy", "payload_bytes"),
         **values(verdict),
         "outcome": " ".join(filter(None, (verdict.outcome.value, _marks(verdict)))),
     }
+    return Row(cells, markup=markup, notes=tuple(notes))
+
+
+def _markup(verdict: Verdict) -> Mapping[str, bool]:
+    return _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
 
 
 def _marks(verdict: Verdict) -> str:
@@ -128,13 +126,15 @@ def _marks(verdict: Verdict) -> str:
 def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
     found = [v for v in group if v.ceiling is not None]
     several = len({v.ceiling for v in found}) > 1
-    notes = []
-    for ceiling, alike in itertools.groupby(found, key=lambda verdict: verdict.ceiling):
-        if ceiling is not None:
-            sizes = span_text([verdict.spec.payload_bytes for verdict in alike])
-            sizes = f" for {sizes}" if several else ""
-            notes.append(_ceiling_text(ceiling, sizes))
-    return notes
+    return [
+        _ceiling_text(ceiling, f" for {_span(list(alike))}" if several else "")
+        for ceiling, alike in itertools.groupby(found, key=lambda verdict: verdict.ceiling)
+        if ceiling is not None
+    ]
+
+
+def _span(verdicts: Sequence[Verdict]) -> str:
+    return span_text([one.spec.payload_bytes for one in verdicts])
 
 
 def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
@@ -205,8 +205,7 @@ def _compiled_row(verdict: Verdict) -> Row:
         **attributes(program.now if program else None, "algorithm_text"),
         "outcome": verdict.outcome.value,
     }
-    markup = _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
-    return Row(cells, markup=markup, notes=notes)
+    return Row(cells, markup=_markup(verdict), notes=notes)
 
 
 def _release(verdict: Verdict) -> str:
@@ -219,32 +218,23 @@ def release_lines(verdicts: Sequence[Verdict]) -> list[str]:
     Neighbouring payloads with the same change share a line, and a topology that every release
     compiles alike has one line.
     """
-    own: dict[str, dict[str, None]] = {}
+    own: dict[str, dict[str, list[Verdict]]] = {}
     for one in verdicts:
-        if _release(one):
-            own.setdefault(one.spec.topology, {})[_release(one)] = None
+        own.setdefault(one.spec.topology, {}).setdefault(_release(one), []).append(one)
     # Compilers of different chips are no releases of each other.
-    several = {topology: found for topology, found in own.items() if len(found) > 1}
-    releases = list(dict.fromkeys(release for found in several.values() for release in found))
-    if not several:
-        return []
-    lines = ["", f"release by release: {' -> '.join(releases)}"]
-    for topology in several:
-        later = [one for one in verdicts if one.spec.topology == topology]
-        later = [one for one in later if _release(one) != releases[0]]
+    several = {topology: of for topology, of in own.items() if len(of.keys() - {""}) > 1}
+    releases = list(dict.fromkeys(name for of in several.values() for name in of if name))
+    lines = ["", f"release by release: {' -> '.join(releases)}"] if several else []
+    for topology, of in several.items():
+        later = [one for name, alike in of.items() if name != releases[0] for one in alike]
         if all(one.outcome is Outcome.PASS for one in later):
             lines.append(f"    {topology}: the same by all of them")
             continue
         for release in releases[1:]:
-            mine = [one for one in later if _release(one) == release]
-            lines += [f"    {topology}, {release}: {text}" for text in _runs(mine)]
+            runs = itertools.groupby(of.get(release, ()), key=_change_text)
+            texts = (f"{_span(list(alike))}: {text}" for text, alike in runs)
+            lines += [f"    {topology}, {release}: {text}" for text in texts]
     return lines
-
-
-def _runs(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Neighbours in size with the same text as one: ``1M to 64M: ...``."""
-    for text, group in itertools.groupby(verdicts, key=_change_text):
-        yield f"{span_text([one.spec.payload_bytes for one in group])}: {text}"
 
 
 def _change_text(verdict: Verdict) -> str:

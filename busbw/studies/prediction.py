@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -22,6 +21,7 @@ from busbw.model.machine import Protocol
 from busbw.model.words import Clock, payload_text, plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.renderers.markdown import filled
+from busbw.report.session import medians_inside
 from busbw.report.table import attributes, text_table
 from busbw.session.option import file_option
 from busbw.workloads.dense_step import DenseStep
@@ -158,16 +158,11 @@ def _under_strategy(
 def _dense(step: TimedCase, curves: Mapping[Case, MeasuredCurve], path: Path) -> PredictedStep:
     """Measured by the profiler. Raises UsageError for times that cannot be, or without a curve."""
     case = step.case
-    row = PredictedStep(case=case, step_s=step.seconds)
     inside = [run.over_ranks_s for run in step.runs if run.over_ranks_s]
     if not all(one.get(name, 0) > 0 for one in inside for name in ("fastest", "slowest")):
         raise UsageError(f"{path}: {case.name}: over_ranks_s: expected seconds above 0")
-    if inside:
-        # The rank that comes last does not wait: its all-reduce is the shortest.
-        last_s, first_s = (
-            statistics.median(one[name] for one in inside) for name in ("fastest", "slowest")
-        )
-        row = replace(row, last_s=last_s, first_s=first_s)
+    last_s, first_s = medians_inside(step.runs)
+    row = PredictedStep(case=case, step_s=step.seconds, last_s=last_s, first_s=first_s)
     where = f"{path}: {case.name} on {plural(case.ranks, 'rank')}: "
     with usage_error(OutsideError, where=where):
         return _predicted(row, case, curves, "no all-reduce alone of this kind was measured")

@@ -284,45 +284,15 @@ def test_concurrent_saves_by_two_processes_lose_nothing(
     assert set(range(4, 4 + 8 * SAVES, 4)) == sizes
 
 
-SESSION = Record(at=f"{build.DATE}T03:00:00Z")
-
-
-def test_all_of_a_file_comes_back_with_its_key_also_what_is_out_of_memory(tmp_path: Path) -> None:
-    key = build.key()
-    accepted = [
-        build.accepted(build.measurement(1e-3, 3e-3, 2e-3)),
-        build.accepted(
-            build.measurement(failures=(build.out_of_memory(),), payload_bytes=8192),
-        ),
-    ]
-    saved = written(save, tmp_path, accepted, session=SESSION, rules=Rules(budget=0.1))
-    (path,) = {change.path for change in saved.changes}
-    moved = path.rename(tmp_path / "elsewhere.json")
-    contents = read(TIMED, moved)
-    timed, lacking = contents.baselines
-    assert contents.key == key
-    assert timed.case == build.case()
-    assert timed.level_s == pytest.approx(2e-3)
-    assert lacking.oom and lacking.case.payload_bytes == 8192
-
-
 def test_what_a_file_s_name_says_of_its_cases_is_kept_while_it_keeps_that_name(
     tmp_path: Path,
 ) -> None:
     measured = build.measurement(1e-3, step="dense")
     accepted = [build.accepted(measured)]
-    saved = written(save, tmp_path, accepted, session=SESSION, rules=Rules(budget=0.1))
-    (path,) = {change.path for change in saved.changes}
-    (stored,) = read(TIMED, path).baselines
+    (change,) = written(save, tmp_path, accepted, session=TODAY, rules=RULES).changes
+    (stored,) = read(TIMED, change.path).baselines
     assert stored.case == measured.case
     assert stored.case.workload == DenseStep()
-
-
-def test_another_file_is_an_error_that_names_it(tmp_path: Path) -> None:
-    path = tmp_path / "other.json"
-    path.write_text("{}")
-    with pytest.raises(BaselineError, match=r"other\.json: this does not say what it is"):
-        read(TIMED, path)
 
 
 KEY = EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x4")
@@ -333,6 +303,7 @@ ENTRIES = (
 
 
 def _table(*entries: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """What is changed to an ellipsis is missing."""
     ordinary = {
         "document": "busbw published figures",
         "version": 1,
@@ -344,7 +315,7 @@ def _table(*entries: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "collective": "all_reduce",
         "entries": entries or ENTRIES,
     }
-    return {**ordinary, **changes}
+    return {name: one for name, one in {**ordinary, **changes}.items() if one is not ...}
 
 
 def _published(root: Path, document: Any, name: str = "paper") -> Path:
@@ -386,6 +357,21 @@ def test_of_two_tables_the_first_by_name_that_has_the_payload_is_taken(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"entries": ENTRIES[:1] * 2}, r"entries\[1\]: a second entry for 4K"),
+        ({"source": ...}, r"source: missing"),
+    ],
+)
+def test_a_nonsensical_table_is_refused_with_file_and_key_path(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    _published(tmp_path, _table(**changes))
+    with pytest.raises(BaselineError, match=rf"paper\.json: document\.{words}"):
+        find_published(tmp_path, KEY, build.case())
+
+
+@pytest.mark.parametrize(
     ("entry", "words"),
     [
         ({"algbw_gb_per_s": None}, r"entries\[0\]\.algbw_gb_per_s: expected with the status 'ok'"),
@@ -404,20 +390,6 @@ def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
 ) -> None:
     _published(tmp_path, _table({**ENTRIES[0], **entry}))
     with pytest.raises(BaselineError, match=rf"paper\.json: document\.{words}"):
-        find_published(tmp_path, KEY, build.case())
-
-
-def test_a_second_entry_for_a_payload_is_refused(tmp_path: Path) -> None:
-    _published(tmp_path, _table(ENTRIES[0], ENTRIES[0]))
-    with pytest.raises(BaselineError, match=r"document\.entries\[1\]: a second entry for "):
-        find_published(tmp_path, KEY, build.case())
-
-
-def test_a_table_without_its_source_is_refused(tmp_path: Path) -> None:
-    table = _table()
-    del table["source"]
-    _published(tmp_path, table)
-    with pytest.raises(BaselineError, match=r"document\.source: missing"):
         find_published(tmp_path, KEY, build.case())
 
 

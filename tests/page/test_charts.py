@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines.document import Status
-from busbw.baselines.store import Published, PublishedEntry
+from busbw.baselines.store import Published, PublishedEntry, Status
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Ceiling
 from busbw.model.words import Outcome, payload_text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import pytest
 
 from busbw.judge.curve import Curve
-from busbw.model.case import Case, Spec
+from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.machine import Environment
 from busbw.model.training import CNN, CNN_BYTES
-from busbw.model.verdict import Summary, Verdict
+from busbw.model.verdict import Verdict
 from busbw.model.words import Device
 from busbw.report.renderers import rendered
 from busbw.report.session import (
@@ -27,6 +26,7 @@ from busbw.report.session import (
     step_tables,
     strategy_tables,
 )
+from busbw.report.table import Table
 from tests import build
 from tests.report.shown import verdict_lines
 
@@ -90,14 +90,9 @@ def test_the_baselines_folder_is_named_and_whether_it_is_there(tmp_path: Path) -
     assert _header(root=tmp_path)[-1] == f"busbw baselines: {tmp_path / FOLDER}"
 
 
-def change_lines(changes: Sequence[Any]) -> list[str]:
+def shown(*tables: Table) -> list[str]:
     """As a terminal shows them."""
-    return rendered("text", *change_tables(changes))
-
-
-def measured_lines(found: Sequence[tuple[Case, Summary]], launches: int) -> list[str]:
-    """As a terminal shows them."""
-    return rendered("text", measured_table(found, launches))
+    return rendered("text", *tables)
 
 
 def test_verdicts_come_before_steps_and_these_before_curves() -> None:
@@ -112,24 +107,23 @@ def test_a_session_without_verdicts_has_no_tables() -> None:
 
 
 def test_an_interrupted_session_says_what_it_has_measured() -> None:
-    (line,) = measured_lines([(build.case(), build.summary())], launches=5)
+    (line,) = shown(measured_table([(build.case(), build.summary())], launches=5))
     assert line.startswith("jax.all_reduce.psum.float32.4K ")
     assert line.endswith("1 ms  algbw 4 GB/s, busbw 6 GB/s  (3 of 5 launches)")
 
 
 def test_an_interrupt_before_anything_was_measured_says_that() -> None:
-    assert measured_lines([], launches=3) == ["nothing was measured before the interrupt"]
+    assert shown(measured_table([], launches=3)) == ["nothing was measured before the interrupt"]
 
 
 def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
     case = build.case(payload_bytes=2**20)
-    lines = change_lines(
-        [
-            ("a.json", case, None, build.baseline(1e-3, 2e-3, 3e-3), "NO_BASELINE"),
-            ("a.json", case, build.baseline(1e-3), build.baseline(), ""),
-            ("b.json", case, build.baseline(), build.baseline(1e-3), ""),
-        ]
-    )
+    changes = [
+        ("a.json", case, None, build.baseline(1e-3, 2e-3, 3e-3), "NO_BASELINE"),
+        ("a.json", case, build.baseline(1e-3), build.baseline(), ""),
+        ("b.json", case, build.baseline(), build.baseline(1e-3), ""),
+    ]
+    lines = shown(*change_tables(changes))
     assert [line for line in lines if line.startswith("baselines")] == [
         "baselines written: a.json",
         "baselines written: b.json",
@@ -146,60 +140,52 @@ def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
 
 
 def test_a_changed_baseline_of_two_launches_shows_the_median_of_both() -> None:
-    lines = change_lines([("a.json", build.case(), None, build.baseline(1e-3, 2e-3), "PASS")])
+    changes = [("a.json", build.case(), None, build.baseline(1e-3, 2e-3), "PASS")]
+    lines = shown(*change_tables(changes))
     assert "none -> 1.5 ms" in lines[-1]
 
 
 def test_no_changed_baselines_are_no_lines() -> None:
-    assert change_lines([]) == []
+    assert shown(*change_tables([])) == []
 
 
 BEFORE = Curve(latency_s=52.06e-6, bandwidth_bytes_per_s=3.412e9, rms_log_error=0.05)
 NOW = Curve(latency_s=60.34e-6, bandwidth_bytes_per_s=3.401e9, rms_log_error=0.081)
 
 
-def curve_lines(groups: Sequence[CurveGroup]) -> list[str]:
-    """As a terminal shows them."""
-    return rendered("text", *curve_tables(groups))
-
-
-def test_a_group_without_a_baseline_has_its_figures_of_now() -> None:
-    (line,) = curve_lines([CurveGroup(name="jax all_reduce (psum)", now=NOW)])[2:]
-    assert line == (
-        "    jax all_reduce (psum)  latency 60.3 us, bandwidth 3.40 GB/s (fit error 8 %)"
-    )
+def test_a_group_without_a_baseline_has_its_figures_of_now_below_what_was_fitted() -> None:
+    assert shown(*curve_tables([CurveGroup(name="jax all_reduce (psum)", now=NOW)])) == [
+        "",
+        "latency + payload / bandwidth, fitted to all payloads:",
+        "    jax all_reduce (psum)  latency 60.3 us, bandwidth 3.40 GB/s (fit error 8 %)",
+    ]
 
 
 def test_a_group_with_a_baseline_has_both_before_and_now() -> None:
-    (line,) = curve_lines([CurveGroup(name="jax", now=NOW, before=BEFORE)])[2:]
+    (line,) = shown(*curve_tables([CurveGroup(name="jax", now=NOW, before=BEFORE)]))[2:]
     assert line == (
         "    jax  latency 52.1 us -> 60.3 us, bandwidth 3.41 GB/s -> 3.40 GB/s (fit error 8 %)"
     )
 
 
-def test_a_heading_says_what_was_fitted() -> None:
-    assert curve_lines([CurveGroup(name="jax", now=NOW)])[:2] == [
-        "",
-        "latency + payload / bandwidth, fitted to all payloads:",
-    ]
-
-
 def test_the_figures_of_several_groups_stand_below_one_another() -> None:
     groups = [CurveGroup(name=name, now=NOW) for name in ("jax", "tensorflow")]
-    first, second = curve_lines(groups)[2:]
+    first, second = shown(*curve_tables(groups))[2:]
     assert first.index("latency") == second.index("latency")
 
 
-def test_no_latency_and_many_gigabytes_are_written_plainly() -> None:
-    fast = Curve(latency_s=0.0, bandwidth_bytes_per_s=1.2341e12, rms_log_error=0.0)
-    (line,) = curve_lines([CurveGroup(name="jax", now=fast)])[2:]
-    assert "latency too small to see, bandwidth 1234 GB/s (fit error 0 %)" in line
-
-
-def test_a_latency_just_below_a_millisecond_is_not_written_with_an_exponent() -> None:
-    slow = Curve(latency_s=999.6e-6, bandwidth_bytes_per_s=3.4e9, rms_log_error=0.0)
-    (line,) = curve_lines([CurveGroup(name="jax", now=slow)])[2:]
-    assert "latency 1000 us," in line
+@pytest.mark.parametrize(
+    ("latency_s", "bytes_per_s", "words"),
+    [
+        (0.0, 1.2341e12, "latency too small to see, bandwidth 1234 GB/s (fit error 0 %)"),
+        (999.6e-6, 3.4e9, "latency 1000 us,"),
+    ],
+)
+def test_no_figure_is_written_with_an_exponent(
+    latency_s: float, bytes_per_s: float, words: str
+) -> None:
+    curve = Curve(latency_s=latency_s, bandwidth_bytes_per_s=bytes_per_s, rms_log_error=0.0)
+    assert words in shown(*curve_tables([CurveGroup(name="jax", now=curve)]))[2]
 
 
 STEP = build.spec(step="dense")
@@ -210,26 +196,17 @@ def _step(**changes: object) -> Verdict:
     return replace(build.verdict(spec=STEP, case=case), **changes)  # type: ignore[arg-type]
 
 
-def _cells(line: str) -> list[str]:
-    return line.split()
-
-
-def step_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
-    """As a terminal shows them."""
-    return rendered("text", *step_tables(verdicts, measured))
-
-
 def test_a_step_has_its_all_reduce_alone_beside_it_whatever_program_timed_that() -> None:
     alone = build.verdict(now=build.summary(median_s=2.5e-4))
-    _, heading, _, _, row, *_ = step_lines([_step(), alone], {})
+    _, heading, _, _, row, *_ = shown(*step_tables([_step(), alone], {}))
     assert heading == "jax all_reduce (psum), in a dense step, 4 ranks:"
-    assert _cells(row) == ["4K", "1", "ms", "250", "us", "25"]
+    assert row.split() == ["4K", "1", "ms", "250", "us", "25"]
 
 
 def test_that_of_another_payload_is_none() -> None:
     other = build.verdict(case=build.case(payload_bytes=8192))
-    row = step_lines([_step(), other], {})[4]
-    assert _cells(row) == ["4K", "1", "ms"]
+    row = shown(*step_tables([_step(), other], {}))[4]
+    assert row.split() == ["4K", "1", "ms"]
 
 
 def test_inside_is_the_median_over_launches_of_the_last_and_of_the_first_rank() -> None:
@@ -238,8 +215,8 @@ def test_inside_is_the_median_over_launches_of_the_last_and_of_the_first_rank() 
         for n in (1, 2, 3)
     )
     measured = {STEP: Measurement(case=build.case(step="dense"), runs=runs)}
-    row = step_lines([_step()], measured)[4]
-    assert _cells(row) == ["4K", "1", "ms", "200", "us", "1", "ms"]
+    row = shown(*step_tables([_step()], measured))[4]
+    assert row.split() == ["4K", "1", "ms", "200", "us", "1", "ms"]
 
 
 def test_hidden_is_the_median_over_the_launches_that_know_it() -> None:
@@ -248,18 +225,18 @@ def test_hidden_is_the_median_over_the_launches_that_know_it() -> None:
         build.run(over_ranks_s=inside, overlap_fraction=share) for share in (0.25, None, 0.0, 1.0)
     )
     measured = {STEP: Measurement(case=build.case(step="dense"), runs=runs)}
-    row = step_lines([_step()], measured)[4]
-    assert _cells(row) == ["4K", "1", "ms", "200", "us", "1", "ms", "25"]
+    row = shown(*step_tables([_step()], measured))[4]
+    assert row.split() == ["4K", "1", "ms", "200", "us", "1", "ms", "25"]
 
 
 def test_a_step_that_gave_no_time_has_no_line() -> None:
-    assert step_lines([_step(now=None)], {}) == []
+    assert shown(*step_tables([_step(now=None)], {})) == []
 
 
 def test_the_table_shows_no_rates_of_a_step() -> None:
     lines = verdict_lines([_step()])
     assert lines[1].text.endswith(", time of a whole dense step")
-    assert _cells(lines[4].text) == ["4K", "1000.0", "-10+10", "PASS"]
+    assert lines[4].text.split() == ["4K", "1000.0", "-10+10", "PASS"]
 
 
 def _verdict(strategy: str, step_s: float = 1e-3, **changes: Any) -> Verdict:
@@ -277,11 +254,6 @@ def _measured(verdict: Verdict, *copies: str, **changes: Any) -> tuple[Spec, Mea
     return verdict.spec, Measurement(case=verdict.case, runs=runs)
 
 
-def strategy_lines(verdicts: Sequence[Verdict], measured: Mapping[Spec, Measurement]) -> list[str]:
-    """As a terminal shows them."""
-    return rendered("text", *strategy_tables(verdicts, measured))
-
-
 def test_each_has_a_line_beside_one_device() -> None:
     alone, mirrored = _verdict("one_device", 2e-3), _verdict("mirrored", 5e-3)
     measured = dict(
@@ -290,7 +262,7 @@ def test_each_has_a_line_beside_one_device() -> None:
             _measured(mirrored, "replica 0", "replica 1", epochs_s=(2.0, 0.05), accuracy=0.912),
         )
     )
-    _, heading, _, _, *rows = strategy_lines([alone, mirrored], measured)
+    _, heading, _, _, *rows = shown(*strategy_tables([alone, mirrored], measured))
     assert heading.startswith("tensorflow, a small net trained under strategies, 10 steps an epoch")
     assert rows[0].split() == [
         *("one_device", "1", "2", "ms", "1.00", "30", "ms", "1", "s", "90.0", "-"),
@@ -302,13 +274,13 @@ def test_each_has_a_line_beside_one_device() -> None:
 
 def test_without_one_device_there_is_nothing_to_be_so_many_times_of() -> None:
     mirrored = _verdict("mirrored", 5e-3)
-    row = strategy_lines([mirrored], dict((_measured(mirrored),)))[4]
+    row = shown(*strategy_tables([mirrored], dict((_measured(mirrored),))))[4]
     assert row.split()[:5] == ["mirrored", "4", "5", "ms", "100"]
 
 
 def test_one_that_gave_no_time_has_no_line() -> None:
     failed = _verdict("mirrored", now=None)
-    assert strategy_lines([failed], dict((_measured(failed),))) == []
+    assert shown(*strategy_tables([failed], dict((_measured(failed),)))) == []
 
 
 def test_in_the_table_strategies_share_a_group_and_are_named() -> None:

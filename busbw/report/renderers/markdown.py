@@ -47,12 +47,12 @@ def _row_notes(table: Table) -> list[str]:
     return [f"- {table.cells(row)[0]}: {note.text}" for row in table.rows for note in row.notes]
 
 
-def item(text: str, indent: str = "") -> list[str]:
+def item(text: str) -> list[str]:
     return textwrap.wrap(
         text,
         _WIDTH,
-        initial_indent=f"{indent}- ",
-        subsequent_indent=f"{indent}  ",
+        initial_indent="- ",
+        subsequent_indent="  ",
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -18,28 +18,12 @@ from busbw.commands import UsageError, add_options, usage_error
 from busbw.model.words import plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Table, attributes, rows_of
-from busbw.session import forms
-from busbw.session.option import Option, file_option
 from busbw.studies import Study
 from busbw.studies.curve import MeasuredCurve
 
 from . import methods
 from .methods import Cost, Layout, Level, Link
-from .question import (
-    COMPUTE,
-    COUNT,
-    DTYPE_BYTES,
-    EFFICIENCY,
-    MODELS,
-    RATE,
-    SHARE,
-    SIZE,
-    Question,
-    memory_by_optimizer,
-    question_of,
-    ranks,
-    whole_numbers,
-)
+from .question import GRADIENTS, OPTIONS, Question, memory_by_optimizer, question_of
 
 ORDER = 3
 SCHEMA = 1
@@ -53,67 +37,11 @@ ranks and each method the traffic of a rank, the time of communication and of th
 efficiency, best first. docs/studies.md lists formulas, models and links. MB is 10^6 bytes, MiB
 2^20; rates are those of one direction.
 """
-_LINK = f"a link's name or {RATE.words}, one direction, and perhaps its latency: 150GB/s,5us"
-_SERVERS = "a comma list of how many parameter servers (default: 1, and as many as ranks)"
-_OVERLAP = (
-    "the share of --compute, at its end, beside which gradients can be exchanged (default: 0)"
-)
-_GRADIENTS = (
-    Option(name="model", metavar="NAME", help=f"a model by name: {', '.join(MODELS)}"),
-    Option(name="parameters", parse=COUNT, metavar="N", help=f"{COUNT.words} (10^6)"),
-    file_option("shapes", 'JSON of shapes in the order of the forward pass: {"w": [512, 2]}'),
-    Option(name="gradient_bytes", parse=SIZE, metavar="SIZE", help=SIZE.words),
-)
-_OPTIONS = (
-    Option(
-        name="dtype",
-        parse=forms.word(tuple(DTYPE_BYTES)),
-        choices=tuple(DTYPE_BYTES),
-        help="type of a gradient (default: float32)",
-    ),
-    Option(
-        name="bucket",
-        parse=SIZE,
-        metavar="SIZE",
-        help="in buckets such as 25MiB (default: all at once)",
-    ),
-    Option(name="servers", parse=whole_numbers, metavar="K", help=_SERVERS),
-    Option(name="ranks", parse=ranks, metavar="N", help="how many, with --curve its own"),
-    Option(
-        name="hosts",
-        parse=whole_numbers,
-        metavar="H",
-        help="a comma list of how many, in addition to one",
-    ),
-    Option(name="bandwidth", metavar="LINK", help=f"one link for everything: {_LINK}"),
-    Option(name="intra", metavar="LINK", help="inside a host, of a rank: the same"),
-    Option(name="inter", metavar="LINK", help="between hosts, of a host: the same"),
-    file_option("curve", "instead of links what was measured: --results or a baseline"),
-    Option(
-        name="curve_case",
-        metavar="WORDS",
-        help='which curve in it, by words such as "jax float16"',
-    ),
-    Option(
-        name="compute",
-        parse=COMPUTE,
-        metavar="TIME",
-        help="forward and backward pass of one rank, such as 0.55s",
-    ),
-    Option(name="overlap", parse=SHARE, metavar="SHARE", help=_OVERLAP),
-    Option(
-        name="want_efficiency",
-        parse=EFFICIENCY,
-        metavar="P",
-        help="also the bandwidth that it needs, such as 0.9",
-    ),
-    Option(name="half_duplex", flag=True, help="both directions of a link share its rate"),
-)
 
 
 def _add_gradients(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is exchanged (one of)")
-    add_options(group.add_mutually_exclusive_group(required=True), _GRADIENTS)
+    add_options(group.add_mutually_exclusive_group(required=True), GRADIENTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -370,7 +298,7 @@ add_to = Study(
     name="estimate",
     help="what gradient synchronisation should cost a training step",
     description=_DESCRIPTION,
-    options=_OPTIONS,
+    options=OPTIONS,
     add_arguments=_add_gradients,
     question=question_of,
     sums=estimates,

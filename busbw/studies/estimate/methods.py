@@ -1,4 +1,4 @@
-"""Ways to synchronise gradients, as messages over links: all-reduce by algorithm, and servers.
+"""Ways to synchronise gradients, as messages over links, and a training step that does.
 
 Ranks follow each other host by host; a host has one link to the others, which its ranks share. S
 is `payload_bytes`, n the ranks, w the workers, h the hosts, g the ranks of a host, k the servers, a
@@ -8,8 +8,9 @@ the latency of a step, b the bandwidth of one direction; docs/studies.md has all
 from __future__ import annotations
 
 import enum
+import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -272,3 +273,61 @@ def _pushed(push: Part, sent_bytes: float, server_bytes: float) -> Cost:
     """Pushing and then pulling, the same messages backwards."""
     pull = tuple(Flow(one.level, one.steps, one.in_bytes, one.out_bytes) for one in push)
     return Cost(parts=(push, pull), sent_bytes=sent_bytes, server_bytes=server_bytes)
+
+
+Seconds = Callable[[float], float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingStep:
+    """One step: `buckets` are bytes in the order of sending, none where all go at once.
+
+    `compute_s` is None where it was not said. `overlap` is the share of the computing, 0 to 1, at
+    the end of which gradients are ready to be sent while the rest is computed: the backward pass.
+    """
+
+    payload_bytes: float
+    buckets: tuple[float, ...] = ()
+    compute_s: float | None = None
+    overlap: float = 0.0
+
+    def communication_s(self, seconds_of: Seconds) -> float:
+        return sum(map(seconds_of, self.buckets)) or seconds_of(self.payload_bytes)
+
+    def step_s(self, seconds_of: Seconds) -> float:
+        """Tp = Ts + max(0, Tt - overlap x Ts): what could not be done meanwhile comes on top.
+
+        A bucket is sent when it is full and the one before has gone (S. Li et al., "PyTorch
+        distributed", VLDB 2020, section 3.2.3). There must be a `compute_s`.
+        """
+        assert self.compute_s is not None
+        if not self.buckets:
+            hidden_s = self.overlap * self.compute_s
+            return self.compute_s + max(0.0, seconds_of(self.payload_bytes) - hidden_s)
+        # Most buckets are alike.
+        seconds_of = functools.cache(seconds_of)
+        whole_bytes = math.fsum(self.buckets)
+        made_bytes = free_s = 0.0
+        for bucket in self.buckets:
+            made_bytes += bucket
+            ready_s = self.compute_s * (1 - self.overlap * (1 - made_bytes / whole_bytes))
+            free_s = max(free_s, ready_s) + seconds_of(bucket)
+        return free_s
+
+
+def buckets_of(gradients: Sequence[float], bucket_bytes: float) -> tuple[float, ...]:
+    """Bytes of each bucket that is reduced at once, in the order in which they are full.
+
+    `gradients` are tensors in the order of the forward pass, and made from the last to the first.
+    A tensor is not cut, as in PyTorch; one alone stands for tensors that are not known, and is.
+    """
+    if len(gradients) == 1:
+        count, rest_bytes = divmod(gradients[0], bucket_bytes)
+        return (bucket_bytes,) * int(count) + ((rest_bytes,) if rest_bytes else ())
+    full, held_bytes = [], 0.0
+    for gradient in reversed(gradients):
+        held_bytes += gradient
+        if held_bytes >= bucket_bytes:
+            full.append(held_bytes)
+            held_bytes = 0.0
+    return (*full, held_bytes) if held_bytes else tuple(full)

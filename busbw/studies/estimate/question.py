@@ -7,10 +7,9 @@ refused. Models and links are known by name; docs/studies.md has their sources.
 from __future__ import annotations
 
 import argparse
-import functools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,66 +19,11 @@ from busbw.hardware.chips import CHIPS
 from busbw.judge.curve import Curve
 from busbw.model.limits import MOST_BYTES, MOST_S
 from busbw.model.words import listed, nearest, refusal
+from busbw.session import forms
+from busbw.session.option import Option, file_option
 from busbw.studies.curve import MeasuredCurve, timed_in
 
-from .methods import Level, Link, Links
-
-Seconds = Callable[[float], float]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainingStep:
-    """One step: `buckets` are bytes in the order of sending, none where all go at once.
-
-    `compute_s` is None where it was not said. `overlap` is the share of the computing, 0 to 1, at
-    the end of which gradients are ready to be sent while the rest is computed: the backward pass.
-    """
-
-    payload_bytes: float
-    buckets: tuple[float, ...] = ()
-    compute_s: float | None = None
-    overlap: float = 0.0
-
-    def communication_s(self, seconds_of: Seconds) -> float:
-        return sum(map(seconds_of, self.buckets)) or seconds_of(self.payload_bytes)
-
-    def step_s(self, seconds_of: Seconds) -> float:
-        """Tp = Ts + max(0, Tt - overlap x Ts): what could not be done meanwhile comes on top.
-
-        A bucket is sent when it is full and the one before has gone (S. Li et al., "PyTorch
-        distributed", VLDB 2020, section 3.2.3). There must be a `compute_s`.
-        """
-        assert self.compute_s is not None
-        if not self.buckets:
-            hidden_s = self.overlap * self.compute_s
-            return self.compute_s + max(0.0, seconds_of(self.payload_bytes) - hidden_s)
-        # Most buckets are alike.
-        seconds_of = functools.cache(seconds_of)
-        whole_bytes = math.fsum(self.buckets)
-        made_bytes = free_s = 0.0
-        for bucket in self.buckets:
-            made_bytes += bucket
-            ready_s = self.compute_s * (1 - self.overlap * (1 - made_bytes / whole_bytes))
-            free_s = max(free_s, ready_s) + seconds_of(bucket)
-        return free_s
-
-
-def buckets_of(gradients: Sequence[float], bucket_bytes: float) -> tuple[float, ...]:
-    """Bytes of each bucket that is reduced at once, in the order in which they are full.
-
-    `gradients` are tensors in the order of the forward pass, and made from the last to the first.
-    A tensor is not cut, as in PyTorch; one alone stands for tensors that are not known, and is.
-    """
-    if len(gradients) == 1:
-        count, rest_bytes = divmod(gradients[0], bucket_bytes)
-        return (bucket_bytes,) * int(count) + ((rest_bytes,) if rest_bytes else ())
-    full, held_bytes = [], 0.0
-    for gradient in reversed(gradients):
-        held_bytes += gradient
-        if held_bytes >= bucket_bytes:
-            full.append(held_bytes)
-            held_bytes = 0.0
-    return (*full, held_bytes) if held_bytes else tuple(full)
+from .methods import Level, Link, Links, TrainingStep, buckets_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,6 +169,64 @@ def whole_numbers(text: str, least: int = 1) -> tuple[int, ...]:
 def ranks(text: str) -> int:
     """A whole number from 2 on."""
     return whole_numbers(text.replace(",", " "), least=2)[0]
+
+
+_LINK = f"a link's name or {RATE.words}, one direction, and perhaps its latency: 150GB/s,5us"
+_SERVERS = "a comma list of how many parameter servers (default: 1, and as many as ranks)"
+_OVERLAP = (
+    "the share of --compute, at its end, beside which gradients can be exchanged (default: 0)"
+)
+GRADIENTS = (
+    Option(name="model", metavar="NAME", help=f"a model by name: {', '.join(MODELS)}"),
+    Option(name="parameters", parse=COUNT, metavar="N", help=f"{COUNT.words} (10^6)"),
+    file_option("shapes", 'JSON of shapes in the order of the forward pass: {"w": [512, 2]}'),
+    Option(name="gradient_bytes", parse=SIZE, metavar="SIZE", help=SIZE.words),
+)
+OPTIONS = (
+    Option(
+        name="dtype",
+        parse=forms.word(tuple(DTYPE_BYTES)),
+        choices=tuple(DTYPE_BYTES),
+        help="type of a gradient (default: float32)",
+    ),
+    Option(
+        name="bucket",
+        parse=SIZE,
+        metavar="SIZE",
+        help="in buckets such as 25MiB (default: all at once)",
+    ),
+    Option(name="servers", parse=whole_numbers, metavar="K", help=_SERVERS),
+    Option(name="ranks", parse=ranks, metavar="N", help="how many, with --curve its own"),
+    Option(
+        name="hosts",
+        parse=whole_numbers,
+        metavar="H",
+        help="a comma list of how many, in addition to one",
+    ),
+    Option(name="bandwidth", metavar="LINK", help=f"one link for everything: {_LINK}"),
+    Option(name="intra", metavar="LINK", help="inside a host, of a rank: the same"),
+    Option(name="inter", metavar="LINK", help="between hosts, of a host: the same"),
+    file_option("curve", "instead of links what was measured: --results or a baseline"),
+    Option(
+        name="curve_case",
+        metavar="WORDS",
+        help='which curve in it, by words such as "jax float16"',
+    ),
+    Option(
+        name="compute",
+        parse=COMPUTE,
+        metavar="TIME",
+        help="forward and backward pass of one rank, such as 0.55s",
+    ),
+    Option(name="overlap", parse=SHARE, metavar="SHARE", help=_OVERLAP),
+    Option(
+        name="want_efficiency",
+        parse=EFFICIENCY,
+        metavar="P",
+        help="also the bandwidth that it needs, such as 0.9",
+    ),
+    Option(name="half_duplex", flag=True, help="both directions of a link share its rate"),
+)
 
 
 def question_of(options: argparse.Namespace) -> Question:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from busbw.judge.curve import Curve
 from busbw.model.words import MIB
 from busbw.studies.estimate import least_factor
-from busbw.studies.estimate.methods import METHODS, Layout, Level, Link
+from busbw.studies.estimate.methods import METHODS, Layout, Level, Link, TrainingStep, buckets_of
 from busbw.studies.estimate.question import (
     LINKS,
     MODELS,
@@ -24,8 +24,6 @@ from busbw.studies.estimate.question import (
     SIZE,
     TIME,
     Quantity,
-    TrainingStep,
-    buckets_of,
     known_links,
     link_of,
     memory_by_optimizer,
