@@ -1,4 +1,4 @@
-"""Schedules: the order of cases and of two stacks over launches, and how much is left.
+"""The schedule: the order of cases and of two stacks over launches, and how much is left.
 
 A case whose worker died is a Failure of its launch; a new process, in a new launch, takes the rest.
 Results are kept as they come, so that an interrupted session still has what it measured.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -49,11 +48,12 @@ class Progress:
 
 
 @dataclass
-class AbstractSchedule(ABC):
+class Schedule:
     """All launches of all cases, each with the Environment key that it was resolved on.
 
-    `stacks` are those that are measured; `shared`: two processes can have the devices open.
-    `examples` is the file of examples for training under a strategy.
+    One of `stacks` is measured by itself, two are measured in pairs of launches. `shared`: two
+    processes can have the devices open. `examples` is the file of examples for training under a
+    strategy.
     """
 
     executor: Executor
@@ -73,14 +73,11 @@ class AbstractSchedule(ABC):
     _done_cost: int = 0
     _asked_cost: int = 0
     _previous: Group | None = None
+    _large_first: bool = False
     _shuffler: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
         self._shuffler = random.Random(self.plan.seed)
-
-    @abstractmethod
-    def one_pass(self, cases: Sequence[Case]) -> None:
-        """Each framework's launches over `cases`."""
 
     def run(self) -> None:
         self.passes(tuple(self.cases), self.plan.launches)
@@ -96,7 +93,7 @@ class AbstractSchedule(ABC):
         with self.executor:
             for _ in range(passes):
                 self._number += 1
-                self.one_pass(cases)
+                self._one_pass(cases)
             self._close_previous()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
@@ -110,17 +107,35 @@ class AbstractSchedule(ABC):
             for case, results in kept.items()
         )
 
-    def frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
+    def _one_pass(self, cases: Sequence[Case]) -> None:
+        """Frameworks one after the other; sides by turns A B, B A, B A, A B, and so on.
+
+        Large cases of a stack by itself are by turns at the beginning and the end of a launch.
+        """
+        sides = tuple(self.stacks)
+        paired = len(sides) > 1
+        order = sides if self._number % 4 < 2 else sides[::-1]
+        for framework, of_framework in self._frameworks(cases).items():
+            ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
+            grouped = [case for case in ordered if isinstance(case.workload, OwnProcesses)]
+            alone = [case for case in ordered if case not in grouped]
+            for at_once in [order] if self.shared else [(side,) for side in order]:
+                self._launches(framework, alone, at_once, handover=self.shared and not paired)
+            for case in grouped:
+                self._by_own_processes(case)
+            self._large_first = not (paired or self._large_first)
+
+    def _frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
+        """Their cases, in random order."""
         found: dict[str, list[Case]] = {}
-        for stack in self.stacks.values():
-            for name in stack.starters:
-                of_framework = [case for case in cases if case.framework == name]
-                found |= {name: of_framework} if of_framework else {}
+        for name in (name for stack in self.stacks.values() for name in stack.starters):
+            of_framework = [case for case in cases if case.framework == name]
+            found |= {name: of_framework} if of_framework else {}
         names = list(found)
         self._shuffler.shuffle(names)
         return {name: found[name] for name in names}
 
-    def launches(
+    def _launches(
         self, framework: str, cases: Sequence[Case], sides: Sequence[Side], *, handover: bool
     ) -> None:
         """With `handover` a worker exits when the next is ready, which finds the memory it had."""
@@ -130,7 +145,7 @@ class AbstractSchedule(ABC):
             attempt += 1
             left = self._launch(framework, left, sides, attempt, handover=handover)
 
-    def by_own_processes(self, case: Case) -> None:
+    def _by_own_processes(self, case: Case) -> None:
         workload = case.workload
         assert isinstance(workload, OwnProcesses)
         self._close_previous()
@@ -143,10 +158,12 @@ class AbstractSchedule(ABC):
         request = workload.request(case, starter.device, self.examples)
         with self.executor.counted("training"):
             answers = trained(self.executor, starter, launch, request, self.plan.timeout_s)
-        if isinstance(answers, Failure):
-            self._keep(side, case, replace(answers, launch=launch))
-        else:
-            self._keep(side, case, workload.run_of(case, request, answers, launch))
+        result = (
+            replace(answers, launch=launch)
+            if isinstance(answers, Failure)
+            else workload.run_of(case, request, answers, launch)
+        )
+        self._keep(side, case, result)
         self._count(case)
 
     def _launch(
@@ -160,8 +177,8 @@ class AbstractSchedule(ABC):
     ) -> list[Case]:
         """Measure `cases` until a worker dies; returns those that are left."""
         starters = {side: self.stacks[side].starters[framework] for side in sides}
+        groups: dict[Side, Group] = {}
         with self.executor.counted("starting"):
-            groups = {}
             for side, starter in starters.items():
                 part = side.value if len(self.stacks) > 1 else ""
                 launch = replace(self._launch_id(framework, part), attempt=attempt)
@@ -230,8 +247,8 @@ class AbstractSchedule(ABC):
             injection = self.stacks[side].injection
             key = self.cases[case]
             values = {"case": case, "plan": self.plan, "key": key, "injection": injection}
-        request = Request(name, values)
-        answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")
+        doing = f"measuring {case.name}"
+        answer = group.ask(Request(name, values), self.plan.timeout_s, doing)
         if isinstance(answer, (Run, Failure)):
             self._keep(side, case, answer)
         return answer
@@ -301,34 +318,3 @@ def cost(case: Case) -> int:
     if isinstance(case.workload, OwnProcesses):
         return _GROUP_COST
     return _FIXED_COST + case.payload_bytes
-
-
-@dataclass
-class Passes(AbstractSchedule):
-    """Large cases are at one end of a launch, by turns the beginning and the end."""
-
-    _large_first: bool = False
-
-    def one_pass(self, cases: Sequence[Case]) -> None:
-        (side,) = self.stacks
-        for framework, of_framework in self.frameworks(cases).items():
-            ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
-            grouped = [case for case in ordered if isinstance(case.workload, OwnProcesses)]
-            alone = [case for case in ordered if case not in grouped]
-            self.launches(framework, alone, (side,), handover=self.shared)
-            for case in grouped:
-                self.by_own_processes(case)
-            self._large_first = not self._large_first
-
-
-@dataclass
-class Pairs(AbstractSchedule):
-    """All pairs of launches of all cases."""
-
-    def one_pass(self, cases: Sequence[Case]) -> None:
-        """Frameworks one after the other; the order is A B, B A, B A, A B, and so on."""
-        order = tuple(Side) if self._number % 4 < 2 else tuple(reversed(Side))
-        for framework, of_framework in self.frameworks(cases).items():
-            ordered = shuffled(of_framework, self._shuffler, large_first=False)
-            for sides in [order] if self.shared else [(side,) for side in order]:
-                self.launches(framework, ordered, sides, handover=False)

@@ -17,7 +17,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, probe, trained
 from busbw.driver.group import Group
 from busbw.driver.local import Worker
-from busbw.driver.schedules import Pairs, Passes, Side
+from busbw.driver.schedules import Schedule, Side
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Failure, LaunchId
@@ -89,11 +89,11 @@ def _await_stop(group: Group, launch: str) -> bool:
 
 def passes(
     bundle: Bundle, begin: Starter, *, handover: bool = False, **of: Any
-) -> tuple[Passes, list[str]]:
+) -> tuple[Schedule, list[str]]:
     notes: list[str] = []
     asked = of.get("executor", executor(bundle, notes.append))
     stacks = {Side.CANDIDATE: stack(begin)}
-    return Passes(asked, keyed(case(1024)), PLAN, stacks, shared=handover), notes
+    return Schedule(asked, keyed(case(1024)), PLAN, stacks, shared=handover), notes
 
 
 @pytest.mark.parametrize("handover", [True, False])
@@ -161,7 +161,7 @@ def test_the_side_of_a_pair_that_is_stopped_is_started_once_more(
     notes: list[str] = []
     stacks = {Side.REFERENCE: stack(), Side.CANDIDATE: stack(starter(python))}
     asked = executor(bundle, notes.append)
-    running = Pairs(asked, keyed(case(1024)), PLAN, stacks, shared=shared)
+    running = Schedule(asked, keyed(case(1024)), PLAN, stacks, shared=shared)
     running.run()
     launches = [running.measurements(side)[0].runs[0].launch.text for side in Side]
     assert launches == ["1.fake.reference", "1.fake.candidate.again"]

@@ -15,8 +15,8 @@ from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
 from busbw.driver.schedules import (
     LARGE_BYTES,
-    Passes,
     Progress,
+    Schedule,
     Side,
     Stack,
     bytes_of,
@@ -53,10 +53,10 @@ def passes(
     cases: Mapping[Case, EnvironmentKey],
     of: Stack | None = None,
     **options: Any,
-) -> Passes:
+) -> Schedule:
     """Of the fake back end, in one launch if nothing else is said."""
     stacks = {Side.CANDIDATE: of or stack()}
-    return Passes(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
+    return Schedule(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
 
 
 def measured(
