@@ -54,17 +54,13 @@ class Executor:
         self._transport = transport
         self._alive: set[Group] = set()
         self._lock = threading.Lock()
-        self._stopped = False
+        self.is_stopped = False
 
     def __enter__(self) -> Executor:  # noqa: PYI034 Python 3.10 has no Self
         return self
 
     def __exit__(self, *error: object) -> None:
         self.kill()
-
-    @property
-    def is_stopped(self) -> bool:
-        return self._stopped
 
     def interpreter(self, starter: Starter) -> str:
         return self._transport.interpreter(starter)
@@ -73,7 +69,7 @@ class Executor:
         group = Group(self._transport, starter, launch, cluster or starter.cluster)
         with self._lock:
             self._alive.add(group)
-            if self._stopped:
+            if self.is_stopped:
                 group.interrupt()
         return group
 
@@ -115,7 +111,7 @@ class Executor:
     def stop(self) -> None:
         """Interrupt every group, from any thread, and every group that is started later."""
         with self._lock:
-            self._stopped = True
+            self.is_stopped = True
             alive = list(self._alive)
         for group in alive:
             group.interrupt()

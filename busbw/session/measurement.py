@@ -110,9 +110,7 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
     return replace(found, failures=(*found.failures, failure))
 
 
-def _measure_undecided(
-    resolved: TimedResolved, schedule: Schedule, display: Display
-) -> list[str]:
+def _measure_undecided(resolved: TimedResolved, schedule: Schedule, display: Display) -> list[str]:
     """Right after the first launches: those that confirm a suspicion may come later."""
     begun_s, waited_s = time.monotonic(), 0.0
     while True:
