@@ -22,8 +22,8 @@ from busbw.model.machine import Compiler, Topology
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import (
     AbstractCompiler,
-    AbstractLowered,
     CompileError,
+    Lowered,
     MeasuringError,
     Optimized,
     unavailable,
@@ -54,9 +54,7 @@ class CompileSession:
         except MeasuringError as error:
             return error.failure(self.launch)
 
-    def _optimized(
-        self, lowered: AbstractLowered, topology: Topology, build: Compiler
-    ) -> Optimized:
+    def _optimized(self, lowered: Lowered, topology: Topology, build: Compiler) -> Optimized:
         """From the cache if it is there; refusals are cached as well."""
         path = self._path(lowered, topology, build)
         kept = _kept(path)
@@ -73,7 +71,7 @@ class CompileSession:
             raise out_of_memory(refused)
         raise MeasuringError(FailureKind.COMPILE_ERROR, kept.error)
 
-    def _path(self, lowered: AbstractLowered, topology: Topology, build: Compiler) -> Path | None:
+    def _path(self, lowered: Lowered, topology: Topology, build: Compiler) -> Path | None:
         """Named by all that decides what comes out: program, compiler, flags, topology."""
         if self.cache is None:
             return None

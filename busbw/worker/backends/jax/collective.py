@@ -27,8 +27,15 @@ from ..base import unavailable, wrong_world
 from ..hlo import proof
 from ..values import Values
 from . import lowerings, versions
-from .injection import asked_shape, begun
-from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop, placed
+from .program import (
+    EVERYWHERE,
+    CheckOnDevices,
+    JaxProgram,
+    asked_shape,
+    chain,
+    lowered_over,
+    placed,
+)
 
 # Buffers up to this size are made on the host.
 _FROM_HOST_BYTES = 4 * MIB
@@ -41,14 +48,12 @@ _LARGE_BYTES = 16 * MIB
 class Form:
     """``function(asked, *buffers) -> (rounds counted, *buffers)`` on every rank, unmapped.
 
-    `asked` is how many turns, or ``(turns, steps)`` where it is `delayed`. `counts` are the
-    buffers' elements on one rank, `outputs` how many come out, the `result`-th holds the result.
-    `step` collectives make one turn of the loop, 0: there is no loop.
+    `counts` are the buffers' elements on one rank, the `result`-th holds the result. `step`
+    collectives make one turn of the loop, 0: there is no loop.
     """
 
     function: Callable[..., Any]
     counts: tuple[int, ...]
-    outputs: int
     result: int
     step: int
     donated: bool = True
@@ -63,26 +68,14 @@ class Form:
 
     def lowered(self, case: Case, mesh: Mesh) -> Any:
         """``(asked, *buffers) -> (rounds counted, *buffers)``, not compiled yet."""
-        each = PartitionSpec(mesh.axis_names)
-        asked = asked_shape(NamedSharding(mesh, EVERYWHERE), delayed=self.delayed)
-        buffers = self.shapes(case, mesh)
-        mapped = versions.shard_map(
-            self.function,
-            mesh=mesh,
-            in_specs=(EVERYWHERE, *[each] * len(buffers)),
-            out_specs=(EVERYWHERE, *[each] * self.outputs),
-        )
-        numbers = tuple(range(1, len(buffers) + 1)) if self.donated else ()
-        return jax.jit(mapped, donate_argnums=numbers, keep_unused=True).lower(asked, *buffers)
+        arguments = [asked_shape(mesh, delayed=self.delayed), *self.shapes(case, mesh)]
+        out_specs = (EVERYWHERE, *[PartitionSpec(mesh.axis_names)] * len(self.counts))
+        donated = range(1, len(arguments)) if self.donated else ()
+        return lowered_over(mesh, self.function, arguments, out_specs, tuple(donated))
 
 
 def form_of(
-    case: Case,
-    axes: tuple[str, ...],
-    rounds: int,
-    *,
-    virtual: bool,
-    delayed: bool = False,
+    case: Case, axes: tuple[str, ...], rounds: int, *, virtual: bool, delayed: bool = False
 ) -> Form:
     """The Form for `case` over the mesh's `axes`, of which `rounds` chained ones stay exact."""
     size = jnp.dtype(case.dtype).itemsize
@@ -90,79 +83,39 @@ def form_of(
     taken = collective.input_bytes(case.payload_bytes, case.group_size) // size
     given = collective.output_bytes(case.payload_bytes, case.group_size) // size
     one = partial(lowerings.lower, case, axes)
-    start = partial(begun, delayed=delayed)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
-        single = partial(_single, one)
-        return Form(single, (taken,), outputs=1, result=0, step=0, donated=in_place)
-    counts: tuple[int, ...] = (taken,)
+        return Form(partial(_single, one), (taken,), result=0, step=0, donated=in_place)
     few = rounds < 4 or case.payload_bytes > _LARGE_BYTES
     if not in_place:
         # More of them in a turn have the same input and would be merged into one.
-        function, counts, result, step = partial(_repeated, one, start), (taken, given), 1, 1
+        form, counts, result, step = _repeated, (taken, given), 1, 1
     elif virtual:
-        step = 2 if few else 4
-        function, counts, result = partial(_ping_pong, one, start, step), counts * 2, 0
+        form, counts, result, step = _ping_pong, (taken, taken), 0, 2 if few else 4
     else:
-        function, result, step = partial(_chained, one, start), 0, 1
-    return Form(function, counts, len(counts), result, step, delayed=delayed)
+        form, counts, result, step = _chained, (taken,), 0, 1
+    function = partial(chain, partial(form, one), step=step, delayed=delayed)
+    return Form(function, counts, result, step, delayed=delayed)
 
 
-def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
+_One = Callable[[Any], Any]
+
+
+def _single(one: _One, turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
     return turns, one(values)
 
 
-def _ping_pong(
-    one: Callable[..., Any],
-    start: Callable[..., Any],
-    step: int,
-    asked: Any,
-    first: jax.Array,
-    second: jax.Array,
-) -> tuple[Any, ...]:
-    turns, extra = start(asked)
-
-    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
-        count, first, second = held
-        zero = 0
-        for index in range(step // 2):
-            second = one(first)
-            zero += extra(count + 2 * index)
-            first = one(second)
-            zero += extra(count + 2 * index + 1)
-        return count + 1 + zero, first, second
-
-    return loop(turns, turn, first, second)
+def _ping_pong(one: _One, number: int, first: Any, second: Any) -> tuple[Any, ...]:
+    return (first, one(first)) if number % 2 == 0 else (one(second), second)
 
 
-def _chained(
-    one: Callable[..., Any], start: Callable[..., Any], asked: Any, values: jax.Array
-) -> tuple[Any, ...]:
-    turns, extra = start(asked)
-
-    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
-        count, values = held
-        values = one(values)
-        return count + 1 + extra(count), values
-
-    return loop(turns, turn, values)
+def _chained(one: _One, _: int, values: Any) -> tuple[Any, ...]:
+    return (one(values),)
 
 
-def _repeated(
-    one: Callable[..., Any],
-    start: Callable[..., Any],
-    asked: Any,
-    values: jax.Array,
-    result: jax.Array,
-) -> tuple[Any, ...]:
-    turns, extra = start(asked)
-
-    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
-        count, values, result = held
-        values, result = versions.optimization_barrier((values, one(values)))
-        return count + 1 + extra(count), values, result
-
-    return loop(turns, turn, values, result)
+def _repeated(one: _One, _: int, values: Any, result: Any) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = versions.optimization_barrier((values, one(values)))
+    return found
 
 
 class CollectiveProgram(JaxProgram):
@@ -226,15 +179,10 @@ class CollectiveProgram(JaxProgram):
             tiled = jnp.tile(own[0], (1, -(-length // period)))[:, :length]
             return (tiled.reshape(count), *held[1:])
 
-        number = len(self._shapes)
-        mapped = versions.shard_map(
-            start,
-            mesh=self._mesh,
-            in_specs=(self._spec,) * (1 + number),
-            out_specs=(self._spec,) * number,
-        )
-        jitted = jax.jit(mapped, donate_argnums=tuple(range(1, 1 + number)), keep_unused=True)
-        compiled: Callable[..., tuple[jax.Array, ...]] = jitted.lower(draw, *self._shapes).compile()
+        arguments, out_specs = [draw, *self._shapes], (self._spec,) * len(self._shapes)
+        donated = tuple(range(1, len(arguments)))
+        lowered = lowered_over(self._mesh, start, arguments, out_specs, donated)
+        compiled: Callable[..., tuple[jax.Array, ...]] = lowered.compile()
         return compiled
 
     def _new_buffers(self) -> tuple[jax.Array, ...]:

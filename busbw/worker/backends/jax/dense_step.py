@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,8 +17,7 @@ from busbw.workloads.dense_step import LEARNING_RATE, Batch, Layer, layer_of
 from ..hlo import proof
 from ..values import MOST_STEPS, PERIOD, StepValues
 from . import versions
-from .injection import asked_shape, begun
-from .program import EVERYWHERE, JaxProgram, loop, placed
+from .program import EVERYWHERE, JaxProgram, asked_shape, chain, lowered_over, placed
 
 
 class DenseStepProgram(JaxProgram):
@@ -67,14 +67,8 @@ def prove(text: str, case: Case) -> Proof:
 def lowered(step: Layer, mesh: Mesh) -> Any:
     """``(weights, rows or key, labels) -> (new weights, each rank's loss)``, not compiled yet."""
     (axis,) = mesh.axis_names
-    each = PartitionSpec(axis)
-    mapped = versions.shard_map(
-        lambda *arguments: one_step(step, axis, *arguments),
-        mesh=mesh,
-        in_specs=(EVERYWHERE, each if step.batch is Batch.GIVEN else EVERYWHERE, each),
-        out_specs=(EVERYWHERE, each),
-    )
-    return jax.jit(mapped, donate_argnums=0, keep_unused=True).lower(*shapes(step, mesh))
+    own, out_specs = partial(one_step, step, axis), (EVERYWHERE, PartitionSpec(axis))
+    return lowered_over(mesh, own, shapes(step, mesh), out_specs, donated=(0,))
 
 
 def shapes(step: Layer, mesh: Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
@@ -117,26 +111,15 @@ def _drawn(step: Layer, axis: str, key: Any) -> Any:
 def _lowered_chain(layer: Layer, mesh: Mesh, *, delayed: bool = False) -> Any:
     """``(asked, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
     (axis,) = mesh.axis_names
-    each = PartitionSpec(axis)
 
-    def chain(asked: Any, weights: Any, rows: Any, labels: Any) -> Any:
-        turns, extra = begun(asked, delayed=delayed)
+    def steps(asked: Any, weights: Any, rows: Any, labels: Any) -> Any:
+        def one(_: int, weights: Any) -> tuple[Any, ...]:
+            return one_step(layer, axis, weights, rows, labels)[:1]
 
-        def turn(held: Any) -> Any:
-            count, weights = held
-            weights, _ = one_step(layer, axis, weights, rows, labels)
-            return count + 1 + extra(count), weights
+        return chain(one, asked, weights, delayed=delayed)
 
-        return loop(turns, turn, weights)
-
-    mapped = versions.shard_map(
-        chain,
-        mesh=mesh,
-        in_specs=(EVERYWHERE, EVERYWHERE, each, each),
-        out_specs=(EVERYWHERE, EVERYWHERE),
-    )
-    asked = asked_shape(NamedSharding(mesh, EVERYWHERE), delayed=delayed)
-    return jax.jit(mapped, donate_argnums=1).lower(asked, *shapes(layer, mesh))
+    arguments = [asked_shape(mesh, delayed=delayed), *shapes(layer, mesh)]
+    return lowered_over(mesh, steps, arguments, (EVERYWHERE, EVERYWHERE), donated=(1,))
 
 
 def _compiled_start(start: jax.Array, weights: jax.ShapeDtypeStruct) -> Any:

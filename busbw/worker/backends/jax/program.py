@@ -22,6 +22,7 @@ from ..base import wrong_world
 from ..framework import AbstractChain, AbstractValues
 from ..values import Values
 from . import versions
+from .injection import busy
 
 EVERYWHERE = PartitionSpec()
 
@@ -153,7 +154,13 @@ class CheckOnDevices:
         size = collective.output_bytes(case.payload_bytes, case.group_size)
         self._count = size // jnp.dtype(case.dtype).itemsize
         self._sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-        self._wrong = self._compiled(mesh, self._wanted(0, 1))
+        shapes = [
+            jax.ShapeDtypeStruct(shape, case.dtype, sharding=self._sharding)
+            for shape in (self._wanted(0, 1).shape, (case.ranks * self._count,))
+        ]
+        # ``(wanted, result) -> how many stretches are wrong``, each by rank.
+        each = self._sharding.spec
+        self._wrong = lowered_over(mesh, self._wrong_stretches, shapes, each).compile()
 
     def right_ranks(self, number: int, iterations: int, result: jax.Array) -> frozenset[int]:
         """To the last element."""
@@ -166,18 +173,6 @@ class CheckOnDevices:
     def _wanted(self, number: int, iterations: int) -> Any:
         ranks = range(self._case.ranks)
         return np.stack([self._values.after(rank, number, iterations) for rank in ranks])
-
-    def _compiled(self, mesh: jax.sharding.Mesh, wanted: Any) -> Any:
-        """``(wanted, result) -> how many stretches are wrong``, each by rank."""
-        shapes = [
-            jax.ShapeDtypeStruct(shape, self._case.dtype, sharding=self._sharding)
-            for shape in (wanted.shape, (self._case.ranks * self._count,))
-        ]
-        each = self._sharding.spec
-        mapped = versions.shard_map(
-            self._wrong_stretches, mesh=mesh, in_specs=(each, each), out_specs=each
-        )
-        return jax.jit(mapped).lower(*shapes).compile()
 
     def _wrong_stretches(self, wanted: jax.Array, values: jax.Array) -> jax.Array:
         """In chunks, so that the exact values take little memory."""
@@ -210,8 +205,46 @@ def placed(values: Any, sharding: Any) -> jax.Array:
     return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
 
 
-def loop(turns: Any, turn: Callable[..., Any], *buffers: Any) -> tuple[Any, ...]:
-    """`turns` turns; the counter comes out, so that what was counted can be compared."""
+def lowered_over(
+    mesh: Mesh,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    out_specs: Any,
+    donated: Sequence[int] = (),
+) -> Any:
+    """`function` of each rank's part of its `arguments`, by their shardings; not compiled yet."""
+    in_specs = jax.tree.map(lambda one: one.sharding.spec, tuple(arguments))
+    mapped = versions.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
+    return jax.jit(mapped, donate_argnums=donated, keep_unused=True).lower(*arguments)
+
+
+def asked_shape(mesh: Mesh, *, delayed: bool) -> Any:
+    """The first argument of a chain: how many turns, or ``(turns, steps of the busy loop)``."""
+    number = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
+    return (number, number) if delayed else number
+
+
+def chain(
+    one: Callable[..., tuple[Any, ...]],
+    asked: Any,
+    *buffers: Any,
+    step: int = 1,
+    delayed: bool = False,
+) -> tuple[Any, ...]:
+    """``one(number, *buffers) -> buffers``, `step` times a turn; the busy loop follows each.
+
+    The counter comes out, so that what was counted can be compared.
+    """
+    turns, busy_steps = asked if delayed else (asked, 0)
+
+    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
+        count, *values = held
+        zero: Any = 0
+        for number in range(step):
+            values = [*one(number, *values)]
+            zero += busy(count + number, busy_steps) if delayed else 0
+        return count + 1 + zero, *values
+
     start = (jnp.zeros_like(turns), *buffers)
     held: tuple[Any, ...] = jax.lax.while_loop(lambda held: held[0] < turns, turn, start)
     return held

@@ -57,28 +57,16 @@ put(all_reduce, "lower", lambda case, axes, values: versions.varying(
 # A round of the four that reads what the last one read.
 ONE_ROUND_APART = """
 from busbw.worker.backends.jax import collective as forms
-def ping_pong(one, extra, step, turns, first, second):
-    def turn(held):
-        count, first, second = held
-        second = one(first)
-        first = one(second)
-        again = one(first)
-        first, second = one(first) if {apart} else one(again), again
-        return count + 1, first, second
-    return forms.loop(turns, turn, first, second)
-put(forms, "_ping_pong", ping_pong)
+right = forms._ping_pong
+put(forms, "_ping_pong", lambda one, number, first, second: (one(first), second)
+    if {apart} and number == 3 else right(one, number, first, second))
 """
 
 ONE_OF_FOUR_LEFT_OUT = """
 from busbw.worker.backends.jax import collective as forms
-def ping_pong(one, extra, step, turns, first, second):
-    def turn(held):
-        count, first, second = held
-        second = one(first)
-        first = one(second)
-        return count + 1, first, one(first)
-    return forms.loop(turns, turn, first, second)
-put(forms, "_ping_pong", ping_pong)
+right = forms._ping_pong
+put(forms, "_ping_pong", lambda one, number, first, second: (first, second)
+    if number == 3 else right(one, number, first, second))
 """
 
 TOO_FEW_TURNS = """
@@ -150,14 +138,12 @@ put(program.CollectiveProgram, "run", run)
 
 BEFORE_THE_LOOP = """
 from busbw.worker.backends.jax import collective as forms
-def ping_pong(one, extra, step, turns, first, second):
-    for _ in range(step // 2):
-        second = one(first)
-        first = one(second)
-    def turn(held):
-        return (held[0] + 1, *held[1:])
-    return forms.loop(turns, turn, first, second)
-put(forms, "_ping_pong", ping_pong)
+right = forms.chain
+def chain(one, asked, *buffers, step, delayed):
+    for number in range(step):
+        buffers = one(number, *buffers)
+    return right(lambda number, *held: held, asked, *buffers)
+put(forms, "chain", chain)
 """
 
 IN_A_BRANCH = """
