@@ -141,9 +141,11 @@ class Sampler:
 
     @property
     def enough(self) -> bool:
-        """Two samples at least; of what takes many times as long as all sampling may, one."""
-        spent_s, count = self._spent_s, len(self._pairs)
-        least = 1 if spent_s > LONG_BUDGETS * self.plan.budget_s else LEAST_SAMPLES
+        return self.is_enough(len(self._pairs), self._spent_s, LEAST_SAMPLES)
+
+    def is_enough(self, count: int, spent_s: float, least: int) -> bool:
+        """As many as the plan's samples, or `least` in its time; of what takes very long, one."""
+        least = 1 if spent_s > LONG_BUDGETS * self.plan.budget_s else least
         return count >= self.plan.samples or (count >= least and spent_s > self.plan.budget_s)
 
     def sampled(self) -> Sampled:

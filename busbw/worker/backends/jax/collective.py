@@ -87,6 +87,8 @@ def form_of(
     if case.clock is Clock.DISPATCH:
         return Form(partial(_single, one), (taken,), result=0, step=0, donated=in_place)
     few = rounds < 4 or case.payload_bytes > _LARGE_BYTES
+    form: Callable[..., tuple[Any, ...]]
+    counts: tuple[int, ...]
     if not in_place:
         # More of them in a turn have the same input and would be merged into one.
         form, counts, result, step = _repeated, (taken, given), 1, 1

@@ -29,7 +29,7 @@ from ..base import (
     Optimized,
     unavailable,
 )
-from ..framework import package_versions
+from ..framework import first_line, package_versions
 from . import collective, dense_step, versions
 from .backend import device_set, mesh_of, versions_of_packages
 
@@ -121,8 +121,7 @@ def _devices(topology: Topology) -> list[Any]:
                 topology=topology.layout,
             )
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        words = str(error).strip().splitlines()[0][:_SHOWN]
-        raise unavailable(f"{topology.name}: {words}") from error
+        raise unavailable(f"{topology.name}: {first_line(error)[:_SHOWN]}") from error
     there = list(found.devices)
     if len(there) != topology.ranks:
         raise unavailable(

@@ -1,4 +1,4 @@
-"""The nets and a loss in TensorFlow's plain operations; no strategy and no clock may enter."""
+"""The nets that are trained, in TensorFlow's plain operations; no strategy may enter."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from busbw.model.training import Net
 
 from .. import training
 from ..training import Examples
+from .program import cross_entropy
 
 
 def loss(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> Any:
@@ -33,12 +34,6 @@ def goodness(net: Net, values: Mapping[str, Any], examples: Examples) -> tuple[f
     named = tf.argmax(logits, axis=1).numpy()
     mean = cross_entropy(logits, examples.labels)
     return float((named == examples.labels).mean()), float(mean)
-
-
-def cross_entropy(logits: Any, labels: Any) -> Any:
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    )
 
 
 def _logits(net: Net, variables: Mapping[str, Any], inputs: Any) -> Any:

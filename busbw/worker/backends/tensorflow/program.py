@@ -1,7 +1,7 @@
-"""Programs on the replicas of a `tf.distribute` strategy, traced once, then called: the collective.
+"""Programs on the replicas of a `tf.distribute` strategy: the collective, and a training step.
 
-Its loop is around `strategy.run`, within one `tf.function`. In place, a round's result is the next
-round's input; out of place every round reads the same input.
+Each is traced once, then called. Its loop is around `strategy.run`, within one `tf.function`. In
+place, a round's result is the next round's input; out of place every round reads the same input.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import numpy as np
 import tensorflow as tf
 
 from busbw.model.case import Case
 from busbw.model.words import Clock, Placement
+from busbw.workloads.dense_step import LEARNING_RATE, layer_of
 
 from ..base import unavailable, wrong_world
 from ..framework import AbstractChain, AbstractValues
-from ..values import Values, tiled
+from ..values import MOST_STEPS, StepValues, Values, tiled
 from . import proof
 
 
@@ -197,9 +199,7 @@ class CollectiveProgram(TensorflowProgram):
 
     def _values_of_rank(self, rank: int, number: int) -> Any:
         (period,) = self._exact.start(rank, number)
-        stretch = tf.constant(tiled(period, self._count))
-        found = tf.tile(stretch, [-(-self._count // stretch.shape[0])])
-        return found if found.shape[0] == self._count else found[: self._count]
+        return _repeated(tiled(period, self._count), self._count)
 
     def _loop(self, values: Any, turns: Any) -> tuple[Any, Any]:
         chained = self._case.placement == Placement.IN_PLACE.value
@@ -215,3 +215,66 @@ class CollectiveProgram(TensorflowProgram):
 
 def _all_reduce(values: Any) -> Any:
     return summed(tf.identity(values))
+
+
+def _repeated(values: Any, count: int) -> Any:
+    """To `count` rows, the last time as far as they go."""
+    first = tf.constant(values)
+    found = tf.tile(first, [-(-count // first.shape[0]), *[1] * (first.shape.rank - 1)])
+    return found if found.shape[0] == count else found[:count]
+
+
+class DenseStepProgram(TensorflowProgram):
+    """Steps of the dense layer of `case`: each replica's weights go from one step to the next."""
+
+    most_iterations = MOST_STEPS
+
+    def __init__(self, case: Case, strategy: Any, *, virtual: bool) -> None:
+        self._layer = layer_of(case)
+        self._reference = StepValues(self._layer, virtual=virtual)
+        super().__init__(case, strategy, self._reference)
+        batch = (self._reference.rows, self._reference.labels)
+        self._trace(self._chain, *(self._replicas.laid_out(self._parts(one)) for one in batch))
+
+    @classmethod
+    def host_bytes(cls, case: Case) -> int:
+        """As measured at 16M to 256M on 2, 4 and 8 ranks.
+
+        On each rank the first weights, those of the step and its gradient; a ring's sum of them,
+        and the more ranks share the cores the more of them have new weights while others still
+        sum. The other strategies have sums that all ranks share. The rows, made and laid out.
+        """
+        ring = case.strategy == "ring"
+        buffers = min(5.0, 3.8 + case.ranks / 10) if ring else 3 + 2 / case.ranks
+        layer = layer_of(case)
+        rows = layer.rows * layer.inputs * np.dtype(case.dtype).itemsize
+        return case.ranks * (int(buffers * case.payload_bytes) + 2 * rows)
+
+    def _values_of_rank(self, rank: int, number: int) -> Any:
+        return _repeated(self._reference.start(number), self._layer.inputs)
+
+    def _parts(self, values: Any) -> Any:
+        count = self._layer.rows
+        return lambda rank: tf.constant(values[rank * count : (rank + 1) * count])
+
+    def _chain(self, weights: Any, rows: Any, labels: Any, turns: Any) -> tuple[Any, Any]:
+        def one(held: Any) -> Any:
+            return self._replicas.run(one_step, held, rows, labels)
+
+        return self._replicas.chained(one, turns, weights)
+
+
+def one_step(weights: Any, rows: Any, labels: Any) -> Any:
+    """One replica's new weights. The gradient's all-reduce is the only collective."""
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        loss = cross_entropy(tf.linalg.matmul(rows, weights), labels)
+    ranks = tf.distribute.get_replica_context().num_replicas_in_sync
+    # The mean over ranks and the rate in one: a pass over memory less.
+    return weights - (LEARNING_RATE / ranks) * summed(tape.gradient(loss, weights))
+
+
+def cross_entropy(logits: Any, labels: Any) -> Any:
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    )

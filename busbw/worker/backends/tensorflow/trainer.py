@@ -27,7 +27,7 @@ from .. import training
 from ..base import AbstractTrainer, unavailable, wrong_world
 from ..framework import package_versions
 from . import layers
-from .backend import multi_worker_strategy, resolver_of
+from .backend import multi_worker_strategy, resolver_of, split_cpu
 from .proof import Reductions
 from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, Values, digests, trained
 
@@ -158,9 +158,7 @@ def _tpu() -> Any:
 
 def _devices(request: TrainingRequest) -> list[str]:
     if request.device == "cpu":
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(request.ranks)]
-        tf.config.set_logical_device_configuration(cpu, logical)
+        split_cpu(request.ranks)
     kind = request.device.upper()
     found = [one.name for one in tf.config.list_logical_devices(kind)]
     if len(found) < request.ranks:
