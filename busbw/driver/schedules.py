@@ -68,10 +68,8 @@ class Schedule:
     _last: int = 0
     _launched: int = 0
     _to_launch: int = 0
-    _done: int = 0
-    _asked: int = 0
-    _done_cost: int = 0
-    _asked_cost: int = 0
+    _done: list[Case] = field(default_factory=list)
+    _asked: list[Case] = field(default_factory=list)
     _previous: Group | None = None
     _large_first: bool = False
     _shuffler: random.Random = field(init=False)
@@ -86,8 +84,7 @@ class Schedule:
         """`passes` more passes over `cases`. However it ends, no worker is left."""
         # If only one can have the devices, each side has a launch of its own over the cases.
         times = passes * (1 if self.shared else len(self.stacks))
-        self._asked += len(cases) * times
-        self._asked_cost += sum(map(cost, cases)) * times
+        self._asked += [*cases] * times
         self._to_launch += len({case.framework for case in cases}) * times
         self._last = self._number + passes
         with self.executor:
@@ -164,7 +161,7 @@ class Schedule:
             else workload.run_of(case, request, answers, launch)
         )
         self._keep(side, case, result)
-        self._count(case)
+        self._done.append(case)
 
     def _launch(
         self,
@@ -188,7 +185,7 @@ class Schedule:
                 if isinstance(begun, Failure):
                     for case in cases:
                         self._keep(side, case, begun)
-                        self._count(case)
+                        self._done.append(case)
                     break
                 groups[side] = begun
         self._close_previous()
@@ -210,7 +207,7 @@ class Schedule:
             with self.executor.counted("measuring"):
                 measure = self._in_turn if in_turn else self._in_a_row
                 measure(groups, case)
-            self._count(case)
+            self._done.append(case)
             if any(group.is_over for group in groups.values()):
                 return list(cases[index + 1 :])
         return []
@@ -261,19 +258,15 @@ class Schedule:
     def _keep(self, side: Side, case: Case, result: Run | Failure) -> None:
         self._results.setdefault((side, case), []).append(result)
 
-    def _count(self, case: Case) -> None:
-        self._done += 1
-        self._done_cost += cost(case)
-
     def _tell(self, case: Case) -> None:
         self.on_progress(
             Progress(
                 pass_number=self._number,
                 passes=self._last,
                 case=case,
-                done=self._done,
-                total=self._asked,
-                remaining_s=self._remaining_s() if self._done_cost else None,
+                done=len(self._done),
+                total=len(self._asked),
+                remaining_s=self._remaining_s() if self._done else None,
             )
         )
 
@@ -284,8 +277,9 @@ class Schedule:
             sum(spent_s.get(phase, 0.0) for phase in phases)
             for phases in (("measuring", "training"), ("starting", "ending"))
         )
-        left, to_launch = self._asked_cost - self._done_cost, self._to_launch - self._launched
-        return measured_s / self._done_cost * left + launched_s / self._launched * to_launch
+        done, asked = (sum(map(cost, cases)) for cases in (self._done, self._asked))
+        to_launch = self._to_launch - self._launched
+        return measured_s / done * (asked - done) + launched_s / self._launched * to_launch
 
 
 LARGE_BYTES = 2**30

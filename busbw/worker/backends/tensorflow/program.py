@@ -36,77 +36,12 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
     return tf.distribute.MirroredStrategy(list(devices), cross_device_ops=chosen)
 
 
-class Replicas:
-    """One for each of `ranks`. Raises MeasuringError WRONG_WORLD where they are not as many."""
-
-    def __init__(self, strategy: Any, ranks: int) -> None:
-        there = int(strategy.num_replicas_in_sync)
-        if there != ranks:
-            raise wrong_world(f"{there} replicas take part, expected {ranks}")
-        self._strategy = strategy
-        self._devices: list[str] = list(strategy.extended.worker_devices)
-        # Of several processes each has ranks of its own, in the order of their indices.
-        own, resolver = len(self._devices), strategy.cluster_resolver
-        self.first = own * resolver.task_id if own < ranks else 0
-        self.own = range(self.first, self.first + own)
-        self._gpus = [name for name in self._devices if "GPU" in name]
-
-    def laid_out(self, made: Callable[[int], Any]) -> Any:
-        def of_replica(context: Any) -> Any:
-            rank = context.replica_id_in_sync_group
-            with tf.device(self._devices[rank - self.first]):
-                return made(rank)
-
-        values = self._strategy.experimental_distribute_values_from_function(of_replica)
-        self.wait(values)
-        # What a single replica returns is no group of values either, and goes in again.
-        return values if len(self._devices) > 1 else self.of(values)[0]
-
-    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self._strategy.run(function, args=arguments)
-
-    def chained(self, one: Callable[[Any], Any], turns: Any, start: Any) -> tuple[Any, Any]:
-        """TensorFlow allows no all-reduce in a loop inside the replica function."""
-        counted, result = tf.while_loop(
-            lambda turn, _: turn < turns,
-            lambda turn, held: (turn + 1, one(held)),
-            (tf.constant(0), start),
-            parallel_iterations=1,
-        )
-        return counted, result
-
-    def of(self, values: Any) -> list[Any]:
-        found: list[Any] = list(self._strategy.experimental_local_results(values))
-        return found
-
-    def wait(self, values: Any) -> None:
-        """Until every rank's values are there: `_numpy` waits and copies nothing on the CPU."""
-        for value in self.of(values):
-            if "CPU" in value.backing_device:
-                value._numpy()
-            else:
-                value[:1].numpy()
-
-    def readable(self, values: Any) -> list[Any]:
-        """Every rank's own to be read as an array, uncopied on the CPU."""
-        return [
-            value._numpy() if "CPU" in value.backing_device else value for value in self.of(values)
-        ]
-
-    def begin_peak(self) -> None:
-        for name in self._gpus:
-            tf.config.experimental.reset_memory_stats(name)
-
-    def peak_bytes(self) -> int | None:
-        peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
-        return max(peaks, default=None)
-
-
 class TensorflowProgram(AbstractChain):
-    """A chain as one `tf.function`, traced once for the case's shape.
+    """A chain on the replicas of `strategy`, one `tf.function` that is traced once for its shape.
 
     A call passes its arguments to their devices only if there is a round that needs them, which
     takes as long as half a round (observed): so a chain of one is the shortest to count from.
+    Raises MeasuringError WRONG_WORLD where there are not as many replicas as ranks.
     """
 
     step = 1
@@ -114,9 +49,18 @@ class TensorflowProgram(AbstractChain):
     _call: Any
 
     def __init__(self, case: Case, strategy: Any, values: AbstractValues) -> None:
-        self._replicas = Replicas(strategy, case.ranks)
+        there = int(strategy.num_replicas_in_sync)
+        if there != case.ranks:
+            raise wrong_world(f"{there} replicas take part, expected {case.ranks}")
         super().__init__(case, values)
-        self._replicas.begin_peak()
+        self._strategy = strategy
+        self._devices: list[str] = list(strategy.extended.worker_devices)
+        # Of several processes each has ranks of its own, in the order of their indices.
+        own, resolver = len(self._devices), strategy.cluster_resolver
+        self._first = own * resolver.task_id if own < case.ranks else 0
+        self._gpus = [name for name in self._devices if "GPU" in name]
+        for name in self._gpus:
+            tf.config.experimental.reset_memory_stats(name)
         self._start: Any = None
         self._batch: tuple[Any, ...] = ()
 
@@ -128,8 +72,7 @@ class TensorflowProgram(AbstractChain):
             traced = tf.function(chain, autograph=False)
             self._call = traced.get_concrete_function(self._start, *batch, tf.constant(1))
             executed = proof.executed_graphs(lambda: self.run(0))
-        own = len(self._replicas.own)
-        self.proof = proof.prove(self._case, executed, self._call.graph, own)
+        self.proof = proof.prove(self._case, executed, self._call.graph, len(self._devices))
 
     @final
     def release(self) -> None:
@@ -138,28 +81,67 @@ class TensorflowProgram(AbstractChain):
 
     @final
     def device_peak_bytes(self) -> int | None:
-        return self._replicas.peak_bytes()
+        peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
+        return max(peaks, default=None)
 
     @final
     def _lay_out(self, number: int) -> None:
         self._start = None
-        self._start = self._replicas.laid_out(lambda rank: self._values_of_rank(rank, number))
+        self._start = self._on_ranks(lambda rank: self._values_of_rank(rank, number))
+
+    @final
+    def _on_ranks(self, made: Callable[[int], Any]) -> Any:
+        def of_replica(context: Any) -> Any:
+            rank = context.replica_id_in_sync_group
+            with tf.device(self._devices[rank - self._first]):
+                return made(rank)
+
+        values = self._strategy.experimental_distribute_values_from_function(of_replica)
+        self._wait(values)
+        # What a single replica returns is no group of values either, and goes in again.
+        return values if len(self._devices) > 1 else self._local(values)[0]
 
     @final
     def _called(self, iterations: int) -> tuple[Any, Any]:
         """From the starting values: a result is on another device, and would take another graph."""
         counted, result = self._call(self._start, *self._batch, tf.constant(iterations))
-        self._replicas.wait(result)
+        self._wait(result)
         return counted, result
 
     @final
     def _compared(self, number: int, iterations: int) -> int:
-        results = dict(zip(self._replicas.own, self._replicas.readable(self._result)))
+        """Every rank's own, uncopied on the CPU."""
+        results = {
+            rank: value._numpy() if "CPU" in value.backing_device else value
+            for rank, value in enumerate(self._local(self._result), start=self._first)
+        }
         return self._values.check_all(number, iterations, results)
+
+    def _local(self, values: Any) -> list[Any]:
+        return list(self._strategy.experimental_local_results(values))
+
+    def _wait(self, values: Any) -> None:
+        """Until every rank's values are there: `_numpy` waits and copies nothing on the CPU."""
+        for value in self._local(values):
+            if "CPU" in value.backing_device:
+                value._numpy()
+            else:
+                value[:1].numpy()
 
     @abstractmethod
     def _values_of_rank(self, rank: int, number: int) -> Any:
         """What `rank` starts with in draw `number`."""
+
+
+def chained(one: Callable[[Any], Any], turns: Any, start: Any) -> tuple[Any, Any]:
+    """TensorFlow allows no all-reduce in a loop inside the replica function."""
+    counted, result = tf.while_loop(
+        lambda turn, _: turn < turns,
+        lambda turn, held: (turn + 1, one(held)),
+        (tf.constant(0), start),
+        parallel_iterations=1,
+    )
+    return counted, result
 
 
 def summed(values: Any) -> Any:
@@ -202,15 +184,15 @@ class CollectiveProgram(TensorflowProgram):
         return _repeated(tiled(period, self._count), self._count)
 
     def _loop(self, values: Any, turns: Any) -> tuple[Any, Any]:
-        chained = self._case.placement == Placement.IN_PLACE.value
+        in_place = self._case.placement == Placement.IN_PLACE.value
 
         def one(held: Any) -> Any:
-            return self._replicas.run(_all_reduce, held if chained else values)
+            return self._strategy.run(_all_reduce, args=(held if in_place else values,))
 
-        return self._replicas.chained(one, turns, values)
+        return chained(one, turns, values)
 
     def _once(self, values: Any, turns: Any) -> tuple[Any, Any]:
-        return tf.constant(1), self._replicas.run(_all_reduce, values)
+        return tf.constant(1), self._strategy.run(_all_reduce, args=(values,))
 
 
 def _all_reduce(values: Any) -> Any:
@@ -234,7 +216,7 @@ class DenseStepProgram(TensorflowProgram):
         self._reference = StepValues(self._layer, virtual=virtual)
         super().__init__(case, strategy, self._reference)
         batch = (self._reference.rows, self._reference.labels)
-        self._trace(self._chain, *(self._replicas.laid_out(self._parts(one)) for one in batch))
+        self._trace(self._chain, *(self._on_ranks(self._parts(one)) for one in batch))
 
     @classmethod
     def host_bytes(cls, case: Case) -> int:
@@ -259,9 +241,9 @@ class DenseStepProgram(TensorflowProgram):
 
     def _chain(self, weights: Any, rows: Any, labels: Any, turns: Any) -> tuple[Any, Any]:
         def one(held: Any) -> Any:
-            return self._replicas.run(one_step, held, rows, labels)
+            return self._strategy.run(one_step, args=(held, rows, labels))
 
-        return self._replicas.chained(one, turns, weights)
+        return chained(one, turns, weights)
 
 
 def one_step(weights: Any, rows: Any, labels: Any) -> Any:

@@ -48,12 +48,14 @@ class AbstractSteps(ABC):
     def prepared(self, epoch: int) -> Iterable[Any]:
         """The epoch's batches, ready to be worked on."""
 
-    @abstractmethod
     def first(self, batch: Any) -> Reductions:
-        """Run the very first step, with tracing; its reductions.
+        """Run the very first step, with tracing; its reductions, by default none.
 
         Raises MeasuringError NOT_A_COLLECTIVE.
         """
+        self.step(batch)
+        self.wait()
+        return Reductions()
 
     @abstractmethod
     def step(self, batch: Any) -> None:
@@ -63,11 +65,10 @@ class AbstractSteps(ABC):
     def wait(self) -> None:
         """Until all steps are done."""
 
-    @abstractmethod
-    def check_first(self, copies: Mapping[str, Values]) -> None:
+    def check_first(self, copies: Mapping[str, Values]) -> None:  # noqa: B027
         """Compare `copies` after the first step with what they should be, where that is known.
 
-        Raises MeasuringError WRONG_RESULT.
+        It is not where other workers may be a step ahead. Raises MeasuringError WRONG_RESULT.
         """
 
     @abstractmethod
@@ -269,12 +270,6 @@ class SeparateSteps(AbstractSteps):
             for shares in self._course.batches(epoch)
         ]
 
-    def first(self, batch: list[_Given]) -> Reductions:
-        """No reductions: each gradient is applied by itself."""
-        self.step(batch)
-        self.wait()
-        return Reductions()
-
     def step(self, batch: list[_Given]) -> None:
         for given in batch:
             if self._coordinator is None:
@@ -287,9 +282,6 @@ class SeparateSteps(AbstractSteps):
             self.variables[training.COUNTER].numpy()
         else:
             self._coordinator.join()
-
-    def check_first(self, copies: Mapping[str, Values]) -> None:
-        """A gradient depends on the order of the workers: there is nothing to compare."""
 
     def copies(self) -> dict[str, Values]:
         if self._count is not None:

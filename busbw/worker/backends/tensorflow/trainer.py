@@ -28,7 +28,6 @@ from ..base import AbstractTrainer, unavailable, wrong_world
 from ..framework import package_versions
 from . import layers
 from .backend import multi_worker_strategy, resolver_of, split_cpu
-from .proof import Reductions
 from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, Values, digests, trained
 
 # A peer that is alive and does not take part would be waited for without end.
@@ -230,20 +229,12 @@ class BetweenGraphSteps(AbstractSteps):
         while self._token < self._course.steps * (epoch + 1):
             yield next(self._batches)
 
-    def first(self, batch: training.Examples) -> Reductions:
-        """As all others: gradients are added up on a server, one by one."""
-        self.step(batch)
-        return Reductions()
-
     def step(self, batch: training.Examples) -> None:
         given = {self._inputs: batch.inputs, self._labels: batch.labels}
         self._token = self._session.run(self._step, given)
 
     def wait(self) -> None:
         """A token is there when its update is done."""
-
-    def check_first(self, copies: Mapping[str, Values]) -> None:
-        """Other workers may be a step ahead: there is nothing to compare."""
 
     def copies(self) -> dict[str, Values]:
         values, global_step = self._session.run((self.variables, self._count))

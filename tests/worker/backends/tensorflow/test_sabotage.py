@@ -79,16 +79,16 @@ OFF_BY_ONE_BIT = """
 import tensorflow as tf
 right = program.CollectiveProgram.check
 def check(self, iterations):
-    found = self._replicas.of(self._result)
+    found = self._local(self._result)
     with tf.device(found[2].backing_device):
         wrong = found[2].numpy().copy()
         wrong[700] *= 1 + 2**-23
         found[2] = tf.constant(wrong)
-    self._replicas.of = lambda values: found
+    self._local = lambda values: found
     try:
         return right(self, iterations)
     finally:
-        del self._replicas.of
+        del self._local
 put(program.CollectiveProgram, "check", check)
 """
 
@@ -101,7 +101,7 @@ put(door, "make_strategy", lambda name, devices: right(name, devices[:2]))
 BEFORE_THE_LOOP = """
 import tensorflow as tf
 def loop(self, values, turns):
-    summed = self._replicas.run(program._all_reduce, values)
+    summed = self._strategy.run(program._all_reduce, args=(values,))
     return tf.while_loop(
         lambda turn, _: turn < turns, lambda turn, held: (turn + 1, held), (tf.constant(0), summed)
     )
