@@ -46,31 +46,27 @@ class Group:
         self.launch = launch
         self.cluster = cluster
         self._clock = clock
-        self._members: dict[Role, Member] = {}
+        self.members: dict[Role, Member] = {}
         try:
             if cluster == ALONE:
-                self._members[Role()] = transport.start(starter, launch, None)
+                self.members[Role()] = transport.start(starter, launch, None)
                 return
             for member in transport.cluster_members(cluster):
                 name = launch.of_member(f"{member.role.task}{member.role.index}")
-                self._members[member.role] = transport.start(starter, name, member)
+                self.members[member.role] = transport.start(starter, name, member)
         except BaseException:
             self.kill()
             raise
 
     @property
-    def members(self) -> Mapping[Role, Member]:
-        return self._members
-
-    @property
     def is_over(self) -> bool:
-        return not self._members
+        return not self.members
 
     def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
         """Wait until all are ready, and until the tasks that serve the others do so."""
-        answers = self.ask_each(dict.fromkeys(self._members), timeout_s, doing)
+        answers = self.ask_each(dict.fromkeys(self.members), timeout_s, doing)
         offers = {
-            role: Request("offer") for role in self._members if role.task in self.cluster.offering
+            role: Request("offer") for role in self.members if role.task in self.cluster.offering
         }
         if offers and not isinstance(answers, Failure):
             answers = self.ask_each(offers, timeout_s, "connecting to the other processes")
@@ -84,7 +80,7 @@ class Group:
         """
         if self.is_over:
             raise ValueError(f"the process of launch {self.launch} is over")
-        requests = dict.fromkeys(self._members, request)
+        requests = dict.fromkeys(self.members, request)
         answers = self.ask_each(requests, timeout_s, doing, together=True)
         if isinstance(answers, Failure):
             return answers
@@ -97,7 +93,7 @@ class Group:
         return answer
 
     def ask_all(self, request: Request, timeout_s: float, doing: str) -> Answers | Failure:
-        asked = [role for role in self._members if role.task == self.cluster.asked]
+        asked = [role for role in self.members if role.task == self.cluster.asked]
         return self.ask_each(dict.fromkeys(asked, request), timeout_s, doing)
 
     def ask_each(
@@ -112,7 +108,7 @@ class Group:
         Raises ValueError for a role that no member has.
         """
         for role in requests:
-            if role not in self._members:
+            if role not in self.members:
                 raise ValueError(f"there is no {role.name} in this group")
         try:
             answers = self._asked(requests, timeout_s, doing, together=together)
@@ -124,23 +120,23 @@ class Group:
         return answers
 
     def close(self) -> bool:
-        members, self._members = self._members, {}
+        members, self.members = self.members, {}
         for member in members.values():
             # Processes of one framework end together.
             member.hang_up()
         try:
             return all([member.close() for member in members.values()])
         except BaseException:
-            self._members = members
+            self.members = members
             self.kill()
             raise
 
     def interrupt(self) -> None:
-        for member in list(self._members.values()):
+        for member in list(self.members.values()):
             member.interrupt()
 
     def kill(self) -> None:
-        members, self._members = self._members, {}
+        members, self.members = self.members, {}
         for member in members.values():
             member.interrupt()
         for member in members.values():
@@ -150,12 +146,12 @@ class Group:
         self, requests: Requests, timeout_s: float, doing: str, *, together: bool
     ) -> Answers | Failure:
         deadline_s = self._clock() + timeout_s
-        for role, member in self._members.items():
+        for role, member in self.members.items():
             member.allow(timeout_s)
             member.send(requests.get(role))
         answers: dict[Role, Answer] = {}
         while len(answers) < len(requests):
-            seen = _seen(self._members, deadline_s - self._clock())
+            seen = _seen(self.members, deadline_s - self._clock())
             failed = {
                 role: one
                 for role, one in seen.items()
@@ -185,21 +181,21 @@ class Group:
     def _silent(self, roles: Sequence[Role], doing: str) -> Failure:
         """With the first one's stack; of those that are stopped, as the others wait for them."""
         roles = self._stopped(roles) or roles
-        return self._failure(roles, self._members[roles[0]].timed_out(), doing)
+        return self._failure(roles, self.members[roles[0]].timed_out(), doing)
 
     def _stopped(self, roles: Iterable[Role]) -> list[Role]:
-        return [role for role in roles if self._members[role].is_stopped]
+        return [role for role in roles if self.members[role].is_stopped]
 
     def _cause(self, failed: Mapping[Role, Seen], doing: str) -> Failure:
         found = dict(failed)
         end_s = self._clock() + CAUSE_GRACE_S
-        watched = {role: one for role, one in self._members.items() if role not in found}
+        watched = {role: one for role, one in self.members.items() if role not in found}
         while watched and self._clock() < end_s:
             for role, seen in _seen(watched, end_s - self._clock()).items():
                 del watched[role]
                 if self._failed(seen):
                     found[role] = seen
-        stopped = self._stopped(role for role in self._members if role not in found)
+        stopped = self._stopped(role for role in self.members if role not in found)
         if stopped:
             # The framework has told the others that it does not hear from this one.
             return self._silent(stopped, doing)
@@ -209,7 +205,7 @@ class Group:
     def _failure(self, roles: Sequence[Role], seen: Seen, doing: str) -> Failure:
         """Of the first of `roles`, in the name of all."""
         if isinstance(seen, Ended):
-            failure = failure_of(seen, self._members[roles[0]].launch, doing)
+            failure = failure_of(seen, self.members[roles[0]].launch, doing)
         else:
             assert seen is not None and isinstance(seen.answer, Failure)
             failure = seen.answer
@@ -217,7 +213,7 @@ class Group:
         return replace(failure, message=f"{names}: {failure.message}") if names else failure
 
     def _name(self, role: Role) -> str:
-        name, host = "" if self.cluster == ALONE else role.name, self._members[role].host
+        name, host = "" if self.cluster == ALONE else role.name, self.members[role].host
         return f"{name} on {host}" if name and host else name or host
 
 

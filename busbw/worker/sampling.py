@@ -229,18 +229,15 @@ class Sampler:
         return max(row[0] for row in self.gathered([seconds]))
 
     def _call_s(self, iterations: int) -> float:
-        self._meet()
+        # The others are waited for; what this process did since its last call is its own.
+        self._note_own_work()
+        self._own_counts += 1
+        self.gathered([0.0])
         begun_s = self.now_s()
         self.program.run(iterations)
         self._last_s = tuple(row[0] for row in self.gathered([self.now_s() - begun_s]))
         self._left_s = self.now_s()
         return max(self._last_s)
-
-    def _meet(self) -> None:
-        """Wait for the others before a call; what this process did since the last is its own."""
-        self._note_own_work()
-        self._own_counts += 1
-        self.gathered([0.0])
 
     def _note_own_work(self) -> None:
         if self._left_s is not None:

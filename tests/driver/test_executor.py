@@ -123,14 +123,6 @@ def test_one_that_is_stopped_twice_fails_its_cases(
     assert not processes(bundle.path)
 
 
-def test_one_that_ends_by_itself_is_not_started_again(bundle: Bundle) -> None:
-    running, notes = passes(bundle, starter("/bin/false"))
-    running.run()
-    (measured,) = running.measurements()
-    assert [failure.launch.text for failure in measured.failures] == ["1.fake"]
-    assert not notes
-
-
 @pytest.mark.parametrize("times", [0, 1])
 def test_an_interrupt_of_a_start_leaves_no_worker(
     bundle: Bundle, tmp_path: Path, times: int
@@ -258,19 +250,6 @@ def test_a_group_that_ends_by_itself_is_closed_without_a_note(bundle: Bundle) ->
     starting.close(opened(starting))
     assert not processes(bundle.path)
     assert not notes
-
-
-def test_a_worker_that_had_to_be_killed_is_noted_by_its_launch(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
-    notes: list[str] = []
-    starting = executor(bundle, notes.append)
-    group = opened(starting, "reply_then_hang")
-    group.ask(measure(), LONG_S, "measuring")
-    starting.close(group)
-    assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
-    assert not processes(bundle.path)
 
 
 def test_a_worker_that_died_before_is_closed_without_a_note(bundle: Bundle) -> None:

@@ -140,7 +140,9 @@ class SynchronousSteps(AbstractSteps):
         self.local_replicas = len(strategy.extended.worker_devices)
         with strategy.scope():
             self.variables = variables_of(course.request)
-        self._step = tf.function(self._whole_step, autograph=False)
+        self._step = tf.function(
+            lambda batch: strategy.run(self._replica, args=batch), autograph=False
+        )
 
     def prepared(self, epoch: int) -> list[Any]:
         return [self._shared_out(shares) for shares in self._course.batches(epoch)]
@@ -198,9 +200,6 @@ class SynchronousSteps(AbstractSteps):
     def _local(self, variable: Any) -> Sequence[Any]:
         found: Sequence[Any] = self._strategy.experimental_local_results(variable)
         return found
-
-    def _whole_step(self, batch: Any) -> None:
-        self._strategy.run(self._replica, args=batch)
 
     def _replica(self, inputs: Any, labels: Any) -> None:
         net = self._course.request.net
