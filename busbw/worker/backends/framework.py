@@ -125,7 +125,7 @@ class AbstractFramework(AbstractBackend):
         if self._device is not Device.CPU:
             return None
         processes = self._member.count if self._member else 1
-        needed_bytes = self._kind(case).host_bytes(case) // processes
+        needed_bytes = self._host_bytes(case) // processes
         return MemoryNeed(needed_bytes=needed_bytes, reuses_kept=self.keeps_memory)
 
     @final
@@ -154,8 +154,8 @@ class AbstractFramework(AbstractBackend):
         """All devices of one class. Raises one of `refusals` where there are none."""
 
     @abstractmethod
-    def _kind(self, case: Case) -> type[AbstractChain]:
-        """Which of its programs measures the workload of `case`."""
+    def _host_bytes(self, case: Case) -> int:
+        """Peak memory of all ranks of `case` together, where it is the host's."""
 
     @abstractmethod
     def _program(self, case: Case, injection: Injection | None) -> AbstractChain:
@@ -230,11 +230,6 @@ class AbstractChain(AbstractProgram):
         begun_s = time.perf_counter()
         yield
         self.compile_s = time.perf_counter() - begun_s
-
-    @classmethod
-    @abstractmethod
-    def host_bytes(cls, case: Case) -> int:
-        """Peak memory of all ranks of `case` together, where it is the host's."""
 
     @abstractmethod
     def release(self) -> None:

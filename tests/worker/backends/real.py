@@ -192,7 +192,7 @@ def check_clock(run: Run, clock: str) -> None:
 class Sabotage:
     """Python that breaks the back end, and the case that is then measured, with an injection.
 
-    It finds the back end as `backend`, its module with the program as `program` and that with
+    It finds the back end as `backend`, its module with the collective as `program` and that with
     the class of the back end as `door`; `put(owner, name, value)` lasts until the case is over.
     """
 

@@ -50,10 +50,6 @@ class Counter(AbstractChain):
         super().__init__(build.case(), Three())
         self.laid_out: list[int] = []
 
-    @classmethod
-    def host_bytes(cls, case: Case) -> int:
-        return case.payload_bytes
-
     def release(self) -> None:
         self._result = None
 
@@ -117,8 +113,8 @@ class Small(AbstractFramework):
             raise Refused(f"no {device.value} here\nand so on")
         return build.device_set(device)
 
-    def _kind(self, case: Case) -> type[AbstractChain]:
-        return Counter
+    def _host_bytes(self, case: Case) -> int:
+        return case.payload_bytes
 
     def _program(self, case: Case, injection: Injection | None) -> AbstractChain:
         backend = self

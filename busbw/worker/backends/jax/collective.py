@@ -19,7 +19,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.launch import Proof
 from busbw.model.machine import names_of
 from busbw.model.words import MIB, Clock, Device, Placement
 
@@ -30,7 +29,7 @@ from . import lowerings, versions
 from .program import (
     EVERYWHERE,
     CheckOnDevices,
-    JaxProgram,
+    Work,
     asked_shape,
     chain,
     lowered_over,
@@ -120,84 +119,64 @@ def _repeated(one: _One, _: int, values: Any, result: Any) -> tuple[Any, ...]:
     return found
 
 
-class CollectiveProgram(JaxProgram):
-    """Program, starting values and check, each compiled once for the case's shape."""
+def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
+    """Raises MeasuringError where ranks are missing, or not even a call stays exact."""
+    there = len(set(mesh.devices.flat))
+    if there != case.ranks:
+        raise wrong_world(f"{there} devices take part, expected {case.ranks}")
+    exact = Values(case, jnp.dtype(case.dtype))
+    rounds = exact.most_rounds()
+    formed = partial(form_of, case, _axes(case, mesh), rounds, virtual=virtual)
+    form = formed()
+    step = max(1, form.step)
+    wanted = partial(proof.wanted, case, step, device=Device(mesh.devices.flat[0].platform))
+    each = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    # What each rank starts with in a draw, of shape (blocks, period), on that rank.
+    draws = [
+        placed(np.stack([exact.start(rank, number) for rank in range(case.ranks)]), each)
+        for number in range(exact.draws)
+    ]
+    return Work(
+        values=exact,
+        step=step,
+        most_iterations=_most_iterations(case, rounds, form.step),
+        lowered=lambda *, delayed: formed(delayed=delayed).lowered(case, mesh),
+        proved=lambda text, *, delayed: proof.prove(text, wanted(plain=not delayed)),
+        shapes=form.shapes(case, mesh),
+        draws=draws,
+        start=_compiled_start(case, mesh, form, draws[0]),
+        result=form.result,
+        donated=form.donated,
+        from_host=case.payload_bytes <= _FROM_HOST_BYTES,
+        on_devices=None if virtual else CheckOnDevices(case, mesh, exact),
+    )
 
-    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, delayed: bool = False) -> None:
-        there = len(set(mesh.devices.flat))
-        if there != case.ranks:
-            raise wrong_world(f"{there} devices take part, expected {case.ranks}")
-        self._dtype = jnp.dtype(case.dtype)
-        exact = Values(case, self._dtype)
-        rounds = exact.most_rounds()
-        form = partial(form_of, case, _axes(case, mesh), rounds, virtual=virtual)
-        self._form = form()
-        self._result_at, self._donated = self._form.result, self._form.donated
-        self.step = max(1, self._form.step)
-        self.most_iterations = _most_iterations(case, rounds, self._form.step)
-        super().__init__(case, mesh, exact)
-        self._spec = PartitionSpec(mesh.axis_names)
-        self._shapes = self._form.shapes(case, mesh)
-        self.proof = self._compiled_form(self._form)
-        if delayed:
-            self.proof = self._compiled_form(form(delayed=True))
-        self._draws = [self._on_ranks(exact, number) for number in range(exact.draws)]
-        self._start = self._compiled_start(self._draws[0])
-        self._on_devices = None if virtual else CheckOnDevices(case, mesh, exact)
 
-    @classmethod
-    def host_bytes(cls, case: Case) -> int:
-        """Input and result of each rank, and what XLA's own copies take."""
-        collective = COLLECTIVES[case.collective]
-        taken = collective.input_bytes(case.payload_bytes, case.group_size)
-        given = collective.output_bytes(case.payload_bytes, case.group_size)
-        temporary = 0 if collective.copy_free else 2 * case.payload_bytes
-        if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
-            # The last result is released only when the next one is there.
-            temporary += given
-        return case.ranks * (taken + given + temporary)
+def host_bytes(case: Case) -> int:
+    """Input and result of each rank, and what XLA's own copies take."""
+    collective = COLLECTIVES[case.collective]
+    taken = collective.input_bytes(case.payload_bytes, case.group_size)
+    given = collective.output_bytes(case.payload_bytes, case.group_size)
+    temporary = 0 if collective.copy_free else 2 * case.payload_bytes
+    if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
+        # The last result is released only when the next one is there.
+        temporary += given
+    return case.ranks * (taken + given + temporary)
 
-    def _compiled_form(self, form: Form) -> Proof:
-        wanted = proof.wanted(
-            self._case,
-            self.step,
-            device=Device(self._mesh.devices.flat[0].platform),
-            plain=not form.delayed,
-        )
-        text = self._compile(lambda: form.lowered(self._case, self._mesh), slowed=form.delayed)
-        return proof.prove(text, wanted)
 
-    def _on_ranks(self, exact: Values, number: int) -> jax.Array:
-        """What each rank starts with in a draw, of shape (blocks, period), on that rank."""
-        table = np.stack([exact.start(rank, number) for rank in range(self._case.ranks)])
-        return placed(table, NamedSharding(self._mesh, self._spec))
+def _compiled_start(case: Case, mesh: Mesh, form: Form, draw: jax.Array) -> Any:
+    """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place."""
+    count, (_, blocks, period) = form.counts[0], draw.shape
 
-    def _compiled_start(self, draw: jax.Array) -> Callable[..., tuple[jax.Array, ...]]:
-        """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place."""
-        count, (_, blocks, period) = self._form.counts[0], draw.shape
+    def start(own: jax.Array, *held: jax.Array) -> tuple[jax.Array, ...]:
+        length = count // blocks
+        tiled = jnp.tile(own[0], (1, -(-length // period)))[:, :length]
+        return (tiled.reshape(count), *held[1:])
 
-        def start(own: jax.Array, *held: jax.Array) -> tuple[jax.Array, ...]:
-            length = count // blocks
-            tiled = jnp.tile(own[0], (1, -(-length // period)))[:, :length]
-            return (tiled.reshape(count), *held[1:])
-
-        arguments, out_specs = [draw, *self._shapes], (self._spec,) * len(self._shapes)
-        donated = tuple(range(1, len(arguments)))
-        lowered = lowered_over(self._mesh, start, arguments, out_specs, donated)
-        compiled: Callable[..., tuple[jax.Array, ...]] = lowered.compile()
-        return compiled
-
-    def _new_buffers(self) -> tuple[jax.Array, ...]:
-        """Small ones come from the host, which is quicker than compiling a program."""
-        if self._case.payload_bytes <= _FROM_HOST_BYTES:
-            return self._zeros_from_host()
-        shapes = tuple(self._shapes)
-        made = jax.jit(
-            lambda: tuple(jnp.zeros(one.shape, one.dtype) for one in shapes),
-            out_shardings=tuple(one.sharding for one in shapes),
-        )
-        found: tuple[jax.Array, ...] = made()
-        return found
+    arguments = [draw, *form.shapes(case, mesh)]
+    out_specs = (PartitionSpec(mesh.axis_names),) * len(form.counts)
+    donated = tuple(range(1, len(arguments)))
+    return lowered_over(mesh, start, arguments, out_specs, donated).compile()
 
 
 def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:

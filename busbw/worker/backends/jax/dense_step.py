@@ -17,42 +17,34 @@ from busbw.workloads.dense_step import LEARNING_RATE, Batch, Layer, layer_of
 from ..hlo import proof
 from ..values import MOST_STEPS, PERIOD, StepValues
 from . import versions
-from .program import EVERYWHERE, JaxProgram, asked_shape, chain, lowered_over, placed
+from .program import EVERYWHERE, Work, asked_shape, chain, lowered_over, placed
 
 
-class DenseStepProgram(JaxProgram):
-    """Steps of the dense layer of `case`: weights are given up to a call, and come out of it."""
+def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
+    """Steps of the dense layer: weights are given up to a call, and come out of it."""
+    layer = layer_of(case)
+    reference = StepValues(layer, virtual=virtual)
+    weights, rows, labels = shapes(layer, mesh)
+    starts = [reference.start(number) for number in range(reference.draws)]
+    draws = [placed(one, weights.sharding) for one in starts]
+    return Work(
+        values=reference,
+        step=1,
+        most_iterations=MOST_STEPS,
+        lowered=partial(_lowered_chain, layer, mesh),
+        proved=lambda text, *, delayed: prove(text, case),
+        shapes=[weights],
+        draws=draws,
+        start=_compiled_start(draws[0], weights),
+        batch=(placed(reference.rows, rows.sharding), placed(reference.labels, labels.sharding)),
+    )
 
-    step = 1
-    most_iterations = MOST_STEPS
 
-    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, delayed: bool = False) -> None:
-        layer = layer_of(case)
-        reference = StepValues(layer, virtual=virtual)
-        super().__init__(case, mesh, reference)
-        self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh)), case)
-        if delayed:
-            text = self._compile(lambda: _lowered_chain(layer, mesh, delayed=True), slowed=True)
-            self.proof = prove(text, case)
-        weights, rows, labels = shapes(layer, mesh)
-        self._shapes = [weights]
-        self._batch = (
-            placed(reference.rows, rows.sharding),
-            placed(reference.labels, labels.sharding),
-        )
-        starts = [reference.start(number) for number in range(reference.draws)]
-        self._draws = [placed(one, self._everywhere) for one in starts]
-        self._start = _compiled_start(self._draws[0], weights)
-
-    @classmethod
-    def host_bytes(cls, case: Case) -> int:
-        """On each rank weights, gradient and sum; the first weights; rows, made and laid out."""
-        layer = layer_of(case)
-        rows = layer.ranks * layer.rows * layer.inputs * np.dtype(case.dtype).itemsize
-        return (3 * case.ranks + 1) * case.payload_bytes + 3 * rows
-
-    def _new_buffers(self) -> tuple[jax.Array, ...]:
-        return self._zeros_from_host()
+def host_bytes(case: Case) -> int:
+    """On each rank weights, gradient and sum; the first weights; rows, made and laid out."""
+    layer = layer_of(case)
+    rows = layer.ranks * layer.rows * layer.inputs * np.dtype(case.dtype).itemsize
+    return (3 * case.ranks + 1) * case.payload_bytes + 3 * rows
 
 
 def prove(text: str, case: Case) -> Proof:
@@ -108,7 +100,7 @@ def _drawn(step: Layer, axis: str, key: Any) -> Any:
     return jax.random.normal(own, (step.rows, step.inputs), jnp.dtype(step.dtype))
 
 
-def _lowered_chain(layer: Layer, mesh: Mesh, *, delayed: bool = False) -> Any:
+def _lowered_chain(layer: Layer, mesh: Mesh, *, delayed: bool) -> Any:
     """``(asked, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
     (axis,) = mesh.axis_names
 

@@ -35,7 +35,7 @@ from ..framework import (
     package_versions,
     read_files,
 )
-from .program import CollectiveProgram, DenseStepProgram, make_strategy
+from .program import TensorflowProgram, collective_of, host_bytes, make_strategy, steps_of
 
 PROGRAM = "outer-loop2"
 
@@ -111,18 +111,21 @@ class TensorflowBackend(AbstractFramework):
             processes=processes,
         )
 
-    def _kind(self, case: Case) -> type[CollectiveProgram | DenseStepProgram]:
-        return CollectiveProgram if case.workload.is_bare else DenseStepProgram
+    def _host_bytes(self, case: Case) -> int:
+        return host_bytes(case)
 
-    def _program(
-        self, case: Case, injection: Injection | None
-    ) -> CollectiveProgram | DenseStepProgram:
+    def _program(self, case: Case, injection: Injection | None) -> TensorflowProgram:
         if self._device is None:
             raise unavailable("the worker was opened for no device")
         if injection is not None and injection.extra is Extra.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
-        virtual = self._device is Device.CPU
-        return self._kind(case)(case, self._strategy(case), virtual=virtual)
+        strategy, virtual = self._strategy(case), self._device is Device.CPU
+        work = (
+            collective_of(case, strategy)
+            if case.workload.is_bare
+            else steps_of(case, strategy, virtual=virtual)
+        )
+        return TensorflowProgram(case, strategy, work)
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:

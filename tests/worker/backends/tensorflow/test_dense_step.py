@@ -95,14 +95,14 @@ _FACTOR = """
 
 # After chains of every length, from either draw, weights are the reference's.
 _LENGTHS = """
-        right = program.DenseStepProgram.__init__
+        right = program.TensorflowProgram.__init__
         def init(self, *arguments, **options):
             right(self, *arguments, **options)
             for length in (1, 2, 5, 40, 255, 256):
                 self.fresh()
                 self.run(length)
                 assert self.check(length) == 4 * 2**13
-        put(program.DenseStepProgram, "__init__", init)
+        put(program.TensorflowProgram, "__init__", init)
         """
 
 SABOTAGES = {
@@ -145,8 +145,8 @@ SABOTAGES = {
     "counts": Sabotage(
         code=_STEP
         + """
-        inner = program.DenseStepProgram.run
-        put(program.DenseStepProgram, "run",
+        inner = program.TensorflowProgram.run
+        put(program.TensorflowProgram, "run",
             lambda self, n: inner(self, n + 1 if n else 0))
         """,
         case=STEP,
