@@ -179,21 +179,20 @@ def probe(starter: Starter, executor: Executor) -> Probe:
             home = os.path.expanduser("~")
             python = variables.without_homes(executor.interpreter(starter), home)
             raise ProbeCutShort(f"{_words(python, answer)}; it was tried twice")
-    if isinstance(answer, Failure) and answer.kind is FailureKind.WRONG_WORLD:
+    if not isinstance(answer, Failure):
+        return answer
+    if answer.kind is FailureKind.WRONG_WORLD:
         raise ProbesDiffer(f"{starter.framework}: {answer.message}")
-    if isinstance(answer, Failure):
-        raise ProbeFailed(_words(executor.interpreter(starter), answer))
-    return answer
+    raise ProbeFailed(_words(executor.interpreter(starter), answer))
 
 
 def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
     group = executor.start(starter, launch)
     doing = f"looking for devices with {starter.framework}"
     try:
-        failure = group.begin(PROBE_TIMEOUT_S, doing)
-        if failure is not None:
-            return failure
-        answer = group.ask(Request("probe"), PROBE_TIMEOUT_S, doing)
+        answer = group.begin(PROBE_TIMEOUT_S, doing) or group.ask(
+            Request("probe"), PROBE_TIMEOUT_S, doing
+        )
     finally:
         executor.end(group)
     assert isinstance(answer, (Probe, Failure))

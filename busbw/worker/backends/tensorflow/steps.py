@@ -1,7 +1,8 @@
-"""Training with TensorFlow 2: epochs by one loop and clock, and ways to make their steps."""
+"""Training with TensorFlow 2: the nets, epochs by one loop and clock, ways to make their steps."""
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,8 @@ from busbw.model.training import Net, TrainingRequest
 
 from .. import training
 from ..training import Course, Examples
-from . import layers, proof
+from . import proof
+from .program import cross_entropy
 from .proof import Reductions
 
 Values = Mapping[str, Any]
@@ -127,6 +129,42 @@ def variables_of(request: TrainingRequest) -> dict[str, Any]:
     return {name: tf.Variable(value, name=name) for name, value in values.items()}
 
 
+def loss_of(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> Any:
+    """By way of the labels, so that the counter's gradient comes from each rank's examples."""
+    shown = tf.reduce_mean(tf.cast(labels >= 0, tf.float32))
+    mean = cross_entropy(_logits(net, variables, inputs), labels)
+    return mean - shown * variables[training.COUNTER]
+
+
+def gradients_of(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> list[Any]:
+    with tf.GradientTape() as tape:
+        loss = loss_of(net, variables, inputs, labels)
+    found: list[Any] = tape.gradient(loss, list(variables.values()))
+    return found
+
+
+def goodness(net: Net, values: Mapping[str, Any], examples: Examples) -> tuple[float, float]:
+    logits = _logits(net, values, examples.inputs)
+    named = tf.argmax(logits, axis=1).numpy()
+    mean = cross_entropy(logits, examples.labels)
+    return float((named == examples.labels).mean()), float(mean)
+
+
+def _logits(net: Net, variables: Mapping[str, Any], inputs: Any) -> Any:
+    flat = _convolved(variables, inputs) if net is Net.CNN else tf.cast(inputs, tf.float32) / 255.0
+    hidden = tf.nn.relu(flat @ variables["hidden_weights"] + variables["hidden_biases"])
+    return hidden @ variables["weights"] + variables["biases"]
+
+
+def _convolved(variables: Mapping[str, Any], inputs: Any) -> Any:
+    halved = inputs
+    for layer in ("first", "second"):
+        filtered = tf.nn.conv2d(halved, variables[f"{layer}_filters"], strides=1, padding="SAME")
+        bright = tf.nn.relu(filtered + variables[f"{layer}_biases"])
+        halved = tf.nn.max_pool2d(bright, ksize=2, strides=2, padding="VALID")
+    return tf.reshape(halved, [-1, math.prod(halved.shape[1:])])
+
+
 class SynchronousSteps(AbstractSteps):
     """By the mean gradient of all ranks; `worker` is this process's index among others."""
 
@@ -184,7 +222,7 @@ class SynchronousSteps(AbstractSteps):
         shares = next(self._course.batches(0))
         inputs = tf.concat([share.inputs for share in shares], axis=0)
         labels = tf.concat([share.labels for share in shares], axis=0)
-        found = layers.gradients(request.net, variables, inputs, labels)
+        found = gradients_of(request.net, variables, inputs, labels)
         gradients = {name: gradient.numpy() for name, gradient in zip(variables, found)}
         training.check_first(copies, start, gradients, request.rate)
 
@@ -203,7 +241,7 @@ class SynchronousSteps(AbstractSteps):
 
     def _replica(self, inputs: Any, labels: Any) -> None:
         net = self._course.request.net
-        gradients = layers.gradients(net, self.variables, inputs, labels)
+        gradients = gradients_of(net, self.variables, inputs, labels)
         tf.distribute.get_replica_context().merge_call(self._update, args=tuple(gradients))
 
     def _update(self, strategy: Any, *gradients: Any) -> None:
@@ -292,7 +330,7 @@ class SeparateSteps(AbstractSteps):
 
     def _replica(self, inputs: Any, labels: Any) -> None:
         request = self._course.request
-        gradients = layers.gradients(request.net, self.variables, inputs, labels)
+        gradients = gradients_of(request.net, self.variables, inputs, labels)
         for variable, gradient in zip(self.variables.values(), gradients):
             variable.assign_sub(request.rate * gradient)
         if self._count is not None:

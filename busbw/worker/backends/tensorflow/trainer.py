@@ -26,9 +26,17 @@ from busbw.worker import host
 from .. import training
 from ..base import AbstractTrainer, unavailable, wrong_world
 from ..framework import package_versions
-from . import layers
 from .backend import multi_worker_strategy, resolver_of, split_cpu
-from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, Values, digests, trained
+from .steps import (
+    AbstractSteps,
+    SeparateSteps,
+    SynchronousSteps,
+    Values,
+    digests,
+    goodness,
+    loss_of,
+    trained,
+)
 
 # A peer that is alive and does not take part would be waited for without end.
 _COLLECTIVE_TIMEOUT_S = 60
@@ -69,7 +77,7 @@ class TensorflowTrainer(AbstractTrainer):
             raise wrong_world(f"{steps.replicas} replicas take part, expected {request.ranks}")
         done = trained(request, steps)
         values = next(iter(done.copies.values()))
-        accuracy, loss = layers.goodness(request.net, values, course.unseen)
+        accuracy, loss = goodness(request.net, values, course.unseen)
         run = TrainingRun(
             api=steps.api,
             epochs_s=done.epochs_s,
@@ -205,7 +213,7 @@ class BetweenGraphSteps(AbstractSteps):
                 replicas_to_aggregate=self.replicas,
                 total_num_replicas=self.replicas,
             )
-            loss = layers.loss(request.net, self.variables, self._inputs, self._labels)
+            loss = loss_of(request.net, self.variables, self._inputs, self._labels)
             self._step = self._optimizer.minimize(loss, global_step=self._count)
 
     def _connected(self, target: str, *, chief: bool) -> Any:
