@@ -145,20 +145,21 @@ def coded(source: int, target: int, number: int) -> tuple[float, ...]:
 
 # The ranks of one collective, as XLA writes them after an instruction: {{0,2},{1,3}} lists the
 # groups, [2,4]<=[4,2]T(1,0) counts them out of an array of all ranks, mesh['x'=2,'y'=4] {'x'} names
-# the axes that they go along.
+# the axes that they go along. Programs have fewer ranks than a number of more than nine digits.
 _LISTED = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
+_SOME = r"\d{1,9}(?:,\d{1,9})*"
 _IOTA = re.compile(
-    r"replica_groups=\[(?P<groups>\d+),(?P<size>\d+)\]<=\[(?P<dims>[\d,]+)\]"
-    r"(?:T\((?P<turn>[\d,]+)\))?"
+    r"replica_groups=\[(?P<groups>\d{1,9}),(?P<size>\d{1,9})\]"
+    rf"<=\[(?P<dims>{_SOME})\](?:T\((?P<turn>{_SOME})\))?"
 )
+_ONE_EXTENT = r"'\w+'=\d{1,9}"
 _MESH = re.compile(
-    r"replica_groups=mesh\[(?P<mesh>'\w+'=\d+(?:,'\w+'=\d+)*)\] *\{(?P<axes>'\w+'(?:,'\w+')*)\}"
+    rf"replica_groups=mesh\[(?P<mesh>{_ONE_EXTENT}(?:,{_ONE_EXTENT})*)\]"
+    r" *\{(?P<axes>'\w+'(?:,'\w+')*)\}"
 )
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _BRACED = re.compile(r"\{([\d,]*)\}")
 _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
-# Programs have fewer ranks than a number of more digits.
-_MOST_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,16 @@ class GroupSize:
         return self.groups * self.size
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """Groups of `size` ranks: an array of `dims` counts all, transposed to `turn` and cut up."""
+
+    dims: tuple[int, ...]
+    turn: tuple[int, ...]
+    groups: int
+    size: int
+
+
 def group_size_of(line: str) -> GroupSize | None:
     """How many groups an instruction's line names; None where it names none, or unequal ones.
 
@@ -183,27 +194,9 @@ def group_size_of(line: str) -> GroupSize | None:
         sizes = {len(_numbers(text)) for text in _BRACED.findall(listed[1])}
         one_size = len(sizes) == 1 and 0 not in sizes
         return GroupSize(listed[1].count("{"), sizes.pop()) if one_size else None
-    iota = _IOTA.search(line)
-    if iota is not None:
-        return _checked(iota["groups"], iota["size"])
-    mesh = _MESH.search(line)
-    return _mesh_size(mesh) if mesh is not None else None
-
-
-def _mesh_size(match: re.Match[str]) -> GroupSize | None:
-    extents = dict(_EXTENT.findall(match["mesh"]))
-    along = _AXIS.findall(match["axes"])
-    if not set(along) <= set(extents) or any(len(text) > _MOST_DIGITS for text in extents.values()):
-        return None
-    size = math.prod(int(extents[name]) for name in along)
-    ranks = math.prod(int(extent) for extent in extents.values())
-    return GroupSize(ranks // size, size) if size else None
-
-
-def _checked(groups: str, size: str) -> GroupSize | None:
-    if max(len(groups), len(size)) > _MOST_DIGITS or not int(groups) * int(size):
-        return None
-    return GroupSize(int(groups), int(size))
+    layout = _layout_of(line)
+    found = GroupSize(layout.groups, layout.size) if layout else None
+    return found if found and found.ranks else None
 
 
 def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
@@ -217,34 +210,34 @@ def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
     if listed is not None:
         groups = tuple(_numbers(text) for text in _BRACED.findall(listed[1]))
         return groups if any(groups) else (tuple(range(ranks)),)
-    iota = _IOTA.search(line)
-    if iota is not None:
-        dims = _numbers(iota["dims"])
-        turn = _numbers(iota["turn"]) if iota["turn"] else tuple(range(len(dims)))
-        return _groups(dims, turn, int(iota["size"]))
-    mesh = _MESH.search(line)
-    return _mesh_groups(mesh) if mesh is not None else None
-
-
-def _mesh_groups(match: re.Match[str]) -> tuple[tuple[int, ...], ...] | None:
-    """``mesh['x'=2,'y'=4] {'x'}``: 0 to 7 as 2 x 4, in groups along x."""
-    extents = dict(_EXTENT.findall(match["mesh"]))
-    names, along = list(extents), _AXIS.findall(match["axes"])
-    if not set(along) <= set(names):
+    layout = _layout_of(line)
+    if layout is None:
         return None
-    dims = tuple(map(int, extents.values()))
-    turn = [names.index(name) for name in [*(n for n in names if n not in along), *along]]
-    return _groups(dims, tuple(turn), math.prod(int(extents[name]) for name in along))
-
-
-def _groups(dims: tuple[int, ...], turn: tuple[int, ...], size: int) -> tuple[tuple[int, ...], ...]:
-    """``[2,4]<=[4,2]T(1,0)``: 0 to 7 as 4 x 2, transposed, cut into 2 groups of 4."""
+    dims, turn, size = layout.dims, layout.turn, layout.size
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     order = [
         sum(at * strides[axis] for at, axis in zip(index, turn))
         for index in itertools.product(*(range(dims[axis]) for axis in turn))
     ]
     return tuple(tuple(order[begin : begin + size]) for begin in range(0, len(order), size))
+
+
+def _layout_of(line: str) -> _Layout | None:
+    """Of the forms that list no groups. Along x of a mesh is like its array with x at the end."""
+    iota, mesh = _IOTA.search(line), _MESH.search(line)
+    if iota is not None:
+        dims = _numbers(iota["dims"])
+        turn = _numbers(iota["turn"]) if iota["turn"] else tuple(range(len(dims)))
+        return _Layout(dims, turn, int(iota["groups"]), int(iota["size"]))
+    extents = {name: int(extent) for name, extent in _EXTENT.findall(mesh["mesh"])} if mesh else {}
+    along = _AXIS.findall(mesh["axes"]) if mesh else []
+    if mesh is None or not set(along) <= set(extents):
+        return None
+    names, dims = list(extents), tuple(extents.values())
+    turned = [*(name for name in names if name not in along), *along]
+    size = math.prod(extents[name] for name in along)
+    groups = math.prod(dims) // size if size else 0
+    return _Layout(dims, tuple(map(names.index, turned)), groups, size)
 
 
 def pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:

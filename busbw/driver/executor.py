@@ -54,17 +54,13 @@ class Executor:
         self._transport = transport
         self._alive: set[Group] = set()
         self._lock = threading.Lock()
-        self._stopped = False
+        self.is_stopped = False
 
     def __enter__(self) -> Executor:  # noqa: PYI034 Python 3.10 has no Self
         return self
 
     def __exit__(self, *error: object) -> None:
         self.kill()
-
-    @property
-    def is_stopped(self) -> bool:
-        return self._stopped
 
     def interpreter(self, starter: Starter) -> str:
         return self._transport.interpreter(starter)
@@ -73,7 +69,7 @@ class Executor:
         group = Group(self._transport, starter, launch, cluster or starter.cluster)
         with self._lock:
             self._alive.add(group)
-            if self._stopped:
+            if self.is_stopped:
                 group.interrupt()
         return group
 
@@ -115,7 +111,7 @@ class Executor:
     def stop(self) -> None:
         """Interrupt every group, from any thread, and every group that is started later."""
         with self._lock:
-            self._stopped = True
+            self.is_stopped = True
             alive = list(self._alive)
         for group in alive:
             group.interrupt()
@@ -183,21 +179,20 @@ def probe(starter: Starter, executor: Executor) -> Probe:
             home = os.path.expanduser("~")
             python = variables.without_homes(executor.interpreter(starter), home)
             raise ProbeCutShort(f"{_words(python, answer)}; it was tried twice")
-    if isinstance(answer, Failure) and answer.kind is FailureKind.WRONG_WORLD:
+    if not isinstance(answer, Failure):
+        return answer
+    if answer.kind is FailureKind.WRONG_WORLD:
         raise ProbesDiffer(f"{starter.framework}: {answer.message}")
-    if isinstance(answer, Failure):
-        raise ProbeFailed(_words(executor.interpreter(starter), answer))
-    return answer
+    raise ProbeFailed(_words(executor.interpreter(starter), answer))
 
 
 def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
     group = executor.start(starter, launch)
     doing = f"looking for devices with {starter.framework}"
     try:
-        failure = group.begin(PROBE_TIMEOUT_S, doing)
-        if failure is not None:
-            return failure
-        answer = group.ask(Request("probe"), PROBE_TIMEOUT_S, doing)
+        answer = group.begin(PROBE_TIMEOUT_S, doing) or group.ask(
+            Request("probe"), PROBE_TIMEOUT_S, doing
+        )
     finally:
         executor.end(group)
     assert isinstance(answer, (Probe, Failure))

@@ -22,6 +22,8 @@ from .transport import Answer, Ended, Member, Reply, Request, Starter, Transport
 
 Answers = Mapping[Role, Answer]
 Requests = Mapping[Role, Request | None]
+# None: a part of a reply.
+Seen = Reply | Ended | None
 
 # How long the others are watched after one failed: the cause may show there a little later.
 CAUSE_GRACE_S = 0.5
@@ -44,31 +46,27 @@ class Group:
         self.launch = launch
         self.cluster = cluster
         self._clock = clock
-        self._members: dict[Role, Member] = {}
+        self.members: dict[Role, Member] = {}
         try:
             if cluster == ALONE:
-                self._members[Role()] = transport.start(starter, launch, None)
+                self.members[Role()] = transport.start(starter, launch, None)
                 return
             for member in transport.cluster_members(cluster):
                 name = launch.of_member(f"{member.role.task}{member.role.index}")
-                self._members[member.role] = transport.start(starter, name, member)
+                self.members[member.role] = transport.start(starter, name, member)
         except BaseException:
             self.kill()
             raise
 
     @property
-    def members(self) -> Mapping[Role, Member]:
-        return self._members
-
-    @property
     def is_over(self) -> bool:
-        return not self._members
+        return not self.members
 
     def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
         """Wait until all are ready, and until the tasks that serve the others do so."""
-        answers = self.ask_each(dict.fromkeys(self._members), timeout_s, doing)
+        answers = self.ask_each(dict.fromkeys(self.members), timeout_s, doing)
         offers = {
-            role: Request("offer") for role in self._members if role.task in self.cluster.offering
+            role: Request("offer") for role in self.members if role.task in self.cluster.offering
         }
         if offers and not isinstance(answers, Failure):
             answers = self.ask_each(offers, timeout_s, "connecting to the other processes")
@@ -82,7 +80,7 @@ class Group:
         """
         if self.is_over:
             raise ValueError(f"the process of launch {self.launch} is over")
-        requests = dict.fromkeys(self._members, request)
+        requests = dict.fromkeys(self.members, request)
         answers = self.ask_each(requests, timeout_s, doing, together=True)
         if isinstance(answers, Failure):
             return answers
@@ -95,7 +93,7 @@ class Group:
         return answer
 
     def ask_all(self, request: Request, timeout_s: float, doing: str) -> Answers | Failure:
-        asked = [role for role in self._members if role.task == self.cluster.asked]
+        asked = [role for role in self.members if role.task == self.cluster.asked]
         return self.ask_each(dict.fromkeys(asked, request), timeout_s, doing)
 
     def ask_each(
@@ -110,7 +108,7 @@ class Group:
         Raises ValueError for a role that no member has.
         """
         for role in requests:
-            if role not in self._members:
+            if role not in self.members:
                 raise ValueError(f"there is no {role.name} in this group")
         try:
             answers = self._asked(requests, timeout_s, doing, together=together)
@@ -122,23 +120,23 @@ class Group:
         return answers
 
     def close(self) -> bool:
-        members, self._members = self._members, {}
+        members, self.members = self.members, {}
         for member in members.values():
             # Processes of one framework end together.
             member.hang_up()
         try:
             return all([member.close() for member in members.values()])
         except BaseException:
-            self._members = members
+            self.members = members
             self.kill()
             raise
 
     def interrupt(self) -> None:
-        for member in list(self._members.values()):
+        for member in list(self.members.values()):
             member.interrupt()
 
     def kill(self) -> None:
-        members, self._members = self._members, {}
+        members, self.members = self.members, {}
         for member in members.values():
             member.interrupt()
         for member in members.values():
@@ -148,100 +146,90 @@ class Group:
         self, requests: Requests, timeout_s: float, doing: str, *, together: bool
     ) -> Answers | Failure:
         deadline_s = self._clock() + timeout_s
-        for role, member in self._members.items():
+        for role, member in self.members.items():
             member.allow(timeout_s)
             member.send(requests.get(role))
         answers: dict[Role, Answer] = {}
         while len(answers) < len(requests):
-            seen = self._seen(deadline_s - self._clock())
-            refused = {
-                role: Reply(one) for role, one in answers.items() if isinstance(one, Failure)
-            }
-            if not seen and refused:
-                return self._cause(refused, doing)
-            if not seen:
-                silent = [role for role in requests if role not in answers]
-                return self._silent(silent, doing)
+            seen = _seen(self.members, deadline_s - self._clock())
             failed = {
                 role: one
                 for role, one in seen.items()
                 if (isinstance(one, Ended) if together else self._failed(one))
             }
+            if not seen:
+                failed = {
+                    role: Reply(one) for role, one in answers.items() if isinstance(one, Failure)
+                }
             if failed:
                 return self._cause(failed, doing)
-            replies = {role: one for role, one in seen.items() if isinstance(one, Reply)}
-            answers |= {role: one.answer for role, one in replies.items() if role in requests}
+            if not seen:
+                return self._silent([role for role in requests if role not in answers], doing)
+            for role, one in seen.items():
+                if isinstance(one, Reply) and role in requests:
+                    answers[role] = one.answer
             if any(isinstance(one, Failure) for one in answers.values()):
                 # The others say the same soon, or wait for it for ever.
                 deadline_s = min(deadline_s, self._clock() + REFUSAL_GRACE_S)
         return {role: answers[role] for role in requests}
 
-    def _failed(self, answer: Reply | Ended | None) -> bool:
+    def _failed(self, seen: Seen) -> bool:
         """Whether it fails the group: a single process may answer with a Failure and go on."""
-        if isinstance(answer, Ended):
-            return True
-        several = self.cluster != ALONE
-        return several and answer is not None and isinstance(answer.answer, Failure)
-
-    def _seen(self, timeout_s: float) -> dict[Role, Reply | Ended | None]:
-        """What members said or how they ended, as soon as one does; empty after `timeout_s`."""
-        ready, _, _ = select.select(list(self._members.values()), [], [], max(0.0, timeout_s))
-        return {role: one.received() for role, one in self._members.items() if one in ready}
+        answered = isinstance(seen, Reply) and isinstance(seen.answer, Failure)
+        return isinstance(seen, Ended) or (answered and self.cluster != ALONE)
 
     def _silent(self, roles: Sequence[Role], doing: str) -> Failure:
         """With the first one's stack; of those that are stopped, as the others wait for them."""
         roles = self._stopped(roles) or roles
-        first = roles[0]
-        ended = self._members[first].timed_out()
-        failure = failure_of(ended, self._members[first].launch, doing)
-        return self._named(failure, roles)
+        return self._failure(roles, self.members[roles[0]].timed_out(), doing)
 
     def _stopped(self, roles: Iterable[Role]) -> list[Role]:
-        return [role for role in roles if self._members[role].is_stopped]
+        return [role for role in roles if self.members[role].is_stopped]
 
-    def _cause(self, failed: Mapping[Role, Reply | Ended | None], doing: str) -> Failure:
+    def _cause(self, failed: Mapping[Role, Seen], doing: str) -> Failure:
         found = dict(failed)
         end_s = self._clock() + CAUSE_GRACE_S
-        watched = {role: one for role, one in self._members.items() if role not in found}
+        watched = {role: one for role, one in self.members.items() if role not in found}
         while watched and self._clock() < end_s:
-            ready, _, _ = select.select(
-                list(watched.values()), [], [], max(0.0, end_s - self._clock())
-            )
-            for role in [role for role, one in watched.items() if one in ready]:
-                answer = watched.pop(role).received()
-                if self._failed(answer):
-                    found[role] = answer
-        stopped = self._stopped(role for role in self._members if role not in found)
+            for role, seen in _seen(watched, end_s - self._clock()).items():
+                del watched[role]
+                if self._failed(seen):
+                    found[role] = seen
+        stopped = self._stopped(role for role in self.members if role not in found)
         if stopped:
             # The framework has told the others that it does not hear from this one.
             return self._silent(stopped, doing)
         role = min(found, key=lambda one: _suspicion(found[one]))
-        return self._failure(role, found[role], doing)
+        return self._failure([role], found[role], doing)
 
-    def _failure(self, role: Role, answer: Reply | Ended | None, doing: str) -> Failure:
-        if isinstance(answer, Ended):
-            failure = failure_of(answer, self._members[role].launch, doing)
+    def _failure(self, roles: Sequence[Role], seen: Seen, doing: str) -> Failure:
+        """Of the first of `roles`, in the name of all."""
+        if isinstance(seen, Ended):
+            failure = failure_of(seen, self.members[roles[0]].launch, doing)
         else:
-            assert answer is not None and isinstance(answer.answer, Failure)
-            failure = answer.answer
-        return self._named(failure, [role])
-
-    def _named(self, failure: Failure, roles: Sequence[Role]) -> Failure:
+            assert seen is not None and isinstance(seen.answer, Failure)
+            failure = seen.answer
         names = ", ".join(self._name(role) for role in roles)
         return replace(failure, message=f"{names}: {failure.message}") if names else failure
 
     def _name(self, role: Role) -> str:
-        name, host = "" if self.cluster == ALONE else role.name, self._members[role].host
+        name, host = "" if self.cluster == ALONE else role.name, self.members[role].host
         return f"{name} on {host}" if name and host else name or host
 
 
-def _suspicion(answer: Reply | Ended | None) -> int:
+def _seen(members: Mapping[Role, Member], timeout_s: float) -> dict[Role, Seen]:
+    """What members said or how they ended, as soon as one does; empty after `timeout_s`."""
+    ready, _, _ = select.select(list(members.values()), [], [], max(0.0, timeout_s))
+    return {role: one.received() for role, one in members.items() if one in ready}
+
+
+def _suspicion(seen: Seen) -> int:
     """A sort key, likely causes first: a host lost, one killed, one that exited, an answer."""
-    if not isinstance(answer, Ended):
+    if not isinstance(seen, Ended):
         return 2
-    if answer.lost:
+    if seen.lost:
         return -1
-    return 0 if answer.exit_code is not None and answer.exit_code < 0 else 1
+    return 0 if seen.exit_code is not None and seen.exit_code < 0 else 1
 
 
 # Of a Run, what processes must agree on.
@@ -251,14 +239,12 @@ _AGREED = ("iterations", "samples_s", "clock", "proof", "clocks_s", "dispatch_s"
 def merged(answers: Mapping[Role, Answer], launch: LaunchId) -> Answer:
     """The group's answer, of launch `launch`; a Failure CRASHED where the processes disagree."""
     found = list(answers.values())
-    failures = [one for one in found if isinstance(one, Failure)]
-    if failures:
-        return replace(failures[0], launch=launch)
-    runs = [one for one in found if isinstance(one, Run)]
-    if len(runs) == len(found):
+    for one in found:
+        if isinstance(one, Failure):
+            return replace(one, launch=launch)
+    if len(runs := [one for one in found if isinstance(one, Run)]) == len(found):
         return _of_runs(runs, launch)
-    probes = [one for one in found if isinstance(one, Probe)]
-    if len(probes) == len(found):
+    if len(probes := [one for one in found if isinstance(one, Probe)]) == len(found):
         return _of_probes(probes, launch)
     return found[0] if all(one == found[0] for one in found) else _disagree("answers", launch)
 
@@ -292,8 +278,8 @@ def _of_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
             text = f"process {index}{_on(one)} has {differ[0]}, process 0{_on(first)} {differ[1]}"
             return Failure(kind=FailureKind.WRONG_WORLD, message=text, launch=launch)
     hosts = tuple(host for one in probes for host in one.hosts)
-    least = [one.least_memory_bytes for one in probes if one.least_memory_bytes is not None]
-    return replace(first, least_memory_bytes=max(least, default=None), hosts=hosts)
+    least_bytes = _largest(one.least_memory_bytes for one in probes)
+    return replace(first, least_memory_bytes=least_bytes, hosts=hosts)
 
 
 def _other_versions(one: Probe, other: Probe) -> tuple[str, str] | None:
@@ -302,11 +288,11 @@ def _other_versions(one: Probe, other: Probe) -> tuple[str, str] | None:
         for name in {*one.versions, *other.versions}
         if one.versions.get(name) != other.versions.get(name)
     )
-    found = [
+    ours, theirs = (
         ", ".join(f"{name} {probe.versions.get(name, 'missing')}" for name in names)
         for probe in (one, other)
-    ]
-    return (found[0], found[1]) if names else None
+    )
+    return (ours, theirs) if names else None
 
 
 def _other_devices(one: Probe, other: Probe) -> tuple[str, str] | None:

@@ -40,9 +40,6 @@ def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -
         yield
 
 
-LOCAL_HOST = "127.0.0.1"
-
-
 class LocalTransport(Transport):
     """Workers on this host, started from the `bundle`."""
 
@@ -50,22 +47,14 @@ class LocalTransport(Transport):
         self._bundle = bundle
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
-        return local_members(cluster)
+        addresses: dict[str, tuple[str, ...]] = {}
+        ports = process.free_ports(len(cluster.roles), "127.0.0.1", socket.AF_INET)
+        for role, port in zip(cluster.roles, ports, strict=True):
+            addresses[role.task] = (*addresses.get(role.task, ()), f"127.0.0.1:{port}")
+        return tuple(ClusterMember(role=role, addresses=addresses) for role in cluster.roles)
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
         return Worker(starter, self._bundle, launch, member)
-
-
-def local_members(cluster: Cluster) -> tuple[ClusterMember, ...]:
-    roles = cluster.roles
-    addresses: dict[str, tuple[str, ...]] = {}
-    for role, port in zip(roles, free_ports(len(roles)), strict=True):
-        addresses[role.task] = (*addresses.get(role.task, ()), f"{LOCAL_HOST}:{port}")
-    return tuple(ClusterMember(role=role, addresses=addresses) for role in roles)
-
-
-def free_ports(count: int) -> tuple[int, ...]:
-    return process.free_ports(count, LOCAL_HOST, socket.AF_INET)
 
 
 def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = None) -> Order:

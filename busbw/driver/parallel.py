@@ -6,10 +6,10 @@ and one case; a new worker takes the rest.
 
 from __future__ import annotations
 
+import itertools
 import os
-import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +47,7 @@ class Parallel:
     on_progress: Callable[[int, int, Job], None] = lambda done, total, job: None
     results: dict[Job, Compiled | Failure] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _number: int = 0
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def describe(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
         """Where a worker crashed, `missing` says so. Raises ProbeCutShort after two in a row."""
@@ -70,9 +70,7 @@ class Parallel:
         return found
 
     def run(self, jobs: Sequence[Job]) -> None:
-        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        for job in jobs:
-            waiting.put(job)
+        waiting = iter(jobs)
         size = max(1, min(self.workers, len(jobs)))
         with self.executor, ThreadPoolExecutor(size) as threads:
             try:
@@ -91,13 +89,13 @@ class Parallel:
         assert isinstance(answer, (Compiler, Failure))
         return answer
 
-    def _work(self, waiting: queue.SimpleQueue[Job], total: int) -> None:
+    def _work(self, waiting: Iterator[Job], total: int) -> None:
         groups: dict[str, Group] = {}
         try:
             while not self.executor.is_stopped:
-                try:
-                    job = waiting.get_nowait()
-                except queue.Empty:
+                with self._lock:
+                    job = next(waiting, None)
+                if job is None:
                     return
                 answer = self._compiled(job, groups)
                 with self._lock:
@@ -124,8 +122,7 @@ class Parallel:
 
     def _opened(self, compiler: str) -> Group | Failure:
         with self._lock:
-            self._number += 1
-            launch = LaunchId(name=f"compile-{self._number}")
+            launch = LaunchId(name=f"compile-{next(self._numbers)}")
         return self.executor.opened(self.starters[compiler], launch)
 
 

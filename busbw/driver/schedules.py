@@ -1,4 +1,4 @@
-"""Schedules: the order of cases and of two stacks over launches, and how much is left.
+"""The schedule: the order of cases and of two stacks over launches, and how much is left.
 
 A case whose worker died is a Failure of its launch; a new process, in a new launch, takes the rest.
 Results are kept as they come, so that an interrupted session still has what it measured.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -49,11 +48,12 @@ class Progress:
 
 
 @dataclass
-class AbstractSchedule(ABC):
+class Schedule:
     """All launches of all cases, each with the Environment key that it was resolved on.
 
-    `stacks` are those that are measured; `shared`: two processes can have the devices open.
-    `examples` is the file of examples for training under a strategy.
+    One of `stacks` is measured by itself, two are measured in pairs of launches. `shared`: two
+    processes can have the devices open. `examples` is the file of examples for training under a
+    strategy.
     """
 
     executor: Executor
@@ -68,19 +68,14 @@ class AbstractSchedule(ABC):
     _last: int = 0
     _launched: int = 0
     _to_launch: int = 0
-    _done: int = 0
-    _asked: int = 0
-    _done_cost: int = 0
-    _asked_cost: int = 0
+    _done: list[Case] = field(default_factory=list)
+    _asked: list[Case] = field(default_factory=list)
     _previous: Group | None = None
+    _large_first: bool = False
     _shuffler: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
         self._shuffler = random.Random(self.plan.seed)
-
-    @abstractmethod
-    def one_pass(self, cases: Sequence[Case]) -> None:
-        """Each framework's launches over `cases`."""
 
     def run(self) -> None:
         self.passes(tuple(self.cases), self.plan.launches)
@@ -89,14 +84,13 @@ class AbstractSchedule(ABC):
         """`passes` more passes over `cases`. However it ends, no worker is left."""
         # If only one can have the devices, each side has a launch of its own over the cases.
         times = passes * (1 if self.shared else len(self.stacks))
-        self._asked += len(cases) * times
-        self._asked_cost += sum(map(cost, cases)) * times
+        self._asked += [*cases] * times
         self._to_launch += len({case.framework for case in cases}) * times
         self._last = self._number + passes
         with self.executor:
             for _ in range(passes):
                 self._number += 1
-                self.one_pass(cases)
+                self._one_pass(cases)
             self._close_previous()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
@@ -110,17 +104,35 @@ class AbstractSchedule(ABC):
             for case, results in kept.items()
         )
 
-    def frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
+    def _one_pass(self, cases: Sequence[Case]) -> None:
+        """Frameworks one after the other; sides by turns A B, B A, B A, A B, and so on.
+
+        Large cases of a stack by itself are by turns at the beginning and the end of a launch.
+        """
+        sides = tuple(self.stacks)
+        paired = len(sides) > 1
+        order = sides if self._number % 4 < 2 else sides[::-1]
+        for framework, of_framework in self._frameworks(cases).items():
+            ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
+            grouped = [case for case in ordered if isinstance(case.workload, OwnProcesses)]
+            alone = [case for case in ordered if case not in grouped]
+            for at_once in [order] if self.shared else [(side,) for side in order]:
+                self._launches(framework, alone, at_once, handover=self.shared and not paired)
+            for case in grouped:
+                self._by_own_processes(case)
+            self._large_first = not (paired or self._large_first)
+
+    def _frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
+        """Their cases, in random order."""
         found: dict[str, list[Case]] = {}
-        for stack in self.stacks.values():
-            for name in stack.starters:
-                of_framework = [case for case in cases if case.framework == name]
-                found |= {name: of_framework} if of_framework else {}
+        for name in (name for stack in self.stacks.values() for name in stack.starters):
+            of_framework = [case for case in cases if case.framework == name]
+            found |= {name: of_framework} if of_framework else {}
         names = list(found)
         self._shuffler.shuffle(names)
         return {name: found[name] for name in names}
 
-    def launches(
+    def _launches(
         self, framework: str, cases: Sequence[Case], sides: Sequence[Side], *, handover: bool
     ) -> None:
         """With `handover` a worker exits when the next is ready, which finds the memory it had."""
@@ -130,7 +142,7 @@ class AbstractSchedule(ABC):
             attempt += 1
             left = self._launch(framework, left, sides, attempt, handover=handover)
 
-    def by_own_processes(self, case: Case) -> None:
+    def _by_own_processes(self, case: Case) -> None:
         workload = case.workload
         assert isinstance(workload, OwnProcesses)
         self._close_previous()
@@ -143,11 +155,13 @@ class AbstractSchedule(ABC):
         request = workload.request(case, starter.device, self.examples)
         with self.executor.counted("training"):
             answers = trained(self.executor, starter, launch, request, self.plan.timeout_s)
-        if isinstance(answers, Failure):
-            self._keep(side, case, replace(answers, launch=launch))
-        else:
-            self._keep(side, case, workload.run_of(case, request, answers, launch))
-        self._count(case)
+        result = (
+            replace(answers, launch=launch)
+            if isinstance(answers, Failure)
+            else workload.run_of(case, request, answers, launch)
+        )
+        self._keep(side, case, result)
+        self._done.append(case)
 
     def _launch(
         self,
@@ -160,8 +174,8 @@ class AbstractSchedule(ABC):
     ) -> list[Case]:
         """Measure `cases` until a worker dies; returns those that are left."""
         starters = {side: self.stacks[side].starters[framework] for side in sides}
+        groups: dict[Side, Group] = {}
         with self.executor.counted("starting"):
-            groups = {}
             for side, starter in starters.items():
                 part = side.value if len(self.stacks) > 1 else ""
                 launch = replace(self._launch_id(framework, part), attempt=attempt)
@@ -171,7 +185,7 @@ class AbstractSchedule(ABC):
                 if isinstance(begun, Failure):
                     for case in cases:
                         self._keep(side, case, begun)
-                        self._count(case)
+                        self._done.append(case)
                     break
                 groups[side] = begun
         self._close_previous()
@@ -193,7 +207,7 @@ class AbstractSchedule(ABC):
             with self.executor.counted("measuring"):
                 measure = self._in_turn if in_turn else self._in_a_row
                 measure(groups, case)
-            self._count(case)
+            self._done.append(case)
             if any(group.is_over for group in groups.values()):
                 return list(cases[index + 1 :])
         return []
@@ -230,8 +244,8 @@ class AbstractSchedule(ABC):
             injection = self.stacks[side].injection
             key = self.cases[case]
             values = {"case": case, "plan": self.plan, "key": key, "injection": injection}
-        request = Request(name, values)
-        answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")
+        doing = f"measuring {case.name}"
+        answer = group.ask(Request(name, values), self.plan.timeout_s, doing)
         if isinstance(answer, (Run, Failure)):
             self._keep(side, case, answer)
         return answer
@@ -244,19 +258,15 @@ class AbstractSchedule(ABC):
     def _keep(self, side: Side, case: Case, result: Run | Failure) -> None:
         self._results.setdefault((side, case), []).append(result)
 
-    def _count(self, case: Case) -> None:
-        self._done += 1
-        self._done_cost += cost(case)
-
     def _tell(self, case: Case) -> None:
         self.on_progress(
             Progress(
                 pass_number=self._number,
                 passes=self._last,
                 case=case,
-                done=self._done,
-                total=self._asked,
-                remaining_s=self._remaining_s() if self._done_cost else None,
+                done=len(self._done),
+                total=len(self._asked),
+                remaining_s=self._remaining_s() if self._done else None,
             )
         )
 
@@ -267,8 +277,9 @@ class AbstractSchedule(ABC):
             sum(spent_s.get(phase, 0.0) for phase in phases)
             for phases in (("measuring", "training"), ("starting", "ending"))
         )
-        left, to_launch = self._asked_cost - self._done_cost, self._to_launch - self._launched
-        return measured_s / self._done_cost * left + launched_s / self._launched * to_launch
+        done, asked = (sum(map(cost, cases)) for cases in (self._done, self._asked))
+        to_launch = self._to_launch - self._launched
+        return measured_s / done * (asked - done) + launched_s / self._launched * to_launch
 
 
 LARGE_BYTES = 2**30
@@ -301,34 +312,3 @@ def cost(case: Case) -> int:
     if isinstance(case.workload, OwnProcesses):
         return _GROUP_COST
     return _FIXED_COST + case.payload_bytes
-
-
-@dataclass
-class Passes(AbstractSchedule):
-    """Large cases are at one end of a launch, by turns the beginning and the end."""
-
-    _large_first: bool = False
-
-    def one_pass(self, cases: Sequence[Case]) -> None:
-        (side,) = self.stacks
-        for framework, of_framework in self.frameworks(cases).items():
-            ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
-            grouped = [case for case in ordered if isinstance(case.workload, OwnProcesses)]
-            alone = [case for case in ordered if case not in grouped]
-            self.launches(framework, alone, (side,), handover=self.shared)
-            for case in grouped:
-                self.by_own_processes(case)
-            self._large_first = not self._large_first
-
-
-@dataclass
-class Pairs(AbstractSchedule):
-    """All pairs of launches of all cases."""
-
-    def one_pass(self, cases: Sequence[Case]) -> None:
-        """Frameworks one after the other; the order is A B, B A, B A, A B, and so on."""
-        order = tuple(Side) if self._number % 4 < 2 else tuple(reversed(Side))
-        for framework, of_framework in self.frameworks(cases).items():
-            ordered = shuffled(of_framework, self._shuffler, large_first=False)
-            for sides in [order] if self.shared else [(side,) for side in order]:
-                self.launches(framework, ordered, sides, handover=False)

@@ -68,6 +68,9 @@ class Reply:
     answer: Answer
 
 
+# A Run of a thousand ranks takes less than one MiB.
+MOST_REPLY_BYTES = 16 * 2**20
+
 # In the log of a framework that aborts or crashes with SIGSEGV after its allocator failed.
 _MEMORY_LAST_WORDS = re.compile(
     r"ran out of memory|[Oo]ut of memory|OOM when allocating|bad_alloc|Cannot allocate memory"
@@ -113,8 +116,9 @@ class Member(ABC):
     def __init__(self, launch: LaunchId, clock: Callable[[], float]) -> None:
         self.launch = launch
         self._clock = clock
-        self._replies = Replies()
         self._begun_s = clock()
+        self._asked = ""
+        self._said = bytearray()
 
     @property
     @abstractmethod
@@ -131,7 +135,7 @@ class Member(ABC):
     def send(self, request: Request | None) -> None:
         """Send `request` (None: just listen) without waiting; the reply is read by `received`."""
         self._begun_s = self._clock()
-        self._replies.expect(request)
+        self._asked = request.name if request else ""
         self._write(request_line(request) if request is not None else b"")
 
     @abstractmethod
@@ -172,11 +176,24 @@ class Member(ABC):
     def _answered(self, read: bytes) -> Reply | Ended | None:
         """A worker that answers something else is killed: no later reply could be trusted."""
         try:
-            return self._replies.add(read)
+            return self._reply(read)
         except wire.WireError as error:
             waited_s = self._waited_s
             self.kill()
             return replace(self._end(waited_s), exit_code=None, refused=str(error))
+
+    def _reply(self, read: bytes) -> Reply | None:
+        """None while it is incomplete. Raises WireError for anything that is not the reply."""
+        self._said += read
+        if b"\n" not in read:
+            if len(self._said) > MOST_REPLY_BYTES:
+                raise wire.WireError(f"more than {MOST_REPLY_BYTES} bytes")
+            return None
+        line, _, more = bytes(self._said).partition(b"\n")
+        self._said.clear()
+        if more:
+            raise wire.WireError("more than one")
+        return checked_reply(line, self._asked)
 
     @abstractmethod
     def _write(self, line: bytes) -> None:
@@ -238,44 +255,14 @@ def request_line(request: Request) -> bytes:
     return json.dumps({"request": request.name, **values}).encode() + b"\n"
 
 
-# A Run of a thousand ranks takes less than one MiB.
-MOST_REPLY_BYTES = 16 * 2**20
-
-
-class Replies:
-    """What a worker has written: one reply to each request, and nothing else."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._asked = ""
-
-    def expect(self, request: Request | None) -> None:
-        """The next reply is to `request`; to None, that the worker is ready."""
-        self._asked = request.name if request else ""
-
-    def add(self, read: bytes) -> Reply | None:
-        """None while it is incomplete. Raises WireError for anything that is not the reply."""
-        self._buffer += read
-        if b"\n" not in read:
-            if len(self._buffer) > MOST_REPLY_BYTES:
-                raise wire.WireError(f"more than {MOST_REPLY_BYTES} bytes")
-            return None
-        line, _, more = bytes(self._buffer).partition(b"\n")
-        self._buffer.clear()
-        if more:
-            raise wire.WireError("more than one")
-        return checked_reply(line, self._asked)
-
-
-_TAKEN: Mapping[str, type | None] = {"Run": Run, "Failure": Failure}
 # Replies by request; "" is for a worker that has just been started.
 _NAMES: Mapping[str, Mapping[str, type | None]] = {
     "": {"ready": None},
     "probe": {"probe": Probe},
-    "measure": _TAKEN,
+    "measure": {"Run": Run, "Failure": Failure},
     "open": {"enough": bool, "Failure": Failure},
     "turn": {"enough": bool, "Failure": Failure},
-    "close": _TAKEN,
+    "close": {"Run": Run, "Failure": Failure},
     "release": {"gone": None},
     "describe": {"Compiler": Compiler},
     "compile": {"Compiled": Compiled, "Failure": Failure},
@@ -289,18 +276,14 @@ def checked_reply(line: bytes, request: str) -> Reply:
     document = wire.parsed(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
         raise wire.WireError("expected an object with a reply and a value")
-    name = wire.from_json(str, document["reply"], "reply.reply")
+    name, value = wire.from_json(str, document["reply"], "reply.reply"), document["value"]
     accepted = _NAMES[request]
     if name not in accepted:
         raise wire.WireError(f"reply: expected {' or '.join(accepted)}, got {name[:60]!r}")
-    value = document["value"]
     kind = accepted[name]
-    if kind is None:
-        if value is not None:
-            raise wire.WireError(f"{name}: expected no value")
-        return Reply(None)
-    found: Answer = wire.from_json(kind, value, name)
-    return Reply(found)
+    if kind is None and value is not None:
+        raise wire.WireError(f"{name}: expected no value")
+    return Reply(wire.from_json(kind, value, name) if kind is not None else None)
 
 
 def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
@@ -320,16 +303,15 @@ def _classified(ended: Ended) -> tuple[FailureKind, str, FoundBy | None]:
     if ended.lost:
         return FailureKind.KILLED, ended.lost, None
     if ended.refused:
-        text = f"the worker's reply is invalid ({ended.refused})"
-        return FailureKind.CRASHED, text, None
+        return FailureKind.CRASHED, f"the worker's reply is invalid ({ended.refused})", None
     if code is None:
         waited = f"{round(ended.waited_s, 1):g} s"
         why = ", as a signal has stopped it," if ended.stopped else ""
         return FailureKind.TIMEOUT, f"the worker did not answer within {waited}{why}", None
+    if code == -signal.SIGKILL and ended.oom_kills:
+        text = "the kernel killed the worker for memory"
+        return FailureKind.OUT_OF_MEMORY, text, FoundBy.KILLED
     if code == -signal.SIGKILL:
-        if ended.oom_kills:
-            text = "the kernel killed the worker for memory"
-            return FailureKind.OUT_OF_MEMORY, text, FoundBy.KILLED
         return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
     if code != 0 and _MEMORY_LAST_WORDS.search(ended.log):
         return FailureKind.OUT_OF_MEMORY, "the framework ran out of memory and died", FoundBy.RAISED

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from busbw.driver.executor import Executor
-from busbw.driver.schedules import AbstractSchedule, Pairs, Passes, Side, Stack
+from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import AgentGone
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import Rerun, rerun
@@ -55,7 +55,7 @@ def measured(
     return found
 
 
-def _schedule(resolved: TimedResolved, executor: Executor, display: Display) -> AbstractSchedule:
+def _schedule(resolved: TimedResolved, executor: Executor, display: Display) -> Schedule:
     settings, device = resolved.settings, resolved.machine.target.device
     ranks: dict[str, int] = {}
     for spec, job in resolved.jobs.items():
@@ -72,8 +72,7 @@ def _schedule(resolved: TimedResolved, executor: Executor, display: Display) -> 
         )
         for side in (Side if resolved.paired else (Side.CANDIDATE,))
     }
-    schedule = Pairs if resolved.paired else Passes
-    return schedule(
+    return Schedule(
         executor=executor,
         # Two strategies can be two names of one Case: it is measured once.
         cases={job.case: job.key for job in resolved.jobs.values()},
@@ -85,7 +84,7 @@ def _schedule(resolved: TimedResolved, executor: Executor, display: Display) -> 
     )
 
 
-def _so_far(resolved: TimedResolved, schedule: AbstractSchedule, lost: str = "") -> Measured:
+def _so_far(resolved: TimedResolved, schedule: Schedule, lost: str = "") -> Measured:
     of_reference = _by_spec(resolved, schedule, Side.REFERENCE, lost) if resolved.paired else {}
     return Measured(
         resolved=resolved,
@@ -95,7 +94,7 @@ def _so_far(resolved: TimedResolved, schedule: AbstractSchedule, lost: str = "")
 
 
 def _by_spec(
-    resolved: TimedResolved, schedule: AbstractSchedule, side: Side, lost: str
+    resolved: TimedResolved, schedule: Schedule, side: Side, lost: str
 ) -> dict[Spec, Measurement]:
     found = {measurement.case: measurement for measurement in schedule.measurements(side)}
     launches = resolved.plan.launches if lost else 0
@@ -111,9 +110,7 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
     return replace(found, failures=(*found.failures, failure))
 
 
-def _measure_undecided(
-    resolved: TimedResolved, schedule: AbstractSchedule, display: Display
-) -> list[str]:
+def _measure_undecided(resolved: TimedResolved, schedule: Schedule, display: Display) -> list[str]:
     """Right after the first launches: those that confirm a suspicion may come later."""
     begun_s, waited_s = time.monotonic(), 0.0
     while True:

@@ -22,8 +22,8 @@ from busbw.model.machine import Compiler, Topology
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import (
     AbstractCompiler,
-    AbstractLowered,
     CompileError,
+    Lowered,
     MeasuringError,
     Optimized,
     unavailable,
@@ -54,9 +54,7 @@ class CompileSession:
         except MeasuringError as error:
             return error.failure(self.launch)
 
-    def _optimized(
-        self, lowered: AbstractLowered, topology: Topology, build: Compiler
-    ) -> Optimized:
+    def _optimized(self, lowered: Lowered, topology: Topology, build: Compiler) -> Optimized:
         """From the cache if it is there; refusals are cached as well."""
         path = self._path(lowered, topology, build)
         kept = _kept(path)
@@ -64,16 +62,15 @@ class CompileSession:
             try:
                 kept = lowered.compiled()
             except CompileError as error:
-                kept = _Refused(error=str(error))
+                kept = error
             _keep(path, kept)
         if isinstance(kept, Optimized):
             return kept
-        refused = CompileError(kept.error)
-        if is_out_of_memory(refused):
-            raise out_of_memory(refused)
-        raise MeasuringError(FailureKind.COMPILE_ERROR, kept.error)
+        if is_out_of_memory(kept):
+            raise out_of_memory(kept)
+        raise MeasuringError(FailureKind.COMPILE_ERROR, str(kept))
 
-    def _path(self, lowered: AbstractLowered, topology: Topology, build: Compiler) -> Path | None:
+    def _path(self, lowered: Lowered, topology: Topology, build: Compiler) -> Path | None:
         """Named by all that decides what comes out: program, compiler, flags, topology."""
         if self.cache is None:
             return None
@@ -92,30 +89,26 @@ class CompileSession:
         return self.cache / f"{_FORM}" / name[:2] / f"{name[2:34]}.json.gz"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Refused:
-    error: str
-
-
-def _kept(path: Path | None) -> Optimized | _Refused | None:
+def _kept(path: Path | None) -> Optimized | CompileError | None:
     """The cached output; None if there is none, or if it is cut or damaged."""
     if path is None or not path.is_file():
         return None
     try:
         document = wire.parsed(gzip.decompress(path.read_bytes()))
         if isinstance(document, dict) and "error" in document:
-            return wire.from_json(_Refused, document)
+            return CompileError(wire.from_json(str, document["error"]))
         return wire.from_json(Optimized, document)
     except (OSError, EOFError, zlib.error, wire.WireError):
         return None
 
 
-def _keep(path: Path | None, kept: Optimized | _Refused) -> None:
+def _keep(path: Path | None, kept: Optimized | CompileError) -> None:
     """Whole or not at all: several sessions write at once. Raises MeasuringError."""
     if path is None:
         return
+    document = {"error": str(kept)} if isinstance(kept, CompileError) else wire.to_json(kept)
     try:
-        files.write(path, gzip.compress(json.dumps(wire.to_json(kept)).encode(), mtime=0))
+        files.write(path, gzip.compress(json.dumps(document).encode(), mtime=0))
     except OSError as error:
         raise unavailable(
             f"the compiled program cannot be kept: {files.reason(error)}; with "

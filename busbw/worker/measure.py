@@ -14,14 +14,7 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Extra, FailureKind
 from busbw.worker import host
 from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
-from busbw.worker.sampling import (
-    LEAST_SAMPLES,
-    LONG_BUDGETS,
-    Phases,
-    Sampled,
-    Sampler,
-    launch_time_s,
-)
+from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
 
 if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
@@ -39,7 +32,7 @@ _OVER_PROCESSES: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 
 _Pair = tuple[float, float]
-_Turns = Generator[bool, bool, "Run | Failure"]
+_Turns = Generator[bool, "bool | None", "Run | Failure"]
 
 
 @dataclass
@@ -81,24 +74,29 @@ class MeasureSession:
         self._held.close()
         applied = injection if injection is not None and injection.applies_to(case) else None
         self._turns = self._measuring(case, plan, key, applied)
-        return _failure(self._step(next))
+        return self._go_on(None)
 
     def turn(self) -> Failure | None:
-        return _failure(self._step(lambda turns: turns.send(True)))
+        return self._go_on(True)
 
     def close(self) -> Run | Failure:
-        ended = self._step(lambda turns: turns.send(False))
+        ended = self._step(False)
         assert ended is not None
         return ended
 
     def release(self) -> None:
         self._held.close()
 
-    def _step(self, step: Callable[[_Turns], bool]) -> Run | Failure | None:
-        """None while the case stays open, else what it ended with."""
+    def _go_on(self, another: bool | None) -> Failure | None:
+        ended = self._step(another)
+        assert not isinstance(ended, Run)
+        return ended
+
+    def _step(self, another: bool | None) -> Run | Failure | None:
+        """Begin with None. None while the case stays open, else what it ended with."""
         assert self._turns is not None
         try:
-            self.enough = step(self._turns)
+            self.enough = self._turns.send(another)
         except StopIteration as end:
             ended: Run | Failure = end.value
             return ended
@@ -257,11 +255,6 @@ def _by_process(run: Run, slopes: Sampled) -> Run:
     )
 
 
-def _failure(ended: Run | Failure | None) -> Failure | None:
-    assert not isinstance(ended, Run)
-    return ended
-
-
 def measured_ratio(sampler: Sampler) -> float | None:
     """None where the clock cannot tell. No time of these is a sample: what was asked is a wish."""
     with sampler.phases.of("injecting"):
@@ -275,14 +268,12 @@ def measured_ratio(sampler: Sampler) -> float | None:
 
 def _turns(sampler: Sampler) -> list[tuple[_Pair, _Pair]]:
     """As many as samples, if there is as much time for them; one of what takes very long."""
-    plan, begun_s = sampler.plan, sampler.now_s()
+    begun_s, spent_s = sampler.now_s(), 0.0
     found: list[tuple[_Pair, _Pair]] = []
-    while True:
+    while not sampler.is_enough(len(found), spent_s, LEAST_TURNS):
         pairs = {
             on: sampler.beside(injecting=on) for on in (len(found) % 2 > 0, len(found) % 2 < 1)
         }
         found.append((pairs[False], pairs[True]))
         spent_s = sampler.slowest(sampler.now_s() - begun_s)
-        least = 1 if spent_s > LONG_BUDGETS * plan.budget_s else LEAST_TURNS
-        if len(found) >= plan.samples or (len(found) >= least and spent_s > plan.budget_s):
-            return found
+    return found

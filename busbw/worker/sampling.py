@@ -141,9 +141,11 @@ class Sampler:
 
     @property
     def enough(self) -> bool:
-        """Two samples at least; of what takes many times as long as all sampling may, one."""
-        spent_s, count = self._spent_s, len(self._pairs)
-        least = 1 if spent_s > LONG_BUDGETS * self.plan.budget_s else LEAST_SAMPLES
+        return self.is_enough(len(self._pairs), self._spent_s, LEAST_SAMPLES)
+
+    def is_enough(self, count: int, spent_s: float, least: int) -> bool:
+        """As many as the plan's samples, or `least` in its time; of what takes very long, one."""
+        least = 1 if spent_s > LONG_BUDGETS * self.plan.budget_s else least
         return count >= self.plan.samples or (count >= least and spent_s > self.plan.budget_s)
 
     def sampled(self) -> Sampled:
@@ -227,18 +229,15 @@ class Sampler:
         return max(row[0] for row in self.gathered([seconds]))
 
     def _call_s(self, iterations: int) -> float:
-        self._meet()
+        # The others are waited for; what this process did since its last call is its own.
+        self._note_own_work()
+        self._own_counts += 1
+        self.gathered([0.0])
         begun_s = self.now_s()
         self.program.run(iterations)
         self._last_s = tuple(row[0] for row in self.gathered([self.now_s() - begun_s]))
         self._left_s = self.now_s()
         return max(self._last_s)
-
-    def _meet(self) -> None:
-        """Wait for the others before a call; what this process did since the last is its own."""
-        self._note_own_work()
-        self._own_counts += 1
-        self.gathered([0.0])
 
     def _note_own_work(self) -> None:
         if self._left_s is not None:

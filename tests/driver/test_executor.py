@@ -17,7 +17,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, probe, trained
 from busbw.driver.group import Group
 from busbw.driver.local import Worker
-from busbw.driver.schedules import Pairs, Passes, Side
+from busbw.driver.schedules import Schedule, Side
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Failure, LaunchId
@@ -89,11 +89,11 @@ def _await_stop(group: Group, launch: str) -> bool:
 
 def passes(
     bundle: Bundle, begin: Starter, *, handover: bool = False, **of: Any
-) -> tuple[Passes, list[str]]:
+) -> tuple[Schedule, list[str]]:
     notes: list[str] = []
     asked = of.get("executor", executor(bundle, notes.append))
     stacks = {Side.CANDIDATE: stack(begin)}
-    return Passes(asked, keyed(case(1024)), PLAN, stacks, shared=handover), notes
+    return Schedule(asked, keyed(case(1024)), PLAN, stacks, shared=handover), notes
 
 
 @pytest.mark.parametrize("handover", [True, False])
@@ -121,14 +121,6 @@ def test_one_that_is_stopped_twice_fails_its_cases(
     (measured,) = running.measurements()
     assert [failure.kind for failure in measured.failures] == [FailureKind.TIMEOUT]
     assert not processes(bundle.path)
-
-
-def test_one_that_ends_by_itself_is_not_started_again(bundle: Bundle) -> None:
-    running, notes = passes(bundle, starter("/bin/false"))
-    running.run()
-    (measured,) = running.measurements()
-    assert [failure.launch.text for failure in measured.failures] == ["1.fake"]
-    assert not notes
 
 
 @pytest.mark.parametrize("times", [0, 1])
@@ -161,7 +153,7 @@ def test_the_side_of_a_pair_that_is_stopped_is_started_once_more(
     notes: list[str] = []
     stacks = {Side.REFERENCE: stack(), Side.CANDIDATE: stack(starter(python))}
     asked = executor(bundle, notes.append)
-    running = Pairs(asked, keyed(case(1024)), PLAN, stacks, shared=shared)
+    running = Schedule(asked, keyed(case(1024)), PLAN, stacks, shared=shared)
     running.run()
     launches = [running.measurements(side)[0].runs[0].launch.text for side in Side]
     assert launches == ["1.fake.reference", "1.fake.candidate.again"]
@@ -258,19 +250,6 @@ def test_a_group_that_ends_by_itself_is_closed_without_a_note(bundle: Bundle) ->
     starting.close(opened(starting))
     assert not processes(bundle.path)
     assert not notes
-
-
-def test_a_worker_that_had_to_be_killed_is_noted_by_its_launch(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
-    notes: list[str] = []
-    starting = executor(bundle, notes.append)
-    group = opened(starting, "reply_then_hang")
-    group.ask(measure(), LONG_S, "measuring")
-    starting.close(group)
-    assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
-    assert not processes(bundle.path)
 
 
 def test_a_worker_that_died_before_is_closed_without_a_note(bundle: Bundle) -> None:

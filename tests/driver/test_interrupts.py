@@ -11,7 +11,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
 from busbw.driver.parallel import Job, Parallel
-from busbw.driver.schedules import AbstractSchedule, Pairs, Passes, Side, Stack
+from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
@@ -39,12 +39,11 @@ def at(event: str, launch: str = "") -> Callable[[Worker, str], None]:
 
 def schedule(
     bundle: Bundle, name: str, event: str, launch: str, *, shared: bool, asked: Case
-) -> AbstractSchedule:
+) -> Schedule:
     stacks = ONE if name == "passes" else BOTH
     plan = replace(PLAN, launches=LAUNCHES)
     executor = Executor(Watched(bundle, at(event, launch)))
-    kind = Passes if name == "passes" else Pairs
-    return kind(executor, keyed(asked), plan, stacks, shared=shared)
+    return Schedule(executor, keyed(asked), plan, stacks, shared=shared)
 
 
 @pytest.mark.parametrize(

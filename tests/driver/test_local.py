@@ -19,8 +19,8 @@ from busbw import locks, wire
 from busbw.driver import local
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
-from busbw.driver.local import BusyError, Worker, alone, free_ports, local_members
-from busbw.driver.process import LOG_CHARACTERS, command_of, log_end, oom_kill_count
+from busbw.driver.local import BusyError, LocalTransport, Worker, alone
+from busbw.driver.process import LOG_CHARACTERS, command_of, free_ports, log_end, oom_kill_count
 from busbw.driver.transport import Answer, Ended, Reply, Starter, failure_of
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.training import Cluster, ClusterMember, Role
@@ -249,9 +249,9 @@ def test_no_worker_gets_the_secret_of_agents(monkeypatch: pytest.MonkeyPatch) ->
     assert SECRET not in local.environment_of(starter())
 
 
-def test_a_member_has_its_role_and_the_addresses_of_all() -> None:
+def test_a_member_has_its_role_and_the_addresses_of_all(bundle: Bundle) -> None:
     cluster = Cluster(counts={"chief": 1, "worker": 2, "ps": 1}, asked="chief")
-    members = local_members(cluster)
+    members = LocalTransport(bundle).cluster_members(cluster)
     assert [member.role.name for member in members] == ["chief 0", "worker 0", "worker 1", "ps 0"]
     assert members[2].role == Role(task="worker", index=1)
     addresses = members[2].addresses
@@ -265,7 +265,7 @@ def test_a_member_has_its_role_and_the_addresses_of_all() -> None:
 
 
 def test_free_ports_differ_and_are_above_the_reserved_ones() -> None:
-    ports = free_ports(20)
+    ports = free_ports(20, "127.0.0.1", socket.AF_INET)
     assert len(set(ports)) == 20
     assert min(ports) >= 1024
 

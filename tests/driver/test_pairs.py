@@ -13,7 +13,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
-from busbw.driver.schedules import Pairs, Progress, Side
+from busbw.driver.schedules import Progress, Schedule, Side
 from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection, Measurement, Plan
@@ -60,7 +60,7 @@ def log() -> Log:
     return Log()
 
 
-Make = Callable[..., Pairs]
+Make = Callable[..., Schedule]
 
 
 @pytest.fixture
@@ -69,25 +69,25 @@ def pairs(bundle: Bundle, log: Log) -> Make:
 
     def make(
         *cases: Case, reference: Starter | None = None, candidate: Starter | None = None, **of: Any
-    ) -> Pairs:
+    ) -> Schedule:
         ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "shared": True}
         ordinary["stacks"] = {R: stack(reference), C: stack(candidate)}
         executor = Executor(Watched(bundle, log.add))
-        return Pairs(executor, **{**ordinary, **of})
+        return Schedule(executor, **{**ordinary, **of})
 
     return make
 
 
-def by_case(found: Pairs, side: Side) -> dict[Case, Measurement]:
+def by_case(found: Schedule, side: Side) -> dict[Case, Measurement]:
     return {measurement.case: measurement for measurement in found.measurements(side)}
 
 
-def runs(found: Pairs, side: Side) -> list[int]:
+def runs(found: Schedule, side: Side) -> list[int]:
     """How many runs each case has, in the order of the cases."""
     return [len(measurement.runs) for measurement in found.measurements(side)]
 
 
-def kinds(found: Pairs, side: Side) -> list[list[FailureKind]]:
+def kinds(found: Schedule, side: Side) -> list[list[FailureKind]]:
     measurements = found.measurements(side)
     return [[failure.kind for failure in measurement.failures] for measurement in measurements]
 
@@ -174,7 +174,7 @@ def test_a_worker_that_dies_fails_its_case_on_its_side_and_new_ones_take_the_res
     _check_launches(found, log)
 
 
-def _check_launches(found: Pairs, log: Log) -> None:
+def _check_launches(found: Schedule, log: Log) -> None:
     """Pairs are of the same launch on both sides; the second has a name of its own."""
     launches = [
         [

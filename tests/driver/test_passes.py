@@ -15,8 +15,8 @@ from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
 from busbw.driver.schedules import (
     LARGE_BYTES,
-    Passes,
     Progress,
+    Schedule,
     Side,
     Stack,
     bytes_of,
@@ -53,10 +53,10 @@ def passes(
     cases: Mapping[Case, EnvironmentKey],
     of: Stack | None = None,
     **options: Any,
-) -> Passes:
+) -> Schedule:
     """Of the fake back end, in one launch if nothing else is said."""
     stacks = {Side.CANDIDATE: of or stack()}
-    return Passes(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
+    return Schedule(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
 
 
 def measured(
@@ -135,13 +135,14 @@ def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle
     assert len({failure.launch for failure in failures}) == 2
 
 
-def test_a_worker_that_does_not_start_is_a_failure_of_every_case_that_is_left(
+def test_a_worker_that_ends_by_itself_as_it_starts_fails_every_case_and_is_not_started_again(
     bundle: Bundle,
 ) -> None:
     told, found = measured(bundle, (1024, 2048), starter("/bin/false"), launches=2)
     assert not told
     for measurement in found:
         assert not measurement.runs
+        assert [failure.launch.text for failure in measurement.failures] == ["1.fake", "2.fake"]
         assert [failure.kind for failure in measurement.failures] == [FailureKind.CRASHED] * 2
         assert "while starting" in measurement.failures[0].message
 
@@ -159,6 +160,7 @@ def test_a_hang_at_exit_loses_nothing_and_is_noted(
     running.run()
     assert [len(measurement.runs) for measurement in running.measurements()] == [1]
     assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
+    assert not processes(bundle.path)
 
 
 def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle) -> None:

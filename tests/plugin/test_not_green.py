@@ -12,14 +12,14 @@ from . import nightly, standing_in
 from .folder import SEVEN, SLOW, TPU, WITHOUT_CACHE, Folder, Ran
 
 SHORT = """\
-from busbw.driver.schedules import AbstractSchedule
+from busbw.driver.schedules import Schedule
 
 
 def run(self):
     self.passes(tuple(self.cases), self.plan.launches - 1)
 
 
-AbstractSchedule.run = run
+Schedule.run = run
 """
 THREE = "--payloads=512K,1M,2M"
 
@@ -148,11 +148,11 @@ ABSENT = "import sys\n\nsys.modules['tensorflow'] = None\n"
 MEMORY_IN_USE = """\
 import dataclasses
 
-from busbw.driver.schedules import AbstractSchedule, Side
+from busbw.driver.schedules import Schedule, Side
 from busbw.model.launch import Failure
 from busbw.model.words import FailureKind, FoundBy
 
-passes = AbstractSchedule.passes
+passes = Schedule.passes
 
 
 def run(self, cases, count):
@@ -170,7 +170,7 @@ def run(self, cases, count):
         self._results[Side.CANDIDATE, case] = [busy] * count
 
 
-AbstractSchedule.passes = run
+Schedule.passes = run
 """
 
 

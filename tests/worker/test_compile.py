@@ -16,8 +16,8 @@ from busbw.model.launch import Compiled, Failure, LaunchId
 from busbw.model.machine import Topology
 from busbw.model.words import FailureKind, FoundBy
 from busbw.worker import process
-from busbw.worker.backends.base import AbstractLowered, CompileError, Optimized
-from busbw.worker.backends.fake.compiler import FakeCompiler, FakeLowered
+from busbw.worker.backends.base import CompileError, Lowered, Optimized
+from busbw.worker.backends.fake.compiler import FakeCompiler
 from busbw.worker.compile import CompileSession
 from busbw.workloads.dense_step import Batch
 from tests import build
@@ -38,23 +38,16 @@ class Counting(FakeCompiler):
         self.refusal = refusal
         self.program = ""
 
-    def lowered(self, case: Case, topology: object) -> AbstractLowered:
-        return Lowered(self, case)
+    def lowered(self, case: Case, topology: Topology) -> Lowered:
+        lowered = super().lowered(case, topology)
 
+        def compiled() -> Optimized:
+            self.compiled += 1
+            if self.refusal:
+                raise CompileError(self.refusal)
+            return lowered.compiled()
 
-class Lowered(FakeLowered):
-    """Tells its compiler each time."""
-
-    def __init__(self, compiler: Counting, case: Case) -> None:
-        super().__init__(case, {})
-        self.text += compiler.program
-        self._compiler = compiler
-
-    def compiled(self) -> Optimized:
-        self._compiler.compiled += 1
-        if self._compiler.refusal:
-            raise CompileError(self._compiler.refusal)
-        return super().compiled()
+        return replace(lowered, text=lowered.text + self.program, compiled=compiled)
 
 
 def bench(compiler: FakeCompiler, cache: Path | None = None) -> CompileSession:

@@ -220,8 +220,9 @@ class Optimized:
     peak_bytes: int
 
 
-class AbstractLowered(ABC):
-    """A case's program for one topology, not compiled yet.
+@dataclass(frozen=True)
+class Lowered:
+    """A case's program for one topology, and what compiles it, or raises CompileError.
 
     `text` is all that it says. `step` collectives make one turn of its loop, or the whole of a
     program without a loop.
@@ -229,10 +230,7 @@ class AbstractLowered(ABC):
 
     text: str
     step: int
-
-    @abstractmethod
-    def compiled(self) -> Optimized:
-        """Run the compiler. Raises CompileError."""
+    compiled: Callable[[], Optimized]
 
 
 class AbstractCompiler(ABC):
@@ -243,7 +241,7 @@ class AbstractCompiler(ABC):
         """The compiler for `topology`; where there is none, why."""
 
     @abstractmethod
-    def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
+    def lowered(self, case: Case, topology: Topology) -> Lowered:
         """The program that measuring `case` on `topology` would run. Raises MeasuringError."""
 
 

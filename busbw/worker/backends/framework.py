@@ -103,7 +103,7 @@ class AbstractFramework(AbstractBackend):
             try:
                 devices.append(self._device_set(device))
             except self.refusals as error:
-                missing[device.value] = process.public(str(error).strip().splitlines()[0])
+                missing[device.value] = process.public(first_line(error))
         return Probe(
             framework=self.name,
             framework_path=self.framework_path,
@@ -125,7 +125,7 @@ class AbstractFramework(AbstractBackend):
         if self._device is not Device.CPU:
             return None
         processes = self._member.count if self._member else 1
-        needed_bytes = self._kind(case).host_bytes(case) // processes
+        needed_bytes = self._host_bytes(case) // processes
         return MemoryNeed(needed_bytes=needed_bytes, reuses_kept=self.keeps_memory)
 
     @final
@@ -154,8 +154,8 @@ class AbstractFramework(AbstractBackend):
         """All devices of one class. Raises one of `refusals` where there are none."""
 
     @abstractmethod
-    def _kind(self, case: Case) -> type[AbstractChain]:
-        """Which of its programs measures the workload of `case`."""
+    def _host_bytes(self, case: Case) -> int:
+        """Peak memory of all ranks of `case` together, where it is the host's."""
 
     @abstractmethod
     def _program(self, case: Case, injection: Injection | None) -> AbstractChain:
@@ -231,11 +231,6 @@ class AbstractChain(AbstractProgram):
         yield
         self.compile_s = time.perf_counter() - begun_s
 
-    @classmethod
-    @abstractmethod
-    def host_bytes(cls, case: Case) -> int:
-        """Peak memory of all ranks of `case` together, where it is the host's."""
-
     @abstractmethod
     def release(self) -> None:
         """Release all that takes memory."""
@@ -288,6 +283,10 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in match[0].split(".")) if match else ()
 
 
+def first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """By its type or its text: JAX reports some as INTERNAL."""
     text = f"{type(error).__name__}: {error}"
@@ -295,10 +294,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def out_of_memory(error: BaseException) -> MeasuringError:
-    text = str(error).strip()
+    text = str(error)
     return MeasuringError(
         FailureKind.OUT_OF_MEMORY,
-        text.splitlines()[0] if text else type(error).__name__,
+        first_line(error),
         needed_bytes=_first(_NEEDED, text) or _tensor_bytes(text),
         available_bytes=_first(_AVAILABLE, text),
     )
@@ -317,6 +316,4 @@ def _tensor_bytes(text: str) -> int | None:
     match = _TENSOR.search(text)
     if match is None or match["type"] not in _TYPE_BYTES:
         return None
-    return (
-        math.prod(int(extent) for extent in match["shape"].split(",")) * _TYPE_BYTES[match["type"]]
-    )
+    return math.prod(map(int, match["shape"].split(","))) * _TYPE_BYTES[match["type"]]

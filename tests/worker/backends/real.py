@@ -26,7 +26,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import LocalTransport
 from busbw.driver.parallel import Job, Parallel
-from busbw.driver.schedules import Passes, Side, Stack
+from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.hardware.topologies import topology_of
@@ -133,7 +133,7 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _stalled(found.get(case))}
             if again:
-                passes = Passes(executor, again, plan, stacks)
+                passes = Schedule(executor, again, plan, stacks)
                 passes.run()
                 found |= {one.case: _only(one) for one in passes.measurements()}
     return [found[case] for case in keys]
@@ -192,7 +192,7 @@ def check_clock(run: Run, clock: str) -> None:
 class Sabotage:
     """Python that breaks the back end, and the case that is then measured, with an injection.
 
-    It finds the back end as `backend`, its module with the program as `program` and that with
+    It finds the back end as `backend`, its module with the collective as `program` and that with
     the class of the back end as `door`; `put(owner, name, value)` lasts until the case is over.
     """
 

@@ -50,10 +50,6 @@ class Counter(AbstractChain):
         super().__init__(build.case(), Three())
         self.laid_out: list[int] = []
 
-    @classmethod
-    def host_bytes(cls, case: Case) -> int:
-        return case.payload_bytes
-
     def release(self) -> None:
         self._result = None
 
@@ -117,8 +113,8 @@ class Small(AbstractFramework):
             raise Refused(f"no {device.value} here\nand so on")
         return build.device_set(device)
 
-    def _kind(self, case: Case) -> type[AbstractChain]:
-        return Counter
+    def _host_bytes(self, case: Case) -> int:
+        return case.payload_bytes
 
     def _program(self, case: Case, injection: Injection | None) -> AbstractChain:
         backend = self
@@ -230,7 +226,11 @@ def test_a_bad_alloc_and_a_memory_error_are_out_of_memory_without_figures() -> N
 
 @pytest.mark.parametrize(
     ("found", "other"),
-    [("0.4.9", "0.4.30"), ("0.4.30", "0.5.0"), ("2.9.3", "2.13"), ("2.12.1", "2.13"), ("1", "2.0")],
+    [
+        *((older, "0.4.30") for older in ("0.4.29", "0.4.5", "0.3.25", "0.4.9", "0.4.9.dev1")),
+        *(("0.4.30", newer) for newer in ("0.4.38", "0.5.0", "0.10.2", "1.0.dev20270101")),
+        *(("2.9.3", "2.13"), ("2.12.1", "2.13"), ("1", "2.0")),
+    ],
 )
 def test_versions_are_compared_number_by_number(found: str, other: str) -> None:
     assert framework.is_before(found, other)

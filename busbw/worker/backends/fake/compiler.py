@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from typing import Any
 
 from busbw.collectives import COLLECTIVES
@@ -25,7 +26,7 @@ from busbw.model.words import Clock, Device
 from busbw.worker import process
 from busbw.workloads.dense_step import layer_of
 
-from ..base import AbstractCompiler, AbstractLowered, CompileError, Optimized
+from ..base import AbstractCompiler, CompileError, Lowered, Optimized
 from .backend import happen
 
 VARIABLE = "BUSBW_FAKE_COMPILER"
@@ -69,12 +70,13 @@ class FakeCompiler(AbstractCompiler):
             ),
         )
 
-    def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
+    def lowered(self, case: Case, topology: Topology) -> Lowered:
         own: dict[str, int | str] = {"rows": 0, "batch": ""}
         if not case.workload.is_bare:
             layer = layer_of(case)
             own = {"rows": layer.rows, "batch": layer.batch.value}
-        return FakeLowered(case, self._line(case.payload_bytes, topology, **own))
+        line = self._line(case.payload_bytes, topology, **own)
+        return Lowered(json.dumps([repr(case), line]), 1, partial(_optimized, case, line))
 
     def _line(self, payload_bytes: int, topology: Topology, **own: int | str) -> dict[str, Any]:
         here = {
@@ -90,40 +92,32 @@ class FakeCompiler(AbstractCompiler):
         return line
 
 
-class FakeLowered(AbstractLowered):
+def _optimized(case: Case, line: dict[str, Any]) -> Optimized:
     """A chain of one collective a turn, or a training step's one all-reduce."""
+    event = line.get("then", "")
+    if event in _REFUSED:
+        raise CompileError(_REFUSED[event])
+    if event != _LOST:
+        happen(event)
+    payload, temporary = case.payload_bytes, int(line.get("temporary_bytes", 0))
+    return Optimized(
+        text=_text(case, line),
+        argument_bytes=payload,
+        output_bytes=payload,
+        alias_bytes=payload,
+        temporary_bytes=temporary,
+        peak_bytes=payload + temporary,
+    )
 
-    def __init__(self, case: Case, line: dict[str, Any]) -> None:
-        self._case = case
-        self._line = line
-        self.text = json.dumps([repr(case), line])
-        self.step = 1
 
-    def compiled(self) -> Optimized:
-        event = self._line.get("then", "")
-        if event in _REFUSED:
-            raise CompileError(_REFUSED[event])
-        if event != _LOST:
-            happen(event)
-        payload = self._case.payload_bytes
-        return Optimized(
-            text=self._text(),
-            argument_bytes=payload,
-            output_bytes=payload,
-            alias_bytes=payload,
-            temporary_bytes=int(self._line.get("temporary_bytes", 0)),
-            peak_bytes=payload + int(self._line.get("temporary_bytes", 0)),
-        )
-
-    def _text(self) -> str:
-        case = self._case
-        shape = f"f32[{case.payload_bytes // 4}]{{0}}"
-        chosen = {"strategy": self._line.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
-        config = json.dumps({"collective_algorithm_config": chosen})
-        collective = f"{_collective(case)}, backend_config={config}"
-        kept = [] if self._line.get("then") == _LOST else ["  " + collective]
-        program = _unlooped if case.clock is Clock.DISPATCH else _looped
-        return "\n".join(["HloModule fake", "", *program(shape, kept)])
+def _text(case: Case, line: dict[str, Any]) -> str:
+    shape = f"f32[{case.payload_bytes // 4}]{{0}}"
+    chosen = {"strategy": line.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
+    config = json.dumps({"collective_algorithm_config": chosen})
+    collective = f"{_collective(case)}, backend_config={config}"
+    kept = [] if line.get("then") == _LOST else ["  " + collective]
+    program = _unlooped if case.clock is Clock.DISPATCH else _looped
+    return "\n".join(["HloModule fake", "", *program(shape, kept)])
 
 
 def _collective(case: Case) -> str:

@@ -88,7 +88,8 @@ class FakeTrainer(AbstractTrainer):
             versions={"fake": "1"},
             reductions=line.get("reductions", self._reductions(request)),
             reduced_bytes=CNN_BYTES + 4 if request.strategy in _REDUCTIONS else None,
-            replicas=self._replicas(request),
+            # A process trains for all ranks, unless it is a worker, which is one.
+            replicas=1 if self._role.startswith("worker") else request.ranks,
         )
         return TrainingAnswer(
             run=run,
@@ -106,10 +107,6 @@ class FakeTrainer(AbstractTrainer):
         name = request.strategy.value if request.strategy else ""
         line: dict[str, Any] = self._script.get("strategies", {}).get(name, {})
         return line if launch_number() in line.get("passes", [launch_number()]) else {}
-
-    def _replicas(self, request: TrainingRequest) -> int:
-        """A process trains for all ranks, unless it is a worker, which is one."""
-        return 1 if self._role.startswith("worker") else request.ranks
 
     def _names(self, request: TrainingRequest) -> list[str]:
         if request.strategy is TrainingStrategy.MULTI_WORKER_MIRRORED:

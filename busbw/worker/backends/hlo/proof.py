@@ -220,8 +220,9 @@ def _check_one(one: Instruction, wanted: Wanted, *, widened: bool) -> None:
         groups = groups_of(one.text, case.ranks)
         right = groups is not None and set(groups) == set(case.groups)
     if not right:
+        braced = ",".join("{" + ",".join(map(str, group)) + "}" for group in case.groups)
         raise not_a_collective(
-            f"expected {wanted.text()} in groups {_braced(case.groups)[:_SHOWN_FIRST]}, "
+            f"expected {wanted.text()} in groups {braced[:_SHOWN_FIRST]}, "
             f"XLA compiled {_shown(one)}"
         )
 
@@ -229,10 +230,6 @@ def _check_one(one: Instruction, wanted: Wanted, *, widened: bool) -> None:
 def _shown(one: Instruction) -> str:
     given = one.text.partition(f" {one.op}(")[0]
     return f"{given[:_SHOWN_FIRST]} {one.op}(...):\n{one.text[:_SHOWN]}"
-
-
-def _braced(groups: tuple[tuple[int, ...], ...]) -> str:
-    return ",".join("{" + ",".join(map(str, group)) + "}" for group in groups)
 
 
 def _going_over(module: Module, name: str, wanted: Wanted) -> list[Instruction]:

@@ -31,11 +31,9 @@ from busbw.worker import host, process
 
 from ..base import Reader, unavailable
 from ..framework import AbstractFramework, clocks, package_versions, read_files
-from . import versions
-from .collective import CollectiveProgram
-from .dense_step import DenseStepProgram
+from . import collective, dense_step, versions
 from .injection import calibrate, delay_of
-from .program import EVERYWHERE
+from .program import EVERYWHERE, JaxProgram
 
 PROGRAM = "chain2"
 
@@ -73,15 +71,16 @@ class JaxBackend(AbstractFramework):
         hosts = self._member.hosts if self._member else None
         return device_set(device, jax.devices(device.value), hosts=hosts)
 
-    def _kind(self, case: Case) -> type[CollectiveProgram | DenseStepProgram]:
-        return CollectiveProgram if case.workload.is_bare else DenseStepProgram
+    def _host_bytes(self, case: Case) -> int:
+        is_bare = case.workload.is_bare
+        return collective.host_bytes(case) if is_bare else dense_step.host_bytes(case)
 
-    def _program(
-        self, case: Case, injection: Injection | None
-    ) -> CollectiveProgram | DenseStepProgram:
+    def _program(self, case: Case, injection: Injection | None) -> JaxProgram:
         virtual, delay = self._device is Device.CPU, delay_of(case, injection)
-        mesh, delayed = self._mesh(case), delay is not None
-        program = self._kind(case)(case, mesh, virtual=virtual, delayed=delayed)
+        mesh = self._mesh(case)
+        work_of = collective.work_of if case.workload.is_bare else dense_step.work_of
+        work = work_of(case, mesh, virtual=virtual)
+        program = JaxProgram(case, mesh, work, delayed=delay is not None)
         if delay is not None:
             calibrate(program, delay, case.payload_bytes, self.slowest)
         return program

@@ -19,7 +19,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.launch import Proof
 from busbw.model.machine import names_of
 from busbw.model.words import MIB, Clock, Device, Placement
 
@@ -27,8 +26,15 @@ from ..base import unavailable, wrong_world
 from ..hlo import proof
 from ..values import Values
 from . import lowerings, versions
-from .injection import asked_shape, begun
-from .program import EVERYWHERE, CheckOnDevices, JaxProgram, loop, placed
+from .program import (
+    EVERYWHERE,
+    CheckOnDevices,
+    Work,
+    asked_shape,
+    chain,
+    lowered_over,
+    placed,
+)
 
 # Buffers up to this size are made on the host.
 _FROM_HOST_BYTES = 4 * MIB
@@ -41,14 +47,12 @@ _LARGE_BYTES = 16 * MIB
 class Form:
     """``function(asked, *buffers) -> (rounds counted, *buffers)`` on every rank, unmapped.
 
-    `asked` is how many turns, or ``(turns, steps)`` where it is `delayed`. `counts` are the
-    buffers' elements on one rank, `outputs` how many come out, the `result`-th holds the result.
-    `step` collectives make one turn of the loop, 0: there is no loop.
+    `counts` are the buffers' elements on one rank, the `result`-th holds the result. `step`
+    collectives make one turn of the loop, 0: there is no loop.
     """
 
     function: Callable[..., Any]
     counts: tuple[int, ...]
-    outputs: int
     result: int
     step: int
     donated: bool = True
@@ -63,26 +67,14 @@ class Form:
 
     def lowered(self, case: Case, mesh: Mesh) -> Any:
         """``(asked, *buffers) -> (rounds counted, *buffers)``, not compiled yet."""
-        each = PartitionSpec(mesh.axis_names)
-        asked = asked_shape(NamedSharding(mesh, EVERYWHERE), delayed=self.delayed)
-        buffers = self.shapes(case, mesh)
-        mapped = versions.shard_map(
-            self.function,
-            mesh=mesh,
-            in_specs=(EVERYWHERE, *[each] * len(buffers)),
-            out_specs=(EVERYWHERE, *[each] * self.outputs),
-        )
-        numbers = tuple(range(1, len(buffers) + 1)) if self.donated else ()
-        return jax.jit(mapped, donate_argnums=numbers, keep_unused=True).lower(asked, *buffers)
+        arguments = [asked_shape(mesh, delayed=self.delayed), *self.shapes(case, mesh)]
+        out_specs = (EVERYWHERE, *[PartitionSpec(mesh.axis_names)] * len(self.counts))
+        donated = range(1, len(arguments)) if self.donated else ()
+        return lowered_over(mesh, self.function, arguments, out_specs, tuple(donated))
 
 
 def form_of(
-    case: Case,
-    axes: tuple[str, ...],
-    rounds: int,
-    *,
-    virtual: bool,
-    delayed: bool = False,
+    case: Case, axes: tuple[str, ...], rounds: int, *, virtual: bool, delayed: bool = False
 ) -> Form:
     """The Form for `case` over the mesh's `axes`, of which `rounds` chained ones stay exact."""
     size = jnp.dtype(case.dtype).itemsize
@@ -90,164 +82,101 @@ def form_of(
     taken = collective.input_bytes(case.payload_bytes, case.group_size) // size
     given = collective.output_bytes(case.payload_bytes, case.group_size) // size
     one = partial(lowerings.lower, case, axes)
-    start = partial(begun, delayed=delayed)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
-        single = partial(_single, one)
-        return Form(single, (taken,), outputs=1, result=0, step=0, donated=in_place)
-    counts: tuple[int, ...] = (taken,)
+        return Form(partial(_single, one), (taken,), result=0, step=0, donated=in_place)
     few = rounds < 4 or case.payload_bytes > _LARGE_BYTES
+    form: Callable[..., tuple[Any, ...]]
+    counts: tuple[int, ...]
     if not in_place:
         # More of them in a turn have the same input and would be merged into one.
-        function, counts, result, step = partial(_repeated, one, start), (taken, given), 1, 1
+        form, counts, result, step = _repeated, (taken, given), 1, 1
     elif virtual:
-        step = 2 if few else 4
-        function, counts, result = partial(_ping_pong, one, start, step), counts * 2, 0
+        form, counts, result, step = _ping_pong, (taken, taken), 0, 2 if few else 4
     else:
-        function, result, step = partial(_chained, one, start), 0, 1
-    return Form(function, counts, len(counts), result, step, delayed=delayed)
+        form, counts, result, step = _chained, (taken,), 0, 1
+    function = partial(chain, partial(form, one), step=step, delayed=delayed)
+    return Form(function, counts, result, step, delayed=delayed)
 
 
-def _single(one: Callable[..., Any], turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
+_One = Callable[[Any], Any]
+
+
+def _single(one: _One, turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
     return turns, one(values)
 
 
-def _ping_pong(
-    one: Callable[..., Any],
-    start: Callable[..., Any],
-    step: int,
-    asked: Any,
-    first: jax.Array,
-    second: jax.Array,
-) -> tuple[Any, ...]:
-    turns, extra = start(asked)
-
-    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
-        count, first, second = held
-        zero = 0
-        for index in range(step // 2):
-            second = one(first)
-            zero += extra(count + 2 * index)
-            first = one(second)
-            zero += extra(count + 2 * index + 1)
-        return count + 1 + zero, first, second
-
-    return loop(turns, turn, first, second)
+def _ping_pong(one: _One, number: int, first: Any, second: Any) -> tuple[Any, ...]:
+    return (first, one(first)) if number % 2 == 0 else (one(second), second)
 
 
-def _chained(
-    one: Callable[..., Any], start: Callable[..., Any], asked: Any, values: jax.Array
-) -> tuple[Any, ...]:
-    turns, extra = start(asked)
-
-    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
-        count, values = held
-        values = one(values)
-        return count + 1 + extra(count), values
-
-    return loop(turns, turn, values)
+def _chained(one: _One, _: int, values: Any) -> tuple[Any, ...]:
+    return (one(values),)
 
 
-def _repeated(
-    one: Callable[..., Any],
-    start: Callable[..., Any],
-    asked: Any,
-    values: jax.Array,
-    result: jax.Array,
-) -> tuple[Any, ...]:
-    turns, extra = start(asked)
-
-    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
-        count, values, result = held
-        values, result = versions.optimization_barrier((values, one(values)))
-        return count + 1 + extra(count), values, result
-
-    return loop(turns, turn, values, result)
+def _repeated(one: _One, _: int, values: Any, result: Any) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = versions.optimization_barrier((values, one(values)))
+    return found
 
 
-class CollectiveProgram(JaxProgram):
-    """Program, starting values and check, each compiled once for the case's shape."""
+def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
+    """Raises MeasuringError where ranks are missing, or not even a call stays exact."""
+    there = len(set(mesh.devices.flat))
+    if there != case.ranks:
+        raise wrong_world(f"{there} devices take part, expected {case.ranks}")
+    exact = Values(case, jnp.dtype(case.dtype))
+    rounds = exact.most_rounds()
+    formed = partial(form_of, case, _axes(case, mesh), rounds, virtual=virtual)
+    form = formed()
+    step = max(1, form.step)
+    wanted = partial(proof.wanted, case, step, device=Device(mesh.devices.flat[0].platform))
+    each = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    # What each rank starts with in a draw, of shape (blocks, period), on that rank.
+    draws = [
+        placed(np.stack([exact.start(rank, number) for rank in range(case.ranks)]), each)
+        for number in range(exact.draws)
+    ]
+    return Work(
+        values=exact,
+        step=step,
+        most_iterations=_most_iterations(case, rounds, form.step),
+        lowered=lambda *, delayed: formed(delayed=delayed).lowered(case, mesh),
+        proved=lambda text, *, delayed: proof.prove(text, wanted(plain=not delayed)),
+        shapes=form.shapes(case, mesh),
+        draws=draws,
+        start=_compiled_start(case, mesh, form, draws[0]),
+        result=form.result,
+        donated=form.donated,
+        from_host=case.payload_bytes <= _FROM_HOST_BYTES,
+        on_devices=None if virtual else CheckOnDevices(case, mesh, exact),
+    )
 
-    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, delayed: bool = False) -> None:
-        there = len(set(mesh.devices.flat))
-        if there != case.ranks:
-            raise wrong_world(f"{there} devices take part, expected {case.ranks}")
-        self._dtype = jnp.dtype(case.dtype)
-        exact = Values(case, self._dtype)
-        rounds = exact.most_rounds()
-        form = partial(form_of, case, _axes(case, mesh), rounds, virtual=virtual)
-        self._form = form()
-        self._result_at, self._donated = self._form.result, self._form.donated
-        self.step = max(1, self._form.step)
-        self.most_iterations = _most_iterations(case, rounds, self._form.step)
-        super().__init__(case, mesh, exact)
-        self._spec = PartitionSpec(mesh.axis_names)
-        self._shapes = self._form.shapes(case, mesh)
-        self.proof = self._compiled_form(self._form)
-        if delayed:
-            self.proof = self._compiled_form(form(delayed=True))
-        self._draws = [self._on_ranks(exact, number) for number in range(exact.draws)]
-        self._start = self._compiled_start(self._draws[0])
-        self._on_devices = None if virtual else CheckOnDevices(case, mesh, exact)
 
-    @classmethod
-    def host_bytes(cls, case: Case) -> int:
-        """Input and result of each rank, and what XLA's own copies take."""
-        collective = COLLECTIVES[case.collective]
-        taken = collective.input_bytes(case.payload_bytes, case.group_size)
-        given = collective.output_bytes(case.payload_bytes, case.group_size)
-        temporary = 0 if collective.copy_free else 2 * case.payload_bytes
-        if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
-            # The last result is released only when the next one is there.
-            temporary += given
-        return case.ranks * (taken + given + temporary)
+def host_bytes(case: Case) -> int:
+    """Input and result of each rank, and what XLA's own copies take."""
+    collective = COLLECTIVES[case.collective]
+    taken = collective.input_bytes(case.payload_bytes, case.group_size)
+    given = collective.output_bytes(case.payload_bytes, case.group_size)
+    temporary = 0 if collective.copy_free else 2 * case.payload_bytes
+    if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
+        # The last result is released only when the next one is there.
+        temporary += given
+    return case.ranks * (taken + given + temporary)
 
-    def _compiled_form(self, form: Form) -> Proof:
-        wanted = proof.wanted(
-            self._case,
-            self.step,
-            device=Device(self._mesh.devices.flat[0].platform),
-            plain=not form.delayed,
-        )
-        text = self._compile(lambda: form.lowered(self._case, self._mesh), slowed=form.delayed)
-        return proof.prove(text, wanted)
 
-    def _on_ranks(self, exact: Values, number: int) -> jax.Array:
-        """What each rank starts with in a draw, of shape (blocks, period), on that rank."""
-        table = np.stack([exact.start(rank, number) for rank in range(self._case.ranks)])
-        return placed(table, NamedSharding(self._mesh, self._spec))
+def _compiled_start(case: Case, mesh: Mesh, form: Form, draw: jax.Array) -> Any:
+    """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place."""
+    count, (_, blocks, period) = form.counts[0], draw.shape
 
-    def _compiled_start(self, draw: jax.Array) -> Callable[..., tuple[jax.Array, ...]]:
-        """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place."""
-        count, (_, blocks, period) = self._form.counts[0], draw.shape
+    def start(own: jax.Array, *held: jax.Array) -> tuple[jax.Array, ...]:
+        length = count // blocks
+        tiled = jnp.tile(own[0], (1, -(-length // period)))[:, :length]
+        return (tiled.reshape(count), *held[1:])
 
-        def start(own: jax.Array, *held: jax.Array) -> tuple[jax.Array, ...]:
-            length = count // blocks
-            tiled = jnp.tile(own[0], (1, -(-length // period)))[:, :length]
-            return (tiled.reshape(count), *held[1:])
-
-        number = len(self._shapes)
-        mapped = versions.shard_map(
-            start,
-            mesh=self._mesh,
-            in_specs=(self._spec,) * (1 + number),
-            out_specs=(self._spec,) * number,
-        )
-        jitted = jax.jit(mapped, donate_argnums=tuple(range(1, 1 + number)), keep_unused=True)
-        compiled: Callable[..., tuple[jax.Array, ...]] = jitted.lower(draw, *self._shapes).compile()
-        return compiled
-
-    def _new_buffers(self) -> tuple[jax.Array, ...]:
-        """Small ones come from the host, which is quicker than compiling a program."""
-        if self._case.payload_bytes <= _FROM_HOST_BYTES:
-            return self._zeros_from_host()
-        shapes = tuple(self._shapes)
-        made = jax.jit(
-            lambda: tuple(jnp.zeros(one.shape, one.dtype) for one in shapes),
-            out_shardings=tuple(one.sharding for one in shapes),
-        )
-        found: tuple[jax.Array, ...] = made()
-        return found
+    arguments = [draw, *form.shapes(case, mesh)]
+    out_specs = (PartitionSpec(mesh.axis_names),) * len(form.counts)
+    donated = tuple(range(1, len(arguments)))
+    return lowered_over(mesh, start, arguments, out_specs, donated).compile()
 
 
 def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ from busbw.workloads.dense_step import layer_of
 
 from ..base import (
     AbstractCompiler,
-    AbstractLowered,
     CompileError,
+    Lowered,
     MeasuringError,
     Optimized,
     unavailable,
 )
-from ..framework import package_versions
+from ..framework import first_line, package_versions
 from . import collective, dense_step, versions
 from .backend import device_set, mesh_of, versions_of_packages
 
@@ -36,31 +37,6 @@ from .backend import device_set, mesh_of, versions_of_packages
 _LIBRARY = "TPU_LIBRARY_PATH"
 _FOR_GPUS = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
 _SHOWN = 300
-
-
-class JaxLowered(AbstractLowered):
-    """A lowered program, and JAX's way to compile it."""
-
-    def __init__(self, lowered: Any, step: int) -> None:
-        self._lowered = lowered
-        self.text = lowered.as_text()
-        self.step = step
-
-    def compiled(self) -> Optimized:
-        """Where this jaxlib cannot read a newer compiler's output, that is its error, too."""
-        try:
-            compiled = self._lowered.compile()
-            stats, text = compiled.memory_analysis(), compiled.as_text()
-        except (versions.runtime_error(), RuntimeError, ValueError) as error:
-            raise CompileError(str(error).strip()) from error
-        return Optimized(
-            text=text,
-            argument_bytes=int(stats.argument_size_in_bytes),
-            output_bytes=int(stats.output_size_in_bytes),
-            alias_bytes=int(stats.alias_size_in_bytes),
-            temporary_bytes=int(stats.temp_size_in_bytes),
-            peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
-        )
 
 
 class JaxCompiler(AbstractCompiler):
@@ -86,18 +62,37 @@ class JaxCompiler(AbstractCompiler):
             devices=device_set(topology.device, found, processes=topology.hosts),
         )
 
-    def lowered(self, case: Case, topology: Topology) -> AbstractLowered:
+    def lowered(self, case: Case, topology: Topology) -> Lowered:
         found = self._of(topology)
         _check_hosts(case, found)
         mesh = mesh_of(case, found)
-        if not case.workload.is_bare:
-            return JaxLowered(dense_step.lowered(layer_of(case), mesh), 1)
-        return JaxLowered(*collective.lowered(case, mesh))
+        if case.workload.is_bare:
+            lowered, step = collective.lowered(case, mesh)
+        else:
+            lowered, step = dense_step.lowered(layer_of(case), mesh), 1
+        return Lowered(lowered.as_text(), step, partial(_optimized, lowered))
 
     def _of(self, topology: Topology) -> list[Any]:
         if topology.name not in self._devices:
             self._devices[topology.name] = _devices(topology)
         return self._devices[topology.name]
+
+
+def _optimized(lowered: Any) -> Optimized:
+    """Where this jaxlib cannot read a newer compiler's output, that is its error, too."""
+    try:
+        compiled = lowered.compile()
+        stats, text = compiled.memory_analysis(), compiled.as_text()
+    except (versions.runtime_error(), RuntimeError, ValueError) as error:
+        raise CompileError(str(error).strip()) from error
+    return Optimized(
+        text=text,
+        argument_bytes=int(stats.argument_size_in_bytes),
+        output_bytes=int(stats.output_size_in_bytes),
+        alias_bytes=int(stats.alias_size_in_bytes),
+        temporary_bytes=int(stats.temp_size_in_bytes),
+        peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
+    )
 
 
 def _check_hosts(case: Case, found: Sequence[Any]) -> None:
@@ -126,8 +121,7 @@ def _devices(topology: Topology) -> list[Any]:
                 topology=topology.layout,
             )
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        words = str(error).strip().splitlines()[0][:_SHOWN]
-        raise unavailable(f"{topology.name}: {words}") from error
+        raise unavailable(f"{topology.name}: {first_line(error)[:_SHOWN]}") from error
     there = list(found.devices)
     if len(there) != topology.ranks:
         raise unavailable(

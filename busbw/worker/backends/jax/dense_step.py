@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,43 +17,34 @@ from busbw.workloads.dense_step import LEARNING_RATE, Batch, Layer, layer_of
 from ..hlo import proof
 from ..values import MOST_STEPS, PERIOD, StepValues
 from . import versions
-from .injection import asked_shape, begun
-from .program import EVERYWHERE, JaxProgram, loop, placed
+from .program import EVERYWHERE, Work, asked_shape, chain, lowered_over, placed
 
 
-class DenseStepProgram(JaxProgram):
-    """Steps of the dense layer of `case`: weights are given up to a call, and come out of it."""
+def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
+    """Steps of the dense layer: weights are given up to a call, and come out of it."""
+    layer = layer_of(case)
+    reference = StepValues(layer, virtual=virtual)
+    weights, rows, labels = shapes(layer, mesh)
+    starts = [reference.start(number) for number in range(reference.draws)]
+    draws = [placed(one, weights.sharding) for one in starts]
+    return Work(
+        values=reference,
+        step=1,
+        most_iterations=MOST_STEPS,
+        lowered=partial(_lowered_chain, layer, mesh),
+        proved=lambda text, *, delayed: prove(text, case),
+        shapes=[weights],
+        draws=draws,
+        start=_compiled_start(draws[0], weights),
+        batch=(placed(reference.rows, rows.sharding), placed(reference.labels, labels.sharding)),
+    )
 
-    step = 1
-    most_iterations = MOST_STEPS
 
-    def __init__(self, case: Case, mesh: Mesh, *, virtual: bool, delayed: bool = False) -> None:
-        layer = layer_of(case)
-        reference = StepValues(layer, virtual=virtual)
-        super().__init__(case, mesh, reference)
-        self.proof = prove(self._compile(lambda: _lowered_chain(layer, mesh)), case)
-        if delayed:
-            text = self._compile(lambda: _lowered_chain(layer, mesh, delayed=True), slowed=True)
-            self.proof = prove(text, case)
-        weights, rows, labels = shapes(layer, mesh)
-        self._shapes = [weights]
-        self._batch = (
-            placed(reference.rows, rows.sharding),
-            placed(reference.labels, labels.sharding),
-        )
-        starts = [reference.start(number) for number in range(reference.draws)]
-        self._draws = [placed(one, self._everywhere) for one in starts]
-        self._start = _compiled_start(self._draws[0], weights)
-
-    @classmethod
-    def host_bytes(cls, case: Case) -> int:
-        """On each rank weights, gradient and sum; the first weights; rows, made and laid out."""
-        layer = layer_of(case)
-        rows = layer.ranks * layer.rows * layer.inputs * np.dtype(case.dtype).itemsize
-        return (3 * case.ranks + 1) * case.payload_bytes + 3 * rows
-
-    def _new_buffers(self) -> tuple[jax.Array, ...]:
-        return self._zeros_from_host()
+def host_bytes(case: Case) -> int:
+    """On each rank weights, gradient and sum; the first weights; rows, made and laid out."""
+    layer = layer_of(case)
+    rows = layer.ranks * layer.rows * layer.inputs * np.dtype(case.dtype).itemsize
+    return (3 * case.ranks + 1) * case.payload_bytes + 3 * rows
 
 
 def prove(text: str, case: Case) -> Proof:
@@ -67,14 +59,8 @@ def prove(text: str, case: Case) -> Proof:
 def lowered(step: Layer, mesh: Mesh) -> Any:
     """``(weights, rows or key, labels) -> (new weights, each rank's loss)``, not compiled yet."""
     (axis,) = mesh.axis_names
-    each = PartitionSpec(axis)
-    mapped = versions.shard_map(
-        lambda *arguments: one_step(step, axis, *arguments),
-        mesh=mesh,
-        in_specs=(EVERYWHERE, each if step.batch is Batch.GIVEN else EVERYWHERE, each),
-        out_specs=(EVERYWHERE, each),
-    )
-    return jax.jit(mapped, donate_argnums=0, keep_unused=True).lower(*shapes(step, mesh))
+    own, out_specs = partial(one_step, step, axis), (EVERYWHERE, PartitionSpec(axis))
+    return lowered_over(mesh, own, shapes(step, mesh), out_specs, donated=(0,))
 
 
 def shapes(step: Layer, mesh: Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
@@ -114,29 +100,18 @@ def _drawn(step: Layer, axis: str, key: Any) -> Any:
     return jax.random.normal(own, (step.rows, step.inputs), jnp.dtype(step.dtype))
 
 
-def _lowered_chain(layer: Layer, mesh: Mesh, *, delayed: bool = False) -> Any:
+def _lowered_chain(layer: Layer, mesh: Mesh, *, delayed: bool) -> Any:
     """``(asked, weights, rows, labels) -> (steps counted, new weights)``, not compiled yet."""
     (axis,) = mesh.axis_names
-    each = PartitionSpec(axis)
 
-    def chain(asked: Any, weights: Any, rows: Any, labels: Any) -> Any:
-        turns, extra = begun(asked, delayed=delayed)
+    def steps(asked: Any, weights: Any, rows: Any, labels: Any) -> Any:
+        def one(_: int, weights: Any) -> tuple[Any, ...]:
+            return one_step(layer, axis, weights, rows, labels)[:1]
 
-        def turn(held: Any) -> Any:
-            count, weights = held
-            weights, _ = one_step(layer, axis, weights, rows, labels)
-            return count + 1 + extra(count), weights
+        return chain(one, asked, weights, delayed=delayed)
 
-        return loop(turns, turn, weights)
-
-    mapped = versions.shard_map(
-        chain,
-        mesh=mesh,
-        in_specs=(EVERYWHERE, EVERYWHERE, each, each),
-        out_specs=(EVERYWHERE, EVERYWHERE),
-    )
-    asked = asked_shape(NamedSharding(mesh, EVERYWHERE), delayed=delayed)
-    return jax.jit(mapped, donate_argnums=1).lower(asked, *shapes(layer, mesh))
+    arguments = [asked_shape(mesh, delayed=delayed), *shapes(layer, mesh)]
+    return lowered_over(mesh, steps, arguments, (EVERYWHERE, EVERYWHERE), donated=(1,))
 
 
 def _compiled_start(start: jax.Array, weights: jax.ShapeDtypeStruct) -> Any:

@@ -12,19 +12,19 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.sharding import NamedSharding
 
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.words import Clock, Extra
 
 from ..base import unavailable
-from .program import JaxProgram
+
+if TYPE_CHECKING:
+    from .program import JaxProgram
 
 _TRIED_STEPS = 100_000
 _STEP_TRIES = 5
@@ -33,23 +33,6 @@ _CALIBRATING_TURNS = 15
 _LEAST_TURNS = 3
 _MOST_CALIBRATING_S = 3.0
 _TRIED = 0.1
-
-
-def asked_shape(everywhere: NamedSharding, *, delayed: bool) -> Any:
-    """The first argument of a program: how many turns, or ``(turns, steps of the busy loop)``."""
-    number = jax.ShapeDtypeStruct((), np.int32, sharding=everywhere)
-    return (number, number) if delayed else number
-
-
-def begun(asked: Any, *, delayed: bool) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
-    """The turns that are `asked` for, and the work ``count -> 0`` that follows a collective.
-
-    `count` differs each time.
-    """
-    if not delayed:
-        return asked, lambda count: 0
-    turns, steps = asked
-    return turns, lambda count: busy(count, steps)
 
 
 def busy(start: jax.Array, steps: Any) -> Any:

@@ -23,7 +23,7 @@ from busbw.model.training import ClusterMember
 from busbw.model.words import Device
 
 from ..base import unavailable
-from ..framework import check_version
+from ..framework import check_version, first_line
 
 OLDEST = "0.4.30"
 
@@ -87,8 +87,9 @@ def join(member: ClusterMember, device: Device | None, own: int | None) -> None:
             **{name: value for name, value in options.items() if name in known},
         )
     except (RuntimeError, ValueError, runtime_error()) as error:
-        words = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise unavailable(f"process {index} does not join its group: {words}") from error
+        raise unavailable(
+            f"process {index} does not join its group: {first_line(error)}"
+        ) from error
 
 
 def _let_gloo_listen_at(address: str) -> None:
@@ -154,8 +155,8 @@ def recording(folder: Path, device: Device | None) -> Iterator[None]:
         try:
             _start(folder, {})
         except (runtime_error(), RuntimeError, ValueError):
-            words = (str(refused).strip().splitlines() or [type(refused).__name__])[0]
-            raise unavailable(f"JAX's profiler does not start: {words}") from refused
+            said = first_line(refused)
+            raise unavailable(f"JAX's profiler does not start: {said}") from refused
     try:
         yield
     finally:

@@ -27,9 +27,15 @@ from busbw.traces.xplane import own_times
 from busbw.worker import host, process
 
 from ..base import MeasuringError, Reader, unavailable
-from ..framework import AbstractFramework, clocks, is_before, package_versions, read_files
-from .dense_step import DenseStepProgram
-from .program import CollectiveProgram, make_strategy
+from ..framework import (
+    AbstractFramework,
+    clocks,
+    first_line,
+    is_before,
+    package_versions,
+    read_files,
+)
+from .program import TensorflowProgram, collective_of, host_bytes, make_strategy, steps_of
 
 PROGRAM = "outer-loop2"
 
@@ -67,10 +73,8 @@ class TensorflowBackend(AbstractFramework):
         self._refusal = ""
         if member is not None:
             self._join(member, (ranks or member.count) // member.count)
-            return
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(ranks or VIRTUAL_RANKS)]
-        tf.config.set_logical_device_configuration(cpu, logical)
+        else:
+            split_cpu(ranks or VIRTUAL_RANKS)
 
     def _join(self, member: ClusterMember, own: int) -> None:
         """Together with the others, unless no device has `own` ranks in each process."""
@@ -107,18 +111,21 @@ class TensorflowBackend(AbstractFramework):
             processes=processes,
         )
 
-    def _kind(self, case: Case) -> type[CollectiveProgram | DenseStepProgram]:
-        return CollectiveProgram if case.workload.is_bare else DenseStepProgram
+    def _host_bytes(self, case: Case) -> int:
+        return host_bytes(case)
 
-    def _program(
-        self, case: Case, injection: Injection | None
-    ) -> CollectiveProgram | DenseStepProgram:
+    def _program(self, case: Case, injection: Injection | None) -> TensorflowProgram:
         if self._device is None:
             raise unavailable("the worker was opened for no device")
         if injection is not None and injection.extra is Extra.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
-        virtual = self._device is Device.CPU
-        return self._kind(case)(case, self._strategy(case), virtual=virtual)
+        strategy, virtual = self._strategy(case), self._device is Device.CPU
+        work = (
+            collective_of(case, strategy)
+            if case.workload.is_bare
+            else steps_of(case, strategy, virtual=virtual)
+        )
+        return TensorflowProgram(case, strategy, work)
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
@@ -146,6 +153,13 @@ class TensorflowBackend(AbstractFramework):
             strategy = make_strategy(case.strategy, names[: case.ranks])
             self._strategies[case.strategy] = strategy
         return self._strategies[case.strategy]
+
+
+def split_cpu(count: int) -> None:
+    """Into virtual devices; before anything else runs."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    logical = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
+    tf.config.set_logical_device_configuration(cpu, logical)
 
 
 def resolver_of(member: ClusterMember) -> Any:
@@ -187,10 +201,8 @@ def _strategy_of_group(member: ClusterMember, device: Device | None, own: int) -
     try:
         return multi_worker_strategy(resolver_of(member), on_gpu=on_gpu)
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
-        words = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise unavailable(
-            f"process {member.role.index} does not join its group: {words}"
-        ) from error
+        words = f"process {member.role.index} does not join its group: {first_line(error)}"
+        raise unavailable(words) from error
 
 
 class Exchange:

@@ -1,23 +1,26 @@
-"""Programs on the replicas of a `tf.distribute` strategy, traced once, then called: the collective.
+"""Programs on the replicas of a `tf.distribute` strategy: the collective, and a training step.
 
-Its loop is around `strategy.run`, within one `tf.function`. In place, a round's result is the next
-round's input; out of place every round reads the same input.
+Each is traced once, then called. Its loop is around `strategy.run`, within one `tf.function`. In
+place, a round's result is the next round's input; out of place every round reads the same input.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
+import numpy as np
 import tensorflow as tf
 
 from busbw.model.case import Case
 from busbw.model.words import Clock, Placement
+from busbw.workloads.dense_step import LEARNING_RATE, layer_of
 
 from ..base import unavailable, wrong_world
 from ..framework import AbstractChain, AbstractValues
-from ..values import Values, tiled
+from ..values import MOST_STEPS, StepValues, Values, tiled
 from . import proof
 
 
@@ -34,130 +37,115 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
     return tf.distribute.MirroredStrategy(list(devices), cross_device_ops=chosen)
 
 
-class Replicas:
-    """One for each of `ranks`. Raises MeasuringError WRONG_WORLD where they are not as many."""
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a chain repeats, and what must come of it.
 
-    def __init__(self, strategy: Any, ranks: int) -> None:
-        there = int(strategy.num_replicas_in_sync)
-        if there != ranks:
-            raise wrong_world(f"{there} replicas take part, expected {ranks}")
-        self._strategy = strategy
-        self._devices: list[str] = list(strategy.extended.worker_devices)
-        # Of several processes each has ranks of its own, in the order of their indices.
-        own, resolver = len(self._devices), strategy.cluster_resolver
-        self.first = own * resolver.task_id if own < ranks else 0
-        self.own = range(self.first, self.first + own)
-        self._gpus = [name for name in self._devices if "GPU" in name]
+    ``of_rank(rank, number)`` is what a rank starts with in a draw, each of `batch` what it has
+    besides. ``chain(values, *batch, turns) -> (rounds counted, result)`` is for all ranks.
+    """
 
-    def laid_out(self, made: Callable[[int], Any]) -> Any:
-        def of_replica(context: Any) -> Any:
-            rank = context.replica_id_in_sync_group
-            with tf.device(self._devices[rank - self.first]):
-                return made(rank)
-
-        values = self._strategy.experimental_distribute_values_from_function(of_replica)
-        self.wait(values)
-        # What a single replica returns is no group of values either, and goes in again.
-        return values if len(self._devices) > 1 else self.of(values)[0]
-
-    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self._strategy.run(function, args=arguments)
-
-    def chained(self, one: Callable[[Any], Any], turns: Any, start: Any) -> tuple[Any, Any]:
-        """TensorFlow allows no all-reduce in a loop inside the replica function."""
-        counted, result = tf.while_loop(
-            lambda turn, _: turn < turns,
-            lambda turn, held: (turn + 1, one(held)),
-            (tf.constant(0), start),
-            parallel_iterations=1,
-        )
-        return counted, result
-
-    def of(self, values: Any) -> list[Any]:
-        found: list[Any] = list(self._strategy.experimental_local_results(values))
-        return found
-
-    def wait(self, values: Any) -> None:
-        """Until every rank's values are there: `_numpy` waits and copies nothing on the CPU."""
-        for value in self.of(values):
-            if "CPU" in value.backing_device:
-                value._numpy()
-            else:
-                value[:1].numpy()
-
-    def readable(self, values: Any) -> list[Any]:
-        """Every rank's own to be read as an array, uncopied on the CPU."""
-        return [
-            value._numpy() if "CPU" in value.backing_device else value for value in self.of(values)
-        ]
-
-    def begin_peak(self) -> None:
-        for name in self._gpus:
-            tf.config.experimental.reset_memory_stats(name)
-
-    def peak_bytes(self) -> int | None:
-        peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
-        return max(peaks, default=None)
+    values: AbstractValues
+    most_iterations: int
+    of_rank: Callable[[int, int], Any]
+    chain: Callable[..., tuple[Any, Any]]
+    batch: Sequence[Callable[[int], Any]] = ()
 
 
+@final
 class TensorflowProgram(AbstractChain):
-    """A chain as one `tf.function`, traced once for the case's shape.
+    """The chain of `work` on the replicas of `strategy`, one `tf.function` that is traced once.
 
     A call passes its arguments to their devices only if there is a round that needs them, which
     takes as long as half a round (observed): so a chain of one is the shortest to count from.
+    Raises MeasuringError WRONG_WORLD where there are not as many replicas as ranks.
     """
 
     step = 1
     shortest = 1
     _call: Any
 
-    def __init__(self, case: Case, strategy: Any, values: AbstractValues) -> None:
-        self._replicas = Replicas(strategy, case.ranks)
-        super().__init__(case, values)
-        self._replicas.begin_peak()
+    def __init__(self, case: Case, strategy: Any, work: Work) -> None:
+        there = int(strategy.num_replicas_in_sync)
+        if there != case.ranks:
+            raise wrong_world(f"{there} replicas take part, expected {case.ranks}")
+        super().__init__(case, work.values)
+        self.most_iterations = work.most_iterations
+        self._strategy, self._of_rank = strategy, work.of_rank
+        self._devices: list[str] = list(strategy.extended.worker_devices)
+        # Of several processes each has ranks of its own, in the order of their indices.
+        own, resolver = len(self._devices), strategy.cluster_resolver
+        self._first = own * resolver.task_id if own < case.ranks else 0
+        self._gpus = [name for name in self._devices if "GPU" in name]
+        for name in self._gpus:
+            tf.config.experimental.reset_memory_stats(name)
         self._start: Any = None
-        self._batch: tuple[Any, ...] = ()
-
-    @final
-    def _trace(self, chain: Callable[..., tuple[Any, Any]], *batch: Any) -> None:
-        self._batch = batch
+        self._batch = [self._on_ranks(made) for made in work.batch]
         self.fresh()
         with self._compiling():
-            traced = tf.function(chain, autograph=False)
-            self._call = traced.get_concrete_function(self._start, *batch, tf.constant(1))
+            traced = tf.function(work.chain, autograph=False)
+            self._call = traced.get_concrete_function(self._start, *self._batch, tf.constant(1))
             executed = proof.executed_graphs(lambda: self.run(0))
-        own = len(self._replicas.own)
-        self.proof = proof.prove(self._case, executed, self._call.graph, own)
+        self.proof = proof.prove(case, executed, self._call.graph, own)
 
-    @final
     def release(self) -> None:
         self._start = self._result = self._call = None
-        self._batch = ()
+        self._batch = []
 
-    @final
     def device_peak_bytes(self) -> int | None:
-        return self._replicas.peak_bytes()
+        peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
+        return max(peaks, default=None)
 
-    @final
     def _lay_out(self, number: int) -> None:
         self._start = None
-        self._start = self._replicas.laid_out(lambda rank: self._values_of_rank(rank, number))
+        self._start = self._on_ranks(lambda rank: self._of_rank(rank, number))
 
-    @final
+    def _on_ranks(self, made: Callable[[int], Any]) -> Any:
+        def of_replica(context: Any) -> Any:
+            rank = context.replica_id_in_sync_group
+            with tf.device(self._devices[rank - self._first]):
+                return made(rank)
+
+        values = self._strategy.experimental_distribute_values_from_function(of_replica)
+        self._wait(values)
+        # What a single replica returns is no group of values either, and goes in again.
+        return values if len(self._devices) > 1 else self._local(values)[0]
+
     def _called(self, iterations: int) -> tuple[Any, Any]:
         """From the starting values: a result is on another device, and would take another graph."""
         counted, result = self._call(self._start, *self._batch, tf.constant(iterations))
-        self._replicas.wait(result)
+        self._wait(result)
         return counted, result
 
-    @final
     def _compared(self, number: int, iterations: int) -> int:
-        results = dict(zip(self._replicas.own, self._replicas.readable(self._result)))
+        """Every rank's own, uncopied on the CPU."""
+        results = {
+            rank: value._numpy() if "CPU" in value.backing_device else value
+            for rank, value in enumerate(self._local(self._result), start=self._first)
+        }
         return self._values.check_all(number, iterations, results)
 
-    @abstractmethod
-    def _values_of_rank(self, rank: int, number: int) -> Any:
-        """What `rank` starts with in draw `number`."""
+    def _local(self, values: Any) -> list[Any]:
+        return list(self._strategy.experimental_local_results(values))
+
+    def _wait(self, values: Any) -> None:
+        """Until every rank's values are there: `_numpy` waits and copies nothing on the CPU."""
+        for value in self._local(values):
+            if "CPU" in value.backing_device:
+                value._numpy()
+            else:
+                value[:1].numpy()
+
+
+def chained(one: Callable[[Any], Any], turns: Any, start: Any) -> tuple[Any, Any]:
+    """TensorFlow allows no all-reduce in a loop inside the replica function."""
+    counted, result = tf.while_loop(
+        lambda turn, _: turn < turns,
+        lambda turn, held: (turn + 1, one(held)),
+        (tf.constant(0), start),
+        parallel_iterations=1,
+    )
+    return counted, result
 
 
 def summed(values: Any) -> Any:
@@ -165,53 +153,109 @@ def summed(values: Any) -> Any:
     return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
 
-class CollectiveProgram(TensorflowProgram):
-    """The all-reduce of `case`, chained or by itself; exact on all devices, `virtual` or not."""
+def collective_of(case: Case, strategy: Any) -> Work:
+    """The all-reduce of `case`, chained or by itself. Raises MeasuringError where none is exact."""
+    dtype = tf.dtypes.as_dtype(case.dtype)
+    exact, count = Values(case, dtype.as_numpy_dtype), case.payload_bytes // dtype.size
+    single, rounds = case.clock is Clock.DISPATCH, exact.most_rounds()
+    if rounds <= TensorflowProgram.shortest and not single:
+        raise unavailable(f"{case.dtype} holds no exact chain of 2 over {case.ranks} ranks")
 
-    def __init__(self, case: Case, strategy: Any, *, virtual: bool) -> None:
-        dtype = tf.dtypes.as_dtype(case.dtype)
-        self._count = case.payload_bytes // dtype.size
-        self._exact = Values(case, dtype.as_numpy_dtype)
-        super().__init__(case, strategy, self._exact)
-        rounds = self._exact.most_rounds()
-        single = case.clock is Clock.DISPATCH
-        self.most_iterations = 1 if single else rounds
-        if self.most_iterations <= self.shortest and not single:
-            raise unavailable(f"{case.dtype} holds no exact chain of 2 over {case.ranks} ranks")
-        self._trace(self._once if single else self._loop)
+    def of_rank(rank: int, number: int) -> Any:
+        (period,) = exact.start(rank, number)
+        return _repeated(tiled(period, count), count)
 
-    @classmethod
-    def host_bytes(cls, case: Case) -> int:
-        """As measured at 16M to 1024M on 2, 4 and 8 ranks.
+    return Work(
+        values=exact,
+        most_iterations=1 if single else rounds,
+        of_rank=of_rank,
+        chain=lambda values, turns: (_once if single else _loop)(case, strategy, values, turns),
+    )
 
-        A ring holds the chain's input, the last result and the next one, less what is not there
-        yet at the peak. The others hold the inputs and a few sums, which all ranks share.
-        """
-        if case.strategy == "ring":
-            kept = case.placement == Placement.OUT_OF_PLACE.value
-            buffers = 3 + kept - 1 / (2 * case.ranks)
-        else:
-            sums = 5.8 if case.strategy == "hierarchical_copy" else 3.4
-            buffers = 1 + min(1.1, sums / case.ranks)
-        return int(buffers * case.ranks * case.payload_bytes)
 
-    def _values_of_rank(self, rank: int, number: int) -> Any:
-        (period,) = self._exact.start(rank, number)
-        stretch = tf.constant(tiled(period, self._count))
-        found = tf.tile(stretch, [-(-self._count // stretch.shape[0])])
-        return found if found.shape[0] == self._count else found[: self._count]
+def _loop(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
+    in_place = case.placement == Placement.IN_PLACE.value
 
-    def _loop(self, values: Any, turns: Any) -> tuple[Any, Any]:
-        chained = self._case.placement == Placement.IN_PLACE.value
+    def one(held: Any) -> Any:
+        return strategy.run(_all_reduce, args=(held if in_place else values,))
 
-        def one(held: Any) -> Any:
-            return self._replicas.run(_all_reduce, held if chained else values)
+    return chained(one, turns, values)
 
-        return self._replicas.chained(one, turns, values)
 
-    def _once(self, values: Any, turns: Any) -> tuple[Any, Any]:
-        return tf.constant(1), self._replicas.run(_all_reduce, values)
+def _once(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
+    return tf.constant(1), strategy.run(_all_reduce, args=(values,))
 
 
 def _all_reduce(values: Any) -> Any:
     return summed(tf.identity(values))
+
+
+def _repeated(values: Any, count: int) -> Any:
+    """To `count` rows, the last time as far as they go."""
+    first = tf.constant(values)
+    found = tf.tile(first, [-(-count // first.shape[0]), *[1] * (first.shape.rank - 1)])
+    return found if found.shape[0] == count else found[:count]
+
+
+def steps_of(case: Case, strategy: Any, *, virtual: bool) -> Work:
+    """Steps of the dense layer: each replica's weights go from one step to the next."""
+    layer = layer_of(case)
+    reference = StepValues(layer, virtual=virtual)
+
+    def part_of(values: Any, rank: int) -> Any:
+        return tf.constant(values[rank * layer.rows : (rank + 1) * layer.rows])
+
+    def chain(weights: Any, rows: Any, labels: Any, turns: Any) -> tuple[Any, Any]:
+        def one(held: Any) -> Any:
+            return strategy.run(one_step, args=(held, rows, labels))
+
+        return chained(one, turns, weights)
+
+    return Work(
+        values=reference,
+        most_iterations=MOST_STEPS,
+        of_rank=lambda rank, number: _repeated(reference.start(number), layer.inputs),
+        chain=chain,
+        batch=[partial(part_of, one) for one in (reference.rows, reference.labels)],
+    )
+
+
+def host_bytes(case: Case) -> int:
+    """As measured at 16M to 1024M on 2, 4 and 8 ranks.
+
+    A ring holds the chain's input, the last result and the next one, less what is not there
+    yet at the peak. The others hold the inputs and a few sums, which all ranks share.
+
+    A step's ring holds on each rank the first weights, those of the step and its gradient, and a
+    sum of them; the more ranks share the cores the more of them have new weights while others
+    still sum. The other strategies have sums that all ranks share. The rows, made and laid out.
+    """
+    ring = case.strategy == "ring"
+    if not case.workload.is_bare:
+        layer = layer_of(case)
+        buffers = min(5.0, 3.8 + case.ranks / 10) if ring else 3 + 2 / case.ranks
+        rows = layer.rows * layer.inputs * np.dtype(case.dtype).itemsize
+        return case.ranks * (int(buffers * case.payload_bytes) + 2 * rows)
+    if ring:
+        kept = case.placement == Placement.OUT_OF_PLACE.value
+        buffers = 3 + kept - 1 / (2 * case.ranks)
+    else:
+        sums = 5.8 if case.strategy == "hierarchical_copy" else 3.4
+        buffers = 1 + min(1.1, sums / case.ranks)
+    return int(buffers * case.ranks * case.payload_bytes)
+
+
+def one_step(weights: Any, rows: Any, labels: Any) -> Any:
+    """One replica's new weights. The gradient's all-reduce is the only collective."""
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        loss = cross_entropy(tf.linalg.matmul(rows, weights), labels)
+    ranks = tf.distribute.get_replica_context().num_replicas_in_sync
+    # The mean over ranks and the rate in one: a pass over memory less.
+    return weights - (LEARNING_RATE / ranks) * summed(tape.gradient(loss, weights))
+
+
+def cross_entropy(logits: Any, labels: Any) -> Any:
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    )

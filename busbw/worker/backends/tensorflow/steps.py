@@ -1,7 +1,8 @@
-"""Training with TensorFlow 2: epochs by one loop and clock, and ways to make their steps."""
+"""Training with TensorFlow 2: the nets, epochs by one loop and clock, ways to make their steps."""
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,8 @@ from busbw.model.training import Net, TrainingRequest
 
 from .. import training
 from ..training import Course, Examples
-from . import layers, proof
+from . import proof
+from .program import cross_entropy
 from .proof import Reductions
 
 Values = Mapping[str, Any]
@@ -48,12 +50,14 @@ class AbstractSteps(ABC):
     def prepared(self, epoch: int) -> Iterable[Any]:
         """The epoch's batches, ready to be worked on."""
 
-    @abstractmethod
     def first(self, batch: Any) -> Reductions:
-        """Run the very first step, with tracing; its reductions.
+        """Run the very first step, with tracing; its reductions, by default none.
 
         Raises MeasuringError NOT_A_COLLECTIVE.
         """
+        self.step(batch)
+        self.wait()
+        return Reductions()
 
     @abstractmethod
     def step(self, batch: Any) -> None:
@@ -63,11 +67,10 @@ class AbstractSteps(ABC):
     def wait(self) -> None:
         """Until all steps are done."""
 
-    @abstractmethod
-    def check_first(self, copies: Mapping[str, Values]) -> None:
+    def check_first(self, copies: Mapping[str, Values]) -> None:  # noqa: B027
         """Compare `copies` after the first step with what they should be, where that is known.
 
-        Raises MeasuringError WRONG_RESULT.
+        It is not where other workers may be a step ahead. Raises MeasuringError WRONG_RESULT.
         """
 
     @abstractmethod
@@ -126,6 +129,42 @@ def variables_of(request: TrainingRequest) -> dict[str, Any]:
     return {name: tf.Variable(value, name=name) for name, value in values.items()}
 
 
+def loss_of(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> Any:
+    """By way of the labels, so that the counter's gradient comes from each rank's examples."""
+    shown = tf.reduce_mean(tf.cast(labels >= 0, tf.float32))
+    mean = cross_entropy(_logits(net, variables, inputs), labels)
+    return mean - shown * variables[training.COUNTER]
+
+
+def gradients_of(net: Net, variables: Mapping[str, Any], inputs: Any, labels: Any) -> list[Any]:
+    with tf.GradientTape() as tape:
+        loss = loss_of(net, variables, inputs, labels)
+    found: list[Any] = tape.gradient(loss, list(variables.values()))
+    return found
+
+
+def goodness(net: Net, values: Mapping[str, Any], examples: Examples) -> tuple[float, float]:
+    logits = _logits(net, values, examples.inputs)
+    named = tf.argmax(logits, axis=1).numpy()
+    mean = cross_entropy(logits, examples.labels)
+    return float((named == examples.labels).mean()), float(mean)
+
+
+def _logits(net: Net, variables: Mapping[str, Any], inputs: Any) -> Any:
+    flat = _convolved(variables, inputs) if net is Net.CNN else tf.cast(inputs, tf.float32) / 255.0
+    hidden = tf.nn.relu(flat @ variables["hidden_weights"] + variables["hidden_biases"])
+    return hidden @ variables["weights"] + variables["biases"]
+
+
+def _convolved(variables: Mapping[str, Any], inputs: Any) -> Any:
+    halved = inputs
+    for layer in ("first", "second"):
+        filtered = tf.nn.conv2d(halved, variables[f"{layer}_filters"], strides=1, padding="SAME")
+        bright = tf.nn.relu(filtered + variables[f"{layer}_biases"])
+        halved = tf.nn.max_pool2d(bright, ksize=2, strides=2, padding="VALID")
+    return tf.reshape(halved, [-1, math.prod(halved.shape[1:])])
+
+
 class SynchronousSteps(AbstractSteps):
     """By the mean gradient of all ranks; `worker` is this process's index among others."""
 
@@ -139,7 +178,9 @@ class SynchronousSteps(AbstractSteps):
         self.local_replicas = len(strategy.extended.worker_devices)
         with strategy.scope():
             self.variables = variables_of(course.request)
-        self._step = tf.function(self._whole_step, autograph=False)
+        self._step = tf.function(
+            lambda batch: strategy.run(self._replica, args=batch), autograph=False
+        )
 
     def prepared(self, epoch: int) -> list[Any]:
         return [self._shared_out(shares) for shares in self._course.batches(epoch)]
@@ -181,7 +222,7 @@ class SynchronousSteps(AbstractSteps):
         shares = next(self._course.batches(0))
         inputs = tf.concat([share.inputs for share in shares], axis=0)
         labels = tf.concat([share.labels for share in shares], axis=0)
-        found = layers.gradients(request.net, variables, inputs, labels)
+        found = gradients_of(request.net, variables, inputs, labels)
         gradients = {name: gradient.numpy() for name, gradient in zip(variables, found)}
         training.check_first(copies, start, gradients, request.rate)
 
@@ -198,12 +239,9 @@ class SynchronousSteps(AbstractSteps):
         found: Sequence[Any] = self._strategy.experimental_local_results(variable)
         return found
 
-    def _whole_step(self, batch: Any) -> None:
-        self._strategy.run(self._replica, args=batch)
-
     def _replica(self, inputs: Any, labels: Any) -> None:
         net = self._course.request.net
-        gradients = layers.gradients(net, self.variables, inputs, labels)
+        gradients = gradients_of(net, self.variables, inputs, labels)
         tf.distribute.get_replica_context().merge_call(self._update, args=tuple(gradients))
 
     def _update(self, strategy: Any, *gradients: Any) -> None:
@@ -269,12 +307,6 @@ class SeparateSteps(AbstractSteps):
             for shares in self._course.batches(epoch)
         ]
 
-    def first(self, batch: list[_Given]) -> Reductions:
-        """No reductions: each gradient is applied by itself."""
-        self.step(batch)
-        self.wait()
-        return Reductions()
-
     def step(self, batch: list[_Given]) -> None:
         for given in batch:
             if self._coordinator is None:
@@ -288,9 +320,6 @@ class SeparateSteps(AbstractSteps):
         else:
             self._coordinator.join()
 
-    def check_first(self, copies: Mapping[str, Values]) -> None:
-        """A gradient depends on the order of the workers: there is nothing to compare."""
-
     def copies(self) -> dict[str, Values]:
         if self._count is not None:
             self.global_step = int(self._count.numpy())
@@ -301,7 +330,7 @@ class SeparateSteps(AbstractSteps):
 
     def _replica(self, inputs: Any, labels: Any) -> None:
         request = self._course.request
-        gradients = layers.gradients(request.net, self.variables, inputs, labels)
+        gradients = gradients_of(request.net, self.variables, inputs, labels)
         for variable, gradient in zip(self.variables.values(), gradients):
             variable.assign_sub(request.rate * gradient)
         if self._count is not None:

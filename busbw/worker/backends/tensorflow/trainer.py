@@ -26,10 +26,17 @@ from busbw.worker import host
 from .. import training
 from ..base import AbstractTrainer, unavailable, wrong_world
 from ..framework import package_versions
-from . import layers
-from .backend import multi_worker_strategy, resolver_of
-from .proof import Reductions
-from .steps import AbstractSteps, SeparateSteps, SynchronousSteps, Values, digests, trained
+from .backend import multi_worker_strategy, resolver_of, split_cpu
+from .steps import (
+    AbstractSteps,
+    SeparateSteps,
+    SynchronousSteps,
+    Values,
+    digests,
+    goodness,
+    loss_of,
+    trained,
+)
 
 # A peer that is alive and does not take part would be waited for without end.
 _COLLECTIVE_TIMEOUT_S = 60
@@ -70,7 +77,7 @@ class TensorflowTrainer(AbstractTrainer):
             raise wrong_world(f"{steps.replicas} replicas take part, expected {request.ranks}")
         done = trained(request, steps)
         values = next(iter(done.copies.values()))
-        accuracy, loss = layers.goodness(request.net, values, course.unseen)
+        accuracy, loss = goodness(request.net, values, course.unseen)
         run = TrainingRun(
             api=steps.api,
             epochs_s=done.epochs_s,
@@ -158,9 +165,7 @@ def _tpu() -> Any:
 
 def _devices(request: TrainingRequest) -> list[str]:
     if request.device == "cpu":
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(request.ranks)]
-        tf.config.set_logical_device_configuration(cpu, logical)
+        split_cpu(request.ranks)
     kind = request.device.upper()
     found = [one.name for one in tf.config.list_logical_devices(kind)]
     if len(found) < request.ranks:
@@ -208,7 +213,7 @@ class BetweenGraphSteps(AbstractSteps):
                 replicas_to_aggregate=self.replicas,
                 total_num_replicas=self.replicas,
             )
-            loss = layers.loss(request.net, self.variables, self._inputs, self._labels)
+            loss = loss_of(request.net, self.variables, self._inputs, self._labels)
             self._step = self._optimizer.minimize(loss, global_step=self._count)
 
     def _connected(self, target: str, *, chief: bool) -> Any:
@@ -232,20 +237,12 @@ class BetweenGraphSteps(AbstractSteps):
         while self._token < self._course.steps * (epoch + 1):
             yield next(self._batches)
 
-    def first(self, batch: training.Examples) -> Reductions:
-        """As all others: gradients are added up on a server, one by one."""
-        self.step(batch)
-        return Reductions()
-
     def step(self, batch: training.Examples) -> None:
         given = {self._inputs: batch.inputs, self._labels: batch.labels}
         self._token = self._session.run(self._step, given)
 
     def wait(self) -> None:
         """A token is there when its update is done."""
-
-    def check_first(self, copies: Mapping[str, Values]) -> None:
-        """Other workers may be a step ahead: there is nothing to compare."""
 
     def copies(self) -> dict[str, Values]:
         values, global_step = self._session.run((self.variables, self._count))

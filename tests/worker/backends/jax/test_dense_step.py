@@ -108,8 +108,8 @@ SABOTAGES = {
     "counts": Sabotage(
         code=_STEP
         + """
-        inner = dense_step.DenseStepProgram.run
-        put(dense_step.DenseStepProgram, "run", lambda self, n: inner(self, n + 1 if n else 0))
+        inner = door.JaxProgram.run
+        put(door.JaxProgram, "run", lambda self, n: inner(self, n + 1 if n else 0))
         """,
         case=STEP,
     ),

@@ -21,9 +21,8 @@ pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
 ON_DEVICES = """
 from busbw.worker.backends import values
 from busbw.worker.backends.jax import program as check
-right_init = program.CollectiveProgram.__init__
-put(program.CollectiveProgram, "__init__", lambda self, case, mesh, **options: right_init(
-    self, case, mesh, **{**options, "virtual": False}))
+work_of = program.work_of
+put(program, "work_of", lambda case, mesh, *, virtual: work_of(case, mesh, virtual=False))
 put(check, "_CHECKED_AT_ONCE", 64)
 """
 
@@ -34,11 +33,11 @@ put(values.Values, "check", check)
 """
 
 OFF_BY_ONE_BIT = """
-right = program.CollectiveProgram.run
+right = door.JaxProgram.run
 def run(self, iterations):
     right(self, iterations)
     self._result = self._result.at[{place}].multiply(1 + 2**-23)
-put(program.CollectiveProgram, "run", run)
+put(door.JaxProgram, "run", run)
 """
 
 SIZES = (16, 4000)
@@ -95,12 +94,12 @@ def test_a_wrong_element_is_found_wherever_it_is_and_named_by_the_host(
 
 # A step of the busy loop is three shifts and exclusive ors; the collective has none.
 BUSY = """
-right = program.CollectiveProgram.__init__
+right = door.JaxProgram.__init__
 def init(self, *arguments, **options):
     right(self, *arguments, **options)
     assert " xor(" not in self._call.as_text()
     assert (" xor(" in self._slowed.as_text()) == {delays} if self._slowed else not {delays}
-put(program.CollectiveProgram, "__init__", init)
+put(door.JaxProgram, "__init__", init)
 """
 NOT_BUSY, BUSY = BUSY.format(delays=False), BUSY.format(delays=True)
 

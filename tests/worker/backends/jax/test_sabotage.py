@@ -57,47 +57,35 @@ put(all_reduce, "lower", lambda case, axes, values: versions.varying(
 # A round of the four that reads what the last one read.
 ONE_ROUND_APART = """
 from busbw.worker.backends.jax import collective as forms
-def ping_pong(one, extra, step, turns, first, second):
-    def turn(held):
-        count, first, second = held
-        second = one(first)
-        first = one(second)
-        again = one(first)
-        first, second = one(first) if {apart} else one(again), again
-        return count + 1, first, second
-    return forms.loop(turns, turn, first, second)
-put(forms, "_ping_pong", ping_pong)
+right = forms._ping_pong
+put(forms, "_ping_pong", lambda one, number, first, second: (one(first), second)
+    if {apart} and number == 3 else right(one, number, first, second))
 """
 
 ONE_OF_FOUR_LEFT_OUT = """
 from busbw.worker.backends.jax import collective as forms
-def ping_pong(one, extra, step, turns, first, second):
-    def turn(held):
-        count, first, second = held
-        second = one(first)
-        first = one(second)
-        return count + 1, first, one(first)
-    return forms.loop(turns, turn, first, second)
-put(forms, "_ping_pong", ping_pong)
+right = forms._ping_pong
+put(forms, "_ping_pong", lambda one, number, first, second: (first, second)
+    if number == 3 else right(one, number, first, second))
 """
 
 TOO_FEW_TURNS = """
-right = program.CollectiveProgram.run
+right = door.JaxProgram.run
 def run(self, iterations):
     right(self, max(0, iterations - self.step))
-put(program.CollectiveProgram, "run", run)
+put(door.JaxProgram, "run", run)
 """
 
 TOO_FEW_TURNS_UNSEEN = """
-right = program.CollectiveProgram.run
+right = door.JaxProgram.run
 def run(self, iterations):
     right(self, max(0, iterations - self.step))
     self._counted = iterations // self.step
-put(program.CollectiveProgram, "run", run)
+put(door.JaxProgram, "run", run)
 """
 
 STALE = """
-right = program.CollectiveProgram.run
+right = door.JaxProgram.run
 last = {}
 def run(self, iterations):
     right(self, iterations)
@@ -105,32 +93,32 @@ def run(self, iterations):
     if iterations in last:
         self._result = last[iterations]
     last[iterations] = now
-put(program.CollectiveProgram, "run", run)
+put(door.JaxProgram, "run", run)
 """
 
 OFF_BY_ONE_BIT = """
-right = program.CollectiveProgram.run
+right = door.JaxProgram.run
 def run(self, iterations):
     right(self, iterations)
     self._result = self._result.at[2 * 1024 + 700].multiply(1 + 2**-23)
-put(program.CollectiveProgram, "run", run)
+put(door.JaxProgram, "run", run)
 """
 
 # Both back in the same place of a result that is right as a whole.
 TWO_RANKS_SWAPPED = """
 import jax
-right = program.CollectiveProgram.run
+right = door.JaxProgram.run
 def run(self, iterations):
     right(self, iterations)
     sharding, ranks = self._result.sharding, self._result.reshape(4, -1)
     self._result = jax.device_put(ranks[jax.numpy.array([0, 2, 1, 3])].reshape(-1), sharding)
-put(program.CollectiveProgram, "run", run)
+put(door.JaxProgram, "run", run)
 """
 
 # The compiled program is the right one, but nobody calls it.
 NOT_RUN = """
-put(program.CollectiveProgram, "run", lambda self, iterations: vars(self).update(
-    _counted=iterations // self.step, _result=self._buffers[self._form.result]))
+put(door.JaxProgram, "run", lambda self, iterations: vars(self).update(
+    _counted=iterations // self.step, _result=self._buffers[self._work.result]))
 """
 
 HALF_THE_DEVICES = """
@@ -141,23 +129,21 @@ put(door.JaxBackend, "_mesh", lambda self, case: jax.sharding.Mesh(
 
 ALL_ON_ONE_DEVICE = """
 import jax
-right = program.CollectiveProgram.run
+right = door.JaxProgram.run
 def run(self, iterations):
     right(self, iterations)
     self._result = jax.device_put(self._result, jax.devices()[1])
-put(program.CollectiveProgram, "run", run)
+put(door.JaxProgram, "run", run)
 """
 
 BEFORE_THE_LOOP = """
 from busbw.worker.backends.jax import collective as forms
-def ping_pong(one, extra, step, turns, first, second):
-    for _ in range(step // 2):
-        second = one(first)
-        first = one(second)
-    def turn(held):
-        return (held[0] + 1, *held[1:])
-    return forms.loop(turns, turn, first, second)
-put(forms, "_ping_pong", ping_pong)
+right = forms.chain
+def chain(one, asked, *buffers, step, delayed):
+    for number in range(step):
+        buffers = one(number, *buffers)
+    return right(lambda number, *held: held, asked, *buffers)
+put(forms, "chain", chain)
 """
 
 IN_A_BRANCH = """

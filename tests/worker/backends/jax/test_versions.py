@@ -59,15 +59,10 @@ def called(*arguments: Any, **options: Any) -> tuple[Any, ...]:
     return (*arguments, options)
 
 
-@pytest.mark.parametrize("version", ["0.4.30", "0.4.38", "0.5.0", "0.10.2", "1.0.dev20270101"])
-def test_from_the_oldest_on_a_version_is_accepted(load: Load, version: str) -> None:
-    load(__version__=version).check()
-
-
-@pytest.mark.parametrize("version", ["0.4.29", "0.4.5", "0.3.25", "0.4.9.dev1"])
-def test_an_older_one_is_named_with_the_oldest_accepted(load: Load, version: str) -> None:
-    with pytest.raises(MeasuringError, match=r"^jax 0\.[\d.a-z]+ is too old: .* is 0\.4\.30$"):
-        load(__version__=version).check()
+def test_the_oldest_is_accepted_and_one_before_it_is_named_with_it(load: Load) -> None:
+    load(__version__="0.4.30").check()
+    with pytest.raises(MeasuringError, match=r"^jax 0\.4\.29 is too old: .* is 0\.4\.30$"):
+        load(__version__="0.4.29").check()
 
 
 def test_an_older_shard_map_is_not_asked_to_check_what_differs_between_ranks(

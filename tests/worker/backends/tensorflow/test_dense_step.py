@@ -83,8 +83,7 @@ def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(results: Res
 
 _STEP = """
         import tensorflow as tf
-        from busbw.worker.backends.tensorflow import dense_step
-        whole = dense_step.summed
+        whole = program.summed
         """
 
 # A factor of its own for one of the replicas; 1 for the others.
@@ -96,30 +95,30 @@ _FACTOR = """
 
 # After chains of every length, from either draw, weights are the reference's.
 _LENGTHS = """
-        right = dense_step.DenseStepProgram.__init__
+        right = program.TensorflowProgram.__init__
         def init(self, *arguments, **options):
             right(self, *arguments, **options)
             for length in (1, 2, 5, 40, 255, 256):
                 self.fresh()
                 self.run(length)
                 assert self.check(length) == 4 * 2**13
-        put(dense_step.DenseStepProgram, "__init__", init)
+        put(program.TensorflowProgram, "__init__", init)
         """
 
 SABOTAGES = {
     "nothing": Sabotage(code="", case=STEP),
     "lengths": Sabotage(code=_STEP + _LENGTHS, case=STEP),
     "no all-reduce": Sabotage(
-        code=_STEP + 'put(dense_step, "summed", lambda gradient: 4 * gradient)', case=STEP
+        code=_STEP + 'put(program, "summed", lambda gradient: 4 * gradient)', case=STEP
     ),
     "twice": Sabotage(
-        code=_STEP + 'put(dense_step, "summed", lambda gradient: whole(whole(gradient)))',
+        code=_STEP + 'put(program, "summed", lambda gradient: whole(whole(gradient)))',
         case=STEP,
     ),
     "half of the gradient": Sabotage(
         code=_STEP
         + """
-        put(dense_step, "summed", lambda gradient: tf.tile(whole(gradient[:8]), [2, 1]))
+        put(program, "summed", lambda gradient: tf.tile(whole(gradient[:8]), [2, 1]))
         """,
         case=STEP,
     ),
@@ -127,7 +126,7 @@ SABOTAGES = {
         code=_STEP
         + _FACTOR
         + """
-        put(dense_step, "summed", lambda gradient: whole(gradient * factor(3, 0.0)))
+        put(program, "summed", lambda gradient: whole(gradient * factor(3, 0.0)))
         """,
         case=STEP,
     ),
@@ -135,19 +134,19 @@ SABOTAGES = {
         code=_STEP
         + _FACTOR
         + """
-        put(dense_step, "summed", lambda gradient: whole(gradient) * factor(2, 1 + 2**-20))
+        put(program, "summed", lambda gradient: whole(gradient) * factor(2, 1 + 2**-20))
         """,
         case=STEP,
     ),
     "rate": Sabotage(
-        code=_STEP + 'put(dense_step, "LEARNING_RATE", 0.0505)',
+        code=_STEP + 'put(program, "LEARNING_RATE", 0.0505)',
         case=STEP,
     ),
     "counts": Sabotage(
         code=_STEP
         + """
-        inner = dense_step.DenseStepProgram.run
-        put(dense_step.DenseStepProgram, "run",
+        inner = program.TensorflowProgram.run
+        put(program.TensorflowProgram, "run",
             lambda self, n: inner(self, n + 1 if n else 0))
         """,
         case=STEP,

@@ -37,59 +37,52 @@ put(launcher, "all_reduce", all_reduce)
 """
 
 ONE_TOO_FEW = """
-right = program.CollectiveProgram.run
-put(program.CollectiveProgram, "run", lambda self, iterations: right(self, max(0, iterations - 1)))
+right = program.TensorflowProgram.run
+put(program.TensorflowProgram, "run", lambda self, iterations: right(self, max(0, iterations - 1)))
 """
 
 ONE_TOO_FEW_UNSEEN = """
-right = program.CollectiveProgram.run
+right = program.TensorflowProgram.run
 def run(self, iterations):
     right(self, max(0, iterations - 1))
     self._counted = iterations
-put(program.CollectiveProgram, "run", run)
+put(program.TensorflowProgram, "run", run)
 """
 
 # Every round reads the values that the first one read.
 NOT_CHAINED = """
 from dataclasses import replace
-right = program.CollectiveProgram._loop
-def loop(self, values, turns):
-    case, self._case = self._case, replace(
-        self._case, workload=replace(self._case.workload, placement="out_of_place")
-    )
-    try:
-        return right(self, values, turns)
-    finally:
-        self._case = case
-put(program.CollectiveProgram, "_loop", loop)
+right = program._loop
+put(program, "_loop", lambda case, *given: right(
+    replace(case, workload=replace(case.workload, placement="out_of_place")), *given))
 """
 
 STALE = """
-right = program.CollectiveProgram.run
+right = program.TensorflowProgram.run
 last = {}
 def run(self, iterations):
     right(self, iterations)
     now = self._result
     self._result = last.get(iterations, now)
     last[iterations] = now
-put(program.CollectiveProgram, "run", run)
+put(program.TensorflowProgram, "run", run)
 """
 
 OFF_BY_ONE_BIT = """
 import tensorflow as tf
-right = program.CollectiveProgram.check
+right = program.TensorflowProgram.check
 def check(self, iterations):
-    found = self._replicas.of(self._result)
+    found = self._local(self._result)
     with tf.device(found[2].backing_device):
         wrong = found[2].numpy().copy()
         wrong[700] *= 1 + 2**-23
         found[2] = tf.constant(wrong)
-    self._replicas.of = lambda values: found
+    self._local = lambda values: found
     try:
         return right(self, iterations)
     finally:
-        del self._replicas.of
-put(program.CollectiveProgram, "check", check)
+        del self._local
+put(program.TensorflowProgram, "check", check)
 """
 
 HALF_THE_DEVICES = """
@@ -100,12 +93,12 @@ put(door, "make_strategy", lambda name, devices: right(name, devices[:2]))
 
 BEFORE_THE_LOOP = """
 import tensorflow as tf
-def loop(self, values, turns):
-    summed = self._replicas.run(program._all_reduce, values)
+def loop(case, strategy, values, turns):
+    summed = strategy.run(program._all_reduce, args=(values,))
     return tf.while_loop(
         lambda turn, _: turn < turns, lambda turn, held: (turn + 1, held), (tf.constant(0), summed)
     )
-put(program.CollectiveProgram, "_loop", loop)
+put(program, "_loop", loop)
 """
 
 ANOTHER_ALGORITHM = """

@@ -229,7 +229,7 @@ real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import numpy as np
 import tensorflow as tf
 from busbw.worker.backends import training
-from busbw.worker.backends.tensorflow import layers
+from busbw.worker.backends.tensorflow import steps
 from busbw.worker.backends.training import Examples
 from tests import build
 
@@ -242,9 +242,9 @@ for net, shape in SHAPES.items():
     kind = np.float32 if net is Net.CNN else np.uint8
     shown = Examples(np.ones(shape, kind), np.array([3, 3, 3, 1], np.int32))
     variables = {name: tf.Variable(value) for name, value in values.items()}
-    gradients = layers.gradients(net, variables, shown.inputs, shown.labels)
+    gradients = steps.gradients_of(net, variables, shown.inputs, shown.labels)
     counter = float(gradients[list(values).index(training.COUNTER)])
-    found[net.value] = [*layers.goodness(net, values, shown), counter]
+    found[net.value] = [*steps.goodness(net, values, shown), counter]
 say(found)
 """
 

@@ -18,12 +18,12 @@ STEPS = 5
 Trainings = Mapping[str, dict[str, Any]]
 
 _LOST = """
-        whole = layers.gradients
+        whole = steps.gradients_of
         def lost(net, variables, inputs, labels):
             context = tf.distribute.get_replica_context()
             kept = tf.cast(tf.equal(context.replica_id_in_sync_group, 0), tf.float32)
             return [kept * gradient for gradient in whole(net, variables, inputs, labels)]
-        put(layers, "gradients", lost)
+        put(steps, "gradients_of", lost)
         """
 
 # Each is done to a MirroredStrategy of two ranks; `put(owner, name, value)` lasts as long.
@@ -79,7 +79,7 @@ real.prepare("tensorflow", Device.CPU, Capability.TRAIN)
 import tensorflow as tf
 from busbw.worker.backends import load_trainer, training
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.tensorflow import layers, proof, steps
+from busbw.worker.backends.tensorflow import proof, steps
 
 request = TrainingRequest(
     net=Net.CNN, strategy=TrainingStrategy.MIRRORED, ranks=2, examples_path=sys.argv[1], epochs=2,
