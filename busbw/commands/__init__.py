@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from busbw import __version__, files, wire
 from busbw.driver.bundle import Bundle
@@ -35,7 +35,7 @@ from busbw.page import nights
 from busbw.page.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
 from busbw.session import hints
-from busbw.session.option import Option, folder_option
+from busbw.session.option import Option, file_option, folder_option
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -74,6 +74,9 @@ BASELINES = folder_option(
     "the folder whose acknowledged.toml says which changes are accepted",
     default="baselines",
 )
+RESULTS = file_option(
+    "results", "files of --results", metavar="RESULTS", positional=True, nargs="*"
+)
 
 
 def add_command(
@@ -93,23 +96,22 @@ def add_command(
 def add_options(parser: argparse._ActionsContainer, options: Iterable[Option]) -> None:
     """Add what is declared to a parser or to a group of one."""
     for one in options:
-        names = [one.short, one.flag_name] if one.short else [one.flag_name]
-        own: dict[str, Any] = {}
+        found = one.arguments
         if not one.flag:
-            own = {"type": parsed(one.given), "default": one.default or None}
-        parser.add_argument(*names, required=one.required, **one.arguments, **own)
+            found |= {"type": _parser(one), "default": one.default or None}
+        parser.add_argument(*one.spellings, **found)
 
 
-def parsed(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """A type for argparse whose ValueError is the sentence that the user reads."""
+def _parser(option: Option) -> Callable[[str], object]:
+    """For argparse, which says nothing of a ValueError."""
 
-    def convert(text: str) -> object:
+    def parse(text: str) -> object:
         try:
-            return parse(text)
+            return option.given(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
 
-    return convert
+    return parse
 
 
 def address(text: str) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from busbw import files
@@ -25,6 +26,7 @@ from busbw.session.option import Option, file_option, folder_option
 
 from . import (
     MACHINE,
+    RESULTS,
     Commands,
     UsageError,
     add_command,
@@ -39,8 +41,8 @@ from . import (
 ORDER = 1
 _FORMS = (".svg", ".png")
 
-
 _OPTIONS = (
+    replace(RESULTS, help="files of --results: a curve each"),
     Option(
         name="published",
         metavar="DEVICE",
@@ -64,9 +66,7 @@ _OPTIONS = (
 
 def add_to(commands: Commands) -> None:
     words = "bandwidths, memory of programs or nights as SVG or PNG"
-    parser = add_command(commands, "figure", run, *_OPTIONS, help=words, description=__doc__)
-    files = "files of --results: a curve each"
-    parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help=files)
+    add_command(commands, "figure", run, *_OPTIONS, help=words, description=__doc__)
 
 
 def run(options: argparse.Namespace) -> int:

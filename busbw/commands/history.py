@@ -12,7 +12,6 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from busbw import wire
 from busbw.history import files
@@ -40,6 +39,14 @@ from . import (
 ORDER = 1
 
 _OPTIONS = (
+    Option(
+        name="action",
+        positional=True,
+        nargs="?",
+        choices=("fetch", "push"),
+        help="fetch: DIR, which is made, from the branch; push: what DIR has to the branch",
+    ),
+    folder_option("folder", "the folder of --history", positional=True),
     Option(name="branch", metavar="NAME", help=f"with fetch and push (default: {BRANCH})"),
     MACHINE,
     BASELINES,
@@ -59,12 +66,7 @@ _OPTIONS = (
 
 def add_to(commands: Commands) -> None:
     words = "what sessions measured over time, from the folder of --history"
-    add = add_command(
-        commands, "history", run, *_OPTIONS, help=words, description=__doc__
-    ).add_argument
-    on_branch = "fetch: DIR, which is made, from the branch; push: what DIR has to the branch"
-    add("action", nargs="?", choices=("fetch", "push"), metavar="{fetch,push}", help=on_branch)
-    add("folder", type=Path, metavar="DIR", help="the folder of --history")
+    add_command(commands, "history", run, *_OPTIONS, help=words, description=__doc__)
 
 
 def run(options: argparse.Namespace) -> int:

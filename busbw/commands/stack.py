@@ -13,17 +13,23 @@ from pathlib import Path
 
 from busbw.driver.parallel import cache_folder
 from busbw.model.words import bytes_text, plural
-from busbw.session import forms
 from busbw.session.option import Option
 from busbw.stacks import build
 from busbw.stacks.build import Built, all_built, prune
 from busbw.stacks.lock import SUFFIX, Lock, StackError, read
 
-from . import BASELINES, MACHINE, Commands, UsageError, add_command, command_error, parsed
+from . import BASELINES, MACHINE, Commands, UsageError, add_command, command_error
 
 ORDER = 1
 
 _OPTIONS = (
+    Option(
+        name="action",
+        positional=True,
+        choices=("list", "build", "prune"),
+        metavar="ACTION",
+        help="one of list, build, prune",
+    ),
     replace(BASELINES, help="the folder with the locks"),
     replace(MACHINE, help="those of one machine, such as tpu-v5-lite/4r"),
     Option(
@@ -36,9 +42,7 @@ _OPTIONS = (
 
 def add_to(commands: Commands) -> None:
     words = "reference stacks: which are locked, which are built"
-    parser = add_command(commands, "stack", run, *_OPTIONS, help=words, description=__doc__)
-    action, names = parsed(forms.word(tuple(_ACTIONS))), ", ".join(_ACTIONS)
-    parser.add_argument("action", type=action, metavar="ACTION", help=f"one of {names}")
+    add_command(commands, "stack", run, *_OPTIONS, help=words, description=__doc__)
 
 
 def run(options: argparse.Namespace) -> int:

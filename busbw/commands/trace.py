@@ -20,7 +20,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.words import payload_text
 from busbw.report.traces import RATES, TraceCell, trace_document, trace_lines
 from busbw.session import forms
-from busbw.session.option import Option, file_option
+from busbw.session.option import Option, file_option, folder_option
 from busbw.traces.chrome import MOST_BYTES
 
 from . import (
@@ -74,6 +74,7 @@ _PAYLOADS = (
     ),
 )
 _OPTIONS = (
+    folder_option("paths", "a folder or a file", positional=True, nargs="+"),
     Option(
         name="size_limit",
         parse=metrics.parse_payload,
@@ -109,9 +110,8 @@ _OPTIONS = (
     ),
     Option(
         name="rate",
-        parse=forms.word(tuple(RATES)),
         default="algbw",
-        choices=tuple(RATES),
+        choices=RATES,
         help="what is shown",
     ),
     Option(name="oom_for_missing", flag=True, help="print OOM for a payload that a slice lacks"),
@@ -123,7 +123,6 @@ def add_to(commands: Commands) -> None:
     words = "the bandwidth table of profiler recordings"
     parser = add_command(commands, "trace", run, *_OPTIONS, help=words, description=_DESCRIPTION)
     add_options(parser.add_mutually_exclusive_group(), _PAYLOADS)
-    parser.add_argument("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
 
 
 def run(options: argparse.Namespace) -> int:

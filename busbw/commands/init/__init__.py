@@ -19,8 +19,7 @@ from pathlib import Path
 import busbw
 from busbw import files
 from busbw.commands import Commands, UsageError, add_command
-from busbw.session import forms
-from busbw.session.option import Option
+from busbw.session.option import Option, folder_option
 from busbw.session.options import OPTIONS
 
 ORDER = -1
@@ -52,18 +51,16 @@ _OF_YOUR_OWN = """
 #   Without it the run is red: there is no such device on GitHub's own machines."""
 
 
-_DEVICES = ("cpu", "gpu", "tpu")
 _OPTIONS = (
+    folder_option("folder", "its root", positional=True, nargs="?", default="."),
     Option(
         name="device",
-        parse=forms.word(_DEVICES),
         default="cpu",
-        choices=_DEVICES,
+        choices=("cpu", "gpu", "tpu"),
         help="what the workflow measures on",
     ),
     Option(
         name="framework",
-        parse=forms.word(tuple(_EXTRAS)),
         default="jax",
         choices=tuple(_EXTRAS),
         help="what the workflow measures",
@@ -84,9 +81,7 @@ def add_to(commands: Commands) -> None:
         "Write conftest.py, .github/workflows/busbw.yml and baselines/README.md into a repository. "
         "What is there already is left as it is."
     )
-    parser = add_command(commands, "init", run, *_OPTIONS, help=words, description=text)
-    root = "its root (default: .)"
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help=root)
+    add_command(commands, "init", run, *_OPTIONS, help=words, description=text)
 
 
 def run(options: argparse.Namespace) -> int:
