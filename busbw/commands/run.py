@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -159,12 +159,9 @@ def _number(host: str, wait_s: float) -> str:
 
 
 def _follow(part: Part, asked: Options) -> int:
-    place = Place(
-        host=part.host, port=part.port, rank=part.rank, name=platform.node() or "localhost"
-    )
     with command_error(SecretError, JoinError, AgentError):
         try:
-            take_part(place, _secret(asked, os.environ), asked.wait_s)
+            take_part(part, _secret(asked, os.environ), asked.wait_s)
         except SessionOver as error:
             print(f"busbw run: {error}", file=sys.stderr)
     return 0
@@ -216,18 +213,12 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
-    """The `rank` among `count`; rank 0 listens at `host` and `port`. `spans_hosts`: several."""
+class Part(Place):
+    """One among `count`, of which rank 0 listens. `spans_hosts`: they are on several."""
 
-    rank: int
+    name: str = field(default_factory=lambda: platform.node() or "localhost")
     count: int
-    host: str
-    port: int
     spans_hosts: bool = False
-
-    @property
-    def address(self) -> str:
-        return address_text(self.host, self.port)
 
 
 def options_of(words: Sequence[str], defaults: str = "") -> Options:
