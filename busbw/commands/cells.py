@@ -13,6 +13,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from busbw import files
@@ -75,19 +76,17 @@ class Labels:
         """None if no rule says it. Raises ValueError for what is no size."""
         if self.payload_bytes is not None:
             return self.payload_bytes
-        if self.payload_from is not None:
-            match = _first(self.payload_from, names)
-            return parse_payload(match["payload"] or "") if match else None
-        match = _first(_TPU_V2_NAME, names)
-        return _scaled(match["sign"], int(match["scale"])) if match else None
+        match = _first(self.payload_from or _TPU_V2_NAME, names)
+        if match is None or self.payload_from is None:
+            return _scaled(match["sign"], int(match["scale"])) if match else None
+        return parse_payload(match["payload"] or "")
 
     def slice(self, names: Sequence[str]) -> str:
         """Empty if no rule says it."""
-        if self.slice_from is not None:
-            match = _first(self.slice_from, names)
-            return (match["slice"] or "") if match else ""
-        match = _first(_TPU_V2_NAME, names)
-        return f"v2-{match['cores']}" if match else ""
+        match = _first(self.slice_from or _TPU_V2_NAME, names)
+        if match is None or self.slice_from is None:
+            return f"v2-{match['cores']}" if match else ""
+        return match["slice"] or ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,11 +204,10 @@ class Gathering:
     def _read(self, session: Session) -> _SessionRead:
         read, lost = _SessionRead(), []
         for host, paths in session.hosts.items():
-            trace = self._first_readable(host, paths)
-            if trace is None:
-                lost.append(host)
-            else:
+            if trace := self._first_readable(host, paths):
                 read.add(trace)
+            else:
+                lost.append(host)
         is_there = any(one.kind in self.kinds for one in read.found)
         if lost and is_there:
             self.warnings.append(f"{session.folder}: without the devices of {', '.join(lost)}")
@@ -229,18 +227,20 @@ class Gathering:
     def _first_readable(self, host: str, paths: Sequence[Path]) -> Trace | None:
         """The first file that can be read: formats of one recording hold the same."""
         for path in paths:
+            read = read_xplane
+            if not path.name.endswith(FORMATS[0]):
+                read = partial(read_chrome, most_bytes=self.size_limit)
             try:
-                trace = _read_file(path, host, self.size_limit)
-            except (RecordingTooLargeError, files.TooLargeError) as error:
-                self.note(path, f"{error} (--size-limit)")
-                continue
+                content = files.content(path, self.size_limit)
+                trace = read(content, host=host, keep=WantedEvents())
             except (TraceError, files.InputError) as error:
-                self.note(path, str(error))
+                is_limit = isinstance(error, (RecordingTooLargeError, files.TooLargeError))
+                self.note(path, f"{error} (--size-limit)" if is_limit else str(error))
                 continue
             self.files.append(str(path))
             if trace.is_cut:
-                limit = f"profilers keep no more than {MOST_EVENTS}"
-                self.note(path, f"{trace.recorded} events: cut, for {limit}")
+                why = f"cut, for profilers keep no more than {MOST_EVENTS}"
+                self.note(path, f"{trace.recorded} events: {why}")
             return trace
         return None
 
@@ -315,13 +315,6 @@ def _ends(found: Sequence[RecordedCollective]) -> Iterator[str]:
                 f"the last launch of {program.partition('(')[0] or 'a program'} holds {last}, the "
                 f"others {min(others)} or more: the recording may end within it"
             )
-
-
-def _read_file(path: Path, host: str, size_limit: int) -> Trace:
-    content = files.content(path, size_limit)
-    if path.name.endswith(FORMATS[0]):
-        return read_xplane(content, host=host, keep=WantedEvents())
-    return read_chrome(content, host=host, keep=WantedEvents(), most_bytes=size_limit)
 
 
 def _by_device(durations: Iterable[tuple[str, float]]) -> list[tuple[str, list[float]]]:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from busbw import metrics
@@ -23,14 +23,7 @@ from busbw.session import forms
 from busbw.session.option import Option, file_option, folder_option
 from busbw.traces.chrome import MOST_BYTES
 
-from . import (
-    Commands,
-    add_command,
-    add_options,
-    check_file,
-    json_with,
-    write_file,
-)
+from . import Commands, add_command, add_options, check_file, json_with, write_file
 from .cells import FORMATS, Gathering, Labels, Session
 
 ORDER = 1
@@ -154,12 +147,11 @@ def run(options: argparse.Namespace) -> int:
         lines = trace_lines(cells, rate=options.rate, missing=missing)
         for line in (*lines, *(f"warning: {text}" for text in gathering.warnings)):
             print(line)
-    if options.json is not None and not _written(gathering, cells, options.json):
-        return 1
-    return 1 if gathering.problems or not cells else 0
+    code = 0 if options.json is None else _written(gathering, cells, options.json)
+    return code or int(bool(gathering.problems) or not cells)
 
 
-def _written(gathering: Gathering, cells: Sequence[TraceCell], path: Path) -> bool:
+def _written(gathering: Gathering, cells: Sequence[TraceCell], path: Path) -> int:
     document = trace_document(
         cells,
         files=gathering.files,
@@ -167,17 +159,25 @@ def _written(gathering: Gathering, cells: Sequence[TraceCell], path: Path) -> bo
         warnings=gathering.warnings,
         unknown=gathering.unknown,
     )
-    text = json.dumps(document, indent=1)
-    if path == _STDOUT:
-        print(text)
-        return True
-    return write_file(f"{text}\n", path) == 0
+    text = json.dumps(document, indent=1) + "\n"
+    if path != _STDOUT:
+        return write_file(text, path)
+    print(text, end="")
+    return 0
 
 
 def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
     """`unread` gets `path` where it has none, and each folder that cannot be listed, with why."""
+
+    def noted(error: OSError) -> None:
+        unread(Path(error.filename), error.strerror or str(error))
+
     if path.is_dir():
-        found = sorted(_below(path, unread))
+        # Links to folders are not followed: they may lead back.
+        below = ((name, files) for name, _, files in os.walk(path, onerror=noted))
+        found = sorted(
+            Path(name, one) for name, files in below for one in files if one.endswith(FORMATS)
+        )
         why = f"no recording in it ({_ACCEPTED})"
     elif os.path.lexists(path):
         found = [path] if path.name.endswith(FORMATS) else []
@@ -187,16 +187,6 @@ def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
     if not found:
         unread(path, why)
     return found
-
-
-def _below(folder: Path, unread: Callable[[Path, str], None]) -> Iterator[Path]:
-    """Links to folders are not followed: they may lead back."""
-
-    def noted(error: OSError) -> None:
-        unread(Path(error.filename), error.strerror or str(error))
-
-    for name, _, files in os.walk(folder, onerror=noted):
-        yield from (Path(name, one) for one in files if one.endswith(FORMATS))
 
 
 def _sessions(files: Iterable[Path]) -> list[Session]:
