@@ -101,12 +101,7 @@ _OPTIONS = (
         metavar="KINDS",
         help=f"a comma list of {', '.join(COLLECTIVES)}",
     ),
-    Option(
-        name="rate",
-        default="algbw",
-        choices=RATES,
-        help="what is shown",
-    ),
+    Option(name="rate", default="algbw", choices=RATES, help="what is shown"),
     Option(name="oom_for_missing", flag=True, help="print OOM for a payload that a slice lacks"),
     file_option("json", "write everything as JSON to FILE; - for stdout, instead of the table"),
 )

@@ -60,10 +60,7 @@ _OPTIONS = (
         help="what the workflow measures on",
     ),
     Option(
-        name="framework",
-        default="jax",
-        choices=tuple(_EXTRAS),
-        help="what the workflow measures",
+        name="framework", default="jax", choices=tuple(_EXTRAS), help="what the workflow measures"
     ),
     Option(
         name="requirement",
