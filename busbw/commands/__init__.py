@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import functools
 import importlib
+import itertools
 import json
 import math
 import pkgutil
@@ -142,19 +143,17 @@ def machines_in(
     """
     if root is None:
         return ()
-    folders_of = {folder for one in of if isinstance(one, Session) for folder in one.folders}
-    wanted = folders_of if named is None else {named}
+    of_sessions = (one.folders for one in of if isinstance(one, Session))
+    wanted = {named} if named else set(itertools.chain(*of_sessions))
     with usage_error(HistoryError, where="--history: "):
         found = nights.machines(root, baselines, wanted or None)
-        if found:
-            return found
         known = ", ".join(folders(root)) or "nothing"
-    names = ", ".join(sorted(wanted)) or "sessions"
-    text = f"{root} has no {names}; it has {known}"
-    if named is None and wanted:
+    text = f"{root} has no {', '.join(sorted(wanted)) or 'sessions'}; it has {known}"
+    if not found and (named or not wanted):
+        raise UsageError(f"--{'machine' if named else 'history'}: {text}")
+    if not found:
         print(f"note: --history: {text}", file=sys.stderr)
-        return ()
-    raise UsageError(f"{'--history' if named is None else '--machine'}: {text}")
+    return found
 
 
 def check_file(
