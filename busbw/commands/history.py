@@ -74,9 +74,12 @@ def run(options: argparse.Namespace) -> int:
     names = ("append-from", "json", "csv", "machine")
     given = [f"--{name}" for name in names if getattr(options, name.replace("-", "_"))]
     if options.action is not None:
-        if given:
-            raise UsageError(f"{given[0]}: not with {options.action}")
-        return _on_branch(options)
+        for flag in given:
+            raise UsageError(f"{flag}: not with {options.action}")
+        branch, folder = options.branch or BRANCH, options.folder.absolute()
+        with command_error(GitError, files.HistoryError, OSError):
+            print(fetch(folder, branch) if options.action == "fetch" else push(folder, branch))
+        return 0
     if options.branch is not None:
         raise UsageError("--branch: is for busbw history fetch and push")
     if options.append_from is not None:
@@ -93,13 +96,6 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(_lines(machine)))
     for note in notes:
         print(f"note: {note}")
-    return 0
-
-
-def _on_branch(options: argparse.Namespace) -> int:
-    branch, folder = options.branch or BRANCH, options.folder.absolute()
-    with command_error(GitError, files.HistoryError, OSError):
-        print(fetch(folder, branch) if options.action == "fetch" else push(folder, branch))
     return 0
 
 
@@ -135,7 +131,9 @@ def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) 
     if len(machines) > 1:
         names = ", ".join(one.folder for one in machines)
         raise UsageError(f"--csv: a file is of one machine; --machine takes one of {names}")
-    check_file("--csv", options.csv, "a CSV of busbw history", _is_ours, [options.folder])
+    ours = ",".join(_ATTRIBUTES)
+    what = "a CSV of busbw history"
+    check_file("--csv", options.csv, what, lambda text: text.startswith(ours), [options.folder])
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     (machine,) = machines
@@ -174,10 +172,6 @@ _COLUMNS: Mapping[str, Callable[..., str]] = {
 _ATTRIBUTES = ("time", "commit", "session", "host")
 
 
-def _is_ours(text: str) -> bool:
-    return text.startswith(",".join(_ATTRIBUTES))
-
-
 def _lines(machine: MachineHistory) -> list[str]:
     outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcomes.items())
     age = machine.baseline_age_days
@@ -206,20 +200,14 @@ def _table(cases: Sequence[CaseHistory]) -> Table:
         Column(head, head, text=text, fits=True, left=head == "case", gap=2, width=len(head))
         for head, text in _COLUMNS.items()
     )
-    rows = (
-        Row(
-            dict(zip(_COLUMNS, _row(name, one), strict=True)),
-            notes=tuple(TextLine(change.sentence) for change in one.changes),
-        )
-        for name, one in _named(cases)
-    )
+    rows = []
+    for name, one in _named(cases):
+        ratio = one.newest_s / one.level_s if one.newest_s and one.level_s else None
+        noisy, date = one.outcomes.get(Outcome.NOISY, 0), one.baseline_date or None
+        cells = name, len(one.times_s), one.level_s, one.spread, one.newest_s, ratio, noisy, date
+        notes = tuple(TextLine(change.sentence) for change in one.changes)
+        rows.append(Row(dict(zip(_COLUMNS, cells, strict=True)), notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing="-")
-
-
-def _row(name: str, one: CaseHistory) -> tuple[object, ...]:
-    ratio = one.newest_s / one.level_s if one.newest_s and one.level_s else None
-    noisy, date = one.outcomes.get(Outcome.NOISY, 0), one.baseline_date or None
-    return name, len(one.times_s), one.level_s, one.spread, one.newest_s, ratio, noisy, date
 
 
 def _changes(changes: Sequence[LevelChange]) -> list[dict[str, object]]:
