@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import metrics
@@ -24,7 +24,7 @@ from busbw.session.option import Option, file_option, folder_option
 from busbw.traces.chrome import MOST_BYTES
 
 from . import Commands, add_command, add_options, check_file, json_with, write_file
-from .cells import FORMATS, Gathering, Labels, Session
+from .cells import FORMATS, Gathering, Labels
 
 ORDER = 1
 _STDOUT = Path("-")
@@ -130,8 +130,8 @@ def run(options: argparse.Namespace) -> int:
         # It overwrites its own earlier output, and never a recording.
         ours, inputs = json_with("schema_version", "cells"), [*options.paths, *files]
         check_file("--json", options.json, "a table of busbw trace", ours, inputs)
-    for session in _sessions(files):
-        gathering.add(session)
+    for folder, hosts in sorted(_sessions(files).items()):
+        gathering.add(folder, hosts)
     cells = gathering.cells()
     for problem in gathering.problems:
         print(f"{problem.path}: {problem.text}", file=sys.stderr)
@@ -184,8 +184,8 @@ def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
     return found
 
 
-def _sessions(files: Iterable[Path]) -> list[Session]:
-    """Files by session and host; a file that is named twice, or by a link too, counts once."""
+def _sessions(files: Iterable[Path]) -> Mapping[Path, Mapping[str, Sequence[Path]]]:
+    """By folder and host; a file that is named twice, or by a link too, counts once."""
     named: dict[str, Path] = {}
     for file in sorted(files):
         # The target of a link may have any name.
@@ -194,4 +194,4 @@ def _sessions(files: Iterable[Path]) -> list[Session]:
     for suffix in FORMATS:
         for path in sorted(one for one in named.values() if one.name.endswith(suffix)):
             hosts[path.parent][path.name.removesuffix(suffix)].append(path)
-    return [Session(folder=folder, hosts=hosts[folder]) for folder in sorted(hosts)]
+    return hosts
