@@ -19,6 +19,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
@@ -35,7 +36,7 @@ from busbw.model.words import Capability, refusal
 from busbw.page import nights
 from busbw.page.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
-from busbw.session import hints
+from busbw.session import forms, hints
 from busbw.session.option import Option, file_option, folder_option
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -75,9 +76,7 @@ BASELINES = folder_option(
     "the folder whose acknowledged.toml says which changes are accepted",
     default="baselines",
 )
-RESULTS = file_option(
-    "results", "files of --results", metavar="RESULTS", positional=True, nargs="*"
-)
+RESULTS = file_option("results", "files of --results", metavar="RESULTS", nargs="*")
 
 
 def add_command(
@@ -100,11 +99,18 @@ def add_options(parser: argparse._ActionsContainer, options: Iterable[Option]) -
         found = one.arguments
         if not one.flag:
             found |= {"type": _parser(one), "default": one.default or None}
-        parser.add_argument(*one.spellings, **found)
+        if one.required:
+            found["required"] = True
+        if one.nargs:
+            found["nargs"] = one.nargs
+        names = [one.name] if one.nargs is not None else [*filter(None, [one.short]), one.flag_name]
+        parser.add_argument(*names, **found)
 
 
 def _parser(option: Option) -> Callable[[str], object]:
-    """For argparse, which says nothing of a ValueError."""
+    """For argparse, which says nothing of a ValueError; by its choices, where it has no parser."""
+    if option.choices and option.parse is str:
+        option = replace(option, parse=forms.word(option.choices))
 
     def parse(text: str) -> object:
         try:

@@ -42,12 +42,11 @@ ORDER = 1
 _OPTIONS = (
     Option(
         name="action",
-        positional=True,
         nargs="?",
         choices=("fetch", "push"),
         help="fetch: DIR, which is made, from the branch; push: what DIR has to the branch",
     ),
-    folder_option("folder", "the folder of --history", positional=True),
+    folder_option("folder", "the folder of --history", nargs=""),
     Option(name="branch", metavar="NAME", help=f"with fetch and push (default: {BRANCH})"),
     MACHINE,
     BASELINES,

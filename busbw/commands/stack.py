@@ -24,7 +24,7 @@ ORDER = 1
 _OPTIONS = (
     Option(
         name="action",
-        positional=True,
+        nargs="",
         choices=("list", "build", "prune"),
         metavar="ACTION",
         help="one of list, build, prune",

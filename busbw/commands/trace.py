@@ -67,7 +67,7 @@ _PAYLOADS = (
     ),
 )
 _OPTIONS = (
-    folder_option("paths", "a folder or a file", positional=True, nargs="+"),
+    folder_option("paths", "a folder or a file", nargs="+"),
     Option(
         name="size_limit",
         parse=metrics.parse_payload,

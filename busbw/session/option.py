@@ -26,7 +26,6 @@ GROUPS = {
     COMPILE: "busbw: compile, measure nothing",
 }
 
-
 _EMPTY = "it is given empty, as by a variable that is not set; leave it out for the default"
 
 
@@ -50,9 +49,9 @@ class Option:
 
     `parse` makes its value of a text that is not empty, or raises ValueError with what is accepted.
     A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
-    line in the ini file. `choices` are shown in place of a `metavar`, and accepted where nothing
-    parses. Of a command `short` is another spelling, one that is `required` must be given, and a
-    `positional` one is given without its name, as often as `nargs` says.
+    line in the ini file. `choices` are shown in place of a `metavar`. Of a command `short` is
+    another spelling, and one that is `required` must be given; one with `nargs`, which may be
+    empty, is an argument without a name.
     """
 
     name: str
@@ -68,16 +67,11 @@ class Option:
     ini: bool = True
     short: str = ""
     required: bool = False
-    positional: bool = False
-    nargs: str = ""
+    nargs: str | None = None
 
     @property
     def flag_name(self) -> str:
         return "--" + self.name.replace("_", "-")
-
-    @property
-    def spellings(self) -> list[str]:
-        return [self.name] if self.positional else [*filter(None, [self.short]), self.flag_name]
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -90,10 +84,6 @@ class Option:
         found["metavar"] = self.metavar or f"{{{','.join(self.choices)}}}"
         if self.repeated:
             return {**found, "action": "append"}
-        if self.required:
-            found["required"] = True
-        if self.nargs:
-            found["nargs"] = self.nargs
         return {**found, "nargs": "?", "const": self.const} if self.const else found
 
     def text(self, given: Given) -> str:
@@ -107,22 +97,17 @@ class Option:
         """The value of a text that a command line has. Raises ValueError if it is empty."""
         if not text.strip():
             raise ValueError(_EMPTY)
-        return self._parse(text)
+        return self.parse(text)
 
     def value(self, text: str) -> Any:
         """None for an empty text. Raises ValueError with the option and what is accepted."""
-        return forms.checked(self.name, self._parse, text) if text or self.default else None
-
-    @property
-    def _parse(self) -> Callable[[str], Any]:
-        return forms.word(self.choices) if self.choices and self.parse is str else self.parse
+        return forms.checked(self.name, self.parse, text) if text or self.default else None
 
     @property
     def usual(self) -> object:
         """What it has where the command line says nothing of it."""
-        if self.repeated:
-            return []
-        return False if self.flag and not self.ini else None
+        once = False if self.flag and not self.ini else None
+        return [] if self.repeated else once
 
     @property
     def is_text(self) -> bool:

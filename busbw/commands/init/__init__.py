@@ -51,7 +51,7 @@ _OF_YOUR_OWN = """
 
 
 _OPTIONS = (
-    folder_option("folder", "its root", positional=True, nargs="?", default="."),
+    folder_option("folder", "its root", nargs="?", default="."),
     Option(
         name="device",
         default="cpu",
