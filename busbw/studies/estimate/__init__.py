@@ -18,6 +18,7 @@ from busbw.commands import UsageError, add_options, usage_error
 from busbw.model.words import plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Table, attributes, rows_of
+from busbw.session import forms
 from busbw.session.option import Option, file_option
 from busbw.studies import Study
 from busbw.studies.curve import MeasuredCurve
@@ -66,6 +67,7 @@ _GRADIENTS = (
 _OPTIONS = (
     Option(
         name="dtype",
+        parse=forms.word(tuple(DTYPE_BYTES)),
         choices=tuple(DTYPE_BYTES),
         help="type of a gradient (default: float32)",
     ),
