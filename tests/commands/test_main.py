@@ -33,6 +33,7 @@ from .asked import asked_here, command
         (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
         (["history", "x", "--baselines="], "argument --baselines: it is given empty, as by a "),
         (["page", "x", "-o", ""], "argument -o/--output: it is given empty, as by a variable"),
+        (["history", ""], "argument DIR: it is given empty, as by a variable that is not set"),
         ([], "the following arguments are required: COMMAND"),
     ],
 )
