@@ -12,15 +12,17 @@ import argparse
 import contextlib
 import functools
 import importlib
+import itertools
 import json
 import math
 import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from busbw import __version__, files, wire
 from busbw.driver.bundle import Bundle
@@ -34,8 +36,8 @@ from busbw.model.words import Capability, refusal
 from busbw.page import nights
 from busbw.page.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
-from busbw.session import hints
-from busbw.session.option import Option, folder_option
+from busbw.session import forms, hints
+from busbw.session.option import Option, file_option, folder_option
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -74,6 +76,7 @@ BASELINES = folder_option(
     "the folder whose acknowledged.toml says which changes are accepted",
     default="baselines",
 )
+RESULTS = file_option("results", "files of --results", metavar="RESULTS", nargs="*")
 
 
 def add_command(
@@ -93,23 +96,29 @@ def add_command(
 def add_options(parser: argparse._ActionsContainer, options: Iterable[Option]) -> None:
     """Add what is declared to a parser or to a group of one."""
     for one in options:
-        names = [one.short, one.flag_name] if one.short else [one.flag_name]
-        own: dict[str, Any] = {}
+        found = one.arguments
         if not one.flag:
-            own = {"type": parsed(one.given), "default": one.default or None}
-        parser.add_argument(*names, required=one.required, **one.arguments, **own)
+            found |= {"type": _parser(one), "default": one.default or None}
+        if one.required:
+            found["required"] = True
+        if one.nargs:
+            found["nargs"] = one.nargs
+        names = [one.name] if one.nargs is not None else [*filter(None, [one.short]), one.flag_name]
+        parser.add_argument(*names, **found)
 
 
-def parsed(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """A type for argparse whose ValueError is the sentence that the user reads."""
+def _parser(option: Option) -> Callable[[str], object]:
+    """For argparse, which says nothing of a ValueError; by its choices, where it has no parser."""
+    if option.choices and option.parse is str:
+        option = replace(option, parse=forms.word(option.choices))
 
-    def convert(text: str) -> object:
+    def parse(text: str) -> object:
         try:
-            return parse(text)
+            return option.given(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
 
-    return convert
+    return parse
 
 
 def address(text: str) -> tuple[str, int]:
@@ -140,19 +149,17 @@ def machines_in(
     """
     if root is None:
         return ()
-    folders_of = {folder for one in of if isinstance(one, Session) for folder in one.folders}
-    wanted = folders_of if named is None else {named}
+    of_sessions = (one.folders for one in of if isinstance(one, Session))
+    wanted = {named} if named else set(itertools.chain(*of_sessions))
     with usage_error(HistoryError, where="--history: "):
         found = nights.machines(root, baselines, wanted or None)
-        if found:
-            return found
         known = ", ".join(folders(root)) or "nothing"
-    names = ", ".join(sorted(wanted)) or "sessions"
-    text = f"{root} has no {names}; it has {known}"
-    if named is None and wanted:
+    text = f"{root} has no {', '.join(sorted(wanted)) or 'sessions'}; it has {known}"
+    if not found and (named or not wanted):
+        raise UsageError(f"--{'machine' if named else 'history'}: {text}")
+    if not found:
         print(f"note: --history: {text}", file=sys.stderr)
-        return ()
-    raise UsageError(f"{'--history' if named is None else '--machine'}: {text}")
+    return found
 
 
 def check_file(

@@ -13,6 +13,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from busbw import files
@@ -44,26 +45,6 @@ _TPU_V2_NAME = re.compile(r"tpu(?:v2n)?(?P<cores>\d+)a?_bs\d+_(?P<sign>-?)scale(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    """What several hosts recorded at one time: the files of each host, the best first."""
-
-    folder: Path
-    hosts: Mapping[str, Sequence[Path]]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The folder's names that may say what was recorded, the innermost first.
-
-        In TensorBoard's layout a session's folder is named after the time; it and the two above it
-        say nothing of what was measured.
-        """
-        inner = self.folder
-        if inner.parent.name == "profile" and inner.parent.parent.name == "plugins":
-            inner = inner.parents[2]
-        return tuple(folder.name for folder in (inner, *inner.parents) if folder.name)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Labels:
     """The rules of one run of the command, for payloads in bytes and for slices."""
 
@@ -75,19 +56,17 @@ class Labels:
         """None if no rule says it. Raises ValueError for what is no size."""
         if self.payload_bytes is not None:
             return self.payload_bytes
-        if self.payload_from is not None:
-            match = _first(self.payload_from, names)
-            return parse_payload(match["payload"] or "") if match else None
-        match = _first(_TPU_V2_NAME, names)
-        return _scaled(match["sign"], int(match["scale"])) if match else None
+        match = _first(self.payload_from or _TPU_V2_NAME, names)
+        if match is None or self.payload_from is None:
+            return _scaled(match["sign"], int(match["scale"])) if match else None
+        return parse_payload(match["payload"] or "")
 
     def slice(self, names: Sequence[str]) -> str:
         """Empty if no rule says it."""
-        if self.slice_from is not None:
-            match = _first(self.slice_from, names)
-            return (match["slice"] or "") if match else ""
-        match = _first(_TPU_V2_NAME, names)
-        return f"v2-{match['cores']}" if match else ""
+        match = _first(self.slice_from or _TPU_V2_NAME, names)
+        if match is None or self.slice_from is None:
+            return f"v2-{match['cores']}" if match else ""
+        return match["slice"] or ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,18 +80,32 @@ class _Stretch:
 
 
 @dataclass(kw_only=True, slots=True)
-class _SessionRead:
-    """What the hosts of one session recorded, and which devices they had."""
+class _Session:
+    """What several hosts recorded at one time, which devices they had, and whom they `named`."""
 
+    folder: Path
+    hosts: Collection[str]
     found: list[RecordedCollective] = field(default_factory=list)
     there: list[str] = field(default_factory=list)
-    hosts: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
     enqueued: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The folder's names that may say what was recorded, the innermost first.
+
+        In TensorBoard's layout a session's folder is named after the time; it and the two above it
+        say nothing of what was measured.
+        """
+        inner = self.folder
+        if inner.parent.name == "profile" and inner.parent.parent.name == "plugins":
+            inner = inner.parents[2]
+        return tuple(folder.name for folder in (inner, *inner.parents) if folder.name)
 
     def add(self, trace: Trace) -> None:
         self.found += collectives(trace)
         self.there += ranks_of(trace)
-        self.hosts.update(trace.hosts)
+        self.named.update(trace.hosts)
         self.enqueued += only_enqueued(trace)
 
 
@@ -137,28 +130,26 @@ class Gathering:
         default_factory=lambda: defaultdict(list)
     )
 
-    def add(self, session: Session) -> None:
-        """Read one session; problems are noted, that it is cut only once."""
-        read = self._read(session)
+    def add(self, folder: Path, hosts: Mapping[str, Sequence[Path]]) -> None:
+        """Read a session: each host's files, the best first. That it is cut is noted only once."""
+        session = self._read(folder, hosts)
         by_sort: dict[object, list[RecordedCollective]] = defaultdict(list)
-        for one in read.found:
+        for one in session.found:
             if one.kind in self.kinds:
                 by_sort[one.kind, one.payload_bytes, one.groups].append(one)
         cut: list[str] = []
         for of_sort in by_sort.values():
             try:
-                self._add(session, read, of_sort)
+                self._add(session, of_sort)
             except CutError as error:
                 cut.append(str(error))
             except ValueError as error:
-                self.note(session.folder, str(error))
+                self.note(folder, str(error))
         if cut:
             more = f" ({len(cut) - 1} more payloads, too)" if len(cut) > 1 else ""
-            self.note(session.folder, f"{cut[0]}{more}")
+            self.note(folder, f"{cut[0]}{more}")
 
-    def _add(
-        self, session: Session, read: _SessionRead, found: Sequence[RecordedCollective]
-    ) -> None:
+    def _add(self, session: _Session, found: Sequence[RecordedCollective]) -> None:
         kind, groups, folder = found[0].kind, found[0].groups, str(session.folder)
         payload_bytes = found[0].payload_bytes or self.labels.payload(session.names)
         if payload_bytes is None:
@@ -166,8 +157,8 @@ class Gathering:
                 "the recording does not say the payload; give --payload or --payload-from"
             )
         what = f"{kind} of {payload_text(payload_bytes)}"
-        paired = iterations(found, there=() if self.partial else read.there)
-        absent = _absent(found, read, session)
+        paired = iterations(found, there=() if self.partial else session.there)
+        absent = _absent(found, session)
         if absent and not self.partial:
             raise CutError(f"{what}: {absent}; --partial reads the rest")
         notes = [*filter(None, [absent]), *_ends(found)]
@@ -196,51 +187,52 @@ class Gathering:
             )
         return groups.size
 
-    def _column(self, session: Session, ranks: int, groups: GroupSize | None) -> str:
+    def _column(self, session: _Session, ranks: int, groups: GroupSize | None) -> str:
         label = self.labels.slice(session.names)
         if groups is None or groups.groups == 1:
             return label or f"{ranks} ranks"
         return f"{label}, groups of {ranks}" if label else f"{ranks} of {groups.ranks} ranks"
 
-    def _read(self, session: Session) -> _SessionRead:
-        read, lost = _SessionRead(), []
-        for host, paths in session.hosts.items():
-            trace = self._first_readable(host, paths)
-            if trace is None:
-                lost.append(host)
+    def _read(self, folder: Path, hosts: Mapping[str, Sequence[Path]]) -> _Session:
+        session, lost = _Session(folder=folder, hosts=hosts), []
+        for host, paths in hosts.items():
+            if trace := self._first_readable(host, paths):
+                session.add(trace)
             else:
-                read.add(trace)
-        is_there = any(one.kind in self.kinds for one in read.found)
+                lost.append(host)
+        is_there = any(one.kind in self.kinds for one in session.found)
         if lost and is_there:
-            self.warnings.append(f"{session.folder}: without the devices of {', '.join(lost)}")
-        if not is_there and len(lost) < len(session.hosts):
-            text = f"no {' or '.join(self.kinds)} in it"
-            only = f"; of {read.enqueued} it only says that a host enqueued them, not the time"
-            self.note(session.folder, text + (only if read.enqueued else ""))
-        if ones := [one for one in read.found if one.kind == UNKNOWN]:
-            folder, total_s = str(session.folder), sum(one.duration_s for one in ones)
-            self.unknown.append(Unknown(folder=folder, count=len(ones), total_s=total_s))
+            self.warnings.append(f"{folder}: without the devices of {', '.join(lost)}")
+        if not is_there and len(lost) < len(hosts):
+            text, count = f"no {' or '.join(self.kinds)} in it", session.enqueued
+            only = f"; of {count} it only says that a host enqueued them, not the time"
+            self.note(folder, text + (only if count else ""))
+        if ones := [one for one in session.found if one.kind == UNKNOWN]:
+            total_s = sum(one.duration_s for one in ones)
+            self.unknown.append(Unknown(folder=str(folder), count=len(ones), total_s=total_s))
             self.warnings.append(
                 f"{folder}: {len(ones):,} collectives of unknown kind, {seconds_text(total_s)}, "
                 f"such as {ones[0].name}"
             )
-        return read
+        return session
 
     def _first_readable(self, host: str, paths: Sequence[Path]) -> Trace | None:
         """The first file that can be read: formats of one recording hold the same."""
         for path in paths:
+            read = read_xplane
+            if not path.name.endswith(FORMATS[0]):
+                read = partial(read_chrome, most_bytes=self.size_limit)
             try:
-                trace = _read_file(path, host, self.size_limit)
-            except (RecordingTooLargeError, files.TooLargeError) as error:
-                self.note(path, f"{error} (--size-limit)")
-                continue
+                content = files.content(path, self.size_limit)
+                trace = read(content, host=host, keep=WantedEvents())
             except (TraceError, files.InputError) as error:
-                self.note(path, str(error))
+                is_limit = isinstance(error, (RecordingTooLargeError, files.TooLargeError))
+                self.note(path, f"{error} (--size-limit)" if is_limit else str(error))
                 continue
             self.files.append(str(path))
             if trace.is_cut:
-                limit = f"profilers keep no more than {MOST_EVENTS}"
-                self.note(path, f"{trace.recorded} events: cut, for {limit}")
+                why = f"cut, for profilers keep no more than {MOST_EVENTS}"
+                self.note(path, f"{trace.recorded} events: {why}")
             return trace
         return None
 
@@ -278,20 +270,20 @@ def _cell(kind: str, payload_bytes: int, name: str, stretches: Sequence[_Stretch
     )
 
 
-def _absent(found: Sequence[RecordedCollective], read: _SessionRead, session: Session) -> str:
+def _absent(found: Sequence[RecordedCollective], session: _Session) -> str:
     """What lacks these collectives by the recording itself; "" for nothing.
 
     Replica groups say how many devices take part, else all do that have a plane. A file that names
     one host alone may have any name.
     """
     having = {one.rank for one in found}
-    idle = set(read.there) - having
+    idle = set(session.there) - having
     said = found[0].groups.ranks if found[0].groups else len(having | idle)
     lacking = _listed(idle) if said > len(having) else []
     unseen = said - len(having | idle)
     lacking += [f"{plural(unseen, 'device')} without any record"] if unseen > 0 else []
-    if len(read.hosts) > len(session.hosts):
-        lacking += [f"host {one}" for one in sorted(read.hosts - set(session.hosts))]
+    if len(session.named) > len(session.hosts):
+        lacking += [f"host {one}" for one in sorted(session.named - set(session.hosts))]
     there = f"{said} devices take part, and it holds those of {', '.join(_listed(having))}"
     return f"by the recording itself {there}; missing: {', '.join(lacking)}" if lacking else ""
 
@@ -315,13 +307,6 @@ def _ends(found: Sequence[RecordedCollective]) -> Iterator[str]:
                 f"the last launch of {program.partition('(')[0] or 'a program'} holds {last}, the "
                 f"others {min(others)} or more: the recording may end within it"
             )
-
-
-def _read_file(path: Path, host: str, size_limit: int) -> Trace:
-    content = files.content(path, size_limit)
-    if path.name.endswith(FORMATS[0]):
-        return read_xplane(content, host=host, keep=WantedEvents())
-    return read_chrome(content, host=host, keep=WantedEvents(), most_bytes=size_limit)
 
 
 def _by_device(durations: Iterable[tuple[str, float]]) -> list[tuple[str, list[float]]]:

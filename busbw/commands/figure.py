@@ -7,7 +7,8 @@ PNG is written. Measures nothing.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from busbw import files
@@ -25,6 +26,7 @@ from busbw.session.option import Option, file_option, folder_option
 
 from . import (
     MACHINE,
+    RESULTS,
     Commands,
     UsageError,
     add_command,
@@ -37,10 +39,10 @@ from . import (
 )
 
 ORDER = 1
-_FORMS = (".svg", ".png")
-
+_FORMS: Mapping[str, Callable[[Picture], str | bytes]] = {".svg": svg, ".png": png}
 
 _OPTIONS = (
+    replace(RESULTS, help="files of --results: a curve each"),
     Option(
         name="published",
         metavar="DEVICE",
@@ -64,17 +66,14 @@ _OPTIONS = (
 
 def add_to(commands: Commands) -> None:
     words = "bandwidths, memory of programs or nights as SVG or PNG"
-    parser = add_command(commands, "figure", run, *_OPTIONS, help=words, description=__doc__)
-    files = "files of --results: a curve each"
-    parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help=files)
+    add_command(commands, "figure", run, *_OPTIONS, help=words, description=__doc__)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw and write; the exit code. Raises CommandError."""
     output: Path = options.output
-    form = output.suffix.lower()
-    if form not in _FORMS:
-        raise UsageError(f"--output: {refusal(output.suffix, _FORMS)}")
+    draw = _FORMS.get(output.suffix.lower())
+    if draw is None:
+        raise UsageError(f"--output: {refusal(output.suffix, tuple(_FORMS))}")
     given = (options.results, options.published is not None, options.history is not None)
     if sum(map(bool, given)) != 1:
         raise UsageError(
@@ -84,9 +83,8 @@ def run(options: argparse.Namespace) -> int:
     read = [*options.results, *tables]
     check_file("--output", output, "a picture of busbw figure", is_picture, read)
     picture = _picture(options, tables)
-    drawn: Callable[..., str | bytes] = svg if form == ".svg" else png
     with command_error(PictureError):
-        content = drawn(picture)
+        content = draw(picture)
     return write_file(content, output, "busbw figure: --output: ")
 
 
@@ -106,14 +104,14 @@ def _sessions(paths: Sequence[Path]) -> Picture:
     """The bandwidths of sessions that measured, or the memory of one that compiled."""
     sessions = [session_in(path) for path in paths]
     measured = [one for one in sessions if isinstance(one, Session)]
+    compiled = [one for one in sessions if not isinstance(one, Session)]
     names = ", ".join(map(str, paths))
-    if len(measured) == len(sessions):
+    if not compiled:
         with usage_error(ValueError, where=f"{names}: "):
             return bandwidth(measured)
-    first = sessions[0]
-    if len(sessions) > 1 or isinstance(first, Session):
+    if len(sessions) > 1:
         raise UsageError(f"{names}: what was compiled has a picture of its own; give one file")
-    chart = memory(first)
+    chart = memory(compiled[0])
     if chart is None:
         raise UsageError(f"{names}: no program was compiled")
     return chart

@@ -11,8 +11,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from busbw import wire
 from busbw.history import files
@@ -22,7 +22,7 @@ from busbw.judge.policy import POLICIES
 from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import rendered
-from busbw.report.table import Column, Row, Table, TextLine
+from busbw.report.table import Column, Row, Table, TextLine, attributes
 from busbw.session.option import Option, file_option, folder_option
 
 from . import (
@@ -40,6 +40,13 @@ from . import (
 ORDER = 1
 
 _OPTIONS = (
+    Option(
+        name="action",
+        nargs="?",
+        choices=("fetch", "push"),
+        help="fetch: DIR, which is made, from the branch; push: what DIR has to the branch",
+    ),
+    folder_option("folder", "the folder of --history", nargs=""),
     Option(name="branch", metavar="NAME", help=f"with fetch and push (default: {BRANCH})"),
     MACHINE,
     BASELINES,
@@ -59,20 +66,24 @@ _OPTIONS = (
 
 def add_to(commands: Commands) -> None:
     words = "what sessions measured over time, from the folder of --history"
-    add = add_command(
-        commands, "history", run, *_OPTIONS, help=words, description=__doc__
-    ).add_argument
-    on_branch = "fetch: DIR, which is made, from the branch; push: what DIR has to the branch"
-    add("action", nargs="?", choices=("fetch", "push"), metavar="{fetch,push}", help=on_branch)
-    add("folder", type=Path, metavar="DIR", help="the folder of --history")
+    add_command(commands, "history", run, *_OPTIONS, help=words, description=__doc__)
 
 
 def run(options: argparse.Namespace) -> int:
+    names = ("append-from", "json", "csv", "machine")
+    given = [f"--{name}" for name in names if getattr(options, name.replace("-", "_"))]
     if options.action is not None:
-        return _on_branch(options)
+        for flag in given:
+            raise UsageError(f"{flag}: not with {options.action}")
+        branch, folder = options.branch or BRANCH, options.folder.absolute()
+        with command_error(GitError, files.HistoryError, OSError):
+            print(fetch(folder, branch) if options.action == "fetch" else push(folder, branch))
+        return 0
     if options.branch is not None:
         raise UsageError("--branch: is for busbw history fetch and push")
     if options.append_from is not None:
+        for flag in given[1:]:
+            raise UsageError(f"--append-from: {flag} is for showing a history; give one of them")
         return _append_from(options)
     machines, notes = _read(options)
     if options.csv is not None:
@@ -87,20 +98,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _on_branch(options: argparse.Namespace) -> int:
-    for name in ("append_from", "json", "csv", "machine"):
-        if getattr(options, name):
-            raise UsageError(f"--{name.replace('_', '-')}: not with {options.action}")
-    branch, folder = options.branch or BRANCH, options.folder.absolute()
-    with command_error(GitError, files.HistoryError, OSError):
-        print(fetch(folder, branch) if options.action == "fetch" else push(folder, branch))
-    return 0
-
-
 def _append_from(options: argparse.Namespace) -> int:
-    for name in ("json", "csv", "machine"):
-        if getattr(options, name):
-            raise UsageError(f"--append-from: --{name} is for showing a history; give one of them")
     with usage_error(files.HistoryError):
         files.check(options.folder)
         for one in files.append_from(options.folder, options.append_from):
@@ -121,10 +119,10 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
     if not found:
         raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
     chosen = {name: read for name, read in found.items() if machine in (None, name) and read.lines}
-    machines = []
-    for name, read in chosen.items():
-        apart = POLICIES[read.lines[-1].device].session_apart
-        machines.append(machine_history(name, read.lines, apart=apart, known=known))
+    machines = [
+        machine_history(name, lines, apart=POLICIES[lines[-1].device].session_apart, known=known)
+        for name, lines in ((name, read.lines) for name, read in chosen.items())
+    ]
     return machines, [note for read in chosen.values() for note in read.notes]
 
 
@@ -132,11 +130,17 @@ def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) 
     if len(machines) > 1:
         names = ", ".join(one.folder for one in machines)
         raise UsageError(f"--csv: a file is of one machine; --machine takes one of {names}")
-    check_file("--csv", options.csv, "a CSV of busbw history", _is_ours, [options.folder])
+    ours = ",".join(_ATTRIBUTES)
+    what = "a CSV of busbw history"
+    check_file("--csv", options.csv, what, lambda text: text.startswith(ours), [options.folder])
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     (machine,) = machines
-    writer.writerow([*_ATTRIBUTES, *_columns(machine)])
+    heads = (
+        f"{name}, {one.series.text}" if one.series.stack else name
+        for name, one in _named(machine.cases)
+    )
+    writer.writerow([*_ATTRIBUTES, *heads])
     times_s = [one.times_s for one in machine.cases]
     for session, line in machine.sessions.items():
         found = (of_case.get(session) for of_case in times_s)
@@ -145,20 +149,12 @@ def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) 
     return write_file(text.getvalue(), options.csv)
 
 
-def _names(cases: Sequence[CaseHistory]) -> list[str]:
-    """A name for each case, with the protocol where one was measured by several."""
-    names = [(one.series, one.case.name) for one in cases]
-    return [
-        f"{name} ({one.case.protocol})" if names.count((series, name)) > 1 else name
-        for (series, name), one in zip(names, cases, strict=True)
-    ]
-
-
-def _columns(machine: MachineHistory) -> list[str]:
-    return [
-        f"{name}, {one.series.text}" if one.series.stack else name
-        for name, one in zip(_names(machine.cases), machine.cases, strict=True)
-    ]
+def _named(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:
+    """Each with its name, and with the protocol where one was measured by several."""
+    counts = Counter((one.series, one.case.name) for one in cases)
+    for one in cases:
+        several = counts[one.series, one.case.name] > 1
+        yield f"{one.case.name} ({one.case.protocol})" if several else one.case.name, one
 
 
 # How a figure of each is written.
@@ -173,10 +169,6 @@ _COLUMNS: Mapping[str, Callable[..., str]] = {
     "baseline": str,
 }
 _ATTRIBUTES = ("time", "commit", "session", "host")
-
-
-def _is_ours(text: str) -> bool:
-    return text.startswith(",".join(_ATTRIBUTES))
 
 
 def _lines(machine: MachineHistory) -> list[str]:
@@ -207,31 +199,23 @@ def _table(cases: Sequence[CaseHistory]) -> Table:
         Column(head, head, text=text, fits=True, left=head == "case", gap=2, width=len(head))
         for head, text in _COLUMNS.items()
     )
-    rows = (
-        Row(
-            dict(zip(_COLUMNS, _row(name, one), strict=True)),
-            notes=tuple(TextLine(change.sentence) for change in one.changes),
-        )
-        for name, one in zip(_names(cases), cases, strict=True)
-    )
+    rows = []
+    for name, one in _named(cases):
+        ratio = one.newest_s / one.level_s if one.newest_s and one.level_s else None
+        noisy, date = one.outcomes.get(Outcome.NOISY, 0), one.baseline_date or None
+        cells = name, len(one.times_s), one.level_s, one.spread, one.newest_s, ratio, noisy, date
+        notes = tuple(TextLine(change.sentence) for change in one.changes)
+        rows.append(Row(dict(zip(_COLUMNS, cells, strict=True)), notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing="-")
-
-
-def _row(name: str, one: CaseHistory) -> tuple[object, ...]:
-    ratio = one.newest_s / one.level_s if one.newest_s and one.level_s else None
-    noisy, date = one.outcomes.get(Outcome.NOISY, 0), one.baseline_date or None
-    return name, len(one.times_s), one.level_s, one.spread, one.newest_s, ratio, noisy, date
 
 
 def _changes(changes: Sequence[LevelChange]) -> list[dict[str, object]]:
     return [
         {
             "at": moment_text(one.began),
-            "ratio": math.exp(one.log_ratio),
+            "ratio": one.ratio,
             "monthly_ratio": None if one.monthly is None else math.exp(one.monthly),
-            "sessions": one.sessions,
-            "changes": list(one.changes),
-            "reason": one.reason,
+            **attributes(one, "sessions", "changes", "reason"),
         }
         for one in changes
     ]
@@ -244,23 +228,20 @@ def _document(machine: MachineHistory) -> dict[str, object]:
             {"session": name, "at": line.at, "outcome": line.session_outcome.value}
             for name, line in machine.sessions.items()
         ],
-        "without_verdict": machine.without_verdict,
-        "baseline_age_days": machine.baseline_age_days,
+        **attributes(machine, "without_verdict", "baseline_age_days"),
         "shared_changes": {one.text: _changes(those) for one, those in machine.shared.items()},
         "cases": [
             {
                 "name": name,
                 "series": one.series.text,
                 "case": wire.to_json(one.case),
-                "stack": one.series.stack,
-                "is_reference": one.series.is_reference,
-                "level_s": one.level_s,
-                "spread": one.spread,
+                **attributes(one.series, "stack", "is_reference"),
+                **attributes(one, "level_s", "spread"),
                 "times_s": dict(one.times_s),
                 "outcomes": {outcome.value: count for outcome, count in one.outcomes.items()},
                 "baseline_date": one.baseline_date,
                 "changes": _changes(one.changes),
             }
-            for name, one in zip(_names(machine.cases), machine.cases, strict=True)
+            for name, one in _named(machine.cases)
         ],
     }

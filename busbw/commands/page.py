@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
 from busbw.page.html import html, is_page
 from busbw.page.page import page
@@ -18,6 +17,7 @@ from busbw.session.option import file_option, folder_option
 from . import (
     BASELINES,
     MACHINE,
+    RESULTS,
     Commands,
     UsageError,
     add_command,
@@ -31,6 +31,7 @@ from . import (
 ORDER = 1
 
 _OPTIONS = (
+    RESULTS,
     folder_option("history", "the folder of --history: all its nights, too"),
     replace(MACHINE, help=f"{MACHINE.help} (default: those of the results, or all)"),
     BASELINES,
@@ -40,9 +41,7 @@ _OPTIONS = (
 
 def add_to(commands: Commands) -> None:
     words = "sessions and their history as one HTML page, from files of --results"
-    parser = add_command(commands, "page", run, *_OPTIONS, help=words, description=__doc__)
-    files = "files of --results"
-    parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help=files)
+    add_command(commands, "page", run, *_OPTIONS, help=words, description=__doc__)
 
 
 def run(options: argparse.Namespace) -> int:

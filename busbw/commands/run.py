@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,20 +33,14 @@ from busbw.hosts.handshake import (
     number_of,
     secret_of,
 )
-from busbw.hosts.launchers import FINDERS, Finder, Launched, LauncherError, launched
+from busbw.hosts.launchers import FINDERS, Finder, Launched, launched
 from busbw.hosts.peers import hand_over, listening_at
 from busbw.hosts.serve import AgentError, take_part
 from busbw.hosts.starters import start_agent
 from busbw.model.words import plural, refusal
 from busbw.session import forms
 
-from . import (
-    CommandError,
-    Commands,
-    address,
-    command_error,
-    raised_as,
-)
+from . import CommandError, Commands, address, command_error, raised_as
 
 ORDER = -2
 
@@ -138,9 +132,8 @@ def _listening(part: Part, wait_s: float) -> socket.socket:
     number = _number(part.host, wait_s)
     accepted = f"accepted is {ADDRESS}"
     if is_any(number):
-        raise RankError(
-            f"{part.address}: every network of this host could connect there; {accepted}"
-        )
+        words = f"{part.address}: every network of this host could connect there"
+        raise RankError(f"{words}; {accepted}")
     if part.spans_hosts and is_loopback(number):
         words = f"{part.host} is {number} on this host, which no other host reaches"
         raise RankError(f"{words}; {accepted}")
@@ -166,12 +159,9 @@ def _number(host: str, wait_s: float) -> str:
 
 
 def _follow(part: Part, asked: Options) -> int:
-    place = Place(
-        host=part.host, port=part.port, rank=part.rank, name=platform.node() or "localhost"
-    )
     with command_error(SecretError, JoinError, AgentError):
         try:
-            take_part(place, _secret(asked, os.environ), asked.wait_s)
+            take_part(part, _secret(asked, os.environ), asked.wait_s)
         except SessionOver as error:
             print(f"busbw run: {error}", file=sys.stderr)
     return 0
@@ -215,26 +205,20 @@ class Options:
         return found
 
     @property
+    @rank_error(ValueError)
     def wait_s(self) -> float:
         """How long the session and its agents wait for each other. Raises RankError."""
         text = self.value("--agents-wait")
-        with rank_error(ValueError, where="--agents-wait: "):
-            return forms.seconds(text) if text else _WAIT_S
+        return forms.checked("agents_wait", forms.seconds, text) if text else _WAIT_S
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
-    """The `rank` among `count`; rank 0 listens at `host` and `port`. `spans_hosts`: several."""
+class Part(Place):
+    """One among `count`, of which rank 0 listens. `spans_hosts`: they are on several."""
 
-    rank: int
+    name: str = field(default_factory=lambda: platform.node() or "localhost")
     count: int
-    host: str
-    port: int
     spans_hosts: bool = False
-
-    @property
-    def address(self) -> str:
-        return address_text(self.host, self.port)
 
 
 def options_of(words: Sequence[str], defaults: str = "") -> Options:
@@ -259,6 +243,7 @@ def options_of(words: Sequence[str], defaults: str = "") -> Options:
     return Options(own=own, passed=tuple(passed), defaults=found)
 
 
+@rank_error(ValueError)
 def part_of(
     options: Options, environment: Mapping[str, str], finders: Mapping[str, Finder] = FINDERS
 ) -> Part | None:
@@ -266,15 +251,13 @@ def part_of(
     if options.are_shown:
         return None
     if RANK in options.own:
-        return _by_options(options)
-    found = _found(options, environment, finders)
-    if found is not None:
-        _check_count(options, found)
+        return _part(options, _by_options(options))
+    found = _by_launcher(options, environment, finders)
     if found is not None and found.count != 1:
-        return _by_launcher(options, found)
+        return _part(options, found)
     if SESSION in options.own:
         words = found.started if found else "no launcher has started this process"
-        raise RankError(f"{SESSION}: {words}; accepted with --rank=I and --agents=N")
+        raise ValueError(f"{SESSION}: {words}; accepted with --rank=I and --agents=N")
     return None
 
 
@@ -288,91 +271,65 @@ def _before_files(words: Sequence[str]) -> Sequence[str]:
     return words[: words.index("--")] if "--" in words else words
 
 
-def _by_options(options: Options) -> Part:
-    rank = _whole(RANK, options.own[RANK])
+def _by_options(options: Options) -> Launched:
+    """What options say in the place of a launcher."""
+    rank = forms.checked("rank", forms.whole(0), options.own[RANK])
     agents = options.value("--agents")
     if not agents or SESSION not in options.own:
-        raise RankError(f"{RANK}={rank}: accepted with --agents=N and --session=HOST:PORT")
-    count = _whole("--agents", agents, least=1)
-    return _part(options, rank, count, *_address(options.own[SESSION]))
+        raise ValueError(f"{RANK}={rank}: accepted with --agents=N and --session=HOST:PORT")
+    count = forms.checked("agents", forms.whole(1), agents)
+    return Launched(launcher=NONE, rank=rank, count=count, job="", one_host=True)
 
 
-def _by_launcher(options: Options, found: Launched) -> Part:
-    count = found.count
-    if count is None:
-        count = _count(options, found)
+def _part(options: Options, found: Launched) -> Part:
+    count = _count(options, found) if found.count is None else found.count
     if SESSION in options.own:
-        host, port = _address(options.own[SESSION])
+        host, port = forms.checked("session", address, options.own[SESSION])
     elif found.unnamed:
-        raise RankError(f"{found.unnamed}; accepted is {ADDRESS}")
+        raise ValueError(f"{found.unnamed}; accepted is {ADDRESS}")
     else:
         host, port = found.host, port_of(found.job)
-    return _part(options, found.rank, count, host, port, spans_hosts=not found.one_host)
-
-
-def _part(
-    options: Options, rank: int, count: int, host: str, port: int, *, spans_hosts: bool = False
-) -> Part:
-    if rank >= count:
-        raise RankError(f"rank {rank}: of {plural(count, 'agent')} ranks are below {count}")
+    if found.rank >= count:
+        raise ValueError(f"rank {found.rank}: of {plural(count, 'agent')} ranks are below {count}")
     if options.value("--listen"):
-        raise RankError(f"--listen: accepted are {ADDRESS}, and --launcher=none without a rank")
-    return Part(rank=rank, count=count, host=host, port=port, spans_hosts=spans_hosts)
+        raise ValueError(f"--listen: accepted are {ADDRESS}, and --launcher=none without a rank")
+    spans_hosts = not found.one_host
+    return Part(rank=found.rank, count=count, host=host, port=port, spans_hosts=spans_hosts)
 
 
-def _found(
+def _by_launcher(
     options: Options, environment: Mapping[str, str], finders: Mapping[str, Finder]
 ) -> Launched | None:
-    """What the launcher says. Raises RankError, also where it is named and did not start this."""
-    name = options.own.get(LAUNCHER, AUTO)
+    """What it says. One that is named has started this, and --agents is as many as it started."""
+    name, agents = options.own.get(LAUNCHER, AUTO), options.value("--agents")
     if name not in NAMES:
-        raise RankError(f"{LAUNCHER}: {refusal(name, NAMES)}")
+        raise ValueError(f"{LAUNCHER}: {refusal(name, NAMES)}")
     asked = {one: find for one, find in finders.items() if name in (AUTO, one)}
-    if name == AUTO and not _is_for_tpus(options):
+    # A host of a slice may measure other devices by itself.
+    is_for_tpus = options.value("--device") in ("", AUTO, "tpu") and not options.value("--topology")
+    if name == AUTO and not is_for_tpus:
         asked.pop("tpu", None)
-    with rank_error(LauncherError):
-        found = launched(environment, asked)
+    found = launched(environment, asked)
     if found is None and name in finders:
-        raise RankError(f"{LAUNCHER}={name}: it has not started this process")
+        raise ValueError(f"{LAUNCHER}={name}: it has not started this process")
+    count = found.count if found else None
+    if found is None or count is None or not agents or (count, agents) == (1, "local"):
+        return found
+    if not agents.isdecimal() or int(agents) != count:
+        accepted = f"accepted are --agents={count}, or {_ALONE}"
+        raise ValueError(f"--agents={agents}: {found.started}; {accepted}")
     return found
 
 
-def _is_for_tpus(options: Options) -> bool:
-    """Whether TPUs may be measured; a host of a slice may measure other devices by itself."""
-    return options.value("--device") in ("", AUTO, "tpu") and not options.value("--topology")
-
-
-def _check_count(options: Options, found: Launched) -> None:
-    """Raises RankError if --agents is not as many as the launcher has started."""
-    agents, count = options.value("--agents"), found.count
-    if not agents or count is None or (count == 1 and agents == "local"):
-        return
-    if not agents.isdecimal() or int(agents) != count:
-        accepted = f"accepted are --agents={count}, or {_ALONE}"
-        raise RankError(f"--agents={agents}: {found.started}; {accepted}")
-
-
 def _count(options: Options, found: Launched) -> int:
-    """The count that a launcher does not know. Raises RankError where options do not say it."""
-    texts = {
-        "--agents=N": options.value("--agents"),
-        "--session=HOST:PORT": options.own.get(SESSION),
-    }
+    """The count that a launcher does not know. Raises ValueError where options do not say it."""
+    agents = options.value("--agents")
+    texts = {"--agents=N": agents, "--session=HOST:PORT": options.own.get(SESSION)}
     missing = [flag for flag, text in texts.items() if not text]
     if missing:
-        raise RankError(
+        raise ValueError(
             f"{found.launcher} started this process as rank {found.rank} and says no more; missing "
             f"{'are' if len(missing) > 1 else 'is'} {' and '.join(missing)}; accepted is also "
             f"{_ALONE}"
         )
-    return _whole("--agents", options.value("--agents"), least=1)
-
-
-def _address(text: str) -> tuple[str, int]:
-    with rank_error(ValueError, where=f"{SESSION}: "):
-        return address(text)
-
-
-def _whole(flag: str, text: str, least: int = 0) -> int:
-    with rank_error(ValueError, where=f"{flag}: "):
-        return forms.whole(least)(text)
+    return forms.checked("agents", forms.whole(1), agents)

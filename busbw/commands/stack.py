@@ -13,17 +13,22 @@ from pathlib import Path
 
 from busbw.driver.parallel import cache_folder
 from busbw.model.words import bytes_text, plural
-from busbw.session import forms
 from busbw.session.option import Option
 from busbw.stacks import build
-from busbw.stacks.build import Built, all_built, prune
 from busbw.stacks.lock import SUFFIX, Lock, StackError, read
 
-from . import BASELINES, MACHINE, Commands, UsageError, add_command, command_error, parsed
+from . import BASELINES, MACHINE, Commands, UsageError, add_command, command_error
 
 ORDER = 1
 
 _OPTIONS = (
+    Option(
+        name="action",
+        nargs="",
+        choices=("list", "build", "prune"),
+        metavar="ACTION",
+        help="one of list, build, prune",
+    ),
     replace(BASELINES, help="the folder with the locks"),
     replace(MACHINE, help="those of one machine, such as tpu-v5-lite/4r"),
     Option(
@@ -36,9 +41,7 @@ _OPTIONS = (
 
 def add_to(commands: Commands) -> None:
     words = "reference stacks: which are locked, which are built"
-    parser = add_command(commands, "stack", run, *_OPTIONS, help=words, description=__doc__)
-    action, names = parsed(forms.word(tuple(_ACTIONS))), ", ".join(_ACTIONS)
-    parser.add_argument("action", type=action, metavar="ACTION", help=f"one of {names}")
+    add_command(commands, "stack", run, *_OPTIONS, help=words, description=__doc__)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,25 +49,25 @@ def run(options: argparse.Namespace) -> int:
     if cache is None:
         raise UsageError("--stack-cache: 'none'; accepted is a folder")
     with command_error(StackError):
-        return _ACTIONS[options.action](options, cache)
-
-
-def _locks(options: argparse.Namespace) -> dict[Path, Lock]:
-    root: Path = options.baselines
-    if not root.is_dir():
-        raise UsageError(f"--baselines: there is no folder {root}")
-    paths = sorted(root.glob(f"{options.machine or '*/*'}/*{SUFFIX}"))
-    if options.machine and not paths:
-        raise UsageError(f"--machine: {root} has no lock for {options.machine}")
-    return {path: read(path, path.name.removesuffix(SUFFIX)) for path in paths}
-
-
-def _list(options: argparse.Namespace, cache: Path) -> int:
-    print("\n".join(_lines(_locks(options), {one.digest: one for one in all_built(cache)})))
+        locks = _locks(options.baselines, options.machine)
+        if options.action == "build" and not locks:
+            raise UsageError(f"{options.baselines} holds no lock; --update-baselines writes them")
+        for line in _ACTIONS[options.action](locks, cache):
+            print(line)
     return 0
 
 
-def _lines(locks: Mapping[Path, Lock], built: Mapping[str, Built]) -> Iterator[str]:
+def _locks(root: Path, machine: str | None) -> dict[Path, Lock]:
+    if not root.is_dir():
+        raise UsageError(f"--baselines: there is no folder {root}")
+    paths = sorted(root.glob(f"{machine or '*/*'}/*{SUFFIX}"))
+    if machine and not paths:
+        raise UsageError(f"--machine: {root} has no lock for {machine}")
+    return {path: read(path, path.name.removesuffix(SUFFIX)) for path in paths}
+
+
+def _list(locks: Mapping[Path, Lock], cache: Path) -> Iterator[str]:
+    built = {one.digest: one for one in build.all_built(cache)}
     for path, lock in locks.items():
         there = built.get(lock.digest)
         state = "not built" if there is None else "torn" if there.is_torn else str(there.folder)
@@ -80,23 +83,16 @@ def _lines(locks: Mapping[Path, Lock], built: Mapping[str, Built]) -> Iterator[s
         yield f"{digest}  belongs to no lock here: {built[digest].folder}; stack prune removes it"
 
 
-def _build(options: argparse.Namespace, cache: Path) -> int:
-    locks = _locks(options)
-    if not locks:
-        raise UsageError(f"{options.baselines} holds no lock; --update-baselines writes them")
+def _build(locks: Mapping[Path, Lock], cache: Path) -> Iterator[str]:
     for path, lock in locks.items():
-        there = build.built(cache, lock, [sys.executable])
-        print(f"{lock.digest}  {path}: {there.python}")
-    return 0
+        yield f"{lock.digest}  {path}: {build.built(cache, lock, [sys.executable]).python}"
 
 
-def _prune(options: argparse.Namespace, cache: Path) -> int:
+def _prune(locks: Mapping[Path, Lock], cache: Path) -> Iterator[str]:
     before = _bytes_below(cache)
-    gone = prune(cache, list(_locks(options).values()))
-    for folder in gone:
-        print(f"removed {folder}")
-    print(f"{bytes_text(before - _bytes_below(cache))} freed")
-    return 0
+    for folder in build.prune(cache, list(locks.values())):
+        yield f"removed {folder}"
+    yield f"{bytes_text(before - _bytes_below(cache))} freed"
 
 
 def _bytes_below(cache: Path) -> int:

@@ -9,24 +9,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
+from dataclasses import replace
 
 from busbw.page.summary import summary, workflow_commands
 from busbw.session.option import folder_option
 
-from . import BASELINES, Commands, add_command, machines_in, session_in
+from . import BASELINES, RESULTS, Commands, add_command, machines_in, session_in
 
 ORDER = 1
 
-_HISTORY = folder_option("history", "the folder of --history: since when, and what changed")
+_OPTIONS = (
+    replace(RESULTS, help="a file of --results", nargs=""),
+    folder_option("history", "the folder of --history: since when, and what changed"),
+    BASELINES,
+)
 
 
 def add_to(commands: Commands) -> None:
     words = "what a session found as Markdown, from a file of --results"
-    parser = add_command(
-        commands, "summary", run, _HISTORY, BASELINES, help=words, description=__doc__
-    )
-    parser.add_argument("results", type=Path, metavar="RESULTS", help="a file of --results")
+    add_command(commands, "summary", run, *_OPTIONS, help=words, description=__doc__)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import metrics
@@ -20,18 +20,11 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.words import payload_text
 from busbw.report.traces import RATES, TraceCell, trace_document, trace_lines
 from busbw.session import forms
-from busbw.session.option import Option, file_option
+from busbw.session.option import Option, file_option, folder_option
 from busbw.traces.chrome import MOST_BYTES
 
-from . import (
-    Commands,
-    add_command,
-    add_options,
-    check_file,
-    json_with,
-    write_file,
-)
-from .cells import FORMATS, Gathering, Labels, Session
+from . import Commands, add_command, add_options, check_file, json_with, write_file
+from .cells import FORMATS, Gathering, Labels
 
 ORDER = 1
 _STDOUT = Path("-")
@@ -74,6 +67,7 @@ _PAYLOADS = (
     ),
 )
 _OPTIONS = (
+    folder_option("paths", "a folder or a file", nargs="+"),
     Option(
         name="size_limit",
         parse=metrics.parse_payload,
@@ -107,13 +101,7 @@ _OPTIONS = (
         metavar="KINDS",
         help=f"a comma list of {', '.join(COLLECTIVES)}",
     ),
-    Option(
-        name="rate",
-        parse=forms.word(tuple(RATES)),
-        default="algbw",
-        choices=tuple(RATES),
-        help="what is shown",
-    ),
+    Option(name="rate", default="algbw", choices=RATES, help="what is shown"),
     Option(name="oom_for_missing", flag=True, help="print OOM for a payload that a slice lacks"),
     file_option("json", "write everything as JSON to FILE; - for stdout, instead of the table"),
 )
@@ -123,7 +111,6 @@ def add_to(commands: Commands) -> None:
     words = "the bandwidth table of profiler recordings"
     parser = add_command(commands, "trace", run, *_OPTIONS, help=words, description=_DESCRIPTION)
     add_options(parser.add_mutually_exclusive_group(), _PAYLOADS)
-    parser.add_argument("paths", nargs="+", type=Path, metavar="DIR", help="a folder or a file")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -143,8 +130,8 @@ def run(options: argparse.Namespace) -> int:
         # It overwrites its own earlier output, and never a recording.
         ours, inputs = json_with("schema_version", "cells"), [*options.paths, *files]
         check_file("--json", options.json, "a table of busbw trace", ours, inputs)
-    for session in _sessions(files):
-        gathering.add(session)
+    for folder, hosts in sorted(_sessions(files).items()):
+        gathering.add(folder, hosts)
     cells = gathering.cells()
     for problem in gathering.problems:
         print(f"{problem.path}: {problem.text}", file=sys.stderr)
@@ -155,12 +142,11 @@ def run(options: argparse.Namespace) -> int:
         lines = trace_lines(cells, rate=options.rate, missing=missing)
         for line in (*lines, *(f"warning: {text}" for text in gathering.warnings)):
             print(line)
-    if options.json is not None and not _written(gathering, cells, options.json):
-        return 1
-    return 1 if gathering.problems or not cells else 0
+    code = 0 if options.json is None else _written(gathering, cells, options.json)
+    return code or int(bool(gathering.problems) or not cells)
 
 
-def _written(gathering: Gathering, cells: Sequence[TraceCell], path: Path) -> bool:
+def _written(gathering: Gathering, cells: Sequence[TraceCell], path: Path) -> int:
     document = trace_document(
         cells,
         files=gathering.files,
@@ -168,17 +154,25 @@ def _written(gathering: Gathering, cells: Sequence[TraceCell], path: Path) -> bo
         warnings=gathering.warnings,
         unknown=gathering.unknown,
     )
-    text = json.dumps(document, indent=1)
-    if path == _STDOUT:
-        print(text)
-        return True
-    return write_file(f"{text}\n", path) == 0
+    text = json.dumps(document, indent=1) + "\n"
+    if path != _STDOUT:
+        return write_file(text, path)
+    print(text, end="")
+    return 0
 
 
 def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
     """`unread` gets `path` where it has none, and each folder that cannot be listed, with why."""
+
+    def noted(error: OSError) -> None:
+        unread(Path(error.filename), error.strerror or str(error))
+
     if path.is_dir():
-        found = sorted(_below(path, unread))
+        # Links to folders are not followed: they may lead back.
+        below = ((name, files) for name, _, files in os.walk(path, onerror=noted))
+        found = sorted(
+            Path(name, one) for name, files in below for one in files if one.endswith(FORMATS)
+        )
         why = f"no recording in it ({_ACCEPTED})"
     elif os.path.lexists(path):
         found = [path] if path.name.endswith(FORMATS) else []
@@ -190,18 +184,8 @@ def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
     return found
 
 
-def _below(folder: Path, unread: Callable[[Path, str], None]) -> Iterator[Path]:
-    """Links to folders are not followed: they may lead back."""
-
-    def noted(error: OSError) -> None:
-        unread(Path(error.filename), error.strerror or str(error))
-
-    for name, _, files in os.walk(folder, onerror=noted):
-        yield from (Path(name, one) for one in files if one.endswith(FORMATS))
-
-
-def _sessions(files: Iterable[Path]) -> list[Session]:
-    """Files by session and host; a file that is named twice, or by a link too, counts once."""
+def _sessions(files: Iterable[Path]) -> Mapping[Path, Mapping[str, Sequence[Path]]]:
+    """By folder and host; a file that is named twice, or by a link too, counts once."""
     named: dict[str, Path] = {}
     for file in sorted(files):
         # The target of a link may have any name.
@@ -210,4 +194,4 @@ def _sessions(files: Iterable[Path]) -> list[Session]:
     for suffix in FORMATS:
         for path in sorted(one for one in named.values() if one.name.endswith(suffix)):
             hosts[path.parent][path.name.removesuffix(suffix)].append(path)
-    return [Session(folder=folder, hosts=hosts[folder]) for folder in sorted(hosts)]
+    return hosts

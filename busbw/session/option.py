@@ -26,7 +26,6 @@ GROUPS = {
     COMPILE: "busbw: compile, measure nothing",
 }
 
-
 _EMPTY = "it is given empty, as by a variable that is not set; leave it out for the default"
 
 
@@ -51,7 +50,8 @@ class Option:
     `parse` makes its value of a text that is not empty, or raises ValueError with what is accepted.
     A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
     line in the ini file. `choices` are shown in place of a `metavar`. Of a command `short` is
-    another spelling, and one that is `required` must be given.
+    another spelling, and one that is `required` must be given; one with `nargs`, which may be
+    empty, is an argument without a name.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Option:
     ini: bool = True
     short: str = ""
     required: bool = False
+    nargs: str | None = None
 
     @property
     def flag_name(self) -> str:
@@ -105,9 +106,8 @@ class Option:
     @property
     def usual(self) -> object:
         """What it has where the command line says nothing of it."""
-        if self.repeated:
-            return []
-        return False if self.flag and not self.ini else None
+        once = False if self.flag and not self.ini else None
+        return [] if self.repeated else once
 
     @property
     def is_text(self) -> bool:

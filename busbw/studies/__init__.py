@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import Generic, TypeVar
 
 from busbw.commands import Commands, add_command, check_file, json_with, write_file
-from busbw.session import forms
 from busbw.session.option import Option, file_option
 
 Q = TypeVar("Q")
@@ -105,7 +104,6 @@ def framework_option(frameworks: Sequence[str], help: str) -> Option:
     """`--framework`, with the first of `frameworks` as its default."""
     return Option(
         name="framework",
-        parse=forms.word(frameworks),
         choices=tuple(frameworks),
         default=frameworks[0],
         help=f"{help}, to try the command",

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from busbw.commands import UsageError, usage_error
+from busbw.commands import RESULTS, UsageError, usage_error
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.curve import Curve
 from busbw.model.case import Case
@@ -94,14 +94,16 @@ def _over(part_s: float | None, whole_s: float | None) -> float | None:
     return None if part_s is None or whole_s is None else part_s / whole_s
 
 
-_CURVE = file_option(
-    "curve", "predict from this file's all-reduces, results or a baseline, not each file's own"
+_OPTIONS = (
+    replace(
+        RESULTS,
+        help="what `pytest perf/ -m training --results=FILE` wrote; several go into one page",
+        nargs="+",
+    ),
+    file_option(
+        "curve", "predict from this file's all-reduces, results or a baseline, not each file's own"
+    ),
 )
-
-
-def _add_results(parser: argparse.ArgumentParser) -> None:
-    results = "what `pytest perf/ -m training --results=FILE` wrote; several go into one page"
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=results)
 
 
 def _question(options: argparse.Namespace) -> list[tuple[TimedFile, TimedFile]]:
@@ -263,8 +265,7 @@ add_to = Study(
     name="prediction",
     help="predicted and measured communication of training steps",
     description=_DESCRIPTION,
-    options=(_CURVE,),
-    add_arguments=_add_results,
+    options=_OPTIONS,
     question=_question,
     sums=_sums,
     page=prediction_page,

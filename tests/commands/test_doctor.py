@@ -9,7 +9,7 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,22 +61,28 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)
 
 
-def _examined(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, script: dict[str, Any], *options: str
-) -> Answer:
-    monkeypatch.setenv("BUSBW_FAKE", json.dumps(script))
-    path = folder / "machine.json"
-    answer = asked_here("doctor", "--frameworks=fake", *options, "-o", path)
-    assert "Traceback" not in answer.err
-    return answer
+# `busbw doctor` with options of a machine that does as a script says.
+Examine = Callable[..., Answer]
+
+
+@pytest.fixture
+def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
+    def examined(script: dict[str, Any], *options: str) -> Answer:
+        monkeypatch.setenv("BUSBW_FAKE", json.dumps(script))
+        path = tmp_path / "machine.json"
+        answer = asked_here("doctor", "--frameworks=fake", *options, "-o", path)
+        assert "Traceback" not in answer.err
+        return answer
+
+    return examined
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("script", [GPU, {}], ids=["gpu", "cpu"])
 def test_nothing_is_odd_on_an_ordinary_machine(
-    script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: dict[str, Any], tmp_path: Path, examine: Examine
 ) -> None:
-    answer = _examined(tmp_path, monkeypatch, script)
+    answer = examine(script)
     assert "not as expected: nothing" in answer.out, answer.out
     assert answer.code == 0
     assert not list(tmp_path.parent.glob("busbw-doctor.*"))
@@ -128,26 +134,21 @@ def test_nothing_is_odd_on_an_ordinary_machine(
     ids=["clock", "dtype", "reduce op", "memory", "link", "noise"],
 )
 def test_what_is_planted_is_named(
-    checks: str,
-    script: dict[str, Any],
-    planted: dict[str, Any],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    checks: str, script: dict[str, Any], planted: dict[str, Any], said: str, examine: Examine
 ) -> None:
     asked = f"--checks={checks}"
-    usual = _examined(tmp_path, monkeypatch, script, asked)
+    usual = examine(script, asked)
     assert said not in usual.out
-    odd = _examined(tmp_path, monkeypatch, {**script, **planted}, asked)
+    odd = examine({**script, **planted}, asked)
     assert odd.code == 1
     assert f"\n- {said}" in odd.out, odd.out
 
 
 def test_another_machine_reads_the_file_and_is_told_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, examine: Examine
 ) -> None:
     script = {**GPU, "device_slower": 1.2}
-    answer = _examined(tmp_path, monkeypatch, script, "--checks=host,device")
+    answer = examine(script, "--checks=host,device")
     told = asked_here("doctor", "--read", tmp_path / "machine.json")
     begin = answer.out.index("busbw doctor, ")
     assert told.out == answer.out[begin : answer.out.rindex("all of it is in ")]
@@ -165,9 +166,9 @@ def test_another_machine_reads_the_file_and_is_told_the_same(
     ],
 )
 def test_what_could_not_be_examined_is_odd_and_not_fine(
-    checks: str, script: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checks: str, script: dict[str, Any], said: str, examine: Examine
 ) -> None:
-    answer = _examined(tmp_path, monkeypatch, script, f"--checks={checks}")
+    answer = examine(script, f"--checks={checks}")
     assert answer.code == 1
     assert f"\n- {said}" in answer.out, answer.out
 
@@ -181,10 +182,10 @@ def test_a_clock_that_a_cpu_has_not_is_not_odd_and_one_that_fails_is() -> None:
 
 
 def test_in_ci_a_case_without_a_baseline_is_not_odd(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, examine: Examine
 ) -> None:
     monkeypatch.setenv("CI", "true")
-    answer = _examined(tmp_path, monkeypatch, {}, "--checks=host")
+    answer = examine({}, "--checks=host")
     assert (answer.code, "not as expected: nothing" in answer.out) == (0, True), answer.out
 
 
@@ -308,11 +309,9 @@ def _limits(told: Answer) -> list[float]:
         ("TPU v99", "those of TPU v99 are not known"),
     ],
 )
-def test_what_is_known_of_links_is_said(
-    kind: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_known_of_links_is_said(kind: str, said: str, examine: Examine) -> None:
     script = {**(GPU if "NVIDIA" in kind else TPU), "device_kind": kind}
-    assert f"\nlinks: {said}" in _examined(tmp_path, monkeypatch, script, "--checks=host").out
+    assert f"\nlinks: {said}" in examine(script, "--checks=host").out
 
 
 def _recording(text: str, ms: int = 1, ranks: int = 2) -> bytes:
@@ -367,10 +366,8 @@ def test_a_recording_that_is_too_large_is_left_out_with_a_reason(tmp_path: Path)
     assert list(recordings.texts(found)) == [(said, False)]
 
 
-def test_where_the_profiler_leaves_none_that_is_said_and_not_odd(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = _examined(tmp_path, monkeypatch, GPU, "--checks=device,host")
+def test_where_the_profiler_leaves_none_that_is_said_and_not_odd(examine: Examine) -> None:
+    answer = examine(GPU, "--checks=device,host")
     assert answer.out.count("recording: not kept: the profiler left no *.xplane.pb\n") == 1
     assert answer.code == 0
 
@@ -436,10 +433,8 @@ def test_what_cannot_be_is_a_usage_error(
     assert (tmp_path / "other.json").read_text() == "{}"
 
 
-def test_a_device_that_is_not_here_is_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = _examined(tmp_path, monkeypatch, {}, "--checks=host,dtypes", "--device=tpu")
+def test_a_device_that_is_not_here_is_said_once(examine: Examine) -> None:
+    answer = examine({}, "--checks=host,dtypes", "--device=tpu")
     assert answer.code == 1
     assert answer.out.count("no TPU") == 3
     assert "not as expected: 1\n- host, dtypes: " in answer.out

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.collectives import COLLECTIVES
-from busbw.commands.cells import Gathering, Labels, Session
+from busbw.commands.cells import Gathering, Labels
 from busbw.model.words import MIB
 from busbw.report.traces import RATES, trace_document, trace_lines
 from busbw.worker import device_clock
@@ -97,7 +97,7 @@ def _shown(path: Path) -> None:
     """The command's table and document of it, and a worker's reading, each or a problem."""
     gathering = Gathering(labels=Labels(payload_bytes=MIB), kinds=tuple(COLLECTIVES))
     with unchanged(path.parent), bounded():
-        gathering.add(Session(folder=path.parent, hosts={"a": [path]}))
+        gathering.add(path.parent, {"a": [path]})
         cells = gathering.cells()
         assert cells or gathering.problems
         for rate in RATES:
@@ -119,7 +119,7 @@ def test_what_is_not_damaged_is_shown(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_bytes(content)
         gathering = Gathering(labels=Labels(payload_bytes=MIB), kinds=["all_reduce"])
-        gathering.add(Session(folder=tmp_path, hosts={"a": [path]}))
+        gathering.add(tmp_path, {"a": [path]})
         assert gathering.cells()
 
 

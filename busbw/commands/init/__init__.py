@@ -19,13 +19,11 @@ from pathlib import Path
 import busbw
 from busbw import files
 from busbw.commands import Commands, UsageError, add_command
-from busbw.session import forms
-from busbw.session.option import Option
+from busbw.session.option import Option, folder_option
 from busbw.session.options import OPTIONS
 
 ORDER = -1
 
-_HERE = Path(__file__).parent
 _CONFTEST, _WORKFLOW = "conftest.py", ".github/workflows/busbw.yml"
 
 # The extra of busbw that brings a framework, by device.
@@ -52,21 +50,16 @@ _OF_YOUR_OWN = """
 #   Without it the run is red: there is no such device on GitHub's own machines."""
 
 
-_DEVICES = ("cpu", "gpu", "tpu")
 _OPTIONS = (
+    folder_option("folder", "its root", nargs="?", default="."),
     Option(
         name="device",
-        parse=forms.word(_DEVICES),
         default="cpu",
-        choices=_DEVICES,
+        choices=("cpu", "gpu", "tpu"),
         help="what the workflow measures on",
     ),
     Option(
-        name="framework",
-        parse=forms.word(tuple(_EXTRAS)),
-        default="jax",
-        choices=tuple(_EXTRAS),
-        help="what the workflow measures",
+        name="framework", default="jax", choices=tuple(_EXTRAS), help="what the workflow measures"
     ),
     Option(
         name="requirement",
@@ -84,9 +77,7 @@ def add_to(commands: Commands) -> None:
         "Write conftest.py, .github/workflows/busbw.yml and baselines/README.md into a repository. "
         "What is there already is left as it is."
     )
-    parser = add_command(commands, "init", run, *_OPTIONS, help=words, description=text)
-    root = "its root (default: .)"
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help=root)
+    add_command(commands, "init", run, *_OPTIONS, help=words, description=text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -94,26 +85,22 @@ def run(options: argparse.Namespace) -> int:
     if os.path.lexists(root) and not root.is_dir():
         raise UsageError(f"{root} is no folder; accepted is the root of a repository")
     collisions = list(taken(root))
-    files = _files(options)
+    files = {
+        _CONFTEST: _text("conftest.txt"),
+        _WORKFLOW: _workflow(options),
+        "baselines/README.md": _text("baselines.md"),
+    }
     if any(name.startswith("--") for _, name in collisions):
         del files[_CONFTEST]
     done = [_put(root, root / name, text) for name, text in files.items()]
     for where, name in collisions:
         print(f"note: {where} has {name}, and busbw has one, too: {_WAY_OUT}")
     _say_notes(root)
-    return 0 if all(done) else 1
-
-
-def _files(options: argparse.Namespace) -> dict[str, str]:
-    return {
-        _CONFTEST: _text("conftest.txt"),
-        _WORKFLOW: _workflow(options),
-        "baselines/README.md": _text("baselines.md"),
-    }
+    return int(not all(done))
 
 
 def _text(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _workflow(options: argparse.Namespace) -> str:
@@ -146,11 +133,9 @@ def _installed_from(extra: str) -> str:
     with contextlib.suppress(metadata.PackageNotFoundError):
         origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")
         url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
-        if url.startswith("file:"):
-            return ""
-        if vcs:
-            return f"busbw[{extra},page] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
-        return f"busbw[{extra},page] @ {url}" if url else ""
+        if url and not url.startswith("file:"):
+            at = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+            return f"busbw[{extra},page] @ {at}"
     return ""
 
 
