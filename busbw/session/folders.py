@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from busbw import files
 from busbw.baselines.document import BaselineError
@@ -26,14 +27,14 @@ STANDARD_OUTPUT = Path("-")
 WRITING = ("update_baselines", "rebase", "prune_baselines")
 
 
-def stack_cache_of(text: str) -> Path:
-    found = cache_folder(text)
+def stack_cache_of(text: str | None) -> Path:
+    found = cache_folder(text or "")
     if found is None:
         raise ValueError("--stack-cache: 'none'; accepted is a folder")
     return found
 
 
-def baselines_of(given: Given, text: str) -> Path:
+def baselines_of(given: Given, text: str | None) -> Path:
     """The default folder need not exist yet; one that is named exists, or will be written."""
     root = given.root / (text or "baselines")
     try:
@@ -48,7 +49,7 @@ def baselines_of(given: Given, text: str) -> Path:
     return root
 
 
-def history_of(given: Given, texts: Mapping[str, str], stored: Path) -> Path | None:
+def history_of(given: Given, texts: Mapping[str, Any], stored: Path) -> Path | None:
     """None for none, and where nothing is measured. Files of baselines are none of a history."""
     text = texts["history"] or os.environ.get(HISTORY, "")
     if not text or texts["topology"]:
@@ -64,67 +65,61 @@ def history_of(given: Given, texts: Mapping[str, str], stored: Path) -> Path | N
     return path
 
 
-def results_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
-    if texts["results"] == str(STANDARD_OUTPUT):
-        return STANDARD_OUTPUT
-    is_ours = is_csv if is_named_csv(texts["results"]) else is_results
-    return _output(given, texts, "results", root, "earlier results of busbw", is_ours)
-
-
 def is_named_csv(name: str) -> bool:
     return name.lower().endswith(".csv")
 
 
-def metrics_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
-    if not texts["metrics"]:
-        return None
+def _results(name: str) -> tuple[str, Callable[[str], bool], str]:
+    return "earlier results of busbw", is_csv if is_named_csv(name) else is_results, ""
+
+
+def _metrics(name: str) -> tuple[str, Callable[[str], bool], str]:
     from busbw.report.prometheus import is_metrics, missing_for_metrics
 
-    missing = missing_for_metrics()
-    if missing:
-        raise ValueError(f"--metrics: {missing}")
-    return _output(given, texts, "metrics", root, "earlier metrics of busbw", is_metrics)
+    return "earlier metrics of busbw", is_metrics, missing_for_metrics()
 
 
-def page_of(given: Given, texts: Mapping[str, str], root: Path) -> Path | None:
-    if not texts["page"]:
-        return None
+def _page(name: str) -> tuple[str, Callable[[str], bool], str]:
     from busbw.page.html import is_page, missing_for_pages
 
-    missing = missing_for_pages()
-    if missing:
-        raise ValueError(f"--page: {missing}")
-    return _output(given, texts, "page", root, "an earlier page", is_page)
+    return "an earlier page", is_page, missing_for_pages()
 
 
-# Those that a session writes, in the order in which they are checked.
-_OUTPUTS = ("results", "metrics", "page")
+# By option what an earlier file of it is called, whether a text is one, and what is missing for it.
+_OUTPUTS = {"results": _results, "metrics": _metrics, "page": _page}
+
+
+def outputs_of(given: Given, texts: Mapping[str, Any], root: Path) -> dict[str, Path | None]:
+    """The files that a session writes: each another one, in the place of none but its own kind."""
+    taken = dict(given.outputs)
+    found: dict[str, Path | None] = dict.fromkeys(_OUTPUTS)
+    for name, kind_of in _OUTPUTS.items():
+        text = texts[name]
+        if text and name == "results" and text == str(STANDARD_OUTPUT):
+            found[name] = STANDARD_OUTPUT
+        elif text:
+            what, is_ours, missing = kind_of(text)
+            if missing:
+                raise ValueError(f"--{name}: {missing}")
+            try:
+                found[name] = _output(text, what, is_ours, root, taken)
+            except ValueError as error:
+                raise ValueError(f"--{name}: {error}") from error
+            taken[f"--{name}"] = text
+    return found
 
 
 def _output(
-    given: Given,
-    texts: Mapping[str, str],
-    name: str,
-    root: Path,
-    what: str,
-    ours: Callable[[str], bool],
-) -> Path | None:
-    """A file that replaces an earlier one of the same kind: no baseline, no other file."""
-    if not texts[name]:
-        return None
-    option, path = f"--{name}", Path(texts[name]).absolute()
-    if texts[name] == str(STANDARD_OUTPUT):
-        raise ValueError(f"{option}: '-'; accepted is a file: --results alone may be '-'")
-    try:
-        files.check(path, what=what, ours=ours)
-    except files.Refused as error:
-        raise ValueError(f"{option}: {error}") from error
+    text: str, what: str, is_ours: Callable[[str], bool], root: Path, taken: Mapping[str, str]
+) -> Path:
+    if text == str(STANDARD_OUTPUT):
+        raise ValueError("'-'; accepted is a file: --results alone may be '-'")
+    path = Path(text).absolute()
+    files.check(path, what=what, ours=is_ours)
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(root)):
-        raise ValueError(f"{option}: {path} is in {root}, which holds baselines only")
-    earlier = _OUTPUTS[: _OUTPUTS.index(name)]
-    others = {**given.outputs, **{f"--{one}": texts[one] for one in earlier if texts[one]}}
-    for other_option, other in others.items():
+        raise ValueError(f"{path} is in {root}, which holds baselines only")
+    for option, other in taken.items():
         if real == Path(os.path.realpath(other)):
-            raise ValueError(f"{option}: {path} is the file of {other_option}, too")
+            raise ValueError(f"{path} is the file of {option}, too")
     return path

@@ -7,6 +7,7 @@ driven by a `Given`, whoever read the command line.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,6 @@ GROUPS = {
     HOSTS: "busbw: processes and hosts",
     COMPILE: "busbw: compile, measure nothing",
 }
-
 
 _EMPTY = "it is given empty, as by a variable that is not set; leave it out for the default"
 
@@ -85,12 +85,20 @@ class Option:
             return {**found, "action": "append"}
         return {**found, "nargs": "?", "const": self.const} if self.const else found
 
-    def text(self, given: Given) -> str:
-        """What is given on the command line, else in the ini file. Raises ValueError if empty."""
+    def found(self, given: Given) -> Any:
+        """What is given on the command line, else in the ini file; None for nothing.
+
+        A list of both where it is repeated. Raises ValueError for an empty text.
+        """
         value = given.options[self.name]
+        if self.repeated:
+            return [*given.ini[self.name], *value]
+        if not self.is_text:
+            return value
         if value is not None and not str(value).strip() and not self.default:
             raise ValueError(f"{self.flag_name}: {_EMPTY}")
-        return str(given.ini[self.name] if value is None else value).strip()
+        text = str(given.ini[self.name] if value is None else value).strip()
+        return text if text or self.default else None
 
     def given(self, text: str) -> Any:
         """The value of a text that a command line has. Raises ValueError if it is empty."""
@@ -98,9 +106,12 @@ class Option:
             raise ValueError(_EMPTY)
         return self.parse(text)
 
-    def value(self, text: str) -> Any:
-        """None for an empty text. Raises ValueError with the option and what is accepted."""
-        return forms.checked(self.name, self.parse, text) if text or self.default else None
+    def value(self, found: Any) -> Any:
+        """What `parse` makes of it. Raises ValueError with the option and what is accepted."""
+        if self.flag or found is None:
+            return found
+        parsed = functools.partial(forms.checked, self.name, self.parse)
+        return [parsed(text) for text in found] if self.repeated else parsed(found)
 
     @property
     def usual(self) -> object:
