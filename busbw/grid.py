@@ -90,18 +90,14 @@ def collectives_alone(steps: tuple[Spec, ...]) -> tuple[Spec, ...]:
 def _unknown(framework: str, asked: Asked) -> str:
     """Why `framework` has nothing of what was asked for; empty if it has something."""
     known = FRAMEWORKS[framework]
-    if not set(asked.strategies) & set(known.strategies):
-        return (
-            f"{framework} has none of the strategies {', '.join(asked.strategies)}; "
-            f"it has {', '.join(known.strategies)}"
-        )
-    if not known.only_sums:
-        return ""
-    if "all_reduce" not in asked.collectives:
-        return f"{framework} has no {', '.join(asked.collectives)}; it has all_reduce"
-    if "sum" not in asked.reduce_ops:
-        return f"{framework} has no reduce op {', '.join(asked.reduce_ops)}; it has sum"
-    if asked.mesh:
+    found = [("none of the strategies", asked.strategies, known.strategies)]
+    if known.only_sums:
+        found += [("no", asked.collectives, ("all_reduce",))]
+        found += [("no reduce op", asked.reduce_ops, ("sum",))]
+    for what, wanted, names in found:
+        if set(wanted).isdisjoint(names):
+            return f"{framework} has {what} {', '.join(wanted)}; it has {', '.join(names)}"
+    if known.only_sums and asked.mesh:
         return f"{framework} lays ranks out in no mesh ({asked.mesh})"
     return ""
 

@@ -19,7 +19,7 @@ from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, rate_text
 
 from .chips import Chip, Confidence, chip_of
-from .topologies import kind_of_type, wraps
+from .topologies import kind_of_type
 
 # Larger than any chip's own memory or cache, so that every round goes through the main memory.
 _BEYOND_CACHES_BYTES = 256 * MIB
@@ -107,12 +107,19 @@ def _of_switch(
 
 
 def directed_links(shape: str) -> int:
-    """Each direction counted; two chips share one link, and an axis of two closes nothing."""
+    """Each direction counted; two chips share one link, and along a closed axis each has two.
+
+    Of two axes, one of 16 chips is the whole length of a pod of v5e or v6e and closes. Of three
+    axes, the slices of whole cubes of 4 x 4 x 4 chips close, through the optical switches between
+    cubes.
+    """
     extents = extents_of(shape)
     chips = math.prod(extents)
+    whole_cubes = all(extent % 4 == 0 for extent in extents)
+    closed = [extent == 16 if len(extents) == 2 else whole_cubes for extent in extents]
     return sum(
-        2 * (chips // extent) * (extent if closed and extent > 2 else extent - 1)
-        for extent, closed in zip(extents, wraps(shape), strict=True)
+        2 * (chips // extent) * (extent if closes else extent - 1)
+        for extent, closes in zip(extents, closed, strict=True)
     )
 
 

@@ -24,20 +24,6 @@ SLICES = {chip.name: chip for chip in CHIPS if chip.shapes}
 _CHIP_CONFIGS = {"v4": "megacore"}
 
 
-def wraps(shape: str) -> tuple[bool, ...]:
-    """For each axis of a slice whether its ends are joined.
-
-    Of two axes, one of 16 chips is the whole length of a pod of v5e or v6e and closes. Of three
-    axes, the slices of whole cubes of 4 x 4 x 4 chips close, through the optical switches between
-    cubes.
-    """
-    extents = extents_of(shape)
-    if len(extents) == 2:
-        return tuple(extent == 16 for extent in extents)
-    whole_cubes = all(extent % 4 == 0 for extent in extents)
-    return (whole_cubes,) * len(extents)
-
-
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU: `name` in front of a topology, JAX's name of it, and the figures of the chip.

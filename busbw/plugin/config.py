@@ -1,7 +1,6 @@
 """What pytest's config holds: what a session was given, and the last value of it.
 
-A test item names the Spec whose verdict it
-reads; a session without such items has no value.
+A test item names the Spec whose verdict it reads; a session without such items has no value.
 """
 
 from __future__ import annotations

@@ -132,14 +132,9 @@ DTYPE_NAMES = {
 }
 
 # Those of collectives, and those of training.
-STRATEGIES = tuple(
-    dict.fromkeys(
-        (
-            *(name for one in FRAMEWORKS.values() for name in one.strategies),
-            *(name for one in WORKLOADS.values() for name in one.own_strategies),
-        )
-    )
-)
+_OF_COLLECTIVES = (name for one in FRAMEWORKS.values() for name in one.strategies)
+_OF_TRAINING = (name for one in WORKLOADS.values() for name in one.own_strategies)
+STRATEGIES = tuple(dict.fromkeys((*_OF_COLLECTIVES, *_OF_TRAINING)))
 
 
 def device(text: str) -> Device | None:
