@@ -15,7 +15,7 @@ from busbw.history.files import HistoryError, check
 from busbw.report.figures import is_csv
 from busbw.report.results import is_results
 
-from .option import Given
+from .option import Given, usage_error
 
 # Names the folder of the history where --history does not.
 HISTORY = "BUSBW_HISTORY"
@@ -37,15 +37,13 @@ def stack_cache_of(text: str | None) -> Path:
 def baselines_of(given: Given, text: str | None) -> Path:
     """The default folder need not exist yet; one that is named exists, or will be written."""
     root = given.root / (text or "baselines")
-    try:
+    with usage_error(BaselineError, where="--baselines: "):
         check_folder(
             root,
             may_be_missing=not text or bool(given.options["update_baselines"]),
             is_written=any(given.options[name] for name in WRITING),
             hint="; --update-baselines makes it",
         )
-    except BaselineError as error:
-        raise ValueError(f"--baselines: {error}") from error
     return root
 
 
@@ -54,14 +52,13 @@ def history_of(given: Given, texts: Mapping[str, Any], stored: Path) -> Path | N
     text = texts["history"] or os.environ.get(HISTORY, "")
     if not text or texts["topology"]:
         return None
-    what = "--history" if texts["history"] else HISTORY
     path = given.root / os.path.expanduser(text)
-    if stored.resolve() in (path.resolve(), *path.resolve().parents):
-        raise ValueError(f"{what}: {path} is in {stored}, which holds baselines only")
-    try:
+    with usage_error(
+        ValueError, HistoryError, where=f"{'--history' if texts['history'] else HISTORY}: "
+    ):
+        if stored.resolve() in (path.resolve(), *path.resolve().parents):
+            raise ValueError(f"{path} is in {stored}, which holds baselines only")
         check(path)
-    except HistoryError as error:
-        raise ValueError(f"{what}: {error}") from error
     return path
 
 
@@ -92,27 +89,21 @@ _OUTPUTS = {"results": _results, "metrics": _metrics, "page": _page}
 def outputs_of(given: Given, texts: Mapping[str, Any], root: Path) -> dict[str, Path | None]:
     """The files that a session writes: each another one, in the place of none but its own kind."""
     taken = dict(given.outputs)
-    found: dict[str, Path | None] = dict.fromkeys(_OUTPUTS)
-    for name, kind_of in _OUTPUTS.items():
-        text = texts[name]
-        if text and name == "results" and text == str(STANDARD_OUTPUT):
-            found[name] = STANDARD_OUTPUT
-        elif text:
-            what, is_ours, missing = kind_of(text)
-            if missing:
-                raise ValueError(f"--{name}: {missing}")
-            try:
-                found[name] = _output(text, what, is_ours, root, taken)
-            except ValueError as error:
-                raise ValueError(f"--{name}: {error}") from error
-            taken[f"--{name}"] = text
+    found: dict[str, Path | None] = {}
+    for name in _OUTPUTS:
+        with usage_error(ValueError, where=f"--{name}: "):
+            found[name] = _output(name, texts[name], root, taken) if texts[name] else None
+        taken |= {f"--{name}": texts[name]} if texts[name] else {}
     return found
 
 
-def _output(
-    text: str, what: str, is_ours: Callable[[str], bool], root: Path, taken: Mapping[str, str]
-) -> Path:
+def _output(name: str, text: str, root: Path, taken: Mapping[str, str]) -> Path:
+    what, is_ours, missing = _OUTPUTS[name](text)
+    if missing:
+        raise ValueError(missing)
     if text == str(STANDARD_OUTPUT):
+        if name == "results":
+            return STANDARD_OUTPUT
         raise ValueError("'-'; accepted is a file: --results alone may be '-'")
     path = Path(text).absolute()
     files.check(path, what=what, ours=is_ours)

@@ -126,6 +126,11 @@ class Option:
         return self.ini and not (self.repeated or self.flag)
 
 
+def takes(metavar: str, parse: Callable[[str], Any] = str, default: str = "") -> dict[str, Any]:
+    """What the value of an option is."""
+    return {"metavar": metavar, "parse": parse, "default": default}
+
+
 def file_option(name: str, help: str, **own: Any) -> Option:
     return Option(name=name, help=help, **{"parse": Path, "metavar": "FILE", **own})
 

@@ -14,7 +14,7 @@ from busbw.model.words import Clock, Placement
 from busbw.workloads import WORKLOADS
 
 from . import forms
-from .option import COMPARE, COMPILE, HOSTS, Given, Option
+from .option import COMPARE, COMPILE, HOSTS, Given, Option, takes
 
 _comparing = functools.partial(Option, group=COMPARE)
 _hosting = functools.partial(Option, group=HOSTS)
@@ -30,84 +30,69 @@ OPTIONS = (
     ),
     Option(
         name="ranks",
-        parse=forms.ranks,
-        metavar="N",
+        **takes("N", forms.ranks),
         help="how many ranks; default: 4 virtual devices on the CPU, else all that are attached",
     ),
     _hosting(
         name="processes",
-        parse=forms.whole(1),
-        metavar="P",
+        **takes("P", forms.whole(1)),
         help="measure in P processes that run the same program together, such as one for each "
         "host; default: 1, or one for each agent",
     ),
     _hosting(
         name="ranks_per_process",
-        parse=forms.whole(1),
-        metavar="R",
+        **takes("R", forms.whole(1)),
         help="ranks of each of --processes; default: 1",
     ),
     _hosting(
         name="agents",
-        parse=forms.agents,
-        metavar="WHAT",
+        **takes("WHAT", forms.agents),
         help="start processes through agents, which share --processes equally; local: on this "
         "host, one for each process; a number: so many, which connect from other hosts (busbw "
         "agent); default: without agents",
     ),
     _hosting(
         name="listen",
-        parse=forms.address,
-        metavar="HOST:PORT",
+        **takes("HOST:PORT", forms.address),
         help="with --agents=N, where agents connect to, in a network that is trusted; default: a "
         "free port of 127.0.0.1",
     ),
     _hosting(
         name="secret_file",
-        parse=forms.path,
-        metavar="FILE",
+        **takes("FILE", forms.path),
         help="with --agents=N, a file that only its owner can read, with the secret that agents "
         "must know; default: the environment variable BUSBW_SECRET",
     ),
     _hosting(
         name="hosts",
-        parse=forms.hosts,
-        metavar="LIST",
+        **takes("LIST", forms.hosts),
         help="start agents through ssh on a comma list of hosts; @FILE: one in each line; tpu: the "
         "hosts of this TPU slice; busbw need not be installed there",
     ),
     _hosting(
         name="host_python",
-        parse=forms.host_python,
-        metavar="PYTHON",
+        **takes("PYTHON", forms.host_python),
         help="with --hosts, the Python there, which has the framework; default: python3",
     ),
     _hosting(
         name="host_env",
-        parse=forms.variables,
-        metavar="LIST",
+        **takes("LIST", forms.variables),
         help="with --hosts, environment variables of this session that processes there get; none: "
         "none; default: those that change the software, such as XLA_FLAGS and NCCL_ALGO",
     ),
     _hosting(
         name="agents_wait",
-        parse=forms.seconds,
-        default="60",
-        metavar="SECONDS",
+        **takes("SECONDS", forms.seconds, "60"),
         help="how long to wait until all agents have joined",
     ),
     Option(
         name="frameworks",
-        parse=forms.frameworks,
-        default="auto",
-        metavar="LIST",
+        **takes("LIST", forms.frameworks, "auto"),
         help=f"comma list of {', '.join(FRAMEWORKS)}; default: those installed",
     ),
     Option(
         name="strategies",
-        parse=forms.words(forms.STRATEGIES),
-        default="default",
-        metavar="LIST",
+        **takes("LIST", forms.words(forms.STRATEGIES), "default"),
         help="comma list; a framework takes those it knows: "
         + "; ".join(f"{name}: {', '.join(one.strategies)}" for name, one in FRAMEWORKS.items())
         + "; training: "
@@ -115,29 +100,22 @@ OPTIONS = (
     ),
     Option(
         name="collectives",
-        parse=forms.words(tuple(COLLECTIVES)),
-        default="all_reduce",
-        metavar="LIST",
+        **takes("LIST", forms.words(tuple(COLLECTIVES)), "all_reduce"),
         help=f"comma list of {', '.join(COLLECTIVES)}; TensorFlow has all_reduce only",
     ),
     Option(
         name="reduce_ops",
-        parse=forms.words(REDUCE_OPS),
-        default="sum",
-        metavar="LIST",
+        **takes("LIST", forms.words(REDUCE_OPS), "sum"),
         help=f"comma list of {', '.join(REDUCE_OPS)}, for collectives that reduce",
     ),
     Option(
         name="placement",
-        parse=forms.words(("default", *(one.value for one in Placement))),
-        default="default",
-        metavar="LIST",
+        **takes("LIST", forms.words(("default", *(one.value for one in Placement))), "default"),
         help="comma list of in_place, out_of_place; default: in place where the collective can be",
     ),
     Option(
         name="mesh",
-        parse=forms.mesh,
-        metavar="SHAPE",
+        **takes("SHAPE", forms.mesh),
         help="lay the ranks out in a mesh such as 2x4, whose axes are x (2) and y (4), or "
         "hosts:2,devices:4",
     ),
@@ -156,59 +134,46 @@ OPTIONS = (
     ),
     Option(
         name="payloads",
-        parse=metrics.parse_payloads,
-        default="1K:1024M",
-        metavar="SIZES",
+        **takes("SIZES", metrics.parse_payloads, "1K:1024M"),
         help="bytes of one rank's buffer: " + metrics.PAYLOAD_GRAMMAR,
     ),
     Option(
         name="dtypes",
-        parse=forms.words(tuple(DTYPES), forms.DTYPE_NAMES),
-        default="float32",
-        metavar="LIST",
+        **takes("LIST", forms.words(tuple(DTYPES), forms.DTYPE_NAMES), "float32"),
         help=f"comma list of {', '.join(DTYPES)}",
     ),
     Option(
         name="launches",
-        parse=forms.whole(1),
-        metavar="N",
+        **takes("N", forms.whole(1)),
         help="worker processes that each case is measured in, before any is added for what is "
         "undecided; default: 3, with --against 6 of each side",
     ),
     _comparing(
         name="time_budget",
-        parse=forms.seconds,
-        default="300",
-        metavar="SECONDS",
+        **takes("SECONDS", forms.seconds, "300"),
         help="time for launches beyond --launches, of cases that are undecided or suspected; on a "
         "CPU a suspicion waits for a minute, which does not count",
     ),
     _comparing(
         name="fail_above",
-        parse=forms.ratio,
-        metavar="LIMIT",
+        **takes("LIMIT", forms.ratio),
         help="a case that takes more than this above its baseline fails, if more launches confirm "
         "it, such as 25%% or 1.25x; in place of the limit that is computed",
     ),
     _comparing(
         name="inject",
-        parse=forms.injection,
-        metavar="WHAT",
+        **takes("WHAT", forms.injection),
         help="try the gate, let the measured program do more: "
         + forms.INJECTIONS.replace("%", "%%"),
     ),
     Option(
         name="case_timeout",
-        parse=forms.seconds,
-        default="120",
-        metavar="SECONDS",
+        **takes("SECONDS", forms.seconds, "120"),
         help="deadline of one case in one launch",
     ),
     Option(
         name="device_wait",
-        parse=forms.seconds,
-        default="1800",
-        metavar="SECONDS",
+        **takes("SECONDS", forms.seconds, "1800"),
         help="how long to wait for another busbw session on the same machine to end",
     ),
     _comparing(
@@ -219,8 +184,7 @@ OPTIONS = (
     ),
     Option(
         name="memory_limit",
-        parse=metrics.parse_payload,
-        metavar="SIZE",
+        **takes("SIZE", metrics.parse_payload),
         help="measure as if the machine had only so much memory, such as 1G",
     ),
     Option(
@@ -277,33 +241,29 @@ OPTIONS = (
     # Those that follow may be repeated.
     Option(
         name="python",
-        parse=forms.python,
+        **takes("FRAMEWORK=INTERPRETER", forms.python),
         repeated=True,
-        metavar="FRAMEWORK=INTERPRETER",
         help="measure FRAMEWORK under another Python, which has it and numpy; may be repeated",
     ),
     _comparing(
         name="against",
-        parse=forms.reference,
+        **takes("[FRAMEWORK=]INTERPRETER", forms.reference),
         repeated=True,
-        metavar="[FRAMEWORK=]INTERPRETER",
         help="measure in turn with the stack of another Python, the reference, and compare with "
         "that instead of baselines; may be repeated for each framework; baseline: with the stack "
         "that is locked beside the baselines, which is built if it is not there",
     ),
     _comparing(
         name="against_env",
-        parse=forms.variable,
+        **takes("NAME=VALUE", forms.variable),
         repeated=True,
-        metavar="NAME=VALUE",
         help="set a variable in the reference's environment, such as XLA_FLAGS; alone, with the "
         "same Python on both sides",
     ),
     _comparing(
         name="try_env",
-        parse=forms.variable,
+        **takes("NAME=VALUE", forms.variable),
         repeated=True,
-        metavar="NAME=VALUE",
         help="try a variable, such as XLA_FLAGS: set it in the candidate's environment, and "
         "measure in turn with a reference that does not have it, or with that of --against",
     ),
@@ -319,9 +279,8 @@ OPTIONS = (
     ),
     _comparing(
         name="accept_regression",
-        parse=forms.reason,
+        **takes("WHY", forms.reason),
         ini=False,
-        metavar="WHY",
         help="with --update-baselines: accept also losses beyond the budget, and pin them; the "
         "reason goes into the file",
     ),
@@ -340,9 +299,8 @@ OPTIONS = (
     ),
     _comparing(
         name="rebase",
-        parse=forms.reason,
+        **takes("WHY", forms.reason),
         ini=False,
-        metavar="WHY",
         help="pin the measured cases at their stored levels; the reason goes into the file",
     ),
     _compiling(

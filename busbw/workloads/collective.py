@@ -61,6 +61,8 @@ def _check_mesh(spec: Spec, key: EnvironmentKey, found: DeviceSet) -> None:
 
 def _strategy(spec: Spec, found: DeviceSet, only: str) -> str:
     """The true strategy; collectives other than all-reduce have but one, the framework's own."""
+    if spec.strategy in spec.workload.own_strategies:
+        return spec.strategy
     if spec.collective != "all_reduce" and spec.strategy == "default":
         return only
     strategy = found.strategies.get(spec.strategy)

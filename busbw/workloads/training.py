@@ -25,6 +25,7 @@ from busbw.model.training import (
 from busbw.model.words import Clock, Device, FailureKind, plural
 from busbw.model.workload import Workload
 
+from .collective import case_with
 from .dense_step import check_sums_in_place
 
 # Strategies with a process for each rank.
@@ -60,16 +61,8 @@ class Training(Workload, OwnProcesses):
                 "training step evenly; --ranks says how many to use"
             )
         program = f"{self.kind}-step-batch-{CNN_BATCH}"
-        return Case(
-            framework=spec.framework,
-            payload_bytes=spec.payload_bytes,
-            workload=self,
-            strategy=spec.strategy,
-            dtype=spec.dtype,
-            ranks=key.ranks,
-            mesh=key.mesh,
-            protocol=Protocol(clock=Clock.HOST, program=program, allocator=found.allocator),
-        )
+        protocol = Protocol(clock=Clock.HOST, program=program, allocator=found.allocator)
+        return case_with(spec, key, found, only, protocol)
 
     def request(self, case: Case, device: str, examples: str) -> TrainingRequest:
         """The whole training: 20 epochs, of which the first is not counted."""
