@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,60 +81,44 @@ def ssh_hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> S
     )
 
 
-@contextlib.contextmanager
 def transport_of(
     settings: AgentSettings | None,
     bundle: Bundle,
     say: Callable[[str], None],
     environment: MutableMapping[str, str],
-) -> Iterator[Transport]:
-    """Where processes are started; no agent of this session is left.
+) -> Transport:
+    """Where processes are started; `environment` has the secret, this process' no longer.
 
-    `environment` may have the secret, which that of this process no longer has.
     Raises UsageError for what is no secret, OSError for what is no address of this host.
     """
-    with contextlib.closing(
-        LocalTransport(bundle) if settings is None else _agents(settings, bundle, say, environment)
-    ) as found:
-        yield found
-
-
-def _agents(
-    settings: AgentSettings,
-    bundle: Bundle,
-    say: Callable[[str], None],
-    environment: MutableMapping[str, str],
-) -> Transport:
+    if settings is None:
+        return LocalTransport(bundle)
     from busbw.hosts import peers
     from busbw.hosts.agents import AgentsTransport
     from busbw.hosts.handshake import SecretError, address_text, secret_of
     from busbw.hosts.starters import LocalAgents, SshAgents
 
-    count = settings.count
+    agents = plural(settings.count, "agent")
     if settings.address is not None:
         with usage_error(SecretError):
             secret = secret_of(settings.secret_file, environment)
         handed_over = peers.handed_over(os.environ)
         listening = handed_over or peers.listening_at(*settings.address)
         address = address_text(*listening.getsockname()[:2])
-        say(_waiting_words(count, address, launched=handed_over is not None))
-        return AgentsTransport(bundle, listening, secret, count)
+        say(
+            f"busbw: listening at {address} for {agents}, which the launcher has started"
+            if handed_over is not None
+            else f"busbw: listening for {agents}: on each host `python -m busbw agent "
+            f"--session={address} --rank=I`, I from 0 to {settings.count - 1}"
+        )
+        return AgentsTransport(bundle, listening, secret, settings.count)
     # Nobody else has to know it.
     secret = secrets.token_hex(32).encode()
     if settings.hosts is not None:
-        say(f"busbw: starting {plural(count, 'agent')} through ssh")
-        starter = SshAgents(bundle, settings.hosts, secret)
-        return AgentsTransport(bundle, None, secret, count, starter=starter)
+        say(f"busbw: starting {agents} through ssh")
+        return AgentsTransport(
+            bundle, None, secret, settings.count, starter=SshAgents(bundle, settings.hosts, secret)
+        )
     listening = peers.listening_at(_LOOPBACK, 0)
     local = LocalAgents(bundle, listening.getsockname()[1], secret)
-    return AgentsTransport(bundle, listening, secret, count, starter=local)
-
-
-def _waiting_words(count: int, address: str, *, launched: bool) -> str:
-    agents = plural(count, "agent")
-    if launched:
-        return f"busbw: listening at {address} for {agents}, which the launcher has started"
-    return (
-        f"busbw: listening for {agents}: on each host `python -m busbw agent --session={address} "
-        f"--rank=I`, I from 0 to {count - 1}"
-    )
+    return AgentsTransport(bundle, listening, secret, settings.count, starter=local)
