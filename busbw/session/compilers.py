@@ -55,10 +55,9 @@ _PACKAGES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Libtpu:
-    """One libtpu: a release that pip can download, or the path of a library."""
+    """One libtpu: the path of a library, or without one a release that pip can download."""
 
     label: str
-    version: str = ""
     library: Path | None = None
 
 
@@ -129,7 +128,7 @@ def libtpus_of(text: str) -> tuple[Libtpu, ...]:
 
 def _libtpu(word: str) -> Libtpu:
     if _VERSION.fullmatch(word) and not Path(word).exists():
-        return Libtpu(label=word, version=word)
+        return Libtpu(label=word)
     path = Path(word).expanduser().absolute()
     libraries = [path] if path.is_file() else sorted(path.glob(f"**/{_LIBRARY}"))
     if not libraries:
@@ -188,9 +187,9 @@ def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
     with usage_error(ValueError, OSError, where=f"--libtpu={libtpu.label}: "):
         if cache is None:
             raise ValueError("needs a --compile-cache to be fetched into")
-        folder = cache / "libtpu" / libtpu.version
+        folder = cache / "libtpu" / libtpu.label
         if not folder.exists():
-            _fetch(libtpu.version, folder)
+            _fetch(libtpu.label, folder)
         found = sorted(folder.glob(f"**/{_LIBRARY}"))
         if not found:
             raise ValueError(f"there is no {_LIBRARY} in {folder}")

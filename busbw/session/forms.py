@@ -22,8 +22,6 @@ from busbw.workloads import WORKLOADS
 
 T = TypeVar("T")
 
-NO_NAMES: Mapping[str, str] = {}
-
 # What --update-baselines accepts.
 UPDATES = ("all", "new", "improved")
 
@@ -82,19 +80,19 @@ def ratio(text: str) -> float:
     return found
 
 
-def word(accepted: Sequence[str], names: Mapping[str, str] = NO_NAMES) -> Callable[[str], str]:
+def word(accepted: Sequence[str], names: Mapping[str, str] | None = None) -> Callable[[str], str]:
     """One of those accepted; `names` are others' words for them, said to who writes one."""
 
     def parse(text: str) -> str:
         if text not in accepted:
-            raise ValueError(refusal(text, accepted, names))
+            raise ValueError(refusal(text, accepted, names or {}))
         return text
 
     return parse
 
 
 def words(
-    accepted: Sequence[str], names: Mapping[str, str] = NO_NAMES
+    accepted: Sequence[str], names: Mapping[str, str] | None = None
 ) -> Callable[[str], tuple[str, ...]]:
     one = word(accepted, names)
     return lambda text: tuple(dict.fromkeys(one(each.strip()) for each in text.split(",")))
