@@ -46,8 +46,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Those that write baselines must be given each time: none has an ini setting."""
     groups = {name: parser.getgroup(name, title) for name, title in GROUPS.items()}
     for option in OPTIONS:
-        group = groups[option.group]
-        group.addoption(option.flag_name, default=option.usual, **option.arguments)
+        groups[option.group].addoption(option.flag_name, **option.arguments)
         if option.ini:
             _add_ini(parser, option)
     flags = [name for one in groups.values() for option in one.options for name in option.names()]

@@ -92,7 +92,7 @@ class Option:
         """
         value = given.options[self.name]
         if self.repeated:
-            return [*given.ini[self.name], *value]
+            return [*given.ini[self.name], *(value or ())]
         if not self.is_text:
             return value
         if value is not None and not str(value).strip() and not self.default:
@@ -109,16 +109,9 @@ class Option:
     def value(self, found: Any) -> Any:
         """What `parse` makes of it. Raises ValueError with the option and what is accepted."""
         if self.flag or found is None:
-            return found
+            return bool(found) if self.flag else None
         parsed = functools.partial(forms.checked, self.name, self.parse)
         return [parsed(text) for text in found] if self.repeated else parsed(found)
-
-    @property
-    def usual(self) -> object:
-        """What it has where the command line says nothing of it."""
-        if self.repeated:
-            return []
-        return False if self.flag and not self.ini else None
 
     @property
     def is_text(self) -> bool:

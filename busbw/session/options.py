@@ -320,7 +320,7 @@ OPTIONS = (
 def given(root: Path, **options: Any) -> Given:
     """As if only these `options` were given, and no ini file."""
     return Given(
-        options={option.name: option.usual for option in OPTIONS} | options,
+        options=dict.fromkeys(option.name for option in OPTIONS) | options,
         ini={option.name: [] if option.repeated else option.default for option in OPTIONS},
         root=root,
     )
