@@ -20,6 +20,9 @@ _comparing = functools.partial(Option, group=COMPARE)
 _hosting = functools.partial(Option, group=HOSTS)
 _compiling = functools.partial(Option, group=COMPILE)
 
+# The default of --payloads.
+PAYLOADS = "1K:1024M"
+
 OPTIONS = (
     Option(
         name="device",
@@ -134,7 +137,7 @@ OPTIONS = (
     ),
     Option(
         name="payloads",
-        **takes("SIZES", metrics.parse_payloads, "1K:1024M"),
+        **takes("SIZES", metrics.parse_payloads, PAYLOADS),
         help="bytes of one rank's buffer: " + metrics.PAYLOAD_GRAMMAR,
     ),
     Option(

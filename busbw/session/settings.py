@@ -28,7 +28,7 @@ from .compilers import CompileSettings, compile_settings_of
 from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_of
 from .forms import BASELINE, LOCAL, checked, flag
 from .option import Given, usage_error
-from .options import OPTIONS
+from .options import OPTIONS, PAYLOADS
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
@@ -108,13 +108,9 @@ class Settings:
         return bool(self.update_baselines or self.rebase or self.prune_baselines)
 
 
+@usage_error(ValueError)
 def settings_of(given: Given) -> Settings:
     """The checked Settings. Raises UsageError with what was wrong and what is accepted."""
-    with usage_error(ValueError):
-        return _settings(given)
-
-
-def _settings(given: Given) -> Settings:
     found = {option.name: option.found(given) for option in OPTIONS}
     _check_together(found, given.options)
     values = {option.name: option.value(found[option.name]) for option in OPTIONS}
@@ -138,7 +134,8 @@ def _settings(given: Given) -> Settings:
         absent_frameworks=absent,
         pythons=pythons,
         asked=_asked(found, values, (*there, *absent), ranks),
-        step_payloads=_step_payloads(found["payloads"], values["payloads"]),
+        # By default fewer than those of collectives, to take less time.
+        step_payloads=STEP_PAYLOADS if found["payloads"] == PAYLOADS else values["payloads"],
         launches=values["launches"] or (_LAUNCHES if against is None else _LAUNCHES_PAIRED),
         time_budget_s=values["time_budget"],
         fail_above=values["fail_above"],
@@ -242,12 +239,6 @@ def _asked(
     )
 
 
-def _step_payloads(text: str, payloads: tuple[int, ...]) -> tuple[int, ...]:
-    """The payloads asked for; by default fewer than those of collectives, to take less time."""
-    usual = next(option.default for option in OPTIONS if option.name == "payloads")
-    return STEP_PAYLOADS if text == usual else payloads
-
-
 def _ranks(values: Mapping[str, Any], processes: int) -> int | None:
     """None for all that are there; of several processes as many as a mesh has by default."""
     asked: int | None = values["ranks"]
@@ -274,7 +265,11 @@ def _frameworks(values: Mapping[str, Any], pythons: Mapping[str, str]) -> tuple[
         usual = tuple(name for name in usual if name in COMPILED)
         if len(usual) < len(named):
             raise ValueError(f"--frameworks: {','.join(named)!r}; with --topology accepted is jax")
-    there = tuple(name for name in usual if name in pythons or _installed(name))
+    there = tuple(
+        name
+        for name in usual
+        if name in pythons or FRAMEWORKS[name].scripted or importlib.util.find_spec(name)
+    )
     for name in named:
         if name not in there:
             raise ValueError(f"--frameworks: {name} is not installed here; {how_to_get(name)}")
@@ -286,10 +281,6 @@ def how_to_get(framework: str) -> str:
         f'pip install "busbw[{FRAMEWORKS[framework].extra}]", or name an interpreter that has it: '
         f"--python={framework}=PATH"
     )
-
-
-def _installed(framework: str) -> bool:
-    return FRAMEWORKS[framework].scripted or importlib.util.find_spec(framework) is not None
 
 
 def _require_baselines(given: Given) -> bool:
