@@ -181,11 +181,7 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
         *((name, paired, f"not with --against: {no_times}") for name in WRITING),
         *((name, found["inject"], f"not with --inject: {no_times}") for name in WRITING),
         ("fail_above", paired, "not with --against: it is a limit against stored times"),
-        (
-            "accept_regression",
-            not is_all,
-            "needs --update-baselines, which takes slower times",
-        ),
+        ("accept_regression", not is_all, "needs --update-baselines, which takes slower times"),
         ("axes", not found["mesh"], "there is no --mesh whose axes they could be"),
         ("hosts", found["agents"], "starts agents itself; accepted is one of --hosts and --agents"),
         *((name, topology, unmeasured) for name in ("hosts", "agents")),
