@@ -6,8 +6,6 @@ from busbw.model.words import Capability
 from busbw.model.workload import Framework
 from busbw.workloads.dense_step import DenseStep
 
-_ALWAYS = {"TPU_SKIP_MDS_QUERY": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-
 FRAMEWORK = Framework(
     name="jax",
     strategies=("default", "psum"),
@@ -19,15 +17,19 @@ FRAMEWORK = Framework(
     oldest="0.4.30",
     compiles=True,
     environment={
-        Capability.MEASURE: _ALWAYS,
+        Capability.MEASURE: {
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            "TPU_SKIP_MDS_QUERY": "1",
+        },
         # Compilers only: no search for hardware, here or in a cloud's metadata.
         Capability.COMPILE: {
-            **_ALWAYS,
             "JAX_PLATFORMS": "cpu",
+            "TPU_SKIP_MDS_QUERY": "1",
             "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
             # Several may compile at once: there is no chip to lock.
             "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
             "CUDA_VISIBLE_DEVICES": "-1",
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         },
     },
 )

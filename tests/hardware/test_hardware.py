@@ -14,11 +14,10 @@ from busbw.hardware import chips
 from busbw.hardware.ceiling import ceiling_of, directed_links
 from busbw.hardware.chips import CHIPS, Chip, Confidence, chip_of
 from busbw.hardware.topologies import GPUS, SLICES, USUAL_TOPOLOGIES, Gpu, topology_of
-from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, Device
-from tests.build import case as a_case
+from tests import build
 
 PAGE = Path(__file__).parents[2] / "docs" / "measuring.md"
 
@@ -162,12 +161,8 @@ def _key(kind: str, ranks: int, mesh: str = "", hosts: int = 1) -> EnvironmentKe
     return EnvironmentKey(device_kind=kind, ranks=ranks, mesh=mesh, hosts=hosts)
 
 
-def _case(ranks: int, **changes: object) -> Case:
-    return a_case(ranks=ranks, **changes)
-
-
 def _ceiling(key: EnvironmentKey, *, algorithm: dict[str, str] | None = None, **of: Any) -> Ceiling:
-    found = ceiling_of(key, _case(key.ranks, **of), algorithm)
+    found = ceiling_of(key, build.case(ranks=key.ranks, **of), algorithm)
     assert found is not None
     return found
 
@@ -213,7 +208,7 @@ def test_colors_bound_the_links_that_a_chip_sends_on() -> None:
 
 def test_what_is_not_a_number_of_colors_bounds_nothing() -> None:
     key = _key("TPU v5 lite", 4, "2x2")
-    assert ceiling_of(key, _case(4), {"colors": "2+4"}) == ceiling_of(key, _case(4))
+    assert _ceiling(key, algorithm={"colors": "2+4"}) == _ceiling(key)
 
 
 def test_two_devices_of_a_chip_share_its_links() -> None:
@@ -276,10 +271,10 @@ def test_a_large_payload_is_bounded_by_memory_where_that_is_slower(
 def test_where_nothing_sure_is_known_there_is_no_ceiling(
     key: EnvironmentKey, changes: dict[str, object]
 ) -> None:
-    assert ceiling_of(key, _case(key.ranks, **changes)) is None
+    assert ceiling_of(key, build.case(ranks=key.ranks, **changes)) is None
 
 
 def test_gathering_and_scattering_have_the_same_ceiling() -> None:
     key = _key("TPU v5 lite", 4, "2x2")
-    found = {ceiling_of(key, _case(4, collective=name)) for name in ("all_gather", "all_reduce")}
+    found = {_ceiling(key, collective=name) for name in ("all_gather", "all_reduce")}
     assert len(found) == 1

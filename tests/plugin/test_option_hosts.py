@@ -80,9 +80,9 @@ def test_only_the_variables_of_the_list_are_forwarded(
     names: str, forwarded: dict[str, str]
 ) -> None:
     ours = {"XLA_FLAGS": "--xla_one=1", "CUDA_VISIBLE_DEVICES": "0", "PATH": "/bin", "TOKEN": "x"}
-    asked = {"hosts": ("one",), "host_python": None, "agents_wait": 60.0}
-    values = {**asked, "host_env": forms.variables(names) if names else None}
-    assert ssh_hosts_of(values, ours).environment == forwarded
+    env = forms.variables(names) if names else None
+    asked = {"hosts": ("one",), "host_python": None, "host_env": env, "agents_wait": 60.0}
+    assert ssh_hosts_of(asked, ours).environment == forwarded
 
 
 def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
