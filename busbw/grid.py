@@ -283,5 +283,8 @@ def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
     How many hosts a topology's devices are on its compiler knows, which checks the mesh. Raises
     GridError with the reason if it cannot be one.
     """
-    target = Target(device=devices.device, why="", sets={spec.framework: devices})
+    probe = Probe(
+        framework=spec.framework, framework_path="", devices=(devices,), missing={}, versions={}
+    )
+    target = choose_target(device=devices.device, ranks=None, probes=[probe], named=[])
     return _resolved(spec, target)
