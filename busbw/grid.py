@@ -34,20 +34,18 @@ def specs(asked: Asked) -> tuple[Spec, ...]:
     for name in asked.collectives:
         _placements(name, asked)
         _reduce_ops(name, asked)
-    grid: list[Spec] = []
-    reasons = []
-    for framework in asked.frameworks:
-        reason = _unknown(framework, asked)
-        if reason and asked.named:
-            raise GridError(reason)
-        reasons += [reason] if reason else []
-        grid += [] if reason else _of_framework(framework, asked)
+    reasons = {framework: _unknown(framework, asked) for framework in asked.frameworks}
+    lacking = [reason for reason in reasons.values() if reason]
+    if lacking and asked.named:
+        raise GridError(lacking[0])
+    able = (framework for framework, reason in reasons.items() if not reason)
+    grid = dict.fromkeys(spec for framework in able for spec in _of_framework(framework, asked))
     if not grid:
         raise GridError(
-            "; ".join(reasons) or "nothing to measure: no framework, dtype or payload is selected"
+            "; ".join(lacking) or "nothing to measure: no framework, dtype or payload is selected"
         )
     _check_elements(asked)
-    return tuple(dict.fromkeys(grid))
+    return tuple(grid)
 
 
 def step_specs(step: type[Workload], asked: Asked) -> tuple[Spec, ...]:
@@ -59,7 +57,20 @@ def step_specs(step: type[Workload], asked: Asked) -> tuple[Spec, ...]:
     step.check(asked)
     frameworks = tuple(name for name in asked.frameworks if step in FRAMEWORKS[name].workloads)
     if step.own_strategies:
-        return tuple(_own_specs(step, frameworks, asked))
+        # By default all of them; none on a mesh.
+        words = asked.strategies if asked.strategies != ("default",) else step.own_strategies
+        return tuple(
+            Spec(
+                framework=framework,
+                payload_bytes=step.own_payload_bytes,
+                workload=step(),
+                strategy=name,
+                ranks=asked.ranks,
+            )
+            for framework in (frameworks if not asked.mesh else ())
+            for name in words
+            if name in step.own_strategies
+        )
     # Strategies that any of the frameworks has for a collective.
     known = {name for framework in frameworks for name in FRAMEWORKS[framework].strategies}
     strategies = tuple(name for name in asked.strategies if name in known)
@@ -67,21 +78,6 @@ def step_specs(step: type[Workload], asked: Asked) -> tuple[Spec, ...]:
         return ()
     found = specs(replace(asked, frameworks=frameworks, strategies=strategies))
     return tuple(replace(spec, workload=step.around(spec.workload)) for spec in found)
-
-
-def _own_specs(step: type[Workload], frameworks: Sequence[str], asked: Asked) -> Iterator[Spec]:
-    """A Spec for each strategy that is asked for, by default all of them; none on a mesh."""
-    usual = asked.strategies == ("default",)
-    words = step.own_strategies if usual else asked.strategies
-    for framework, name in itertools.product(() if asked.mesh else frameworks, words):
-        if name in step.own_strategies:
-            yield Spec(
-                framework=framework,
-                payload_bytes=step.own_payload_bytes,
-                workload=step(),
-                strategy=name,
-                ranks=asked.ranks,
-            )
 
 
 def collectives_alone(steps: tuple[Spec, ...]) -> tuple[Spec, ...]:
@@ -94,33 +90,29 @@ def collectives_alone(steps: tuple[Spec, ...]) -> tuple[Spec, ...]:
 def _unknown(framework: str, asked: Asked) -> str:
     """Why `framework` has nothing of what was asked for; empty if it has something."""
     known = FRAMEWORKS[framework]
-    if not set(asked.strategies) & set(known.strategies):
-        return (
-            f"{framework} has none of the strategies {', '.join(asked.strategies)}; "
-            f"it has {', '.join(known.strategies)}"
-        )
-    if not known.only_sums:
-        return ""
-    if "all_reduce" not in asked.collectives:
-        return f"{framework} has no {', '.join(asked.collectives)}; it has all_reduce"
-    if "sum" not in asked.reduce_ops:
-        return f"{framework} has no reduce op {', '.join(asked.reduce_ops)}; it has sum"
-    if asked.mesh:
+    found = [("none of the strategies", asked.strategies, known.strategies)]
+    if known.only_sums:
+        found += [("no", asked.collectives, ("all_reduce",))]
+        found += [("no reduce op", asked.reduce_ops, ("sum",))]
+    for what, wanted, names in found:
+        if set(wanted).isdisjoint(names):
+            return f"{framework} has {what} {', '.join(wanted)}; it has {', '.join(names)}"
+    if known.only_sums and asked.mesh:
         return f"{framework} lays ranks out in no mesh ({asked.mesh})"
     return ""
 
 
 def _of_framework(framework: str, asked: Asked) -> Iterator[Spec]:
-    only_sums = FRAMEWORKS[framework].only_sums
-    collectives = [name for name in asked.collectives if name == "all_reduce" or not only_sums]
-    for collective in collectives:
-        of_all_reduce = FRAMEWORKS[framework].strategies
-        known = of_all_reduce if collective == "all_reduce" else ("default",)
-        reduce_ops = ("sum",) if only_sums else _reduce_ops(collective, asked)
+    known = FRAMEWORKS[framework]
+    for collective in asked.collectives:
+        is_all_reduce = collective == "all_reduce"
+        if known.only_sums and not is_all_reduce:
+            continue
+        strategies = known.strategies if is_all_reduce else ("default",)
         for strategy, dtype, reduce_op, placement, size in itertools.product(
-            (name for name in asked.strategies if name in known),
+            (name for name in asked.strategies if name in strategies),
             asked.dtypes,
-            reduce_ops,
+            ("sum",) if known.only_sums else _reduce_ops(collective, asked),
             _placements(collective, asked),
             asked.payloads,
         ):
@@ -201,6 +193,10 @@ class Target:
             return found.key
         return replace(found.key, ranks=spec.ranks, mesh="")
 
+    def out_of_reach(self, framework: str) -> GridError:
+        device, reason = self.device.value.upper(), self.unreached.get(framework, "not probed")
+        return GridError(f"{framework} does not reach the {device}: {reason}")
+
 
 def choose_target(
     *, device: Device | None, ranks: int | None, probes: Sequence[Probe], named: Sequence[str]
@@ -212,12 +208,21 @@ def choose_target(
     """
     tried: dict[Device, str] = {}
     for candidate in (device,) if device else AUTO_ORDER:
-        target, reason = _try_device(candidate, ranks, probes)
-        if target is not None:
-            _check_named(target, named)
-            why = "asked for" if device else _why(candidate, tried, probes)
-            return replace(target, why=why, not_found=tuple(tried.values()))
-        tried[candidate] = reason
+        sets, reasons = _reached(candidate, ranks, probes)
+        if sets:
+            target = Target(
+                device=candidate,
+                why="asked for" if device else _why(candidate, tried, probes),
+                not_found=tuple(tried.values()),
+                sets=sets,
+                unreached=reasons,
+            )
+            for framework in named:
+                if framework in reasons:
+                    raise target.out_of_reach(framework)
+            return target
+        each = ", ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        tried[candidate] = f"no {candidate.value.upper()} to measure on ({each})"
     raise GridError("; ".join(tried.values()))
 
 
@@ -230,15 +235,18 @@ def _why(chosen: Device, tried: Mapping[Device, str], probes: Sequence[Probe]) -
     return f"using {chosen.value.upper()}: {'; '.join([*reasons, *refused]) or 'found'}"
 
 
-def _try_device(
+def _reached(
     device: Device, ranks: int | None, probes: Sequence[Probe]
-) -> tuple[Target | None, str]:
+) -> tuple[dict[str, DeviceSet], dict[str, str]]:
+    """By framework the devices that it reaches, or why it does not."""
     sets: dict[str, DeviceSet] = {}
     reasons: dict[str, str] = {}
     for probe in probes:
         found = next((d for d in probe.devices if d.device is device), None)
         if found is None:
-            reasons[probe.framework] = _shortened(probe.missing.get(device.value, "not found"))
+            reason = probe.missing.get(device.value, "not found")
+            shown = reason[:_REASON_CHARACTERS]
+            reasons[probe.framework] = shown if shown == reason else f"{shown}..."
         elif found.ranks < 2:
             reasons[probe.framework] = f"{found.ranks} rank ({found.device_kind}), two are needed"
         elif ranks is not None and ranks > found.ranks and not found.any_ranks:
@@ -247,32 +255,13 @@ def _try_device(
             )
         else:
             sets[probe.framework] = found
-    if sets:
-        return Target(device=device, why="", sets=sets, unreached=reasons), ""
-    each = ", ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    return None, f"no {device.value.upper()} to measure on ({each})"
-
-
-def _shortened(reason: str) -> str:
-    return reason if len(reason) <= _REASON_CHARACTERS else reason[:_REASON_CHARACTERS] + "..."
-
-
-def _check_named(target: Target, named: Sequence[str]) -> None:
-    for framework in named:
-        if framework in target.unreached:
-            raise GridError(
-                f"{framework} does not reach the {target.device.value.upper()}: "
-                f"{target.unreached[framework]}"
-            )
+    return sets, reasons
 
 
 def resolve(spec: Spec, target: Target) -> Case:
     """The Case of `spec` on `target`. Raises GridError with the reason if it cannot be one."""
     if spec.framework not in target.sets:
-        raise GridError(
-            f"{spec.framework} does not reach the {target.device.value.upper()}: "
-            f"{target.unreached.get(spec.framework, 'not probed')}"
-        )
+        raise target.out_of_reach(spec.framework)
     case, key = _resolved(spec, target)
     try:
         if spec.mesh:
@@ -297,7 +286,5 @@ def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
     probe = Probe(
         framework=spec.framework, framework_path="", devices=(devices,), missing={}, versions={}
     )
-    target = choose_target(
-        device=devices.device, ranks=None, probes=[probe], named=[spec.framework]
-    )
+    target = choose_target(device=devices.device, ranks=None, probes=[probe], named=[])
     return _resolved(spec, target)

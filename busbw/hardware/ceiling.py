@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
@@ -17,12 +18,11 @@ from busbw.model.machine import EnvironmentKey, extents_of
 from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, rate_text
 
-from .chips import Chip, Confidence, Fabric, chip_of
-from .topologies import kind_of_type, wraps
+from .chips import Chip, Confidence, chip_of
+from .topologies import kind_of_type
 
 # Larger than any chip's own memory or cache, so that every round goes through the main memory.
 _BEYOND_CACHES_BYTES = 256 * MIB
-_TORUS = (Fabric.TORUS_2D, Fabric.TORUS_3D)
 
 
 def ceiling_of(
@@ -38,7 +38,7 @@ def ceiling_of(
         return None
     if case.axes or not COLLECTIVES[case.collective].passes_all_links:
         return None
-    if chip.fabric in _TORUS:
+    if chip.shapes:
         found = _of_torus(chip, chip.link_bytes_per_s, key, algorithm or {})
     else:
         found = _of_switch(chip, chip.link_bytes_per_s, key, case)
@@ -56,7 +56,7 @@ def bound_of(key: EnvironmentKey, case: Case) -> Ceiling | None:
     chips = math.ceil(case.group_size / chip.devices) if chip is not None else 0
     if chip is None or each is None or chips < 2:
         return None
-    torus = chip.fabric in _TORUS
+    torus = bool(chip.shapes)
     doubled = chip.confidence is not Confidence.HIGH or (key.hosts > 1 and not torus)
     share = (case.group_size - 1) / case.group_size * (chips / (chips - 1) if torus else 2)
     most_bytes_per_s = share * each * (2 if doubled else 1)
@@ -107,24 +107,29 @@ def _of_switch(
 
 
 def directed_links(shape: str) -> int:
-    """Each direction counted; two chips share one link, and an axis of two closes nothing."""
+    """Each direction counted; two chips share one link, and along a closed axis each has two.
+
+    Of two axes, one of 16 chips is the whole length of a pod of v5e or v6e and closes. Of three
+    axes, the slices of whole cubes of 4 x 4 x 4 chips close, through the optical switches between
+    cubes.
+    """
     extents = extents_of(shape)
     chips = math.prod(extents)
-    total = 0
-    for extent, closed in zip(extents, wraps(shape), strict=True):
-        ring = closed and extent > 2
-        total += 2 * (chips // extent) * (extent if ring else extent - 1)
-    return total
+    whole_cubes = all(extent % 4 == 0 for extent in extents)
+    closed = [extent == 16 if len(extents) == 2 else whole_cubes for extent in extents]
+    return sum(
+        2 * (chips // extent) * (extent if closes else extent - 1)
+        for extent, closes in zip(extents, closed, strict=True)
+    )
 
 
 def _with_memory(found: Ceiling, chip: Chip, case: Case) -> Ceiling:
     bytes_per_s = chip.memory_bytes_per_s / chip.devices * (case.group_size - 1) / case.group_size
     if case.payload_bytes < _BEYOND_CACHES_BYTES or bytes_per_s >= found.bytes_per_s:
         return found
-    return Ceiling(
+    return replace(
+        found,
         bytes_per_s=bytes_per_s,
         most_bytes_per_s=max(bytes_per_s, found.most_bytes_per_s),
         text=f"memory of {rate_text(chip.memory_bytes_per_s / chip.devices)}",
-        sure=found.sure,
-        in_switch=found.in_switch,
     )

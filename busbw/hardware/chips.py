@@ -7,7 +7,6 @@ Vendors' figures, one direction only: what one chip can send over all of its lin
 from __future__ import annotations
 
 import enum
-import functools
 from dataclasses import dataclass
 
 _GB_PER_S = 1e9
@@ -38,7 +37,8 @@ class Chip:
     `device_kind` is what JAX calls it, `devices` how many devices JAX makes of one chip.
     `link_bytes_per_s` is what one chip can send, all links together, one direction; None where no
     trusted figure is known, but `doubted_bytes_per_s` of which the order of magnitude holds.
-    `reduces_in_switch` says that its switch can add up what passes.
+    `reduces_in_switch` says that its switch can add up what passes. Of a TPU `name` and one of
+    `shapes` name a slice, such as ``v5e:2x4``.
     """
 
     device_kind: str
@@ -54,159 +54,106 @@ class Chip:
     doubt: str = ""
     doubted_bytes_per_s: float | None = None
     reduces_in_switch: bool = False
+    name: str = ""
+    shapes: tuple[str, ...] = ()
 
+
+# Shapes of slices. All of v3 in _PODS; a pod of v2 ends at 16x16.
+_PODS = ("2x2", "4x4", "4x8", "8x8", "8x16", "16x16", "16x32", "32x32")
+_FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+_CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
 
 _CLOUD = "https://cloud.google.com/tpu/docs/"
-_since_hopper = functools.partial(Chip, links=18, reduces_in_switch=True)
+_SOURCES = {
+    "v2": "secondary pages",
+    "v4": f"{_CLOUD}v4 and https://jax-ml.github.io/scaling-book/tpus",
+}
+_OFFICIAL = "GB/s is the official figure of the chip,"
+_DOUBTS = {
+    "v2": "public pages disagree: 496 Gbit/s per link, 600 to 700 GB/s memory",
+    "v3": "no trusted figure of its links, 340 TB/s of all-reduce in a pod of 1024 chips; that of "
+    "its memory is",
+    "v5e": f"200 {_OFFICIAL} the scaling book counts 4 x 45",
+    "v5p": f"600 {_OFFICIAL} the scaling book counts 6 x 90",
+    "v6e": f"400 {_OFFICIAL} the scaling book counts 4 x 90",
+    "tpu7x": f"600 {_OFFICIAL} a draft of the scaling book counts 6 x 90",
+}
+_DOUBTED_BYTES_PER_S = {"v2": 4 * 496 / 8 * _GB_PER_S, "v3": 340e3 / 1024 * _GB_PER_S}
 
+
+def _tpu(
+    name: str,
+    device_kind: str,
+    devices: int,
+    shapes: tuple[str, ...],
+    memory_gib: int,
+    memory_gb_per_s: float,
+    link_gb_per_s: float,
+    confidence: Confidence,
+) -> Chip:
+    """A chip with two links along each axis of its slices; no trusted figure of them is 0."""
+    axes = shapes[0].count("x") + 1
+    return Chip(
+        name=name,
+        device_kind=device_kind,
+        vendor_name="Cloud TPU7x (Ironwood)" if name == "tpu7x" else f"Cloud TPU {name}",
+        devices=devices,
+        shapes=shapes,
+        memory_bytes=memory_gib * _GIB,
+        memory_bytes_per_s=memory_gb_per_s * _GB_PER_S,
+        links=2 * axes,
+        link_bytes_per_s=link_gb_per_s * _GB_PER_S or None,
+        fabric=Fabric.TORUS_2D if axes == 2 else Fabric.TORUS_3D,
+        confidence=confidence,
+        source=_SOURCES.get(name, _CLOUD + name),
+        doubt=_DOUBTS.get(name, ""),
+        doubted_bytes_per_s=_DOUBTED_BYTES_PER_S.get(name),
+    )
+
+
+def _gpu(
+    device_kind: str,
+    nvlink: int,
+    memory_gib: int,
+    memory_gb_per_s: float,
+    links: int,
+    link_gb_per_s: float,
+    confidence: Confidence,
+    source: str,
+) -> Chip:
+    """A chip with NVLink of this generation, whose switches add up since the fourth."""
+    return Chip(
+        device_kind=device_kind,
+        vendor_name=f"NVLink {nvlink}",
+        memory_bytes=memory_gib * _GIB,
+        memory_bytes_per_s=memory_gb_per_s * _GB_PER_S,
+        links=links,
+        link_bytes_per_s=link_gb_per_s * _GB_PER_S,
+        fabric=Fabric.CUBE_MESH if nvlink == 2 else Fabric.SWITCH,
+        reduces_in_switch=nvlink >= 4,
+        confidence=confidence,
+        source=source,
+    )
+
+
+_LOW, _MEDIUM, _HIGH = Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH
+_TABLE = "NVIDIA NVLink table"
 CHIPS = (
-    Chip(
-        device_kind="TPU v2",
-        vendor_name="Cloud TPU v2",
-        devices=2,
-        memory_bytes=16 * _GIB,
-        memory_bytes_per_s=700 * _GB_PER_S,
-        links=4,
-        link_bytes_per_s=None,
-        fabric=Fabric.TORUS_2D,
-        confidence=Confidence.LOW,
-        source="secondary pages",
-        doubt="public pages disagree: 496 Gbit/s per link, 600 to 700 GB/s memory",
-        doubted_bytes_per_s=4 * 496 / 8 * _GB_PER_S,
-    ),
-    Chip(
-        device_kind="TPU v3",
-        vendor_name="Cloud TPU v3",
-        devices=2,
-        memory_bytes=32 * _GIB,
-        memory_bytes_per_s=900 * _GB_PER_S,
-        links=4,
-        link_bytes_per_s=None,
-        fabric=Fabric.TORUS_2D,
-        confidence=Confidence.LOW,
-        source=_CLOUD + "v3",
-        doubt="no trusted figure of its links, 340 TB/s of all-reduce in a pod of 1024 chips; "
-        "that of its memory is",
-        doubted_bytes_per_s=340e3 / 1024 * _GB_PER_S,
-    ),
-    Chip(
-        device_kind="TPU v4",
-        vendor_name="Cloud TPU v4",
-        memory_bytes=32 * _GIB,
-        memory_bytes_per_s=1200 * _GB_PER_S,
-        links=6,
-        link_bytes_per_s=270 * _GB_PER_S,
-        fabric=Fabric.TORUS_3D,
-        confidence=Confidence.HIGH,
-        source=_CLOUD + "v4 and https://jax-ml.github.io/scaling-book/tpus",
-    ),
-    Chip(
-        device_kind="TPU v5 lite",
-        vendor_name="Cloud TPU v5e",
-        memory_bytes=16 * _GIB,
-        memory_bytes_per_s=819 * _GB_PER_S,
-        links=4,
-        link_bytes_per_s=200 * _GB_PER_S,
-        fabric=Fabric.TORUS_2D,
-        confidence=Confidence.HIGH,
-        source=_CLOUD + "v5e",
-        doubt="200 GB/s is the official figure of the chip, the scaling book counts 4 x 45",
-    ),
-    Chip(
-        device_kind="TPU v5",
-        vendor_name="Cloud TPU v5p",
-        memory_bytes=95 * _GIB,
-        memory_bytes_per_s=2765 * _GB_PER_S,
-        links=6,
-        link_bytes_per_s=600 * _GB_PER_S,
-        fabric=Fabric.TORUS_3D,
-        confidence=Confidence.HIGH,
-        source=_CLOUD + "v5p",
-        doubt="600 GB/s is the official figure of the chip, the scaling book counts 6 x 90",
-    ),
-    Chip(
-        device_kind="TPU v6 lite",
-        vendor_name="Cloud TPU v6e",
-        memory_bytes=32 * _GIB,
-        memory_bytes_per_s=1600 * _GB_PER_S,
-        links=4,
-        link_bytes_per_s=400 * _GB_PER_S,
-        fabric=Fabric.TORUS_2D,
-        confidence=Confidence.HIGH,
-        source=_CLOUD + "v6e",
-        doubt="400 GB/s is the official figure of the chip, the scaling book counts 4 x 90",
-    ),
-    Chip(
-        device_kind="TPU7x",
-        vendor_name="Cloud TPU7x (Ironwood)",
-        devices=2,
-        memory_bytes=192 * _GIB,
-        memory_bytes_per_s=7380 * _GB_PER_S,
-        links=6,
-        link_bytes_per_s=600 * _GB_PER_S,
-        fabric=Fabric.TORUS_3D,
-        confidence=Confidence.MEDIUM,
-        source=_CLOUD + "tpu7x",
-        doubt="600 GB/s is the official figure of the chip, a draft of the scaling book counts "
-        "6 x 90",
-    ),
-    Chip(
-        device_kind="NVIDIA V100-SXM2",
-        vendor_name="NVLink 2",
-        memory_bytes=32 * _GIB,
-        memory_bytes_per_s=900 * _GB_PER_S,
-        links=6,
-        link_bytes_per_s=150 * _GB_PER_S,
-        confidence=Confidence.MEDIUM,
-        source="NVIDIA NVLink generation table",
-        fabric=Fabric.CUBE_MESH,
-    ),
-    Chip(
-        device_kind="NVIDIA A100-SXM4",
-        vendor_name="NVLink 3",
-        memory_bytes=80 * _GIB,
-        memory_bytes_per_s=2039 * _GB_PER_S,
-        links=12,
-        link_bytes_per_s=300 * _GB_PER_S,
-        confidence=Confidence.HIGH,
-        source="NVIDIA A100 datasheet",
-    ),
-    _since_hopper(
-        device_kind="NVIDIA H100 80GB HBM3",
-        vendor_name="NVLink 4",
-        memory_bytes=80 * _GIB,
-        memory_bytes_per_s=3350 * _GB_PER_S,
-        link_bytes_per_s=450 * _GB_PER_S,
-        confidence=Confidence.HIGH,
-        source="NVIDIA NVLink table",
-    ),
-    _since_hopper(
-        device_kind="NVIDIA H200",
-        vendor_name="NVLink 4",
-        memory_bytes=141 * _GIB,
-        memory_bytes_per_s=4800 * _GB_PER_S,
-        link_bytes_per_s=450 * _GB_PER_S,
-        confidence=Confidence.HIGH,
-        source="MLPerf inference v4.1 system file",
-    ),
-    _since_hopper(
-        device_kind="NVIDIA B200",
-        vendor_name="NVLink 5",
-        memory_bytes=180 * _GIB,
-        memory_bytes_per_s=8000 * _GB_PER_S,
-        link_bytes_per_s=900 * _GB_PER_S,
-        confidence=Confidence.MEDIUM,
-        source="NVIDIA NVLink table",
-    ),
-    _since_hopper(
-        device_kind="NVIDIA GB200",
-        vendor_name="NVLink 5",
-        memory_bytes=186 * _GIB,
-        memory_bytes_per_s=8000 * _GB_PER_S,
-        link_bytes_per_s=900 * _GB_PER_S,
-        confidence=Confidence.MEDIUM,
-        source="NVIDIA NVLink table",
-    ),
+    # Devices, shapes; memory in GiB and GB/s, links in GB/s.
+    _tpu("v2", "TPU v2", 2, _PODS[:6], 16, 700, 0, _LOW),
+    _tpu("v3", "TPU v3", 2, _PODS, 32, 900, 0, _LOW),
+    _tpu("v4", "TPU v4", 1, _CUBES, 32, 1200, 270, _HIGH),
+    _tpu("v5e", "TPU v5 lite", 1, _FLAT, 16, 819, 200, _HIGH),
+    _tpu("v5p", "TPU v5", 1, _CUBES, 95, 2765, 600, _HIGH),
+    _tpu("v6e", "TPU v6 lite", 1, _FLAT, 32, 1600, 400, _HIGH),
+    _tpu("tpu7x", "TPU7x", 2, _CUBES, 192, 7380, 600, _MEDIUM),
+    # Generation of NVLink; memory in GiB and GB/s; links, and all of them in GB/s.
+    _gpu("NVIDIA V100-SXM2", 2, 32, 900, 6, 150, _MEDIUM, "NVIDIA NVLink generation table"),
+    _gpu("NVIDIA A100-SXM4", 3, 80, 2039, 12, 300, _HIGH, "NVIDIA A100 datasheet"),
+    _gpu("NVIDIA H100 80GB HBM3", 4, 80, 3350, 18, 450, _HIGH, _TABLE),
+    _gpu("NVIDIA H200", 4, 141, 4800, 18, 450, _HIGH, "MLPerf inference v4.1 system file"),
+    _gpu("NVIDIA B200", 5, 180, 8000, 18, 900, _MEDIUM, _TABLE),
+    _gpu("NVIDIA GB200", 5, 186, 8000, 18, 900, _MEDIUM, _TABLE),
 )
 
 
@@ -216,11 +163,8 @@ def chip_of(device_kind: str) -> Chip | None:
     A GPU's name may go on after what is known of it, as ``NVIDIA A100-SXM4-80GB`` does. A TPU's may
     not: ``TPU v4 lite`` is another chip than ``TPU v4``.
     """
-    exact = [chip for chip in CHIPS if chip.device_kind == device_kind]
-    longer = [
-        chip
-        for chip in CHIPS
-        if chip.device_kind.startswith("NVIDIA")
-        and device_kind.startswith((chip.device_kind + "-", chip.device_kind + " "))
-    ]
-    return next(iter(exact + longer), None)
+    for chip in CHIPS:
+        longer = (f"{chip.device_kind}-", f"{chip.device_kind} ") if not chip.shapes else ()
+        if device_kind == chip.device_kind or device_kind.startswith(longer):
+            return chip
+    return None

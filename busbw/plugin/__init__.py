@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from busbw.model.variables import SECRET
-from busbw.session import forms, hints
+from busbw.session import hints
 from busbw.session.option import GROUPS, Option
-from busbw.session.options import OPTIONS, UPDATES
+from busbw.session.options import OPTIONS
 
 if TYPE_CHECKING:
     from busbw.model.verdict import Verdict
@@ -46,8 +46,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Those that write baselines must be given each time: none has an ini setting."""
     groups = {name: parser.getgroup(name, title) for name, title in GROUPS.items()}
     for option in OPTIONS:
-        group = groups[option.group]
-        group.addoption(option.flag_name, default=option.usual, **option.arguments)
+        groups[option.group].addoption(option.flag_name, **option.arguments)
         if option.ini:
             _add_ini(parser, option)
     flags = [name for one in groups.values() for option in one.options for name in option.names()]
@@ -91,7 +90,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if any(config.getoption(one.name) is not None for one in OPTIONS if one.is_text):
             hints.check_paths(config.args)
         # Else the path that it took for its value would not be collected, but all other tests.
-        forms.updates_of(config.getoption("update_baselines"), UPDATES)
+        for one in OPTIONS:
+            if one.const:
+                one.value(config.getoption(one.name))
     except ValueError as error:
         raise pytest.UsageError(f"busbw: {error}") from error
     if "-" in (config.getoption("results"), config.getini("busbw_results")):

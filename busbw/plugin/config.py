@@ -1,7 +1,6 @@
 """What pytest's config holds: what a session was given, and the last value of it.
 
-A test item names the Spec whose verdict it
-reads; a session without such items has no value.
+A test item names the Spec whose verdict it reads; a session without such items has no value.
 """
 
 from __future__ import annotations
@@ -34,6 +33,9 @@ TOLD = "busbw_told"
 
 
 def given_of(config: pytest.Config) -> Given:
+    outputs = {option: config.getoption(name, None) for name, option in _OF_PYTEST.items()}
+    # pytest-benchmark opens its file at once.
+    named = {option: getattr(found, "name", found) for option, found in outputs.items()}
     return Given(
         options={option.name: config.getoption(option.name) for option in OPTIONS},
         ini={
@@ -41,17 +43,8 @@ def given_of(config: pytest.Config) -> Given:
         },
         root=config.rootpath,
         keyword=config.getoption("keyword", default=""),
-        outputs=dict(_outputs(config)),
+        outputs={option: name for option, name in named.items() if isinstance(name, str) and name},
     )
-
-
-def _outputs(config: pytest.Config) -> Iterator[tuple[str, str]]:
-    for name, option in _OF_PYTEST.items():
-        found = config.getoption(name, None)
-        # pytest-benchmark opens its file at once.
-        found = getattr(found, "name", found)
-        if isinstance(found, str) and found:
-            yield option, found
 
 
 @contextlib.contextmanager

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from packaging.version import InvalidVersion, Version
 
@@ -30,8 +29,6 @@ from .option import UsageError, usage_error
 from .settings import Settings
 from .state import Collected, Lockable
 
-T = TypeVar("T")
-
 _OLDEST_PYTHON = "3.10"
 
 
@@ -46,16 +43,21 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
             acknowledged(settings.baselines)
     # Each of them is probed, and a failed probe is a usage error.
     ours = {name: _interpreter(settings, name, Side.CANDIDATE) for name in frameworks}
-
-    def check_one(name: str) -> Lockable | None:
-        if settings.against is not None and settings.against.is_baseline:
-            references.check_locked(settings, name)
-        elif settings.against is not None:
+    lockable: dict[str, Lockable | None] = {}
+    errors = []
+    for name in frameworks:
+        try:
             _check_reference(settings, name, ours[name])
-        resolution.check_examples(_trained(settings, specs, name))
-        return references.lockable_of(settings, name)
-
-    return replace(collected, lockable=_of_all(settings, frameworks, check_one))
+            # What trains is left out of a session with another stack, or with an injection.
+            if settings.against is None and settings.injection is None:
+                resolution.check_examples(spec for spec in specs if spec.framework == name)
+            lockable[name] = references.lockable_of(settings, name)
+        except UsageError as error:
+            errors.append(error)
+    # One that is named must reach the device; of others, one does.
+    if errors and (settings.asked.named or not lockable):
+        raise errors[0]
+    return replace(collected, lockable=lockable)
 
 
 def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> None:
@@ -78,25 +80,16 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
     chips = launchers.has_chips()
     if settings.device is None and not chips:
         return
-    hosts, source = launchers.hosts_of_slice(os.environ, chips=lambda: chips)
-    if len(hosts) > 1:
-        raise UsageError(f"{_of_slice(len(hosts), source)}")
-
-
-def _of_all(
-    settings: Settings, frameworks: Sequence[str], check_one: Callable[[str], T]
-) -> dict[str, T]:
-    """Raises the UsageError of a framework that is measured on whatever device is chosen."""
-    found, errors = {}, []
-    for name in frameworks:
-        try:
-            found[name] = check_one(name)
-        except UsageError as error:
-            errors.append(error)
-    # One that is named must reach the device; of others, one does.
-    if errors and (settings.asked.named or not found):
-        raise errors[0]
-    return found
+    names, source = launchers.hosts_of_slice(os.environ, chips=lambda: chips)
+    hosts = len(names)
+    if hosts > 1:
+        raise UsageError(
+            f"this host is one of {hosts} of its TPU slice ({source}), and would wait for the "
+            "others for ever; did you run on all hosts? Start `python -m busbw run perf/` with the "
+            f"same options on all of them; or run it with --processes={hosts} --agents={hosts}, "
+            "and `python -m busbw agent` on each host; this host alone has "
+            "TPU_PROCESS_BOUNDS=1,1,1 and TPU_VISIBLE_CHIPS"
+        )
 
 
 def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
@@ -107,13 +100,6 @@ def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
         for spec in specs if ranks else ():
             if spec.workload.is_bare:
                 check_blocks(spec, ranks or 0)
-
-
-def _trained(settings: Settings, specs: Sequence[Spec], framework: str) -> list[Spec]:
-    """The Specs of `framework`, unless what trains is left out of this session."""
-    if settings.against is not None or settings.injection is not None:
-        return []
-    return [spec for spec in specs if spec.framework == framework]
 
 
 def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter | None:
@@ -152,17 +138,12 @@ def _is_before(found: str, oldest: str) -> bool:
 
 
 def _check_reference(settings: Settings, framework: str, ours: Interpreter | None) -> None:
-    """Check the interpreter of --against, which must have another stack than ours."""
+    """Check the stack of --against: that it is locked, or another one than ours."""
+    if settings.against is None:
+        return
+    if settings.against.is_baseline:
+        references.check_locked(settings, framework)
+        return
     theirs = _interpreter(settings, framework, Side.REFERENCE)
     if ours is not None and theirs is not None and ours.path:
         machine.check_stacks(settings, framework, ours.path, theirs.path)
-
-
-def _of_slice(hosts: int, source: str) -> str:
-    return (
-        f"this host is one of {hosts} of its TPU slice ({source}), and would wait for the others "
-        "for ever; did you run on all hosts? Start `python -m busbw run perf/` with the same "
-        f"options on all of them; or run it with --processes={hosts} --agents={hosts}, and "
-        "`python -m busbw agent` on each host; this host alone has TPU_PROCESS_BOUNDS=1,1,1 and "
-        "TPU_VISIBLE_CHIPS"
-    )

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,9 @@ from busbw.frameworks import COMPILED, FRAMEWORKS
 from busbw.hardware.topologies import USUAL_TOPOLOGIES, topology_of
 from busbw.model.machine import Topology
 from busbw.model.words import Device
-from busbw.model.workload import Framework
 
-from .forms import checked, flag
-from .option import Given
+from .forms import checked
+from .option import usage_error
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _FETCH_TIMEOUT_S = 900.0
@@ -53,22 +52,12 @@ _PACKAGES = {
     Device.GPU: ("jax_plugins/xla_cuda13", "jax_plugins/xla_cuda12"),
 }
 
-# Options that say how or on what to measure, and those that are about measured baselines.
-_MEASURING = (
-    *("device", "ranks", "processes", "ranks_per_process", "agents", "hosts"),
-    *("launches", "time_budget", "fail_above"),
-    *("against", "against_env", "try_env", "inject"),
-    *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase"),
-)
-_COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Libtpu:
-    """One libtpu: a release that pip can download, or the path of a library."""
+    """One libtpu: the path of a library, or without one a release that pip can download."""
 
     label: str
-    version: str = ""
     library: Path | None = None
 
 
@@ -94,45 +83,28 @@ class CompileSettings:
 
 
 def compile_settings_of(
-    given: Given,
-    texts: Mapping[str, str],
-    values: Mapping[str, Any],
-    pythons: Mapping[str, str],
-    root: Path,
+    values: Mapping[str, Any], pythons: Mapping[str, str], root: Path
 ) -> CompileSettings | None:
     """None without --topology."""
-    if not texts["topology"]:
-        for name in _COMPILING:
-            if given.options[name]:
-                raise ValueError(f"{flag(name)}: only with --topology")
+    text = values["topology"]
+    if not text:
         return None
-    for name in _MEASURING:
-        if given.options[name]:
-            raise ValueError(f"{flag(name)}: not with --topology, which measures nothing")
-    libtpus = checked("libtpu", libtpus_of, texts["libtpu"])
-    if len(libtpus) > 1 and given.options["update_baselines"]:
+    libtpus = checked("libtpu", libtpus_of, values["libtpu"] or "")
+    if len(libtpus) > 1 and values["update_baselines"]:
         raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
-    framework = _compiling(values["frameworks"])
-    others = bool(set(pythons) & set(COMPILED))
-    everywhere = others or bool(libtpus) or framework.scripted
+    # The one of those named that compiles; where none of them does, the usual one.
+    named = [name for name in COMPILED if name in values["frameworks"]]
+    framework = FRAMEWORKS[(named or COMPILED)[0]]
+    everywhere = bool(set(pythons) & set(COMPILED) or libtpus or framework.scripted)
     promised = functools.partial(has_compiled, root, framework=framework.name)
-    words = {word.strip() for word in texts["topology"].split(",")}
+    asked = functools.partial(topologies_of, everywhere=everywhere, promised=promised)
     return CompileSettings(
-        topologies=checked(
-            "topology",
-            lambda text: topologies_of(text, everywhere=everywhere, promised=promised),
-            texts["topology"],
-        ),
+        topologies=checked("topology", asked, text),
         libtpus=libtpus,
-        families=frozenset(FAMILIES).intersection(words),
-        cache=checked("compile_cache", _cache, texts["compile_cache"]),
-        accept_changes=given.options["accept_compiled_changes"],
+        families=frozenset(FAMILIES).intersection(word.strip() for word in text.split(",")),
+        cache=checked("compile_cache", _cache, values["compile_cache"] or ""),
+        accept_changes=values["accept_compiled_changes"],
     )
-
-
-def _compiling(named: Sequence[str]) -> Framework:
-    """The one of the `named` frameworks that compiles; where none of them does, the usual one."""
-    return FRAMEWORKS[next((name for name in COMPILED if name in named), COMPILED[0])]
 
 
 def _cache(text: str) -> Path | None:
@@ -156,7 +128,7 @@ def libtpus_of(text: str) -> tuple[Libtpu, ...]:
 
 def _libtpu(word: str) -> Libtpu:
     if _VERSION.fullmatch(word) and not Path(word).exists():
-        return Libtpu(label=word, version=word)
+        return Libtpu(label=word)
     path = Path(word).expanduser().absolute()
     libraries = [path] if path.is_file() else sorted(path.glob(f"**/{_LIBRARY}"))
     if not libraries:
@@ -183,29 +155,20 @@ def topologies_of(
     another interpreter's, and all topologies are taken.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
+    absent = {} if everywhere else missing()
     found: list[Topology] = []
     for word in words:
-        if word in FAMILIES:
-            found += _usual(FAMILIES[word], everywhere=everywhere, promised=promised)
-        else:
+        if word not in FAMILIES:
             found.append(topology_of(word))
+            continue
+        for one in map(topology_of, USUAL_TOPOLOGIES):
+            if one.device in FAMILIES[word] and (one.device not in absent or promised(one)):
+                found.append(one)
     if words and not found:
-        devices = {device for word in words for device in FAMILIES.get(word, ())}
-        how = "; ".join(why for device, why in missing().items() if device in devices)
+        devices = {device for word in words for device in FAMILIES[word]}
+        how = "; ".join(why for device, why in absent.items() if device in devices)
         raise ValueError(f"{text}: no compiler is installed here; {how}")
     return tuple(dict.fromkeys(found))
-
-
-def _usual(
-    devices: Sequence[Device], *, everywhere: bool, promised: Callable[[Topology], bool]
-) -> list[Topology]:
-    absent = {} if everywhere else missing()
-    chips = map(topology_of, USUAL_TOPOLOGIES)
-    return [
-        one
-        for one in chips
-        if one.device in devices and (one.device not in absent or promised(one))
-    ]
 
 
 def missing() -> Mapping[Device, str]:
@@ -218,29 +181,29 @@ def missing() -> Mapping[Device, str]:
 
 
 def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
-    """Downloaded into the cache if it is not there. Raises ValueError with pip's own words."""
+    """Downloaded into the cache if it is not there. Raises UsageError with pip's own words."""
     if libtpu.library is not None:
         return libtpu.library
-    if cache is None:
-        raise ValueError(f"--libtpu={libtpu.label}: needs a --compile-cache to be fetched into")
-    folder = cache / "libtpu" / libtpu.version
-    try:
+    with usage_error(ValueError, OSError, where=f"--libtpu={libtpu.label}: "):
+        if cache is None:
+            raise ValueError("needs a --compile-cache to be fetched into")
+        folder = cache / "libtpu" / libtpu.label
         if not folder.exists():
-            _fetch(libtpu.version, folder)
-    except OSError as error:
-        raise ValueError(f"--libtpu={libtpu.label}: {files.reason(error)}") from error
-    found = sorted(folder.glob(f"**/{_LIBRARY}"))
-    if not found:
-        raise ValueError(f"--libtpu={libtpu.label}: there is no {_LIBRARY} in {folder}")
-    return found[0]
+            _fetch(libtpu.label, folder)
+        found = sorted(folder.glob(f"**/{_LIBRARY}"))
+        if not found:
+            raise ValueError(f"there is no {_LIBRARY} in {folder}")
+        return found[0]
+
+
+def _pip(*words: str, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pip", *words, "--disable-pip-version-check"]
+    return subprocess.run(command, capture_output=True, check=False, text=True, timeout=timeout_s)
 
 
 def _releases() -> str:
     """What pip finds, newest first, and what the extra `tpu` of the installed JAX asks for."""
-    command = [sys.executable, "-m", "pip", "index", "versions", "libtpu"]
-    done = subprocess.run(
-        [*command, "--disable-pip-version-check"], capture_output=True, check=False, text=True
-    )
+    done = _pip("index", "versions", "libtpu")
     _, _, rest = done.stdout.partition("Available versions:")
     found = rest.partition("\n")[0].strip() or f"none: {done.stderr.strip()[-_SHOWN_CHARACTERS:]}"
     jax = importlib.metadata.requires("jax") if importlib.util.find_spec("jax") else None
@@ -254,28 +217,18 @@ def _fetch(version: str, folder: Path) -> None:
     """Download it whole or not at all, even if several sessions do so at the same time."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{version}."))
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-    command += ["--disable-pip-version-check", "--target", str(new), f"libtpu=={version}"]
+    wanted = ("--target", str(new), f"libtpu=={version}")
     try:
-        done = subprocess.run(
-            command, capture_output=True, check=False, text=True, timeout=_FETCH_TIMEOUT_S
-        )
+        done = _pip("install", "--quiet", "--no-deps", *wanted, timeout_s=_FETCH_TIMEOUT_S)
         if done.returncode != 0:
             words = "; ".join(done.stderr.strip().splitlines()[-_SHOWN_LINES:])
-            raise ValueError(f"--libtpu={version}: pip could not fetch it: {words}")
-        _move_to(new, folder)
-    except subprocess.TimeoutExpired as error:
-        raise ValueError(
-            f"--libtpu={version}: pip did not end within {_FETCH_TIMEOUT_S:g} s"
-        ) from error
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
-def _move_to(new: Path, folder: Path) -> None:
-    """Rename `new`, unless another session was faster: what it downloaded is the same."""
-    try:
+            raise ValueError(f"pip could not fetch it: {words}")
         os.replace(new, folder)
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"pip did not end within {_FETCH_TIMEOUT_S:g} s") from error
     except OSError:
+        # Another session was faster: what it downloaded is the same.
         if not folder.is_dir():
             raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)

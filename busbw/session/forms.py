@@ -8,19 +8,33 @@ from __future__ import annotations
 import math
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
-from busbw import metrics
-from busbw.frameworks import FRAMEWORKS
+from busbw import files, metrics
+from busbw.frameworks import FRAMEWORKS, USUAL
 from busbw.model.launch import Injection
 from busbw.model.machine import extents_of
-from busbw.model.words import MIB, Device, Extra, refusal
+from busbw.model.words import MIB, Device, Extra, nearest, refusal
 from busbw.workloads import WORKLOADS
 
 T = TypeVar("T")
 
-NO_NAMES: Mapping[str, str] = {}
+# What --update-baselines accepts.
+UPDATES = ("all", "new", "improved")
+
+# What --against takes in place of an interpreter.
+BASELINE = "baseline"
+
+# What --agents and --hosts take in place of a number and of names, and lists for nothing.
+LOCAL, SLICE, NONE = "local", "tpu", "none"
+
+# As ssh takes it: no option of ssh, and nothing that a shell would read.
+_HOST = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
+_PYTHON = re.compile(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def flag(name: str) -> str:
@@ -66,35 +80,43 @@ def ratio(text: str) -> float:
     return found
 
 
-def word(accepted: Sequence[str], names: Mapping[str, str] = NO_NAMES) -> Callable[[str], str]:
+def word(accepted: Sequence[str], names: Mapping[str, str] | None = None) -> Callable[[str], str]:
     """One of those accepted; `names` are others' words for them, said to who writes one."""
 
     def parse(text: str) -> str:
         if text not in accepted:
-            raise ValueError(refusal(text, accepted, names))
+            raise ValueError(refusal(text, accepted, names or {}))
         return text
 
     return parse
 
 
 def words(
-    accepted: Sequence[str], names: Mapping[str, str] = NO_NAMES
+    accepted: Sequence[str], names: Mapping[str, str] | None = None
 ) -> Callable[[str], tuple[str, ...]]:
     one = word(accepted, names)
     return lambda text: tuple(dict.fromkeys(one(each.strip()) for each in text.split(",")))
 
 
-def updates_of(text: str | None, accepted: Sequence[str]) -> str:
+def update(text: str) -> str:
     """As the value is not required, argparse takes a path that follows for it."""
-    if text is None:
-        return ""
-    if "/" in text or "::" in text or (text and text not in accepted and os.path.exists(text)):
+    if "/" in text or "::" in text or (text and text not in UPDATES and os.path.exists(text)):
         path = text[:60]
         raise ValueError(
-            f"--update-baselines: takes {path!r} as its value; write pytest {path} "
+            f"takes {path!r} as its value; write pytest {path} "
             f"--update-baselines, or --update-baselines=all {path}"
         )
-    return checked("update_baselines", word(accepted), text)
+    return word(UPDATES)(text)
+
+
+def reason(text: str) -> str:
+    if not text.strip():
+        raise ValueError(f"{text!r}; accepted is a reason in words")
+    return " ".join(text.split())
+
+
+def path(text: str) -> Path:
+    return Path(os.path.expanduser(text))
 
 
 # Others' words for dtypes.
@@ -108,14 +130,9 @@ DTYPE_NAMES = {
 }
 
 # Those of collectives, and those of training.
-STRATEGIES = tuple(
-    dict.fromkeys(
-        (
-            *(name for one in FRAMEWORKS.values() for name in one.strategies),
-            *(name for one in WORKLOADS.values() for name in one.own_strategies),
-        )
-    )
-)
+_OF_COLLECTIVES = (name for one in FRAMEWORKS.values() for name in one.strategies)
+_OF_TRAINING = (name for one in WORKLOADS.values() for name in one.own_strategies)
+STRATEGIES = tuple(dict.fromkeys((*_OF_COLLECTIVES, *_OF_TRAINING)))
 
 
 def device(text: str) -> Device | None:
@@ -145,6 +162,107 @@ def mesh(text: str) -> tuple[int, ...]:
     if math.prod(extents) < 2:
         raise ValueError(f"{text}: fewer than two ranks are not a collective")
     return extents
+
+
+def python(text: str) -> tuple[str, str]:
+    """A framework and its interpreter."""
+    framework, equals, name = text.partition("=")
+    if not equals or framework not in FRAMEWORKS:
+        near = nearest(framework, tuple(FRAMEWORKS)) if equals else USUAL[0]
+        meant = f"did you mean {near}={(name or text)[:60]}? " if near and text else ""
+        raise ValueError(
+            f"{text[:60]!r}; {meant}accepted is FRAMEWORK=INTERPRETER, one of "
+            f"{', '.join(FRAMEWORKS)}"
+        )
+    return framework, _program(name)
+
+
+def reference(text: str) -> dict[str, str]:
+    """Interpreters by framework, all the same if none is named; none for the baseline's."""
+    framework, equals, name = text.partition("=")
+    if text == BASELINE:
+        return {}
+    if not equals or framework not in FRAMEWORKS:
+        return dict.fromkeys(FRAMEWORKS, _program(text))
+    return {framework: _program(name)}
+
+
+def _program(name: str) -> str:
+    """The absolute path of an interpreter."""
+    found = shutil.which(os.path.expanduser(name))
+    if found is None:
+        raise ValueError(f"{name!r} is not an executable program")
+    return os.path.abspath(found)
+
+
+def variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"{text!r}; accepted is NAME=VALUE")
+    return name, value
+
+
+def agents(text: str) -> int | str:
+    if text == LOCAL:
+        return text
+    if not text.isdecimal():
+        raise ValueError(f"{text!r}; accepted are {LOCAL} and a whole number from 1")
+    return whole(1)(text)
+
+
+def address(text: str) -> tuple[str, int]:
+    from busbw.hosts.handshake import address_of
+
+    return address_of(text)
+
+
+def hosts(text: str) -> tuple[str, ...]:
+    if text == SLICE:
+        from busbw.hosts import launchers
+
+        found, source = launchers.hosts_of_slice(os.environ)
+        if not found:
+            raise ValueError(f"{SLICE}: this host is none of a TPU slice, as {source} says")
+    elif text.startswith("@"):
+        found = _hosts_in(text[1:])
+    else:
+        found = tuple(one.strip() for one in text.split(","))
+    for host in found:
+        if not _HOST.fullmatch(host):
+            raise ValueError(f"{host[:100]!r} is no host; accepted is what ssh connects to")
+        if found.count(host) > 1:
+            raise ValueError(
+                f"{host!r} is there twice; accepted is each host once, and as many processes on "
+                "each as --processes shares out"
+            )
+    return found
+
+
+def _hosts_in(name: str) -> tuple[str, ...]:
+    """A host in each line of a file; what follows a ``#`` is a comment."""
+    try:
+        lines = files.content(Path(name).expanduser()).decode().splitlines()
+    except (files.InputError, UnicodeDecodeError) as error:
+        words = error if isinstance(error, files.InputError) else "no text"
+        raise ValueError(f"@{name}: {words}") from error
+    found = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
+    if not found:
+        raise ValueError(f"@{name}: no hosts; accepted is one in each line")
+    return found
+
+
+def host_python(text: str) -> str:
+    if not _PYTHON.fullmatch(text):
+        raise ValueError(f"{text!r}; accepted is a command or a path, without spaces")
+    return text
+
+
+def variables(text: str) -> frozenset[str]:
+    names = frozenset(one.strip() for one in text.split(",")) if text != NONE else frozenset()
+    for name in sorted(names):
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError(f"{name!r} is no variable; accepted are names, or {NONE}")
+    return names
 
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -16,23 +16,18 @@ from busbw.metrics import parse_payload
 from busbw.model.words import payload_text
 
 # Options of nccl-tests by what they say; those of pytest and pytest-xdist alone are none of it.
-_OF_NCCL_TESTS: Mapping[str, str] = {
-    "-b": "begin",
-    "--minbytes": "begin",
-    "-e": "end",
-    "--maxbytes": "end",
-    "-f": "factor",
-    "--stepfactor": "factor",
-    "-i": "step",
-    "--stepbytes": "step",
-    "-g": "ranks",
-    "--ngpus": "ranks",
-    "-w": "counts",
-    "--warmup_iters": "counts",
-    "--iters": "counts",
+_OF_NCCL_TESTS = {
+    option: what
+    for what, options in {
+        "begin": ("-b", "--minbytes"),
+        "end": ("-e", "--maxbytes"),
+        "factor": ("-f", "--stepfactor"),
+        "step": ("-i", "--stepbytes"),
+        "ranks": ("-g", "--ngpus"),
+        "counts": ("-w", "--warmup_iters", "--iters"),
+    }.items()
+    for option in options
 }
-# What of these also means something to pytest or pytest-xdist, by itself.
-_OF_OTHERS = ("factor",)
 # Those of pytest-xdist that are near to one of ours, and are no mistake.
 _OF_XDIST = ("--numprocesses", "--maxprocesses")
 # What nccl-tests begins and ends with where that is not said.
@@ -83,12 +78,12 @@ def _asked(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _of_nccl_tests(asked: Mapping[str, str]) -> Iterator[str]:
-    if not asked.keys() - set(_OF_OTHERS):
+    # -f by itself also means something to pytest-xdist.
+    if asked.keys() <= {"factor"}:
         return
     factor = [asked["factor"][:4]] if asked.get("factor", "2") != "2" else []
     if asked.keys() & {"begin", "end"}:
-        ends = [_size(asked.get(name, _USUAL)) for name in ("begin", "end")]
-        ends = [*ends, *factor]
+        ends = [*(_size(asked.get(name, _USUAL)) for name in ("begin", "end")), *factor]
         yield f"for nccl-tests' -b and -e write --payloads={':'.join(ends)}"
     elif factor:
         yield f"for -f write --payloads=1K:1024M:{factor[0]}"

@@ -7,6 +7,7 @@ driven by a `Given`, whoever read the command line.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,12 +87,20 @@ class Option:
             return {**found, "action": "append"}
         return {**found, "nargs": "?", "const": self.const} if self.const else found
 
-    def text(self, given: Given) -> str:
-        """What is given on the command line, else in the ini file. Raises ValueError if empty."""
+    def found(self, given: Given) -> Any:
+        """What is given on the command line, else in the ini file; None for nothing.
+
+        A list of both where it is repeated. Raises ValueError for an empty text.
+        """
         value = given.options[self.name]
+        if self.repeated:
+            return [*given.ini[self.name], *(value or ())]
+        if not self.is_text:
+            return value
         if value is not None and not str(value).strip() and not self.default:
             raise ValueError(f"{self.flag_name}: {_EMPTY}")
-        return str(given.ini[self.name] if value is None else value).strip()
+        text = str(given.ini[self.name] if value is None else value).strip()
+        return text if text or self.default else None
 
     def given(self, text: str) -> Any:
         """The value of a text that a command line has. Raises ValueError if it is empty."""
@@ -99,20 +108,22 @@ class Option:
             raise ValueError(_EMPTY)
         return self.parse(text)
 
-    def value(self, text: str) -> Any:
-        """None for an empty text. Raises ValueError with the option and what is accepted."""
-        return forms.checked(self.name, self.parse, text) if text or self.default else None
-
-    @property
-    def usual(self) -> object:
-        """What it has where the command line says nothing of it."""
-        once = False if self.flag and not self.ini else None
-        return [] if self.repeated else once
+    def value(self, found: Any) -> Any:
+        """What `parse` makes of it. Raises ValueError with the option and what is accepted."""
+        if self.flag or found is None:
+            return bool(found) if self.flag else None
+        parsed = functools.partial(forms.checked, self.name, self.parse)
+        return [parsed(text) for text in found] if self.repeated else parsed(found)
 
     @property
     def is_text(self) -> bool:
         """Whether it has one value, which the ini file may have too."""
         return self.ini and not (self.repeated or self.flag)
+
+
+def takes(metavar: str, parse: Callable[[str], Any] = str, default: str = "") -> dict[str, Any]:
+    """What the value of an option is."""
+    return {"metavar": metavar, "parse": parse, "default": default}
 
 
 def file_option(name: str, help: str, **own: Any) -> Option:

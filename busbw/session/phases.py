@@ -49,13 +49,11 @@ def judged(collected: Collected, specs: Sequence[Spec], within: Surroundings) ->
     """
     bundle = Bundle()
     try:
-        with contextlib.ExitStack() as held:
-            with usage_error(OSError, where="--listen: "):
-                transport = held.enter_context(
-                    transport_of(
-                        collected.settings.agents, bundle, within.display.line, within.secret
-                    )
-                )
+        with usage_error(OSError, where="--listen: "):
+            transport = transport_of(
+                collected.settings.agents, bundle, within.display.line, within.secret
+            )
+        with contextlib.closing(transport):
             return _Session(collected, bundle, transport, within).judged(tuple(specs))
     finally:
         bundle.remove()

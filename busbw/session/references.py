@@ -40,9 +40,10 @@ from busbw.stacks.lock import read as read_lock
 from busbw.stats.launches import launch_time_s
 from busbw.workloads.collective import Collective
 
+from .forms import BASELINE
 from .machine import surroundings
 from .option import usage_error
-from .settings import BASELINE, Settings
+from .settings import Settings
 from .state import Collected, LevelKey, Lockable, Measured, TimedJob
 
 

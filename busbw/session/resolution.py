@@ -27,7 +27,6 @@ from busbw.model.verdict import Reference, Verdict
 from busbw.model.words import Outcome
 
 from . import machine, references
-from .agents import SshSettings
 from .option import UsageError, usage_error
 from .settings import Settings, how_to_get
 from .state import Collected, Machine, TimedJob, TimedResolved
@@ -137,7 +136,7 @@ def _left_out(spec: Spec, settings: Settings, target: grid.Target) -> str:
     if not isinstance(spec.workload, OwnProcesses):
         return ""
     if settings.agents is not None:
-        option = "--hosts" if isinstance(settings.agents, SshSettings) else "--agents"
+        option = "--hosts" if settings.agents.hosts is not None else "--agents"
         return f"{option}: training under a strategy starts processes of its own, on one host"
     if settings.against is not None:
         return "--against: groups of processes are not measured in turn with those of another stack"

@@ -102,19 +102,15 @@ def _injection_problem(injection: Injection, specs: Sequence[Spec]) -> str:
                 f"--inject: {payload_text(size)} is no payload of the selected tests; "
                 f"they have {there}"
             )
-    meant = [s for s in able if not injection.payloads or s.payload_bytes in injection.payloads]
-    reasons = (_unable(injection, spec) for spec in meant)
-    return next((f"--inject: {reason}" for reason in reasons if reason), "")
-
-
-def _unable(injection: Injection, spec: Spec) -> str:
-    if injection.extra is not Extra.DELAY or FRAMEWORKS[spec.framework].scripted:
-        return ""
-    if not FRAMEWORKS[spec.framework].injects:
-        return (
-            "TensorFlow's program cannot do a delay; it takes memory, or leave it out: "
-            "--frameworks=jax"
-        )
-    if spec.clock == Clock.DISPATCH.value:
-        return "a delay is for chains, not for the single calls of --clock=dispatch"
+    for spec in able if injection.extra is Extra.DELAY else ():
+        is_meant = spec.payload_bytes in (injection.payloads or sizes)
+        if not is_meant or FRAMEWORKS[spec.framework].scripted:
+            continue
+        if not FRAMEWORKS[spec.framework].injects:
+            return (
+                "--inject: TensorFlow's program cannot do a delay; it takes memory, or leave it "
+                "out: --frameworks=jax"
+            )
+        if spec.clock == Clock.DISPATCH.value:
+            return "--inject: a delay is for chains, not for the single calls of --clock=dispatch"
     return ""

@@ -9,43 +9,38 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from busbw import metrics
 from busbw.baselines.store import frameworks_below
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.model.case import Asked
 from busbw.model.launch import Injection
-from busbw.model.machine import check_axes, extents_of, mesh_text, names_of
-from busbw.model.words import Device, nearest
+from busbw.model.machine import check_axes, mesh_text, names_of
+from busbw.model.words import Device
 from busbw.stacks.lock import Lock
 from busbw.workloads.dense_step import STEP_PAYLOADS
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
-from .folders import (
-    WRITING,
-    baselines_of,
-    history_of,
-    metrics_of,
-    page_of,
-    results_of,
-    stack_cache_of,
-)
-from .forms import checked, flag, updates_of
+from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_of
+from .forms import BASELINE, LOCAL, checked, flag
 from .option import Given, usage_error
-from .options import OPTIONS, UPDATES
+from .options import OPTIONS, PAYLOADS
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
 
-
-# What --against takes in place of an interpreter.
-BASELINE = "baseline"
+# Options that say how or on what to measure, and those that are about measured baselines.
+_MEASURING = (
+    *("device", "ranks", "processes", "ranks_per_process", "agents", "hosts"),
+    *("launches", "time_budget", "fail_above"),
+    *("against", "against_env", "try_env", "inject"),
+    *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase"),
+)
+_COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,46 +57,6 @@ class Against:
     tried: Mapping[str, str] = field(default_factory=dict)
     is_baseline: bool = False
     locks: Mapping[str, Lock] = field(default_factory=dict)
-
-
-def against_of(
-    pythons: Sequence[str], variables: Sequence[str], tried: Sequence[str]
-) -> Against | None:
-    if not pythons and not variables and not tried:
-        return None
-    candidate = dict(_variable(text, "--try-env") for text in tried)
-    if BASELINE in pythons:
-        others = [text for text in pythons if text != BASELINE]
-        if others or variables:
-            other = f"--against={others[0]}" if others else "--against-env"
-            raise ValueError(f"--against=baseline: not with {other}: its lock says both")
-        if tried:
-            raise ValueError("--try-env: not with --against=baseline, whose nights are a history")
-        return Against(is_baseline=True)
-    found: dict[str, str] = {}
-    for text in pythons:
-        framework, equals, python = text.partition("=")
-        if not equals or framework not in FRAMEWORKS:
-            found |= dict.fromkeys(FRAMEWORKS, program(text, "--against"))
-        else:
-            found[framework] = program(python, "--against")
-    reference = dict(_variable(text, "--against-env") for text in variables)
-    return Against(pythons=found, environment=reference, tried=candidate)
-
-
-def program(python: str, option: str) -> str:
-    """The absolute path of an interpreter. Raises ValueError if it is none."""
-    found = shutil.which(os.path.expanduser(python))
-    if found is None:
-        raise ValueError(f"{option}: {python!r} is not an executable program")
-    return os.path.abspath(found)
-
-
-def _variable(text: str, option: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ValueError(f"{option}: {text!r}; accepted is NAME=VALUE")
-    return name, value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,26 +108,23 @@ class Settings:
         return bool(self.update_baselines or self.rebase or self.prune_baselines)
 
 
+@usage_error(ValueError)
 def settings_of(given: Given) -> Settings:
     """The checked Settings. Raises UsageError with what was wrong and what is accepted."""
-    with usage_error(ValueError):
-        return _settings(given)
-
-
-def _settings(given: Given) -> Settings:
-    texts = {option.name: option.text(given) for option in OPTIONS if option.is_text}
-    values = {option.name: option.value(texts[option.name]) for option in OPTIONS if option.is_text}
-    named = bool(values["frameworks"])
-    pythons = _pythons([*given.ini["python"], *given.options["python"]])
-    against = _against(given, injected=values["inject"] is not None)
-    there = _frameworks(values, compiled=bool(texts["topology"]), pythons=pythons)
-    root = baselines_of(given, texts["baselines"])
-    absent = _absent(there, root, named or against or texts["topology"])
-    agents = agent_settings_of(texts, values["processes"], os.environ)
+    found = {option.name: option.found(given) for option in OPTIONS}
+    _check_together(found, given.options)
+    values = {option.name: option.value(found[option.name]) for option in OPTIONS}
+    pythons = dict(values["python"])
+    against = _against(values)
+    there = _frameworks(values, pythons)
+    root = baselines_of(given, values["baselines"])
+    # Those of any machine; none where options select frameworks.
+    selected = values["frameworks"] or against or values["topology"]
+    stored = frozenset() if selected else frameworks_below(root)
+    absent = tuple(name for name in USUAL if name in stored and name not in there)
+    agents = agent_settings_of(values, os.environ)
     processes = values["processes"] or (agents.count if agents is not None else 1)
     ranks = _ranks(values, processes)
-    if values["fail_above"] is not None and against is not None:
-        raise ValueError("--fail-above: not with --against: it is a limit against stored times")
     return Settings(
         device=values["device"],
         ranks=ranks,
@@ -181,39 +133,91 @@ def _settings(given: Given) -> Settings:
         frameworks=there,
         absent_frameworks=absent,
         pythons=pythons,
-        asked=_asked(texts, values, (*there, *absent), None if texts["topology"] else ranks),
-        step_payloads=_step_payloads(texts["payloads"]),
+        asked=_asked(found, values, (*there, *absent), ranks),
+        # By default fewer than those of collectives, to take less time.
+        step_payloads=STEP_PAYLOADS if found["payloads"] == PAYLOADS else values["payloads"],
         launches=values["launches"] or (_LAUNCHES if against is None else _LAUNCHES_PAIRED),
         time_budget_s=values["time_budget"],
         fail_above=values["fail_above"],
         against=against,
-        stack_cache=stack_cache_of(texts["stack_cache"]),
-        locks_reference=not given.options["no_reference_lock"],
+        stack_cache=stack_cache_of(values["stack_cache"]),
+        locks_reference=not values["no_reference_lock"],
         injection=values["inject"],
         case_timeout_s=values["case_timeout"],
         device_wait_s=values["device_wait"],
         baselines=root,
-        update_baselines=updates_of(given.options["update_baselines"], UPDATES),
-        accept_regression=_accept_regression(given),
+        update_baselines=values["update_baselines"] or "",
+        accept_regression=values["accept_regression"] or "",
         names_cases=bool(given.keyword),
-        prune_baselines=given.options["prune_baselines"],
-        rebase=_reason(given, "rebase"),
+        prune_baselines=values["prune_baselines"],
+        rebase=values["rebase"] or "",
         require_baselines=_require_baselines(given),
         memory_limit_bytes=values["memory_limit"],
-        results=results_of(given, texts, root),
-        metrics=metrics_of(given, texts, root),
-        page=page_of(given, texts, root),
-        history=history_of(given, texts, root),
-        compile=compile_settings_of(given, texts, values, pythons, root),
+        **outputs_of(given, values, root),
+        history=history_of(given, values, root),
+        compile=compile_settings_of(values, pythons, root),
     )
 
 
+def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise ValueError for options that say nothing with or without others.
+
+    `found` has what options were given, `options` those of the command line alone.
+    """
+    stacks = [text for text in found["against"] if text != BASELINE]
+    is_baseline = BASELINE in found["against"]
+    if is_baseline and (stacks or found["against_env"]):
+        other = f"--against={stacks[0]}" if stacks else "--against-env"
+        raise ValueError(f"--against=baseline: not with {other}: its lock says both")
+    paired = found["against"] or found["against_env"] or found["try_env"]
+    topology, is_all = found["topology"], found["update_baselines"] == "all"
+    connects = found["agents"] not in (None, LOCAL)
+    no_times = "these are no times for a baseline"
+    no_agents = "there are no --agents=N that connect from elsewhere"
+    no_hosts = "there are no --hosts that it is for"
+    unmeasured = "not with --topology, which measures nothing"
+    for name, is_wrong, why in (
+        ("try_env", is_baseline, "not with --against=baseline, whose nights are a history"),
+        *((name, paired, f"not with --against: {no_times}") for name in WRITING),
+        *((name, found["inject"], f"not with --inject: {no_times}") for name in WRITING),
+        ("fail_above", paired, "not with --against: it is a limit against stored times"),
+        ("accept_regression", not is_all, "needs --update-baselines, which takes slower times"),
+        ("axes", not found["mesh"], "there is no --mesh whose axes they could be"),
+        ("hosts", found["agents"], "starts agents itself; accepted is one of --hosts and --agents"),
+        *((name, topology, unmeasured) for name in ("hosts", "agents")),
+        *((name, not connects, no_agents) for name in ("listen", "secret_file")),
+        *((name, not found["hosts"], no_hosts) for name in ("host_python", "host_env")),
+    ):
+        if is_wrong and found[name]:
+            raise ValueError(f"{flag(name)}: {why}")
+    for name in _MEASURING if topology else _COMPILING:
+        if options[name]:
+            raise ValueError(f"{flag(name)}: {unmeasured if topology else 'only with --topology'}")
+
+
+def _against(values: Mapping[str, Any]) -> Against | None:
+    found = Against(
+        pythons={name: path for one in values["against"] for name, path in one.items()},
+        environment=dict(values["against_env"]),
+        tried=dict(values["try_env"]),
+        is_baseline={} in values["against"],
+    )
+    return found if found != Against() else None
+
+
 def _asked(
-    texts: Mapping[str, str],
+    found: Mapping[str, Any],
     values: Mapping[str, Any],
     frameworks: tuple[str, ...],
     ranks: int | None,
 ) -> Asked:
+    mesh, axes = found["mesh"] or "", found["axes"] or ""
+    ranks, extents = None if values["topology"] else ranks, values["mesh"] or ()
+    if mesh and ranks not in (None, math.prod(extents)):
+        there = math.prod(extents)
+        raise ValueError(f"--mesh: {mesh} has {there} ranks, --ranks={ranks} asks for {ranks}")
+    if axes:
+        axes = checked("axes", lambda words: check_axes(words, mesh), axes)
     return Asked(
         frameworks=frameworks,
         named=bool(values["frameworks"]),
@@ -224,30 +228,11 @@ def _asked(
         dtypes=values["dtypes"],
         payloads=values["payloads"],
         ranks=ranks,
-        mesh=_mesh(texts["mesh"], values["mesh"], ranks),
-        axes=_axes(texts["axes"], texts["mesh"]),
+        mesh=mesh_text(mesh) if mesh else "",
+        # All of them are the same as none.
+        axes=axes if len(names_of(axes)) < len(extents) else "",
         clock=values["clock"],
     )
-
-
-def _against(given: Given, *, injected: bool) -> Against | None:
-    """The other stack; no baseline is written from it, nor from what an injection slowed down."""
-    found = against_of(
-        [*given.ini["against"], *given.options["against"]],
-        [*given.ini["against_env"], *given.options["against_env"]],
-        [*given.ini["try_env"], *given.options["try_env"]],
-    )
-    writing = [flag(name) for name in WRITING if given.options[name]]
-    if writing and (found is not None or injected):
-        other = "--inject" if found is None else "--against"
-        raise ValueError(f"{writing[0]}: not with {other}: these are no times for a baseline")
-    return found
-
-
-def _step_payloads(text: str) -> tuple[int, ...]:
-    """The payloads asked for; by default fewer than those of collectives, to take less time."""
-    usual = next(option.default for option in OPTIONS if option.name == "payloads")
-    return STEP_PAYLOADS if text == usual else metrics.parse_payloads(text)
 
 
 def _ranks(values: Mapping[str, Any], processes: int) -> int | None:
@@ -269,46 +254,22 @@ def _ranks(values: Mapping[str, Any], processes: int) -> int | None:
     return found
 
 
-def _mesh(text: str, extents: tuple[int, ...] | None, ranks: int | None) -> str:
-    """The shape as given, of all `ranks` if these are known."""
-    if extents and ranks is not None and math.prod(extents) != ranks:
-        raise ValueError(
-            f"--mesh: {text} has {math.prod(extents)} ranks, --ranks={ranks} asks for {ranks}"
-        )
-    return mesh_text(text) if text else ""
-
-
-def _axes(text: str, mesh: str) -> str:
-    """Names of axes of the mesh, in its order; all of them are the same as none."""
-    if not text:
-        return ""
-    if not mesh:
-        raise ValueError("--axes: there is no --mesh whose axes they could be")
-    axes = str(checked("axes", lambda words: check_axes(words, mesh), text))
-    return "" if len(names_of(axes)) == len(extents_of(mesh)) else axes
-
-
-def _frameworks(
-    values: Mapping[str, Any], *, compiled: bool, pythons: Mapping[str, str]
-) -> tuple[str, ...]:
+def _frameworks(values: Mapping[str, Any], pythons: Mapping[str, str]) -> tuple[str, ...]:
     named: tuple[str, ...] = values["frameworks"]
-    if compiled and not set(named) <= set(COMPILED):
-        text = ",".join(named)
-        raise ValueError(f"--frameworks: {text!r}; with --topology accepted is jax")
-    wanted = tuple(name for name in named or USUAL if not compiled or name in COMPILED)
-    there = tuple(name for name in wanted if name in pythons or _installed(name))
-    missing = [name for name in wanted if name not in there]
-    if named and missing:
-        raise ValueError(
-            f"--frameworks: {missing[0]} is not installed here; {how_to_get(missing[0])}"
-        )
+    usual = named or USUAL
+    if values["topology"]:
+        usual = tuple(name for name in usual if name in COMPILED)
+        if len(usual) < len(named):
+            raise ValueError(f"--frameworks: {','.join(named)!r}; with --topology accepted is jax")
+    there = tuple(
+        name
+        for name in usual
+        if name in pythons or FRAMEWORKS[name].scripted or importlib.util.find_spec(name)
+    )
+    for name in named:
+        if name not in there:
+            raise ValueError(f"--frameworks: {name} is not installed here; {how_to_get(name)}")
     return there
-
-
-def _absent(there: tuple[str, ...], root: Path, others: object) -> tuple[str, ...]:
-    """Those of any machine below `root`; none where options select frameworks (`others`)."""
-    stored = frozenset() if others else frameworks_below(root)
-    return tuple(name for name in USUAL if name in stored and name not in there)
 
 
 def how_to_get(framework: str) -> str:
@@ -316,25 +277,6 @@ def how_to_get(framework: str) -> str:
         f'pip install "busbw[{FRAMEWORKS[framework].extra}]", or name an interpreter that has it: '
         f"--python={framework}=PATH"
     )
-
-
-def _installed(framework: str) -> bool:
-    return FRAMEWORKS[framework].scripted or importlib.util.find_spec(framework) is not None
-
-
-def _pythons(texts: Sequence[str]) -> dict[str, str]:
-    pythons = {}
-    for text in texts:
-        framework, equals, python = text.partition("=")
-        if not equals or framework not in FRAMEWORKS:
-            near = nearest(framework, tuple(FRAMEWORKS)) if equals else USUAL[0]
-            meant = f"did you mean {near}={(python or text)[:60]}? " if near and text else ""
-            raise ValueError(
-                f"--python: {text[:60]!r}; {meant}accepted is FRAMEWORK=INTERPRETER, one of "
-                f"{', '.join(FRAMEWORKS)}"
-            )
-        pythons[framework] = program(python, "--python")
-    return pythons
 
 
 def _require_baselines(given: Given) -> bool:
@@ -346,17 +288,3 @@ def _require_baselines(given: Given) -> bool:
     if text not in ("true", "false"):
         raise ValueError(f"busbw_require_baselines: {text!r}; accepted are true, false and auto")
     return text == "true"
-
-
-def _accept_regression(given: Given) -> str:
-    reason = _reason(given, "accept_regression")
-    if reason and given.options["update_baselines"] != "all":
-        raise ValueError("--accept-regression: needs --update-baselines, which takes slower times")
-    return reason
-
-
-def _reason(given: Given, name: str) -> str:
-    text = given.options[name]
-    if text is not None and not text.strip():
-        raise ValueError(f"{flag(name)}: {text!r}; accepted is a reason in words")
-    return " ".join(text.split()) if text else ""

@@ -25,16 +25,13 @@ class Collective(Workload):
         """Raise GridError for what the collective does not have."""
 
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
-        protocol = Protocol(
-            clock=_clock(spec, found), program=found.program, allocator=found.allocator
-        )
-        return case_with(spec, key, found, only, protocol)
+        return case_with(spec, key, found, only, _clock(spec, found), found.program)
 
 
 def case_with(
-    spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str, protocol: Protocol
+    spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str, clock: Clock, program: str
 ) -> Case:
-    """The Case of `spec`, which is measured by `protocol`. Raises GridError."""
+    """The Case of `spec`, which is measured by `program` and `clock`. Raises GridError."""
     _check_mesh(spec, key, found)
     case = Case(
         framework=spec.framework,
@@ -44,7 +41,7 @@ def case_with(
         dtype=spec.dtype,
         ranks=key.ranks,
         mesh=key.mesh,
-        protocol=protocol,
+        protocol=Protocol(clock=clock, program=program, allocator=found.allocator),
     )
     check_blocks(case, case.ranks)
     return case
@@ -61,6 +58,8 @@ def _check_mesh(spec: Spec, key: EnvironmentKey, found: DeviceSet) -> None:
 
 def _strategy(spec: Spec, found: DeviceSet, only: str) -> str:
     """The true strategy; collectives other than all-reduce have but one, the framework's own."""
+    if spec.strategy in spec.workload.own_strategies:
+        return spec.strategy
     if spec.collective != "all_reduce" and spec.strategy == "default":
         return only
     strategy = found.strategies.get(spec.strategy)

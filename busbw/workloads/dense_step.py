@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from busbw.collectives.base import DTYPES
 from busbw.model.case import Asked, Case, GridError, Spec
-from busbw.model.machine import DeviceSet, EnvironmentKey, Protocol
+from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.words import MIB, Clock, payload_text
 from busbw.model.workload import Workload
 
@@ -86,8 +86,7 @@ class DenseStep(Workload):
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
         """What a step costs is what the host waits for; the device's clock knows collectives."""
         program = f"{self.kind}-step-{self.rows}-rows"
-        protocol = Protocol(clock=Clock.HOST, program=program, allocator=found.allocator)
-        return case_with(spec, key, found, only, protocol)
+        return case_with(spec, key, found, only, Clock.HOST, program)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

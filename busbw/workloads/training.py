@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from busbw.model.case import Asked, Case, GridError, NotHereError, Spec
 from busbw.model.launch import Failure, LaunchId, OwnProcesses, Proof, Run
-from busbw.model.machine import DeviceSet, EnvironmentKey, Protocol
+from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.training import (
     CNN,
     CNN_BATCH,
@@ -25,6 +25,7 @@ from busbw.model.training import (
 from busbw.model.words import Clock, Device, FailureKind, plural
 from busbw.model.workload import Workload
 
+from .collective import case_with
 from .dense_step import check_sums_in_place
 
 # Strategies with a process for each rank.
@@ -60,16 +61,7 @@ class Training(Workload, OwnProcesses):
                 "training step evenly; --ranks says how many to use"
             )
         program = f"{self.kind}-step-batch-{CNN_BATCH}"
-        return Case(
-            framework=spec.framework,
-            payload_bytes=spec.payload_bytes,
-            workload=self,
-            strategy=spec.strategy,
-            dtype=spec.dtype,
-            ranks=key.ranks,
-            mesh=key.mesh,
-            protocol=Protocol(clock=Clock.HOST, program=program, allocator=found.allocator),
-        )
+        return case_with(spec, key, found, only, Clock.HOST, program)
 
     def request(self, case: Case, device: str, examples: str) -> TrainingRequest:
         """The whole training: 20 epochs, of which the first is not counted."""
@@ -114,9 +106,6 @@ def _check_device(strategy: TrainingStrategy, device: Device) -> None:
         )
 
 
-_WEIGHTS = (("after the first step", "first_digests"), ("at the end", "last_digests"))
-
-
 def checked(
     request: TrainingRequest, answers: Sequence[TrainingAnswer]
 ) -> TrainingAnswer | Failure:
@@ -154,7 +143,7 @@ def _miscounted(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> 
 def _unlike(request: TrainingRequest, answers: Sequence[TrainingAnswer]) -> str:
     """Empty where none do. Where each rank has its own weights, all must be the same bits."""
     copies = request.ranks if request.has_copies else 1
-    for when, field in _WEIGHTS:
+    for when, field in (("after the first step", "first_digests"), ("at the end", "last_digests")):
         digests = _joined([getattr(one.run, field) for one in answers])
         if len(digests) != copies:
             have = plural(len(digests), "rank")

@@ -6,19 +6,26 @@ import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from busbw.hardware import chips
 from busbw.hardware.ceiling import ceiling_of, directed_links
 from busbw.hardware.chips import CHIPS, Chip, Confidence, chip_of
-from busbw.hardware.topologies import GPUS, SLICES, USUAL_TOPOLOGIES, topology_of
-from busbw.model.case import Case
+from busbw.hardware.topologies import GPUS, SLICES, USUAL_TOPOLOGIES, Gpu, topology_of
 from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, Device
-from tests.build import case as a_case
+from tests import build
 
 PAGE = Path(__file__).parents[2] / "docs" / "measuring.md"
+
+
+def _chip(device_kind: str) -> Chip:
+    found = chip_of(device_kind)
+    assert found is not None
+    return found
 
 
 def test_every_chip_says_where_its_figures_come_from() -> None:
@@ -27,24 +34,20 @@ def test_every_chip_says_where_its_figures_come_from() -> None:
 
 
 def test_a_figure_is_of_one_direction_and_in_bytes_per_second() -> None:
-    h100 = chip_of("NVIDIA H100 80GB HBM3")
-    assert h100 is not None
+    h100 = _chip("NVIDIA H100 80GB HBM3")
     assert (h100.link_bytes_per_s, h100.memory_bytes_per_s) == (450e9, 3350e9)
 
 
 @pytest.mark.parametrize("kind", ["TPU v2", "TPU v3"])
 def test_a_chip_without_a_trusted_figure_has_none(kind: str) -> None:
-    chip = chip_of(kind)
-    assert chip is not None
+    chip = _chip(kind)
     assert chip.link_bytes_per_s is None
     assert chip.confidence is Confidence.LOW
     assert chip.doubt
 
 
 def test_a_gpu_is_known_by_the_beginning_of_its_name() -> None:
-    chip = chip_of("NVIDIA A100-SXM4-80GB")
-    assert chip is not None
-    assert chip.device_kind == "NVIDIA A100-SXM4"
+    assert _chip("NVIDIA A100-SXM4-80GB").device_kind == "NVIDIA A100-SXM4"
 
 
 @pytest.mark.parametrize(
@@ -55,10 +58,8 @@ def test_a_name_that_only_looks_alike_is_another_chip(kind: str) -> None:
 
 
 def test_v5p_and_v5e_are_told_apart() -> None:
-    assert [chip_of(kind).vendor_name for kind in ("TPU v5", "TPU v5 lite")] == [  # type: ignore[union-attr]
-        "Cloud TPU v5p",
-        "Cloud TPU v5e",
-    ]
+    assert _chip("TPU v5").vendor_name == "Cloud TPU v5p"
+    assert _chip("TPU v5 lite").vendor_name == "Cloud TPU v5e"
 
 
 def test_the_page_has_every_chip_with_its_figures_and_no_others() -> None:
@@ -146,10 +147,10 @@ def test_a_wrong_name_says_what_is_known(name: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
-def test_a_gpu_is_described_as_xla_wants_it(gpu: object) -> None:
-    text = gpu.target_config()  # type: ignore[attr-defined]
+def test_a_gpu_is_described_as_xla_wants_it(gpu: Gpu) -> None:
+    text = gpu.target_config()
     assert text.count("{") == text.count("}")
-    assert f"device_memory_size: {gpu.memory_bytes}" in text  # type: ignore[attr-defined]
+    assert f"device_memory_size: {gpu.memory_bytes}" in text
     assert 'platform_name: "CUDA"' in text
 
 
@@ -160,8 +161,10 @@ def _key(kind: str, ranks: int, mesh: str = "", hosts: int = 1) -> EnvironmentKe
     return EnvironmentKey(device_kind=kind, ranks=ranks, mesh=mesh, hosts=hosts)
 
 
-def _case(ranks: int, **changes: object) -> Case:
-    return a_case(ranks=ranks, **changes)
+def _ceiling(key: EnvironmentKey, *, algorithm: dict[str, str] | None = None, **of: Any) -> Ceiling:
+    found = ceiling_of(key, build.case(ranks=key.ranks, **of), algorithm)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
@@ -182,25 +185,22 @@ def test_links_are_counted_in_both_directions(shape: str, links: int) -> None:
 
 
 def test_a_full_torus_is_bounded_by_what_a_chip_can_send() -> None:
-    found = ceiling_of(_key("TPU v5 lite", 256, "16x16"), _case(256))
-    assert found is not None
+    found = _ceiling(_key("TPU v5 lite", 256, "16x16"))
     assert found.bytes_per_s == pytest.approx(200e9)
     assert found.sure
 
 
 def test_an_open_slice_is_bounded_by_the_links_in_use() -> None:
     """2x2: 8 directed links of 50 GB/s over 4 chips, two a chip."""
-    found = ceiling_of(_key("TPU v5 lite", 4, "2x2"), _case(4))
-    assert found is not None
+    found = _ceiling(_key("TPU v5 lite", 4, "2x2"))
     assert found.bytes_per_s == pytest.approx(100e9)
     assert found.text == "links: 2 of 4 links of 50.0 GB/s in use"
 
 
 def test_colors_bound_the_links_that_a_chip_sends_on() -> None:
     key = _key("TPU v5 lite", 256, "16x16")
-    two = ceiling_of(key, _case(256), {"colors": "2"})
-    four = ceiling_of(key, _case(256), {"colors": "4"})
-    assert two is not None and four is not None
+    two = _ceiling(key, algorithm={"colors": "2"})
+    four = _ceiling(key, algorithm={"colors": "4"})
     assert two.bytes_per_s == pytest.approx(100e9)
     assert two.most_bytes_per_s == four.bytes_per_s == pytest.approx(200e9)
     assert two.text.endswith(", 2 colors")
@@ -208,27 +208,24 @@ def test_colors_bound_the_links_that_a_chip_sends_on() -> None:
 
 def test_what_is_not_a_number_of_colors_bounds_nothing() -> None:
     key = _key("TPU v5 lite", 4, "2x2")
-    assert ceiling_of(key, _case(4), {"colors": "2+4"}) == ceiling_of(key, _case(4))
+    assert _ceiling(key, algorithm={"colors": "2+4"}) == _ceiling(key)
 
 
 def test_two_devices_of_a_chip_share_its_links() -> None:
     """8 devices on 4 chips of TPU7x: 2 (c-1) S over 8 links of 100 GB/s, busbw 7/8 of 800/3."""
-    found = ceiling_of(_key("TPU7x", 8, "2x2"), _case(8))
-    assert found is not None
+    found = _ceiling(_key("TPU7x", 8, "2x2"))
     assert found.bytes_per_s == pytest.approx(7 / 8 * 8 * 100e9 / 3)
     assert not found.sure
 
 
 def test_a_switch_lets_each_gpu_send_on_all_its_links() -> None:
-    found = ceiling_of(_key("NVIDIA A100-SXM4-80GB", 8), _case(8))
-    assert found is not None
+    found = _ceiling(_key("NVIDIA A100-SXM4-80GB", 8))
     assert found.bytes_per_s == found.most_bytes_per_s == pytest.approx(300e9)
     assert not found.in_switch
 
 
 def test_a_switch_that_adds_up_allows_twice_as_much() -> None:
-    found = ceiling_of(_key("NVIDIA H100 80GB HBM3", 8), _case(8))
-    assert found is not None
+    found = _ceiling(_key("NVIDIA H100 80GB HBM3", 8))
     assert found.bytes_per_s == pytest.approx(450e9)
     assert found.most_bytes_per_s == pytest.approx(2 * 7 / 8 * 450e9)
     assert found.in_switch
@@ -238,8 +235,7 @@ def test_a_switch_that_adds_up_allows_twice_as_much() -> None:
 def test_adding_up_in_the_switch_saves_nothing_where_each_rank_still_moves_all(
     collective: str,
 ) -> None:
-    found = ceiling_of(_key("NVIDIA H100 80GB HBM3", 8), _case(8, collective=collective))
-    assert found is not None
+    found = _ceiling(_key("NVIDIA H100 80GB HBM3", 8), collective=collective)
     assert found.bytes_per_s == found.most_bytes_per_s == pytest.approx(450e9)
     assert not found.in_switch
 
@@ -251,9 +247,8 @@ def test_a_large_payload_is_bounded_by_memory_where_that_is_slower(
     slow = replace(CHIPS[-1], device_kind="slow memory", memory_bytes_per_s=400e9)
     monkeypatch.setattr(chips, "CHIPS", (slow,))
     key = _key("slow memory", 8)
-    large = ceiling_of(key, _case(8, payload_bytes=GIB))
-    small = ceiling_of(key, _case(8, payload_bytes=MIB))
-    assert large is not None and small is not None
+    large = _ceiling(key, payload_bytes=GIB)
+    small = _ceiling(key, payload_bytes=MIB)
     assert large.bytes_per_s == pytest.approx(350e9)
     assert large.text == "memory of 400 GB/s"
     assert small.bytes_per_s == pytest.approx(900e9)
@@ -276,10 +271,10 @@ def test_a_large_payload_is_bounded_by_memory_where_that_is_slower(
 def test_where_nothing_sure_is_known_there_is_no_ceiling(
     key: EnvironmentKey, changes: dict[str, object]
 ) -> None:
-    assert ceiling_of(key, _case(key.ranks, **changes)) is None
+    assert ceiling_of(key, build.case(ranks=key.ranks, **changes)) is None
 
 
 def test_gathering_and_scattering_have_the_same_ceiling() -> None:
     key = _key("TPU v5 lite", 4, "2x2")
-    found = {ceiling_of(key, _case(4, collective=name)) for name in ("all_gather", "all_reduce")}
+    found = {_ceiling(key, collective=name) for name in ("all_gather", "all_reduce")}
     assert len(found) == 1

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from busbw.session import forms
 from busbw.session.agents import ssh_hosts_of
 from tests.hosts import ssh
 
@@ -79,14 +80,14 @@ def test_only_the_variables_of_the_list_are_forwarded(
     names: str, forwarded: dict[str, str]
 ) -> None:
     ours = {"XLA_FLAGS": "--xla_one=1", "CUDA_VISIBLE_DEVICES": "0", "PATH": "/bin", "TOKEN": "x"}
-    texts = {"hosts": "one", "host_python": "", "host_env": names}
-    assert ssh_hosts_of(texts, ours, 60).environment == forwarded
+    env = forms.variables(names) if names else None
+    asked = {"hosts": ("one",), "host_python": None, "host_env": env, "agents_wait": 60.0}
+    assert ssh_hosts_of(asked, ours).environment == forwarded
 
 
-def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known() -> None:
-    texts = {"hosts": "tpu", "host_python": "", "host_env": ""}
-    found = ssh_hosts_of(texts, {"TPU_WORKER_HOSTNAMES": "t0, t1"}, 60)
-    assert found.hosts == ("t0", "t1")
+def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "t0, t1")
+    assert forms.hosts("tpu") == ("t0", "t1")
 
 
 @pytest.mark.parametrize(

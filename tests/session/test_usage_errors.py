@@ -208,7 +208,7 @@ def _refused(root: Path, *words: str) -> str:
     """The sentence with which a session of these options ends before it measures."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     for one in DECLARED:
-        parser.add_argument(one.flag_name, default=one.usual, **one.arguments)
+        parser.add_argument(one.flag_name, **one.arguments)
     options = vars(parser.parse_args([*USUAL, *words]))
     with pytest.raises((UsageError, GridError)) as refused:
         collected = Collected(settings=settings_of(given(root, **options)))
