@@ -16,7 +16,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session.option import Given, UsageError
 from busbw.session.options import OPTIONS
 from busbw.session.settings import settings_of
-from busbw.session.state import Collected, Judged, Observed, Refused, Written
+from busbw.session.state import Collected, Judged, Observed, Refused
 
 # pytest's own output files, and the options that name them.
 _OF_PYTEST = {
@@ -25,7 +25,7 @@ _OF_PYTEST = {
     "benchmark_json": "--benchmark-json",
 }
 
-SESSION = pytest.StashKey[Refused | Collected | Observed | Judged | Written]()
+SESSION = pytest.StashKey[Refused | Collected | Observed | Judged]()
 
 VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
 
@@ -83,8 +83,6 @@ def collected_of(config: pytest.Config) -> Collected:
 
 def judged_of(config: pytest.Config) -> Judged | None:
     found = config.stash.get(SESSION, None)
-    if isinstance(found, Written):
-        return found.judged
     return found if isinstance(found, Judged) else None
 
 

@@ -15,7 +15,7 @@ from busbw.model.case import Spec
 from busbw.model.words import plural
 from busbw.session.display import Display
 from busbw.session.phases import Surroundings, judged, written
-from busbw.session.state import Judged, Observed, Written
+from busbw.session.state import Judged, Observed
 
 from . import GIVEN, OF_ENVIRONMENT, PROMISES
 from .config import (
@@ -27,7 +27,7 @@ from .config import (
     usage_errors,
 )
 from .items import read_by_all
-from .terminal import Screen
+from .terminal import Terminal
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -44,7 +44,7 @@ def _run(config: pytest.Config, specs: Sequence[Spec]) -> None:
         config.stash[SESSION] = found
 
     within = Surroundings(
-        display=Display(Screen(config), verbose=config.get_verbosity() > 0),
+        display=Display(Terminal(config), verbose=config.get_verbosity() > 0),
         keep=keep,
         secret=config.stash.get(OF_ENVIRONMENT, {}),
         skip="--benchmark-skip" if config.getoption("benchmark_skip", False) else "",
@@ -139,10 +139,9 @@ def _unkept(session: pytest.Session) -> str:
         return "no test that was run reads a verdict of busbw" if by_run else ""
     if not any(VERDICT in item.stash for item in promised):
         return f"{plural(len(promised), 'case')} collected, and no test read a verdict"
-    ended = found.judged if isinstance(found, Written) else found
-    if not isinstance(ended, Judged):
+    if not isinstance(found, Judged):
         return f"{plural(len(promised), 'case')} collected, and nothing was measured"
-    verdict = read_by_all(ended.session, session.items)
+    verdict = read_by_all(found.session, session.items)
     return verdict.headline() if verdict.failed else ""
 
 

@@ -23,12 +23,13 @@ from busbw.hosts import launchers
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import VIRTUAL_RANKS, extents_of
 from busbw.model.words import Device
+from busbw.stacks.interpreter import Installed
 from busbw.workloads.collective import check_blocks
 
 from . import machine, references, resolution
 from .option import UsageError, usage_error
 from .settings import Settings
-from .state import Collected, Lockable
+from .state import Collected
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
     # Each of them is probed, and a failed probe is a usage error.
     ours = {name: _interpreter(settings, name, Side.CANDIDATE) for name in frameworks}
 
-    def check_one(name: str) -> Lockable | None:
+    def check_one(name: str) -> Installed | None:
         if settings.against is not None and settings.against.is_baseline:
             references.check_locked(settings, name)
         elif settings.against is not None:

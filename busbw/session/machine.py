@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from busbw import grid
@@ -37,7 +38,14 @@ def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) ->
         _probed(starter_of(settings, name, settings.device, _ranks_asked(settings)), executor)
         for name in frameworks_of(settings, specs)
     )
-    target = _target(settings, probes)
+    wanted = f"--device={settings.device.value}: " if settings.device else ""
+    with usage_error(GridError, where=wanted):
+        target = grid.choose_target(
+            device=settings.device,
+            ranks=settings.ranks,
+            probes=probes,
+            named=[probe.framework for probe in probes] if settings.asked.named else (),
+        )
     _check_memory(settings, target.device, [one for one in probes if one.framework in target.sets])
     return Machine(target=target, probes=probes)
 
@@ -52,19 +60,22 @@ def frameworks_of(settings: Settings, specs: Sequence[Spec]) -> list[str]:
     return frameworks
 
 
-def reference_probes(
+def with_reference(
     settings: Settings, machine: Machine, frameworks: Sequence[str], executor: Executor
-) -> tuple[Probe, ...]:
-    """The devices of the other stack, which must differ from ours. Raises UsageError."""
-    found = []
+) -> Machine:
+    """With the devices of the other stack, which must differ from ours. Raises UsageError."""
+    found, device = [], machine.target.device
     for name in frameworks:
-        device, side = machine.target.device, Side.REFERENCE
-        starter = starter_of(settings, name, device, _ranks_asked(settings), side=side)
+        starter = starter_of(settings, name, device, _ranks_asked(settings), side=Side.REFERENCE)
         found.append(_probed(starter, executor, "the reference: "))
         ours = next(probe for probe in machine.probes if probe.framework == name)
         check_stacks(settings, name, ours.framework_path, found[-1].framework_path)
-    _check_memory(settings, machine.target.device, found)
-    return tuple(found)
+    _check_memory(settings, device, found)
+    return replace(machine, references=tuple(found))
+
+
+def python_of(settings: Settings, framework: str) -> str:
+    return settings.pythons.get(framework, sys.executable)
 
 
 def starter_of(
@@ -75,26 +86,28 @@ def starter_of(
     *,
     side: Side = Side.CANDIDATE,
 ) -> Starter:
-    ours = settings.pythons.get(framework, sys.executable)
-    against = settings.against if side is Side.REFERENCE else None
-    tried = settings.against.tried if settings.against and against is None else {}
-    lock = against.locks.get(framework) if against else None
-    return Starter(
-        python=against.pythons.get(framework, ours) if against else ours,
+    ours, against = python_of(settings, framework), settings.against or Against()
+    starter = Starter(
+        python=ours,
         framework=framework,
         device=device.value if device else "",
         ranks=ranks,
         processes=settings.processes,
-        environment={**_variables(against, lock), **tried},
-        unset=variables.STACK if lock else frozenset(),
+        environment=against.tried,
         defaults=FRAMEWORKS[framework].environment,
+    )
+    if side is Side.CANDIDATE:
+        return starter
+    lock = against.locks.get(framework)
+    return replace(
+        starter,
+        python=against.pythons.get(framework, ours),
+        environment=_flags(lock) if lock else against.environment,
+        unset=variables.STACK if lock else frozenset(),
     )
 
 
-def _variables(against: Against | None, lock: Lock | None) -> dict[str, str]:
-    """What the reference's environment has in addition: the flags of its lock, or what is asked."""
-    if lock is None:
-        return dict(against.environment) if against else {}
+def _flags(lock: Lock) -> dict[str, str]:
     home = os.path.expanduser("~")
     return {name: variables.with_home(value, home) for name, value in lock.flags.items()}
 
@@ -115,27 +128,16 @@ def _probed(starter: Starter, executor: Executor, side: str = "") -> Probe:
         raise UsageError(f"{side}{error}") from error
 
 
-def _target(settings: Settings, probes: Sequence[Probe]) -> grid.Target:
-    named = settings.frameworks if settings.asked.named else ()
-    probed = {probe.framework for probe in probes}
-    wanted = f"--device={settings.device.value}: " if settings.device else ""
-    with usage_error(GridError, where=wanted):
-        return grid.choose_target(
-            device=settings.device,
-            ranks=settings.ranks,
-            probes=probes,
-            named=[name for name in named if name in probed],
-        )
-
-
 def _check_memory(settings: Settings, device: Device, probes: Sequence[Probe]) -> None:
     """Under --memory-limit, which is of the host's memory, a worker itself must fit."""
     limit_bytes = settings.memory_limit_bytes
-    for probe in probes if limit_bytes is not None and device is Device.CPU else ():
+    if limit_bytes is None or device is not Device.CPU:
+        return
+    for probe in probes:
         least_bytes = probe.least_memory_bytes
-        if least_bytes is not None and least_bytes >= (limit_bytes or 0):
+        if least_bytes is not None and least_bytes >= limit_bytes:
             raise UsageError(
-                f"--memory-limit: {payload_text(limit_bytes or 0)}: a worker of "
+                f"--memory-limit: {payload_text(limit_bytes)}: a worker of "
                 f"{probe.framework} takes {bytes_text(least_bytes)} before it measures anything; "
                 "accepted is more than that"
             )
@@ -143,24 +145,29 @@ def _check_memory(settings: Settings, device: Device, probes: Sequence[Probe]) -
 
 def check_stacks(settings: Settings, name: str, ours: str, theirs: str) -> None:
     """Two interpreters that load the same files are one stack compared with itself."""
-    against = settings.against
-    one = starter_of(settings, name, None, None)
-    other = starter_of(settings, name, None, None, side=Side.REFERENCE)
-    differ = one.python != other.python and not (against and (against.environment or against.tried))
-    scripted = FRAMEWORKS[name].scripted
-    if differ and not scripted and theirs == ours:
+    against, one = settings.against or Against(), python_of(settings, name)
+    other = against.pythons.get(name, one)
+    if against.environment or against.tried or FRAMEWORKS[name].scripted:
+        return
+    if one != other and theirs == ours:
         raise UsageError(
-            f"--against: {other.python} and {one.python} both load {name} from "
-            f"{ours}: that is one stack, not two"
+            f"--against: {other} and {one} both load {name} from {ours}: that is one stack, not two"
         )
 
 
-def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | None) -> Environment:
-    reached = [probe for probe in probes if probe.framework in target.sets]
-    first = reached[0]
+def key_on(target: Target, framework: str) -> EnvironmentKey:
+    """That of a framework's collectives on all devices."""
+    return target.key(Spec(framework=framework, workload=Collective(), payload_bytes=1))
+
+
+def environment(
+    settings: Settings, machine: Machine, key: EnvironmentKey | None = None
+) -> Environment:
+    """On `key`, or else on that of all devices."""
+    target = machine.target
+    reached = [probe for probe in machine.probes if probe.framework in target.sets]
     return Environment(
-        key=key
-        or target.key(Spec(framework=first.framework, workload=Collective(), payload_bytes=1)),
+        key=key or key_on(target, reached[0].framework),
         device=target.device,
         why=target.why,
         versions={probe.framework: probe.versions for probe in reached},
@@ -171,10 +178,11 @@ def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | N
         commit=_commit(),
         load=os.getloadavg()[0],
         clock_mhz=_clock_mhz(target.device),
+        changed=_changed(settings),
     )
 
 
-def changed(settings: Settings) -> str:
+def _changed(settings: Settings) -> str:
     """What --try-env, --against-env and --inject make different; other values are not shown."""
     against, injected = settings.against or Against(), settings.injection
     sides = []

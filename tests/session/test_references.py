@@ -26,15 +26,7 @@ from busbw.model.words import Device, SessionOutcome
 from busbw.session import judgement, references
 from busbw.session.outputs import appended
 from busbw.session.settings import Settings
-from busbw.session.state import (
-    Collected,
-    Judged,
-    Machine,
-    Measured,
-    TimedJob,
-    TimedResolved,
-    Written,
-)
+from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from tests import build
 
 KEY, OTHER_KEY = build.key(), build.key(ranks=2)
@@ -78,12 +70,11 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         build.spec(framework=one.case.framework, payload_bytes=one.case.payload_bytes): TimedJob(
             case=one.case,
             key=KEY,
-            slice_key=KEY,
             stored=find(settings.baselines, KEY, one.case),
         )
         for one in measurements
     }
-    resolved = TimedResolved(
+    return Measured(
         collected=Collected(settings=settings, began=BEGAN),
         machine=Machine(target=target, probes=()),
         specs=tuple(jobs),
@@ -92,8 +83,8 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         environment=build.environment(**environment),
         plan=build.plan(),
         levels=references.levels_at(settings, [KEY], Device.CPU),
+        measurements=dict(zip(jobs, measurements)),
     )
-    return Measured(resolved=resolved, measurements=dict(zip(jobs, measurements)))
 
 
 def _cases(count: int, **changes: Any) -> list[Case]:
@@ -139,12 +130,12 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
         flags={"XLA_FLAGS": "--a"},
     )
     judged = Judged(
-        collected=measured.resolved.collected,
+        collected=measured.collected,
         session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
         verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
         observed=measured,
     )
-    assert not appended(Written(judged=judged)).errors
+    assert not appended(judged).errors
     lines = read(tmp_path / "history", KEY).lines
     (later,) = earlier(lines, Series(framework="jax"))
     ((key, today),) = references.today(measured).items()
@@ -163,19 +154,19 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     measured = _measured(
         tmp_path, [Measurement(case=build.case(), runs=(build.run(1.23456789e-3),))]
     )
-    ((_, job),) = measured.resolved.jobs.items()
+    ((_, job),) = measured.jobs.items()
     (found,) = measured.measurements.values()
     record = references.record_of(measured, found)
     with drafted(tmp_path / "baselines", TIMED) as draft:
         accepted = Accepted(key=KEY, measurement=found, record=record)
         save(draft, [accepted], session=record, rules=Rules(budget=0.1))
     judged = Judged(
-        collected=measured.resolved.collected,
+        collected=measured.collected,
         session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
         verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
         observed=measured,
     )
-    appended(Written(judged=judged))
+    appended(judged)
     (levels,) = references.levels_at(_settings(tmp_path), [KEY], Device.CPU).values()
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
@@ -191,7 +182,7 @@ def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_ow
         "jax": pytest.approx(0.405465),
         "tensorflow": pytest.approx(0.0, abs=1e-9),
     }
-    jobs = measured.resolved.jobs.values()
+    jobs = measured.jobs.values()
     found = [references.reference_of(job, limits) for job in jobs]
     parts = [one.limit.part for one in found if one is not None and one.limit is not None]
     assert parts == pytest.approx([0.405465] * 8 + [0.0] * 7, abs=1e-6)
@@ -209,14 +200,14 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
     )
     limits = references.tonight(measured)
     assert set(limits[KEY].limits) == set(_cases(6))
-    new = list(measured.resolved.jobs.values())[-1]
+    new = list(measured.jobs.values())[-1]
     assert references.reference_of(new, limits) is None
 
 
 def test_a_baseline_that_says_out_of_memory_has_no_level(tmp_path: Path) -> None:
     _stored(tmp_path / "baselines", *_cases(2))
     measured = _measured(tmp_path, _each(_cases(2)))
-    job = next(iter(measured.resolved.jobs.values()))
+    job = next(iter(measured.jobs.values()))
     oom = FoundBaseline(baseline=_oom(job.case))
     found = references.reference_of(replace(job, stored=oom), references.tonight(measured))
     assert found is not None and found.limit is None
