@@ -30,7 +30,7 @@ def makeitem(
     Tests that read no verdict of ours are none of our business, whatever their marks and fixtures.
     """
     config, marks = collector.config, [*getattr(obj, "pytestmark", []), *collector.iter_markers()]
-    read = {one for one in named if not _is_parametrized(one, marks)}
+    read = named - _parametrized(marks)
     foreign = [one for one in sorted(read) if not _is_ours(collector, one)]
     if foreign and not isinstance(config.stash.get(SESSION, None), Refused):
         config.stash[SESSION] = Refused(
@@ -67,15 +67,15 @@ def _is_ours(node: pytest.Collector | pytest.Item, name: str) -> bool:
     return False
 
 
-def _is_parametrized(name: str, marks: Iterable[pytest.Mark]) -> bool:
-    return any(name in _parametrized(mark) for mark in marks)
-
-
-def _parametrized(mark: pytest.Mark) -> Sequence[str]:
-    if mark.name != "parametrize":
-        return ()
-    names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
-    return [one.strip() for one in names.split(",")] if isinstance(names, str) else names
+def _parametrized(marks: Iterable[pytest.Mark]) -> set[str]:
+    """The fixtures in whose place a test has values of its own."""
+    found: set[str] = set()
+    for mark in marks:
+        if mark.name == "parametrize":
+            names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
+            words = names.split(",") if isinstance(names, str) else names
+            found.update(one.strip() for one in words)
+    return found
 
 
 def _steps(marks: Sequence[pytest.Mark]) -> Steps | None:
@@ -105,13 +105,8 @@ def _every_mark(name: str, /, **arguments: object) -> bool:
 def generate_tests(metafunc: pytest.Metafunc) -> None:
     """An impossible grid is only noted: an error here would look like a broken test file."""
     node, marks = metafunc.definition, list(metafunc.definition.iter_markers())
-    read = {
-        name
-        for name in (MEASURED, COMPILED)
-        if name in metafunc.fixturenames
-        and not _is_parametrized(name, marks)
-        and _is_ours(node, name)
-    }
+    there = {MEASURED, COMPILED}.intersection(metafunc.fixturenames) - _parametrized(marks)
+    read = {name for name in there if _is_ours(node, name)}
     collected = begun(metafunc.config) if read else None
     if collected is None or isinstance(collected, Refused):
         return

@@ -1,12 +1,10 @@
 """What pytest's config holds: what a session was given, and the last value of it.
 
-A test item names the Spec whose verdict it
-reads; a session without such items has no value.
+A test item names the Spec whose verdict it reads; a session without such items has no value.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -52,15 +50,6 @@ def _outputs(config: pytest.Config) -> Iterator[tuple[str, str]]:
         found = getattr(found, "name", found)
         if isinstance(found, str) and found:
             yield option, found
-
-
-@contextlib.contextmanager
-def usage_errors() -> Iterator[None]:
-    """Those of a session end pytest with a sentence and exit code 4."""
-    try:
-        yield
-    except UsageError as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
 
 
 def begun(config: pytest.Config) -> Refused | Collected:

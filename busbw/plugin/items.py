@@ -219,26 +219,16 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
     """--benchmark-only keeps perf items, which request its fixture only while they run."""
-    asked = bool(config.getoption("benchmark_only", False))
-    measured = [item for item in items if asked and _is_timed(item)]
-    perf = [item for item in measured if isinstance(item, pytest.Function)]
-    names = [item.fixturenames for item in perf]
-    for item in perf:
-        item.fixturenames = [*item.fixturenames, "benchmark"]
+    perf = {
+        item: item.fixturenames
+        for item in (items if config.getoption("benchmark_only", False) else ())
+        if isinstance(item, pytest.Function) and (spec := spec_of(item)) and not spec.topology
+    }
+    for item, names in perf.items():
+        item.fixturenames = [*names, "benchmark"]
     yield
-    for item, before in zip(perf, names):
-        item.fixturenames = before
-
-
-def _is_timed(item: pytest.Item) -> bool:
-    spec = spec_of(item)
-    return spec is not None and not spec.topology
-
-
-def _is_asked_for(config: pytest.Config) -> bool:
-    return any(
-        (config.getoption(name, usual) or usual) != usual for name, usual in _OF_TABLE.items()
-    )
+    for item, names in perf.items():
+        item.fixturenames = names
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
@@ -246,7 +236,8 @@ def pytest_benchmark_group_stats(
     config: pytest.Config, benchmarks: list[dict[str, Any]], group_by: str
 ) -> Generator[None, Sequence[object], Sequence[object]]:
     """Leave cases out of pytest-benchmark's table, unless it is asked for: it has no GB/s."""
-    if not _is_asked_for(config):
+    options = ((config.getoption(name, usual), usual) for name, usual in _OF_TABLE.items())
+    if all((asked or usual) == usual for asked, usual in options):
         benchmarks[:] = [one for one in benchmarks if _CASE not in one["extra_info"]]
     return (yield)
 

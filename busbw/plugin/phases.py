@@ -14,18 +14,12 @@ import pytest
 from busbw.model.case import Spec
 from busbw.model.words import plural
 from busbw.session.display import Display
+from busbw.session.option import UsageError
 from busbw.session.phases import Surroundings, judged, written
-from busbw.session.state import Judged, Observed
+from busbw.session.state import Observed
 
 from . import GIVEN, OF_ENVIRONMENT, PROMISES
-from .config import (
-    SESSION,
-    VERDICT,
-    collected_of,
-    spec_of,
-    under_xdist,
-    usage_errors,
-)
+from .config import SESSION, VERDICT, collected_of, judged_of, spec_of, under_xdist
 from .items import read_by_all
 from .terminal import Terminal
 
@@ -49,8 +43,10 @@ def _run(config: pytest.Config, specs: Sequence[Spec]) -> None:
         secret=config.stash.get(OF_ENVIRONMENT, {}),
         skip="--benchmark-skip" if config.getoption("benchmark_skip", False) else "",
     )
-    with usage_errors():
+    try:
         config.stash[SESSION] = judged(collected_of(config), specs, within)
+    except UsageError as error:
+        raise pytest.UsageError(f"busbw: {error}") from error
 
 
 def _will_run(session: pytest.Session) -> bool:
@@ -61,7 +57,7 @@ def _will_run(session: pytest.Session) -> bool:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
     """Write the results and, on request, baselines; nothing after an interrupt."""
-    found, failed = session.config.stash.get(SESSION, None), pytest.ExitCode.TESTS_FAILED
+    found, failed = judged_of(session.config), pytest.ExitCode.TESTS_FAILED
     if not _runs_tests(session):
         return
     why = _unkept(session) if exitstatus == pytest.ExitCode.OK else ""
@@ -69,7 +65,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
         # Somebody's own hook ran the tests, or none, and says that all is well.
         exitstatus = failed
         _set_exit_code(session, exitstatus, why)
-    if not isinstance(found, Judged) or exitstatus not in (pytest.ExitCode.OK, failed):
+    if found is None or exitstatus not in (pytest.ExitCode.OK, failed):
         return
     end = written(found)
     if end is None:
@@ -133,13 +129,13 @@ def _runs_tests(session: pytest.Session) -> bool:
 def _unkept(session: pytest.Session) -> str:
     """Why a session that promised verdicts cannot be green, whatever its tests say, or ""."""
     config = session.config
-    promised, found = config.stash.get(_PROMISED, {}), config.stash.get(SESSION, None)
+    promised, found = config.stash.get(_PROMISED, {}), judged_of(config)
     if not promised:
         by_run = config.pluginmanager.hasplugin(PROMISES)
         return "no test that was run reads a verdict of busbw" if by_run else ""
     if not any(VERDICT in item.stash for item in promised):
         return f"{plural(len(promised), 'case')} collected, and no test read a verdict"
-    if not isinstance(found, Judged):
+    if found is None:
         return f"{plural(len(promised), 'case')} collected, and nothing was measured"
     verdict = read_by_all(found.session, session.items)
     return verdict.headline() if verdict.failed else ""

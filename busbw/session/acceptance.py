@@ -208,7 +208,7 @@ def _is_new_level(settings: Settings, verdict: Verdict, job: TimedJob, budget: f
 def _asked(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
     """Every case of the options' grid, deselected or not, whose file a measured case is in."""
     target = measured.machine.target
-    touched = {_file_of(job.key, job.case) for job in measured.jobs.values()}
+    touched = {(job.key, job.case.key.file_name) for job in measured.jobs.values()}
     asked = []
     for spec in measured.collected.grid:
         try:
@@ -216,13 +216,9 @@ def _asked(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
         except GridError:
             # No case on this device, and therefore no baseline.
             continue
-        if _file_of(key, case) in touched:
+        if (key, case.key.file_name) in touched:
             asked.append((key, case))
     return asked
-
-
-def _file_of(key: EnvironmentKey, case: Case) -> tuple[EnvironmentKey, str]:
-    return key, case.key.file_name
 
 
 def _programs(judged: Judged, programs: Programs) -> Judged:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from collections.abc import Sequence
 
 from packaging.version import InvalidVersion, Version
 
@@ -23,22 +21,17 @@ from busbw.hosts import launchers
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import VIRTUAL_RANKS, extents_of
 from busbw.model.words import Device
-from busbw.stacks.interpreter import Installed
 from busbw.workloads.collective import check_blocks
 
 from . import machine, references, resolution
 from .option import UsageError, usage_error
 from .settings import Settings
-from .state import Collected
-
-T = TypeVar("T")
 
 _OLDEST_PYTHON = "3.10"
 
 
-def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
+def check(settings: Settings, specs: Sequence[Spec]) -> None:
     """Raises UsageError: it may be selection, interpreters, locks or examples."""
-    settings = collected.settings
     frameworks = machine.frameworks_of(settings, specs)
     _check_slice(settings, frameworks)
     _check_blocks(settings, specs)
@@ -47,16 +40,26 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
             acknowledged(settings.baselines)
     # Each of them is probed, and a failed probe is a usage error.
     ours = {name: _interpreter(settings, name, Side.CANDIDATE) for name in frameworks}
+    errors = []
+    for name in frameworks:
+        try:
+            _check_framework(settings, specs, name, ours[name])
+        except UsageError as error:
+            errors.append(error)
+    # One that is named must reach the device; of others, one does.
+    if errors and (settings.asked.named or len(errors) == len(frameworks)):
+        raise errors[0]
 
-    def check_one(name: str) -> Installed | None:
-        if settings.against is not None and settings.against.is_baseline:
-            references.check_locked(settings, name)
-        elif settings.against is not None:
-            _check_reference(settings, name, ours[name])
-        resolution.check_examples(_trained(settings, specs, name))
-        return references.lockable_of(settings, name)
 
-    return replace(collected, lockable=_of_all(settings, frameworks, check_one))
+def _check_framework(
+    settings: Settings, specs: Sequence[Spec], name: str, ours: Interpreter | None
+) -> None:
+    if settings.against is not None and settings.against.is_baseline:
+        references.check_locked(settings, name)
+    elif settings.against is not None:
+        _check_reference(settings, name, ours)
+    resolution.check_examples(_trained(settings, specs, name))
+    references.lockable(settings, name)
 
 
 def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> None:
@@ -82,22 +85,6 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
     hosts, source = launchers.hosts_of_slice(os.environ, chips=lambda: chips)
     if len(hosts) > 1:
         raise UsageError(f"{_of_slice(len(hosts), source)}")
-
-
-def _of_all(
-    settings: Settings, frameworks: Sequence[str], check_one: Callable[[str], T]
-) -> dict[str, T]:
-    """Raises the UsageError of a framework that is measured on whatever device is chosen."""
-    found, errors = {}, []
-    for name in frameworks:
-        try:
-            found[name] = check_one(name)
-        except UsageError as error:
-            errors.append(error)
-    # One that is named must reach the device; of others, one does.
-    if errors and (settings.asked.named or not found):
-        raise errors[0]
-    return found
 
 
 def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:

@@ -94,7 +94,7 @@ class _Session:
 
     def _measured(self, collected: Collected) -> Judged:
         settings, executor, say = collected.settings, self.executor, self.within.display.line
-        collected = checks.checked(collected, self.specs)
+        checks.check(settings, self.specs)
         checks.check_tpu(settings, self.specs, executor)
         with alone(settings.device_wait_s, self._say_waiting):
             self.transport.join(settings.agents.wait_s if settings.agents is not None else 0.0)

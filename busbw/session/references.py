@@ -232,17 +232,7 @@ def check_locked(settings: Settings, framework: str) -> None:
         raise problems[0] if problems else StackError(f"{none}that it accepts")
 
 
-def lockable(collected: Collected, frameworks: Sequence[str]) -> Collected:
-    """With what of `frameworks` was not looked at yet. Raises UsageError as `lockable_of` does."""
-    known = {
-        name: lockable_of(collected.settings, name)
-        for name in frameworks
-        if name not in collected.lockable
-    }
-    return replace(collected, lockable={**collected.lockable, **known})
-
-
-def lockable_of(settings: Settings, framework: str) -> Installed | None:
+def lockable(settings: Settings, framework: str) -> Installed | None:
     """The interpreter whose stack is locked if it is accepted; None where none will be.
 
     Before anything is measured: raises UsageError for a stack that no index could give
@@ -284,18 +274,17 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
     With times that were only added or that improved, a lock that is there stays. Raises StackError
     for what cannot be locked, and OSError.
     """
-    settings, collected = measured.settings, measured.collected
-    notes, contents = [], {}
+    settings, notes, contents = measured.settings, [], {}
     for framework in frameworks:
         path = path_of(settings.baselines, key_on(measured.machine.target, framework), framework)
-        found = collected.lockable.get(framework)
+        found = measured.lockable.get(framework)
         if found is None or (path.exists() and settings.update_baselines != "all"):
             continue
         lock = Lock(
             framework=framework,
             python=found.python,
             platform=found.platform,
-            date=collected.date,
+            date=measured.collected.date,
             flags=variables.of_stack(os.environ, os.path.expanduser("~")),
             packages=packages_of(_stack_of(found, framework), python_of(settings, framework)),
         )

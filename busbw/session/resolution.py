@@ -54,7 +54,8 @@ def resolved(
     skipped, case_of = _cases(collected.settings, target, specs)
     frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
     jobs, levels = _stored(collected.settings, target, case_of)
-    collected = references.lockable(collected, frameworks)
+    looked_at = ((name, references.lockable(collected.settings, name)) for name in frameworks)
+    lockable = {name: one for name, one in looked_at if one is not None}
     collected = references.with_stacks(collected, target, frameworks, say)
     settings = collected.settings
     if settings.against is not None:
@@ -79,6 +80,7 @@ def resolved(
         plan=_plan(settings),
         levels=levels,
         nights=nights,
+        lockable=lockable,
         examples=examples_for(case_of.values(), folder),
     )
 

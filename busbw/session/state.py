@@ -39,16 +39,13 @@ class Refused:
 class Collected:
     """What the options ask for, and the grid of the tests collected so far; `error`: its problem.
 
-    `nothing_asked`: a test had nothing of what is asked for. `lockable` are the interpreters of the
-    frameworks that were looked at already, None where nothing will be locked. `began` is when the
-    session did, UTC.
+    `nothing_asked`: a test had nothing of what is asked for. `began` is when the session did, UTC.
     """
 
     settings: Settings
     grid: tuple[Spec, ...] = ()
     error: str = ""
     nothing_asked: bool = False
-    lockable: Mapping[str, Installed | None] = field(default_factory=dict)
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     @property
@@ -113,8 +110,8 @@ class Measured(Observed):
     """What is measured, how hard and on which machine, and what was; `lost` says who was lost.
 
     `levels` are those of every machine with baselines where a job is measured, `nights` what the
-    locked reference stack of a framework took in earlier nights, `references` the measurements of
-    the other stack.
+    locked reference stack of a framework took in earlier nights. `lockable` are the interpreters of
+    the frameworks whose stack new baselines lock, `references` the measurements of the other stack.
     """
 
     jobs: Mapping[Spec, TimedJob]
@@ -125,6 +122,7 @@ class Measured(Observed):
     nights: Mapping[tuple[EnvironmentKey, str], Sequence[Session] | None] = field(
         default_factory=dict
     )
+    lockable: Mapping[str, Installed] = field(default_factory=dict)
     examples: str = ""
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)

@@ -87,6 +87,15 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
     )
 
 
+def _judged(measured: Measured) -> Judged:
+    return Judged(
+        collected=measured.collected,
+        session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
+        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
+        observed=measured,
+    )
+
+
 def _cases(count: int, **changes: Any) -> list[Case]:
     return [build.case(payload_bytes=size, **changes) for size in SIZES[:count]]
 
@@ -129,13 +138,7 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
         versions={"jax": dict(run.versions)},
         flags={"XLA_FLAGS": "--a"},
     )
-    judged = Judged(
-        collected=measured.collected,
-        session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
-        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
-        observed=measured,
-    )
-    assert not appended(judged).errors
+    assert not appended(_judged(measured)).errors
     lines = read(tmp_path / "history", KEY).lines
     (later,) = earlier(lines, Series(framework="jax"))
     ((key, today),) = references.today(measured).items()
@@ -160,13 +163,7 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     with drafted(tmp_path / "baselines", TIMED) as draft:
         accepted = Accepted(key=KEY, measurement=found, record=record)
         save(draft, [accepted], session=record, rules=Rules(budget=0.1))
-    judged = Judged(
-        collected=measured.collected,
-        session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
-        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
-        observed=measured,
-    )
-    appended(judged)
+    appended(_judged(measured))
     (levels,) = references.levels_at(_settings(tmp_path), [KEY], Device.CPU).values()
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
