@@ -15,10 +15,8 @@ from busbw.baselines.document import TIMED, BaselineError
 from busbw.baselines.files import drafted, locked
 from busbw.baselines.updates import (
     Accepted,
-    Change,
     Refusal,
     Rules,
-    Saved,
     beyond,
     prune,
     rebase,
@@ -82,33 +80,22 @@ def accepted(judged: Judged) -> Judged:
 
 
 def _times(judged: Judged, measured: Measured) -> Judged:
-    settings, saved = judged.settings, Saved()
-    commit = measured.environment.commit
-    session = Record(at=moment_text(judged.collected.began), commit=commit)
-    changes: tuple[Change[Baseline], ...] = ()
-    notes: list[str] = []
-    wanted: list[Accepted] = []
+    settings = judged.settings
+    reason = settings.accept_regression
+    session = Record(at=moment_text(judged.collected.began), commit=measured.environment.commit)
+    rules = Rules(budget=measured.policy.budget, only_new=settings.update_baselines == "new")
+    wanted, notes = _wanted(judged, measured) if settings.update_baselines else ([], [])
     with drafted(settings.baselines, TIMED) as draft:
-        if settings.update_baselines:
-            wanted, notes = _wanted(judged, measured)
-            saved = save(
-                draft,
-                wanted,
-                session=session,
-                rules=Rules(
-                    budget=measured.policy.budget, only_new=settings.update_baselines == "new"
-                ),
-                reason=settings.accept_regression,
-            )
-            notes += [_refused(one, settings.accept_regression) for one in saved.refusals]
+        saved = save(draft, wanted, session=session, rules=rules, reason=reason)
+        changes = list(saved.changes)
         if settings.rebase:
             cases = [(job.key, job.case) for job in _storable(judged, measured).values()]
             changes += rebase(draft, cases, session=session, reason=settings.rebase)
         if settings.prune_baselines:
-            asked = _asked(measured)
-            changes += prune(draft, asked, session=session, reason="pruned")
-    found = replace(judged.with_notes(*notes), changes=(*saved.changes, *changes))
-    if saved.refusals and not settings.accept_regression:
+            changes += prune(draft, _asked(measured), session=session, reason="pruned")
+    notes += [_refused(one, reason) for one in saved.refusals]
+    found = replace(judged.with_notes(*notes), changes=tuple(changes))
+    if saved.refusals and not reason:
         return replace(found, exit_code=_FAILED)
     return _with_locks(found, measured, wanted)
 

@@ -7,7 +7,6 @@ counts here only if it is measured in any case.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 
@@ -19,7 +18,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError, acknowledged
 from busbw.hosts import launchers
 from busbw.model.case import GridError, Spec
-from busbw.model.machine import VIRTUAL_RANKS, extents_of
+from busbw.model.machine import VIRTUAL_RANKS
 from busbw.model.words import Device
 from busbw.workloads.collective import check_blocks
 
@@ -88,13 +87,13 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
 
 
 def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
-    of_mesh = math.prod(extents_of(settings.asked.mesh)) if settings.asked.mesh else None
-    of_cpu = VIRTUAL_RANKS if settings.device is Device.CPU else None
-    ranks = settings.ranks or of_mesh or of_cpu
+    ranks = machine.ranks_asked(settings)
+    if ranks is None and settings.device is Device.CPU:
+        ranks = VIRTUAL_RANKS
     with usage_error(GridError):
-        for spec in specs if ranks else ():
-            if spec.workload.is_bare:
-                check_blocks(spec, ranks or 0)
+        for spec in specs:
+            if ranks is not None and spec.workload.is_bare:
+                check_blocks(spec, ranks)
 
 
 def _trained(settings: Settings, specs: Sequence[Spec], framework: str) -> list[Spec]:
@@ -109,7 +108,7 @@ def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter 
     known = FRAMEWORKS[framework]
     if known.scripted:
         return None
-    starter = machine.starter_of(settings, framework, None, None, side=side)
+    starter = machine.starter_of(settings, framework, side)
     named = side is Side.REFERENCE or framework in settings.pythons
     option = "--against" if side is Side.REFERENCE else "--python"
     where = f"{option}: " if named else ""

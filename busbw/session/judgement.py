@@ -31,10 +31,10 @@ from .state import Collected, Judged, Measured
 
 def rulings(measured: Measured) -> dict[Spec, Ruling]:
     found = _paired(measured) if measured.paired else _stored(measured)
-    return {spec: _held_to_hardware(measured, spec, one) for spec, one in found.items()}
+    return {spec: _on_hardware(measured, spec, one) for spec, one in found.items()}
 
 
-def _held_to_hardware(measured: Measured, spec: Spec, found: Ruling) -> Ruling:
+def _on_hardware(measured: Measured, spec: Spec, found: Ruling) -> Ruling:
     """With what the hardware allows, and with who is behind the others of a group."""
     machine, runs = measured.machine, measured.measurements[spec].runs
     slice_key = machine.target.slice_key(spec)

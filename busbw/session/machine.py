@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw import grid
-from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, ProbesDiffer
-from busbw.driver.executor import probe as driver_probe
+from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, ProbesDiffer, probe
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
@@ -34,17 +33,15 @@ from .state import Machine
 
 def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) -> Machine:
     """The devices to measure `specs` on. Raises UsageError if there are none."""
-    probes = tuple(
-        _probed(starter_of(settings, name, settings.device, _ranks_asked(settings)), executor)
-        for name in frameworks_of(settings, specs)
-    )
-    wanted = f"--device={settings.device.value}: " if settings.device else ""
+    device, frameworks = settings.device, frameworks_of(settings, specs)
+    probes = tuple(_probed(settings, name, device, executor, Side.CANDIDATE) for name in frameworks)
+    wanted = f"--device={device.value}: " if device else ""
     with usage_error(GridError, where=wanted):
         target = grid.choose_target(
-            device=settings.device,
+            device=device,
             ranks=settings.ranks,
             probes=probes,
-            named=[probe.framework for probe in probes] if settings.asked.named else (),
+            named=frameworks if settings.asked.named else (),
         )
     _check_memory(settings, target.device, [one for one in probes if one.framework in target.sets])
     return Machine(target=target, probes=probes)
@@ -65,13 +62,27 @@ def with_reference(
 ) -> Machine:
     """With the devices of the other stack, which must differ from ours. Raises UsageError."""
     found, device = [], machine.target.device
-    for name in frameworks:
-        starter = starter_of(settings, name, device, _ranks_asked(settings), side=Side.REFERENCE)
-        found.append(_probed(starter, executor, "the reference: "))
-        ours = next(probe for probe in machine.probes if probe.framework == name)
-        check_stacks(settings, name, ours.framework_path, found[-1].framework_path)
+    for ours in machine.probes:
+        if ours.framework in frameworks:
+            theirs = _probed(settings, ours.framework, device, executor, Side.REFERENCE)
+            check_stacks(settings, ours.framework, ours.framework_path, theirs.framework_path)
+            found.append(theirs)
     _check_memory(settings, device, found)
     return replace(machine, references=tuple(found))
+
+
+def _probed(
+    settings: Settings, framework: str, device: Device | None, executor: Executor, side: Side
+) -> Probe:
+    """A usage error without an answer, unless workers were cut short or are not of one stack."""
+    ranks = ranks_asked(settings)
+    try:
+        return probe(starter_of(settings, framework, side, device=device, ranks=ranks), executor)
+    except (ProbeCutShort, ProbesDiffer):
+        raise
+    except ProbeFailed as error:
+        whose = "the reference: " if side is Side.REFERENCE else ""
+        raise UsageError(f"{whose}{error}") from error
 
 
 def python_of(settings: Settings, framework: str) -> str:
@@ -81,10 +92,10 @@ def python_of(settings: Settings, framework: str) -> str:
 def starter_of(
     settings: Settings,
     framework: str,
-    device: Device | None,
-    ranks: int | None,
+    side: Side,
     *,
-    side: Side = Side.CANDIDATE,
+    device: Device | None = None,
+    ranks: int | None = None,
 ) -> Starter:
     ours, against = python_of(settings, framework), settings.against or Against()
     starter = Starter(
@@ -112,20 +123,10 @@ def _flags(lock: Lock) -> dict[str, str]:
     return {name: variables.with_home(value, home) for name, value in lock.flags.items()}
 
 
-def _ranks_asked(settings: Settings) -> int | None:
+def ranks_asked(settings: Settings) -> int | None:
     """As many virtual devices as --ranks or the mesh asks for: they are created at start."""
     of_mesh = math.prod(extents_of(settings.asked.mesh)) if settings.asked.mesh else None
     return settings.ranks or of_mesh
-
-
-def _probed(starter: Starter, executor: Executor, side: str = "") -> Probe:
-    """A usage error without an answer, unless workers were cut short or are not of one stack."""
-    try:
-        return driver_probe(starter, executor)
-    except (ProbeCutShort, ProbesDiffer):
-        raise
-    except ProbeFailed as error:
-        raise UsageError(f"{side}{error}") from error
 
 
 def _check_memory(settings: Settings, device: Device, probes: Sequence[Probe]) -> None:
@@ -133,13 +134,12 @@ def _check_memory(settings: Settings, device: Device, probes: Sequence[Probe]) -
     limit_bytes = settings.memory_limit_bytes
     if limit_bytes is None or device is not Device.CPU:
         return
-    for probe in probes:
-        least_bytes = probe.least_memory_bytes
+    for one in probes:
+        least_bytes = one.least_memory_bytes
         if least_bytes is not None and least_bytes >= limit_bytes:
             raise UsageError(
-                f"--memory-limit: {payload_text(limit_bytes)}: a worker of "
-                f"{probe.framework} takes {bytes_text(least_bytes)} before it measures anything; "
-                "accepted is more than that"
+                f"--memory-limit: {payload_text(limit_bytes)}: a worker of {one.framework} takes "
+                f"{bytes_text(least_bytes)} before it measures anything; accepted is more than that"
             )
 
 
@@ -165,14 +165,14 @@ def environment(
 ) -> Environment:
     """On `key`, or else on that of all devices."""
     target = machine.target
-    reached = [probe for probe in machine.probes if probe.framework in target.sets]
+    reached = [one for one in machine.probes if one.framework in target.sets]
     return Environment(
         key=key or key_on(target, reached[0].framework),
         device=target.device,
         why=target.why,
-        versions={probe.framework: probe.versions for probe in reached},
-        flags={name: value for probe in reached for name, value in probe.flags.items()},
-        framework_paths={probe.framework: probe.framework_path for probe in reached},
+        versions={one.framework: one.versions for one in reached},
+        flags={name: value for one in reached for name, value in one.flags.items()},
+        framework_paths={one.framework: one.framework_path for one in reached},
         not_found=target.not_found,
         host=platform.node(),
         commit=_commit(),

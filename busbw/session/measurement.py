@@ -62,7 +62,7 @@ def _schedule(resolved: Measured, executor: Executor, display: Display) -> Abstr
     stacks = {
         side: Stack(
             starters={
-                name: machine.starter_of(settings, name, device, ranks[name], side=side)
+                name: machine.starter_of(settings, name, side, device=device, ranks=ranks[name])
                 for name in ranks
             },
             # Only the candidate is made slower, not the reference.
