@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,25 +14,17 @@ from busbw.judge.case import summary_of
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, Outcome, SessionOutcome
 from busbw.session.acceptance import accepted, takes_slower
-from busbw.session.settings import Settings
+from busbw.session.options import given
+from busbw.session.settings import Settings, settings_of
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from tests import build
 
 
 def settings(root: Path, **changes: Any) -> Settings:
-    """Those that decide what is written."""
-    usual: dict[str, Any] = {
-        "baselines": root,
-        "writes_baselines": True,
-        "update_baselines": "all",
-        "locks_reference": False,
-        "accept_regression": "",
-        "names_cases": False,
-        "rebase": "",
-        "prune_baselines": False,
-        "memory_limit_bytes": None,
-    }
-    return cast(Settings, SimpleNamespace(**{**usual, **changes}))
+    """Those of a session that writes below `root`."""
+    usual = {"update_baselines": "all", "locks_reference": False}
+    asked = settings_of(given(root, frameworks="fake"))
+    return replace(asked, baselines=root, **{**usual, **changes})
 
 
 def judged(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -24,8 +23,9 @@ from busbw.model.stored import HOST, OWN_CODE, Baseline, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session import judgement, references
+from busbw.session.options import given
 from busbw.session.outputs import appended
-from busbw.session.settings import Settings
+from busbw.session.settings import Settings, settings_of
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from tests import build
 
@@ -46,18 +46,8 @@ def _stored(
 
 
 def _settings(root: Path, **changes: Any) -> Settings:
-    usual: dict[str, Any] = {
-        "baselines": root / "baselines",
-        "history": root / "history",
-        "against": None,
-        "require_baselines": False,
-        "update_baselines": "",
-        "accept_regression": "",
-        "memory_limit_bytes": None,
-        "fail_above": None,
-        "absent_frameworks": (),
-    }
-    return cast(Settings, SimpleNamespace(**usual | changes))
+    usual = {"baselines": root / "baselines", "history": root / "history"}
+    return replace(settings_of(given(root, frameworks="fake")), **{**usual, **changes})
 
 
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> Measured:
