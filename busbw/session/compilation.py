@@ -90,17 +90,14 @@ def compiled(
     keep: Callable[[Programs], None],
 ) -> Programs:
     """Compile everything. The programs so far go to `keep`, also after an interrupt."""
-    begun_s, interrupted = time.monotonic(), False
+    begun_s = time.monotonic()
     try:
         parallel.run(list(resolved.jobs.values()))
-    except KeyboardInterrupt:
-        interrupted = True
-        raise
     finally:
         display.done("compiled in", time.monotonic() - begun_s)
         there = parallel.results
         results = {spec: there[job] for spec, job in resolved.jobs.items() if job in there}
-        found = replace(resolved, results=results, interrupted=interrupted)
+        found = replace(resolved, results=results)
         keep(found)
     return found
 

@@ -89,15 +89,11 @@ class ProgramJob(Job):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
-    """What was observed so far of the selected `specs`, `interrupted` or to the end.
-
-    At first that is nothing; `skipped` are those that are left out.
-    """
+    """What was observed so far of the selected `specs`; those that are `skipped` are left out."""
 
     collected: Collected
     specs: tuple[Spec, ...]
     skipped: Mapping[Spec, Verdict]
-    interrupted: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -107,11 +103,12 @@ class Observed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured(Observed):
-    """What is measured, how hard and on which machine, and what was; `lost` says who was lost.
+    """What is measured, how hard and on which machine, and what was, to the end or `interrupted`.
 
     `levels` are those of every machine with baselines where a job is measured, `nights` what the
     locked reference stack of a framework took in earlier nights. `lockable` are the interpreters of
-    the frameworks whose stack new baselines lock, `references` the measurements of the other stack.
+    the frameworks whose stack new baselines lock, `references` the measurements of the other stack;
+    `lost` says which host was lost.
     """
 
     jobs: Mapping[Spec, TimedJob]
@@ -129,6 +126,7 @@ class Measured(Observed):
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
     lost: str = ""
+    interrupted: bool = False
 
     @property
     def paired(self) -> bool:
