@@ -56,9 +56,9 @@ def _will_run(session: pytest.Session) -> bool:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
-    """Write the results and, on request, baselines; nothing after an interrupt."""
+    """Write the results and, on request, baselines, once; nothing after an interrupt."""
     found, failed = judged_of(session.config), pytest.ExitCode.TESTS_FAILED
-    if not _runs_tests(session):
+    if not _runs_tests(session) or _OWN in session.config.stash:
         return
     why = _unkept(session) if exitstatus == pytest.ExitCode.OK else ""
     if why:
