@@ -121,14 +121,14 @@ def _part(config: pytest.Config, name: str) -> Any:
 @pytest.fixture
 def busbw_verdict(request: pytest.FixtureRequest) -> Verdict:
     """The Verdict of the parameter's Spec; everything is measured before the first test runs."""
-    found: Verdict = _part(request.config, "items").measured(request)
+    found: Verdict = _part(request.config, "items").verdict_of(request)
     return found
 
 
 @pytest.fixture
 def busbw_compiled(request: pytest.FixtureRequest) -> Verdict:
     """The Verdict of the parameter's Spec; everything is compiled before the first test runs."""
-    found: Verdict = _part(request.config, "items").compiled(request)
+    found: Verdict = _part(request.config, "items").verdict_of(request)
     return found
 
 

@@ -12,7 +12,7 @@ from _pytest.mark.expression import Expression
 from busbw.model.case import GridError, Spec
 from busbw.session import selection
 from busbw.session.selection import Steps
-from busbw.session.state import Collected, Refused
+from busbw.session.state import Refused
 
 from . import COMPILED, MEASURED, items
 from .config import SESSION, begun, spec_of, under_xdist
@@ -22,62 +22,42 @@ from .config import SESSION, begun, spec_of, under_xdist
 
 
 def makeitem(
-    collector: pytest.Module | pytest.Class, name: str, obj: object, read: frozenset[str]
+    collector: pytest.Module | pytest.Class, name: str, obj: object, named: frozenset[str]
 ) -> object:
     """Collect tests of what is measured or, with --topology, of what is compiled; never both.
 
     Training steps are collected only when asked for: other sessions take no longer than before.
     Tests that read no verdict of ours are none of our business, whatever their marks and fixtures.
     """
-    try:
-        read = _of_ours(collector, name, obj, read)
-    except _ShadowedError as error:
-        known = collector.config.stash.get(SESSION, None)
-        refused = known if isinstance(known, Refused) else Refused(error=str(error))
-        collector.config.stash[SESSION] = refused
-        return _refused(collector.config, refused)
+    config, marks = collector.config, [*getattr(obj, "pytestmark", []), *collector.iter_markers()]
+    read = named - _parametrized(marks)
+    foreign = [one for one in sorted(read) if not _is_ours(collector, one)]
+    if foreign and not isinstance(config.stash.get(SESSION, None), Refused):
+        config.stash[SESSION] = Refused(
+            error=f"{collector.nodeid}::{name} reads another fixture {foreign[0]} than busbw's, so "
+            "that nothing would be measured; only one that asks for busbw's may take its name"
+        )
     if not read:
         return None
-    collected = begun(collector.config)
+    collected = begun(config)
     if isinstance(collected, Refused):
-        return _refused(collector.config, collected)
+        # Reported when all is collected; under pytest-xdist raised, for want of anything better.
+        if under_xdist(config):
+            raise pytest.UsageError(f"busbw: {collected.error}")
+        return []
     settings = collected.settings
     other = MEASURED if settings.compile is not None else COMPILED
-    own = list(getattr(obj, "pytestmark", []))
-    marks = [mark for mark in own if mark.name == "training"]
-    everywhere = [*own, *collector.iter_markers()]
-    if marks and not _training_asked(collector.config.option.markexpr, everywhere):
+    own = [mark for mark in getattr(obj, "pytestmark", []) if mark.name == "training"]
+    if own and not _training_asked(config.option.markexpr, marks):
         return []
-    steps = _steps(marks[0] if marks else None)
-    nothing = bool(marks or MEASURED in read) and selection.is_empty(settings, steps)
+    nothing = bool(own or MEASURED in read) and selection.is_empty(settings, _steps(own))
     if nothing:
-        collector.config.stash[SESSION] = replace(collected, nothing_asked=True)
+        config.stash[SESSION] = replace(collected, nothing_asked=True)
     return [] if nothing or other in read else None
 
 
-class _ShadowedError(Exception):
-    """A fixture of somebody else has the name of one of ours."""
-
-
-def _of_ours(
-    collector: pytest.Module | pytest.Class, name: str, obj: object, named: frozenset[str]
-) -> frozenset[str]:
-    """Which of the fixtures that a test names are ours."""
-    marks = [*getattr(obj, "pytestmark", []), *collector.iter_markers()]
-    read = frozenset(one for one in named if not any(one in _parametrized(m) for m in marks))
-    for one in read:
-        if not _is_ours(collector, one, marks):
-            raise _ShadowedError(
-                f"{collector.nodeid}::{name} reads another fixture {one} than busbw's, so that "
-                "nothing would be measured; only one that asks for busbw's may take its name"
-            )
-    return read
-
-
-def _is_ours(node: pytest.Collector | pytest.Item, name: str, marks: Iterable[pytest.Mark]) -> bool:
+def _is_ours(node: pytest.Collector | pytest.Item, name: str) -> bool:
     """One of the same name that asks for ours, to change it, is a way to read ours."""
-    if any(name in _parametrized(mark) for mark in marks):
-        return False
     found = node.session._fixturemanager.getfixturedefs(name, node) or ()
     for one in reversed(found):
         if one.func.__module__ == __package__:
@@ -87,24 +67,22 @@ def _is_ours(node: pytest.Collector | pytest.Item, name: str, marks: Iterable[py
     return False
 
 
-def _parametrized(mark: pytest.Mark) -> Sequence[str]:
-    if mark.name != "parametrize":
-        return ()
-    names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
-    return [one.strip() for one in names.split(",")] if isinstance(names, str) else names
+def _parametrized(marks: Iterable[pytest.Mark]) -> set[str]:
+    """The fixtures in whose place a test has values of its own."""
+    found: set[str] = set()
+    for mark in marks:
+        if mark.name == "parametrize":
+            names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
+            words = names.split(",") if isinstance(names, str) else names
+            found.update(one.strip() for one in words)
+    return found
 
 
-def _steps(marker: pytest.Mark | None) -> Steps | None:
-    if marker is None:
-        return None
-    return Steps(step=marker.kwargs["step"], alone=bool(marker.kwargs.get("alone")))
-
-
-def _refused(config: pytest.Config, refused: Refused) -> list[pytest.Item]:
-    """Reported when all is collected; under pytest-xdist raised, for want of anything better."""
-    if under_xdist(config):
-        raise pytest.UsageError(f"busbw: {refused.error}")
-    return []
+def _steps(marks: Sequence[pytest.Mark]) -> Steps | None:
+    """Those of the first of a test's marks `training`; None without any."""
+    for mark in marks:
+        return Steps(step=mark.kwargs["step"], alone=bool(mark.kwargs.get("alone")))
+    return None
 
 
 def _training_asked(expression: str, marks: Sequence[pytest.Mark]) -> bool:
@@ -126,9 +104,9 @@ def _every_mark(name: str, /, **arguments: object) -> bool:
 
 def generate_tests(metafunc: pytest.Metafunc) -> None:
     """An impossible grid is only noted: an error here would look like a broken test file."""
-    marks = list(metafunc.definition.iter_markers())
-    there = {MEASURED, COMPILED}.intersection(metafunc.fixturenames)
-    read = {one for one in there if _is_ours(metafunc.definition, one, marks)}
+    node, marks = metafunc.definition, list(metafunc.definition.iter_markers())
+    there = {MEASURED, COMPILED}.intersection(metafunc.fixturenames) - _parametrized(marks)
+    read = {name for name in there if _is_ours(node, name)}
     collected = begun(metafunc.config) if read else None
     if collected is None or isinstance(collected, Refused):
         return
@@ -137,7 +115,7 @@ def generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     specs: tuple[Spec, ...] = ()
     try:
-        steps = _steps(metafunc.definition.get_closest_marker("training"))
+        steps = _steps([mark for mark in marks if mark.name == "training"])
         collected, specs = selection.with_specs(collected, steps)
     except GridError as error:
         if under_xdist(metafunc.config):
@@ -165,14 +143,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> str:
     collected = begun(config)
-    if isinstance(collected, Refused):
+    if isinstance(collected, Refused) or collected.error:
         return collected.error
-    return collected.error or _unmeasurable(config, collected, measured)
-
-
-def _unmeasurable(
-    config: pytest.Config, collected: Collected, measured: Sequence[pytest.Item]
-) -> str:
     nothing = selection.problem(collected, ())
     without_tests = [f for f in ("setupplan", "setuponly") if config.getoption(f, False)]
     if measured and without_tests and not nothing:

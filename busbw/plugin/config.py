@@ -5,9 +5,6 @@ A test item names the Spec whose verdict it reads; a session without such items 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 import pytest
 
 from busbw.model.case import Spec
@@ -15,7 +12,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session.option import Given, UsageError
 from busbw.session.options import OPTIONS
 from busbw.session.settings import settings_of
-from busbw.session.state import Collected, Judged, Observed, Refused, Written
+from busbw.session.state import Collected, Judged, Observed, Refused
 
 # pytest's own output files, and the options that name them.
 _OF_PYTEST = {
@@ -24,7 +21,7 @@ _OF_PYTEST = {
     "benchmark_json": "--benchmark-json",
 }
 
-SESSION = pytest.StashKey[Refused | Collected | Observed | Judged | Written]()
+SESSION = pytest.StashKey[Refused | Collected | Observed | Judged]()
 
 VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
 
@@ -47,15 +44,6 @@ def given_of(config: pytest.Config) -> Given:
     )
 
 
-@contextlib.contextmanager
-def usage_errors() -> Iterator[None]:
-    """Those of a session end pytest with a sentence and exit code 4."""
-    try:
-        yield
-    except UsageError as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
-
-
 def begun(config: pytest.Config) -> Refused | Collected:
     """A session without tests of ours is left as it is, whatever is wrong with its options."""
     if SESSION not in config.stash:
@@ -76,8 +64,6 @@ def collected_of(config: pytest.Config) -> Collected:
 
 def judged_of(config: pytest.Config) -> Judged | None:
     found = config.stash.get(SESSION, None)
-    if isinstance(found, Written):
-        return found.judged
     return found if isinstance(found, Judged) else None
 
 

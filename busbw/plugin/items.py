@@ -32,51 +32,29 @@ RUN_WITHOUT_XDIST = (
 )
 
 
-def measured(request: pytest.FixtureRequest) -> Verdict:
+def verdict_of(request: pytest.FixtureRequest) -> Verdict:
+    """That of the parameter's Spec; an error in a fixture would not count as a failure."""
     spec: Spec = request.param
     judged = judged_of(request.config)
     found = judged.verdicts.get(spec) if judged else None
     if found is None:
-        found = Verdict(spec=spec, **_unread(request, "measured"))
-    observed = judged.observed if judged else None
-    if not isinstance(observed, Measured) or spec not in observed.measurements:
-        _record(request, found, _properties(found))
-        return found
-    measurement, environment = observed.measurements[spec], observed.resolved.environment
-    runs = [run.training for run in measurement.runs if run.training is not None]
-    known = {
-        **_properties(found),
-        "device": environment.key.device_kind,
-        "versions": versions_text(environment.versions.get(spec.framework, {})),
-        **training_medians(runs),
-    }
-    _record(request, found, known)
-    _replay(request, measurement, known)
-    return found
-
-
-def compiled(request: pytest.FixtureRequest) -> Verdict:
-    spec: Spec = request.param
-    judged = judged_of(request.config)
-    found = judged.verdicts.get(spec) if judged else None
-    if found is None:
-        found = Verdict(spec=spec, **_unread(request, "compiled"))
-    _record(request, found, _properties(found))
-    return found
-
-
-def _unread(request: pytest.FixtureRequest, done: str) -> dict[str, Any]:
-    """The fields of a failed verdict: an error in a fixture would not count as a failure."""
-    text = RUN_WITHOUT_XDIST if under_xdist(request.config) else f"it was not {done}"
-    return {"outcome": Outcome.FAILED, "failed": True, "text": text}
-
-
-def _record(
-    request: pytest.FixtureRequest, found: Verdict, properties: Mapping[str, object]
-) -> None:
+        done = "compiled" if spec.topology else "measured"
+        text = RUN_WITHOUT_XDIST if under_xdist(request.config) else f"it was not {done}"
+        found = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text)
+    known, observed = _properties(found), judged.observed if judged else None
+    measured = observed if isinstance(observed, Measured) else None
+    measurement = measured.measurements.get(spec) if measured is not None else None
+    if measured is not None and measurement is not None:
+        versions = measured.environment.versions.get(spec.framework, {})
+        known["device"] = measured.environment.key.device_kind
+        known["versions"] = versions_text(versions)
+        runs = [run.training for run in measurement.runs if run.training is not None]
+        known |= training_medians(runs)
     request.node.stash[VERDICT] = found
-    known = [(name, value) for name, value in properties.items() if value is not None]
-    request.node.user_properties.extend(known)
+    request.node.user_properties.extend(one for one in known.items() if one[1] is not None)
+    if measurement is not None:
+        _replay(request, measurement, known)
+    return found
 
 
 def _properties(verdict: Verdict) -> dict[str, object]:
@@ -241,26 +219,16 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
     """--benchmark-only keeps perf items, which request its fixture only while they run."""
-    asked = bool(config.getoption("benchmark_only", False))
-    measured = [item for item in items if asked and _is_timed(item)]
-    perf = [item for item in measured if isinstance(item, pytest.Function)]
-    names = [item.fixturenames for item in perf]
-    for item in perf:
-        item.fixturenames = [*item.fixturenames, "benchmark"]
+    perf = {
+        item: item.fixturenames
+        for item in (items if config.getoption("benchmark_only", False) else ())
+        if isinstance(item, pytest.Function) and (spec := spec_of(item)) and not spec.topology
+    }
+    for item, names in perf.items():
+        item.fixturenames = [*names, "benchmark"]
     yield
-    for item, before in zip(perf, names):
-        item.fixturenames = before
-
-
-def _is_timed(item: pytest.Item) -> bool:
-    spec = spec_of(item)
-    return spec is not None and not spec.topology
-
-
-def _is_asked_for(config: pytest.Config) -> bool:
-    return any(
-        (config.getoption(name, usual) or usual) != usual for name, usual in _OF_TABLE.items()
-    )
+    for item, names in perf.items():
+        item.fixturenames = names
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
@@ -268,7 +236,8 @@ def pytest_benchmark_group_stats(
     config: pytest.Config, benchmarks: list[dict[str, Any]], group_by: str
 ) -> Generator[None, Sequence[object], Sequence[object]]:
     """Leave cases out of pytest-benchmark's table, unless it is asked for: it has no GB/s."""
-    if not _is_asked_for(config):
+    options = ((config.getoption(name, usual), usual) for name, usual in _OF_TABLE.items())
+    if all((asked or usual) == usual for asked, usual in options):
         benchmarks[:] = [one for one in benchmarks if _CASE not in one["extra_info"]]
     return (yield)
 

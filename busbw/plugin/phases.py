@@ -14,20 +14,14 @@ import pytest
 from busbw.model.case import Spec
 from busbw.model.words import plural
 from busbw.session.display import Display
+from busbw.session.option import UsageError
 from busbw.session.phases import Surroundings, judged, written
-from busbw.session.state import Judged, Observed, Written
+from busbw.session.state import Observed
 
 from . import GIVEN, OF_ENVIRONMENT, PROMISES
-from .config import (
-    SESSION,
-    VERDICT,
-    collected_of,
-    spec_of,
-    under_xdist,
-    usage_errors,
-)
+from .config import SESSION, VERDICT, collected_of, judged_of, spec_of, under_xdist
 from .items import read_by_all
-from .terminal import Screen
+from .terminal import Terminal
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -44,13 +38,15 @@ def _run(config: pytest.Config, specs: Sequence[Spec]) -> None:
         config.stash[SESSION] = found
 
     within = Surroundings(
-        display=Display(Screen(config), verbose=config.get_verbosity() > 0),
+        display=Display(Terminal(config), verbose=config.get_verbosity() > 0),
         keep=keep,
         secret=config.stash.get(OF_ENVIRONMENT, {}),
         skip="--benchmark-skip" if config.getoption("benchmark_skip", False) else "",
     )
-    with usage_errors():
+    try:
         config.stash[SESSION] = judged(collected_of(config), specs, within)
+    except UsageError as error:
+        raise pytest.UsageError(f"busbw: {error}") from error
 
 
 def _will_run(session: pytest.Session) -> bool:
@@ -60,16 +56,16 @@ def _will_run(session: pytest.Session) -> bool:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
-    """Write the results and, on request, baselines; nothing after an interrupt."""
-    found, failed = session.config.stash.get(SESSION, None), pytest.ExitCode.TESTS_FAILED
-    if not _runs_tests(session):
+    """Write the results and, on request, baselines, once; nothing after an interrupt."""
+    found, failed = judged_of(session.config), pytest.ExitCode.TESTS_FAILED
+    if not _runs_tests(session) or _OWN in session.config.stash:
         return
     why = _unkept(session) if exitstatus == pytest.ExitCode.OK else ""
     if why:
         # Somebody's own hook ran the tests, or none, and says that all is well.
         exitstatus = failed
         _set_exit_code(session, exitstatus, why)
-    if not isinstance(found, Judged) or exitstatus not in (pytest.ExitCode.OK, failed):
+    if found is None or exitstatus not in (pytest.ExitCode.OK, failed):
         return
     end = written(found)
     if end is None:
@@ -133,16 +129,15 @@ def _runs_tests(session: pytest.Session) -> bool:
 def _unkept(session: pytest.Session) -> str:
     """Why a session that promised verdicts cannot be green, whatever its tests say, or ""."""
     config = session.config
-    promised, found = config.stash.get(_PROMISED, {}), config.stash.get(SESSION, None)
+    promised, found = config.stash.get(_PROMISED, {}), judged_of(config)
     if not promised:
         by_run = config.pluginmanager.hasplugin(PROMISES)
         return "no test that was run reads a verdict of busbw" if by_run else ""
     if not any(VERDICT in item.stash for item in promised):
         return f"{plural(len(promised), 'case')} collected, and no test read a verdict"
-    ended = found.judged if isinstance(found, Written) else found
-    if not isinstance(ended, Judged):
+    if found is None:
         return f"{plural(len(promised), 'case')} collected, and nothing was measured"
-    verdict = read_by_all(ended.session, session.items)
+    verdict = read_by_all(found.session, session.items)
     return verdict.headline() if verdict.failed else ""
 
 

@@ -27,8 +27,8 @@ from busbw.report.table import Table, TextLine, span_text
 from busbw.report.verdicts import compiled_tables, legend, release_lines
 from busbw.session import hints
 from busbw.session.compilers import FAMILIES, CompileSettings, missing
-from busbw.session.display import AbstractScreen
-from busbw.session.state import Collected, Judged, Measured, Observed, Refused, Written
+from busbw.session.display import Screen
+from busbw.session.state import Collected, Judged, Measured, Observed, Refused
 from busbw.stats.launches import launch_time_s
 
 from .config import SESSION, TOLD, collected_of, spec_of
@@ -68,7 +68,7 @@ def _compile_header(asked: CompileSettings, payloads: int) -> str:
     return f"busbw: compiling for {names}, {plural(payloads, 'payload')}" + "".join(left_out)
 
 
-class Screen(AbstractScreen):
+class Terminal(Screen):
     """The terminal of pytest, or its log."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -81,8 +81,7 @@ class Screen(AbstractScreen):
     def line(self, text: str) -> None:
         if self._reporter is not None:
             self._reporter.ensure_newline()
-            for part in _broken(text, _width(self._reporter)):
-                self._reporter.write_line(part)
+            _write(self._reporter, TextLine(text))
             self._reporter.flush()
 
     def overwrite(self, text: str) -> None:
@@ -93,6 +92,27 @@ class Screen(AbstractScreen):
         if not text:
             self._reporter.write("\r")
         self._open = bool(text)
+
+
+def _write(reporter: pytest.TerminalReporter, *lines: TextLine) -> None:
+    """On a terminal a line is broken between words, below where its text begins.
+
+    A log keeps whole lines, so that they can be searched.
+    """
+    width = shutil.get_terminal_size().columns
+    for line in lines:
+        text, parts = line.text, [line.text]
+        if reporter.isatty and 0 < width < len(text):
+            indent = " " * (len(text) - len(text.lstrip()) + 2)
+            parts = textwrap.wrap(
+                text,
+                width,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        for part in parts:
+            reporter.write_line(part, **line.markup)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -111,70 +131,32 @@ def pytest_terminal_summary(
         yield
     finally:
         failed += told
-    _Section(terminalreporter, config).write(found)
+    _write_section(terminalreporter, found, verbose=config.get_verbosity() > 0)
 
 
-class _Section:
-    """The section of busbw at the end of a session."""
-
-    def __init__(self, reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-        self._reporter = reporter
-        self._verbose = config.get_verbosity() > 0
-        self._width = _width(reporter)
-
-    def write(self, found: Observed | Judged | Written) -> None:
-        written = found if isinstance(found, Written) else None
-        judged = found.judged if isinstance(found, Written) else found
-        self._reporter.ensure_newline()
-        self._reporter.section("busbw")
-        verdicts, tables, lines = _shown(judged, verbose=self._verbose)
-        self._tables(tables)
-        for text in lines:
-            self._line(TextLine(text))
-        for note in (*judged.notes, *(written.notes if written else ())):
-            self._line(TextLine(f"note: {note}", {"yellow": True}))
-        for text in failure_lines(verdicts):
-            # Logs stay as they were written.
-            self._reporter.write_line(text)
-        if written is not None:
-            self._write_changes(written)
-        if isinstance(judged, Judged):
-            self._reporter.write_line("")
-            for line in answer_lines(verdicts, judged.session):
-                self._line(line)
-        for error in written.errors if written else ():
-            self._line(TextLine(f"ERROR: {error}", {"red": True}))
-
-    def _write_changes(self, written: Written) -> None:
+def _write_section(
+    reporter: pytest.TerminalReporter, found: Observed | Judged, *, verbose: bool
+) -> None:
+    reporter.ensure_newline()
+    reporter.section("busbw")
+    verdicts, tables, lines = _shown(found, verbose=verbose)
+    _write(reporter, *_table_lines(tables), *map(TextLine, lines))
+    _write(reporter, *(TextLine(f"note: {note}", {"yellow": True}) for note in found.notes))
+    for text in failure_lines(verdicts):
+        # Logs stay as they were written.
+        reporter.write_line(text)
+    if isinstance(found, Judged):
         changes = [
             (str(c.path), c.case, c.before, c.after, f"{c.why}, re-pinned" if c.lost else c.why)
-            for c in written.changes
+            for c in found.changes
         ]
-        self._tables(change_tables(changes))
-
-    def _tables(self, tables: Sequence[Table]) -> None:
-        for table in tables:
-            for line in RENDERERS["text"](table):
-                self._line(line)
-
-    def _line(self, line: TextLine) -> None:
-        """Write a line; on a terminal it is broken between words, below where its text begins."""
-        for text in _broken(line.text, self._width):
-            self._reporter.write_line(text, **line.markup)
+        _write(reporter, *_table_lines(change_tables(changes)), TextLine(""))
+        _write(reporter, *answer_lines(verdicts, found.session))
+        _write(reporter, *(TextLine(f"ERROR: {one}", {"red": True}) for one in found.errors))
 
 
-def _width(reporter: pytest.TerminalReporter) -> int:
-    """That of the terminal; 0 for a log, which keeps whole lines, so that they can be searched."""
-    return shutil.get_terminal_size().columns if reporter.isatty else 0
-
-
-def _broken(text: str, width: int) -> Sequence[str]:
-    if not 0 < width < len(text):
-        return [text]
-    indent = " " * (len(text) - len(text.lstrip()) + 2)
-    return textwrap.wrap(
-        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+def _table_lines(tables: Sequence[Table]) -> list[TextLine]:
+    return [line for table in tables for line in RENDERERS["text"](table)]
 
 
 def _shown(
@@ -182,7 +164,7 @@ def _shown(
 ) -> tuple[Sequence[Verdict], Sequence[Table], Sequence[str]]:
     """The verdicts, their tables, and what explains these."""
     observed = found.observed if isinstance(found, Judged) else found
-    of = found.verdicts if isinstance(found, Judged) else found.resolved.skipped
+    of = found.verdicts if isinstance(found, Judged) else found.skipped
     verdicts = tuple(of.values())
     if isinstance(observed, Measured):
         tables = _timed_tables(found, observed, verdicts, verbose=verbose)
@@ -204,7 +186,7 @@ def _timed_tables(
         measured.measurements,
         curves,
         verbose=verbose,
-        changed=measured.resolved.environment.changed,
+        changed=measured.environment.changed,
     )
     if measured.interrupted:
         summaries = [
@@ -212,5 +194,5 @@ def _timed_tables(
             for one in measured.measurements.values()
             if one.runs
         ]
-        tables.append(measured_table(summaries, measured.resolved.plan.launches))
+        tables.append(measured_table(summaries, measured.plan.launches))
     return tables

@@ -7,10 +7,8 @@ counts here only if it is measured in any case.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from packaging.version import InvalidVersion, Version
 
@@ -20,21 +18,19 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError, acknowledged
 from busbw.hosts import launchers
 from busbw.model.case import GridError, Spec
-from busbw.model.machine import VIRTUAL_RANKS, extents_of
+from busbw.model.machine import VIRTUAL_RANKS
 from busbw.model.words import Device
 from busbw.workloads.collective import check_blocks
 
 from . import machine, references, resolution
 from .option import UsageError, usage_error
 from .settings import Settings
-from .state import Collected, Lockable
 
 _OLDEST_PYTHON = "3.10"
 
 
-def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
+def check(settings: Settings, specs: Sequence[Spec]) -> None:
     """Raises UsageError: it may be selection, interpreters, locks or examples."""
-    settings = collected.settings
     frameworks = machine.frameworks_of(settings, specs)
     _check_slice(settings, frameworks)
     _check_blocks(settings, specs)
@@ -43,21 +39,19 @@ def checked(collected: Collected, specs: Sequence[Spec]) -> Collected:
             acknowledged(settings.baselines)
     # Each of them is probed, and a failed probe is a usage error.
     ours = {name: _interpreter(settings, name, Side.CANDIDATE) for name in frameworks}
-    lockable: dict[str, Lockable | None] = {}
     errors = []
     for name in frameworks:
         try:
             _check_reference(settings, name, ours[name])
             # What trains is left out of a session with another stack, or with an injection.
             if settings.against is None and settings.injection is None:
-                resolution.check_examples(spec for spec in specs if spec.framework == name)
-            lockable[name] = references.lockable_of(settings, name)
+                resolution.check_examples([spec for spec in specs if spec.framework == name])
+            references.lockable(settings, name)
         except UsageError as error:
             errors.append(error)
     # One that is named must reach the device; of others, one does.
-    if errors and (settings.asked.named or not lockable):
+    if errors and (settings.asked.named or len(errors) == len(frameworks)):
         raise errors[0]
-    return replace(collected, lockable=lockable)
 
 
 def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> None:
@@ -93,13 +87,13 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
 
 
 def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
-    of_mesh = math.prod(extents_of(settings.asked.mesh)) if settings.asked.mesh else None
-    of_cpu = VIRTUAL_RANKS if settings.device is Device.CPU else None
-    ranks = settings.ranks or of_mesh or of_cpu
+    ranks = machine.ranks_asked(settings)
+    if ranks is None and settings.device is Device.CPU:
+        ranks = VIRTUAL_RANKS
     with usage_error(GridError):
-        for spec in specs if ranks else ():
-            if spec.workload.is_bare:
-                check_blocks(spec, ranks or 0)
+        for spec in specs:
+            if ranks is not None and spec.workload.is_bare:
+                check_blocks(spec, ranks)
 
 
 def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter | None:
@@ -107,7 +101,7 @@ def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter 
     known = FRAMEWORKS[framework]
     if known.scripted:
         return None
-    starter = machine.starter_of(settings, framework, None, None, side=side)
+    starter = machine.starter_of(settings, framework, side)
     named = side is Side.REFERENCE or framework in settings.pythons
     option = "--against" if side is Side.REFERENCE else "--python"
     where = f"{option}: " if named else ""

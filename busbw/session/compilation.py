@@ -1,34 +1,34 @@
-"""With --topology: Collected → ProgramsResolved → Programs → Judged. Nothing is measured."""
+"""With --topology: what compilers make of the cases, and the verdicts. Nothing is measured."""
 
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from busbw import files, grid
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
 from busbw.baselines.store import find_compiled, has_compiled
 from busbw.driver.executor import Executor
-from busbw.driver.parallel import Job, Parallel
+from busbw.driver.parallel import Parallel
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.compiled import CompileTerms, judge_compiled, judge_compiled_session
 from busbw.model.case import Case, GridError, Spec
 from busbw.model.launch import Compiled, Failure
+from busbw.model.machine import Compiler
 from busbw.model.stored import CompiledBaseline
 from busbw.model.verdict import Verdict
 from busbw.model.words import Capability, FailureKind, Outcome
 
-from .compilers import CompileSettings, Libtpu, library_of
+from .compilers import CompileSettings, library_of
 from .display import Display
+from .machine import python_of
 from .option import UsageError, usage_error
 from .settings import Settings
-from .state import Collected, Described, Judged, ProgramJob, Programs, ProgramsResolved
+from .state import Collected, Judged, ProgramJob, Programs
 
 _RELEASE = "BUSBW_COMPILER_RELEASE"
 
@@ -36,11 +36,9 @@ _RELEASE = "BUSBW_COMPILER_RELEASE"
 def parallel_of(
     settings: Settings, asked: CompileSettings, executor: Executor, display: Display
 ) -> Parallel:
-    # The only framework of a session that compiles.
-    framework = settings.frameworks[0]
     return Parallel(
         executor=executor,
-        starters=_starters(settings, asked, framework),
+        starters=_starters(settings, asked),
         workers=len(os.sched_getaffinity(0)),
         timeout_s=settings.case_timeout_s,
         cache=asked.cache,
@@ -49,11 +47,8 @@ def parallel_of(
 
 
 def resolved(
-    collected: Collected,
-    asked: CompileSettings,
-    specs: tuple[Spec, ...],
-    parallel: Parallel,
-) -> ProgramsResolved:
+    collected: Collected, asked: CompileSettings, specs: tuple[Spec, ...], parallel: Parallel
+) -> Programs:
     """The compilers that there are, and their jobs. Raises UsageError."""
     compilers = _described(parallel, specs, asked)
     skipped, jobs = {}, {}
@@ -64,83 +59,77 @@ def resolved(
             skipped[spec] = Verdict(
                 spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
             )
-        else:
-            with usage_error(GridError, where=f"--topology={spec.topology}: "):
-                case, key = grid.resolve_on(spec, compiler.devices)
-            jobs[spec] = ProgramJob(topology=topologies[spec.topology], case=case, key=key)
-    return ProgramsResolved(
-        collected=collected,
-        specs=specs,
-        compilers=compilers,
-        jobs=_with_stored(collected.settings, jobs),
-        skipped=skipped,
+            continue
+        with usage_error(GridError, where=f"--topology={spec.topology}: "):
+            case, key = grid.resolve_on(spec, compiler.devices)
+        jobs[spec] = ProgramJob(
+            case=case, topology=topologies[spec.topology], compiler=spec.compiler, key=key
+        )
+    # Before anything is compiled: a damaged file is found early.
+    with usage_error(BaselineError, OSError):
+        if collected.settings.writes_baselines:
+            keyed = [(job.key, job.case) for job in jobs.values()]
+            check_writable(collected.settings.baselines, keyed, compiled=True)
+        jobs = {spec: _with_stored(collected.settings, job) for spec, job in jobs.items()}
+    return Programs(
+        collected=collected, specs=specs, compilers=compilers, jobs=jobs, skipped=skipped
     )
 
 
+def _with_stored(settings: Settings, job: ProgramJob) -> ProgramJob:
+    """With what is stored; else what busbw ships."""
+    roots = (settings.baselines, files.shipped_baselines())
+    found = (find_compiled(root, job.key, job.case) for root in roots)
+    return replace(job, stored=next(filter(None, found), None))
+
+
 def compiled(
-    resolved: ProgramsResolved,
+    resolved: Programs,
     parallel: Parallel,
     display: Display,
     keep: Callable[[Programs], None],
 ) -> Programs:
     """Compile everything. The programs so far go to `keep`, also after an interrupt."""
-    begun_s, interrupted = time.monotonic(), False
-    job_of = {
-        spec: Job(case=job.case, topology=job.topology, compiler=spec.compiler)
-        for spec, job in resolved.jobs.items()
-    }
+    begun_s = time.monotonic()
     try:
-        parallel.run(list(job_of.values()))
-    except KeyboardInterrupt:
-        interrupted = True
-        raise
+        parallel.run(list(resolved.jobs.values()))
     finally:
         display.done("compiled in", time.monotonic() - begun_s)
-        found = Programs(
-            resolved=resolved,
-            results={
-                spec: parallel.results[job]
-                for spec, job in job_of.items()
-                if job in parallel.results
-            },
-            interrupted=interrupted,
-        )
+        there = parallel.results
+        results = {spec: there[job] for spec, job in resolved.jobs.items() if job in there}
+        found = replace(resolved, results=results)
         keep(found)
     return found
 
 
 def judged(programs: Programs, skip: str) -> Judged:
     """The first compiler is compared with what is stored, each next one with the one before."""
-    resolved = programs.resolved
-    found: dict[Spec, Verdict] = dict(resolved.skipped)
+    found: dict[Spec, Verdict] = dict(programs.skipped)
     previous: dict[Spec, CompiledBaseline | None] = {}
-    labels = list(dict.fromkeys(label for label, _ in resolved.compilers))
-    for spec in sorted(resolved.jobs, key=lambda one: labels.index(one.compiler)):
-        job, now = resolved.jobs[spec], programs.results[spec]
-        release = resolved.compilers[spec.compiler, spec.topology].release
+    labels = list(dict.fromkeys(label for label, _ in programs.compilers))
+    for spec in sorted(programs.jobs, key=lambda one: labels.index(one.compiler)):
+        job, now = programs.jobs[spec], programs.results[spec]
+        release = programs.compilers[spec.compiler, spec.topology].release
         case_key = replace(spec, compiler="")
         first = case_key not in previous
         before = job.stored if first else previous[case_key]
         other = "" if first or before is None else before.release
-        terms = _terms(resolved.settings, other, stored=first)
+        terms = _terms(programs.settings, other, stored=first)
         found[spec] = judge_compiled(spec, job.case, now, before, terms, release=release)
-        previous[case_key] = as_baseline(job.case, now, release, resolved.collected.date)
-    verdicts = {spec: found[spec] for spec in resolved.specs}
+        previous[case_key] = as_baseline(job.case, now, release, programs.collected.date)
+    verdicts = {spec: found[spec] for spec in programs.specs}
     session = judge_compiled_session(
-        list(verdicts.values()), asked_to_skip=skip, missing=_promised(resolved)
+        list(verdicts.values()), asked_to_skip=skip, missing=_promised(programs)
     )
     return Judged(
-        collected=resolved.collected,
-        session=session,
-        verdicts=verdicts,
-        observed=programs,
+        collected=programs.collected, session=session, verdicts=verdicts, observed=programs
     )
 
 
-def _promised(resolved: ProgramsResolved) -> tuple[str, ...]:
+def _promised(programs: Programs) -> tuple[str, ...]:
     """Topologies that have baselines but no compiler at all, with the reason, each once."""
-    framework, asked = resolved.specs[0].framework, resolved.settings.compile
-    compilers, root = resolved.compilers, resolved.settings.baselines
+    framework, asked = programs.specs[0].framework, programs.settings.compile
+    compilers, root = programs.compilers, programs.settings.baselines
     there = {one.topology for one in compilers.values() if not one.missing}
     why = {name: one.missing for (_, name), one in compilers.items() if name not in there}
     names: dict[str, list[str]] = {}
@@ -150,32 +139,30 @@ def _promised(resolved: ProgramsResolved) -> tuple[str, ...]:
     return tuple(f"{', '.join(those)}: {reason}" for reason, those in names.items())
 
 
-def _starters(settings: Settings, asked: CompileSettings, framework: str) -> dict[str, Starter]:
-    python = settings.pythons.get(framework, sys.executable)
-    libtpus: Sequence[Libtpu | None] = asked.libtpus or (None,)
-    with usage_error(ValueError):
-        return {
-            label: Starter(
-                python=python,
-                framework=framework,
-                capability=Capability.COMPILE,
-                defaults=FRAMEWORKS[framework].environment,
-                environment=_environment(libtpu, asked, fake=FRAMEWORKS[framework].scripted),
-            )
-            for label, libtpu in zip(asked.labels, libtpus, strict=True)
-        }
+def _starters(settings: Settings, asked: CompileSettings) -> dict[str, Starter]:
+    # The only framework of a session that compiles.
+    framework = settings.frameworks[0]
+    starter = Starter(
+        python=python_of(settings, framework),
+        framework=framework,
+        capability=Capability.COMPILE,
+        defaults=FRAMEWORKS[framework].environment,
+    )
+    if not asked.libtpus:
+        return dict.fromkeys(asked.labels, starter)
+    found = {}
+    for label, libtpu in zip(asked.labels, asked.libtpus, strict=True):
+        environment = {_RELEASE: f"libtpu {libtpu.label}"}
+        if not FRAMEWORKS[framework].scripted:
+            with usage_error(ValueError):
+                environment["TPU_LIBRARY_PATH"] = str(library_of(libtpu, asked.cache))
+        found[label] = replace(starter, environment=environment)
+    return found
 
 
-def _environment(libtpu: Libtpu | None, asked: CompileSettings, *, fake: bool) -> dict[str, str]:
-    if libtpu is None:
-        return {}
-    release = {_RELEASE: f"libtpu {libtpu.label}"}
-    if fake:
-        return release
-    return {"TPU_LIBRARY_PATH": str(library_of(libtpu, asked.cache)), **release}
-
-
-def _described(parallel: Parallel, specs: Sequence[Spec], asked: CompileSettings) -> Described:
+def _described(
+    parallel: Parallel, specs: Sequence[Spec], asked: CompileSettings
+) -> dict[tuple[str, str], Compiler]:
     """Every compiler for every topology that is selected.
 
     A named topology that no compiler supports is an error, and so is having no compiler at all. If
@@ -194,22 +181,6 @@ def _described(parallel: Parallel, specs: Sequence[Spec], asked: CompileSettings
     return found
 
 
-def _with_stored(settings: Settings, jobs: Mapping[Spec, ProgramJob]) -> dict[Spec, ProgramJob]:
-    """The jobs with baselines, read before anything is compiled: a damaged file is found early."""
-    root = settings.baselines
-    with usage_error(BaselineError, OSError):
-        if settings.writes_baselines:
-            keyed = [(job.key, job.case) for job in jobs.values()]
-            check_writable(root, keyed, compiled=True)
-        return {spec: replace(job, stored=_stored(root, job)) for spec, job in jobs.items()}
-
-
-def _stored(root: Path, job: ProgramJob) -> CompiledBaseline | None:
-    """What is stored below `root`; else what busbw ships."""
-    found = (find_compiled(one, job.key, job.case) for one in (root, files.shipped_baselines()))
-    return next((one for one in found if one is not None), None)
-
-
 def _terms(settings: Settings, other: str, *, stored: bool) -> CompileTerms:
     """`stored`: it is compared with what is stored; only then a baseline can be required."""
     terms = CompileTerms(
@@ -224,14 +195,16 @@ def _terms(settings: Settings, other: str, *, stored: bool) -> CompileTerms:
 def as_baseline(
     case: Case, now: Compiled | Failure, release: str, date: str
 ) -> CompiledBaseline | None:
-    if isinstance(now, Failure) and now.kind is not FailureKind.OUT_OF_MEMORY:
+    """None for a failure, except out of memory."""
+    if isinstance(now, Compiled):
+        return CompiledBaseline(case=case, compiled=now, date=date, release=release)
+    if now.kind is not FailureKind.OUT_OF_MEMORY:
         return None
-    failure = now if isinstance(now, Failure) else None
     return CompiledBaseline(
         case=case,
-        compiled=now if isinstance(now, Compiled) else None,
+        compiled=None,
         date=date,
         release=release,
-        needed_bytes=failure.needed_bytes if failure else None,
-        available_bytes=failure.available_bytes if failure else None,
+        needed_bytes=now.needed_bytes,
+        available_bytes=now.available_bytes,
     )

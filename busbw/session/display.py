@@ -5,7 +5,6 @@ The lines are made in `busbw.report`; whoever runs a session says with a `Screen
 
 from __future__ import annotations
 
-import abc
 import os
 import time
 from collections.abc import Sequence
@@ -15,27 +14,18 @@ from busbw.driver.schedules import Progress
 from busbw.model.machine import Compiler
 from busbw.report.session import compiler_lines, header_lines, reference_lines
 
-from .state import TimedResolved
+from .state import Measured
 
 # A line this often, in seconds, where nothing can be overwritten and there are no passes.
 QUIET_STEP_S = 10.0
 
 
-class AbstractScreen(abc.ABC):
-    """Where the lines of a session go; `can_overwrite` one with another only on a terminal."""
+class Screen:
+    """Where the lines of a session go, by itself nowhere.
 
-    can_overwrite: bool
-
-    @abc.abstractmethod
-    def line(self, text: str) -> None: ...
-
-    @abc.abstractmethod
-    def overwrite(self, text: str) -> None:
-        """Show `text` in place of the one before; empty, in place of nothing."""
-
-
-class Nowhere(AbstractScreen):
-    """No screen."""
+    One that `can_overwrite` shows a text in place of the one before; an empty one, in place of
+    nothing.
+    """
 
     can_overwrite = False
 
@@ -49,14 +39,14 @@ class Nowhere(AbstractScreen):
 class Display:
     """What is said while a session goes on; with `verbose`, more of the machine."""
 
-    def __init__(self, screen: AbstractScreen, *, verbose: bool = False) -> None:
+    def __init__(self, screen: Screen, *, verbose: bool = False) -> None:
         self._screen = screen
         self._verbose = verbose
         self._last_s = 0.0
         self._last_pass = 0
         self.line = screen.line
 
-    def header(self, resolved: TimedResolved) -> None:
+    def header(self, resolved: Measured) -> None:
         settings, environment = resolved.settings, resolved.environment
         header = header_lines(
             environment,

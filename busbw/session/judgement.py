@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw.baselines.store import other_ranks
+from busbw.baselines.store import frameworks_at, other_ranks
 from busbw.judge.case import Ruling, Terms, judge_case
 from busbw.judge.levels import Drift, all_answers, cost_of_limit, drift_text, drifts
 from busbw.judge.paired import judge_pair, prior_of_pairs
-from busbw.judge.policy import POLICIES, Policy
-from busbw.judge.rule import Tonight
+from busbw.judge.rule import Shared, Tonight
 from busbw.judge.session import (
     Circumstances,
     SizeGroup,
@@ -27,30 +26,20 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
 from . import acceptance, references
-from .settings import Settings
-from .state import Collected, Judged, Measured, TimedJob, TimedResolved
-
-_Rule = Callable[[Spec, TimedJob], Ruling]
+from .state import Collected, Judged, Measured
 
 
 def rulings(measured: Measured) -> dict[Spec, Ruling]:
-    rule = _paired(measured) if measured.resolved.paired else _stored(measured)
-    return {
-        spec: _ruling(measured, spec, job, rule) for spec, job in measured.resolved.jobs.items()
-    }
+    found = _paired(measured) if measured.paired else _stored(measured)
+    return {spec: _on_hardware(measured, spec, one) for spec, one in found.items()}
 
 
-def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> Ruling:
-    found = rule(spec, job)
-    verdict = with_ceiling(
-        found.verdict,
-        job.slice_key,
-        measured.measurements[spec].runs,
-        paired=measured.resolved.paired,
-    )
-    straggler = straggler_of(
-        measured.measurements[spec].runs, job.key, measured.resolved.machine.process_hosts
-    )
+def _on_hardware(measured: Measured, spec: Spec, found: Ruling) -> Ruling:
+    """With what the hardware allows, and with who is behind the others of a group."""
+    machine, runs = measured.machine, measured.measurements[spec].runs
+    slice_key = machine.target.slice_key(spec)
+    verdict = with_ceiling(found.verdict, slice_key, runs, paired=measured.paired)
+    straggler = straggler_of(runs, measured.jobs[spec].key, machine.process_hosts)
     verdict = replace(verdict, straggler=straggler)
     if verdict.outcome is Outcome.FAILED:
         # More launches do not change a failure.
@@ -58,56 +47,44 @@ def _ruling(measured: Measured, spec: Spec, job: TimedJob, rule: _Rule) -> Rulin
     return replace(found, verdict=verdict)
 
 
-def _paired(measured: Measured) -> _Rule:
-    terms = _terms(measured.resolved)
+def _paired(measured: Measured) -> dict[Spec, Ruling]:
+    terms = _terms(measured)
     pairs = {
-        job.case: (measured.references[spec], measured.measurements[spec])
-        for spec, job in measured.resolved.jobs.items()
+        spec: (measured.references[spec], measured.measurements[spec]) for spec in measured.jobs
     }
-    prior = prior_of_pairs(pairs.values(), terms)
-
-    def rule(spec: Spec, job: TimedJob) -> Ruling:
-        before, now = pairs[job.case]
-        return judge_pair(spec, before, now, terms, prior)
-
-    return rule
+    # Two strategies can be two names of one Case.
+    prior = prior_of_pairs({job.case: pairs[s] for s, job in measured.jobs.items()}.values(), terms)
+    return {spec: judge_pair(spec, *sides, terms, prior) for spec, sides in pairs.items()}
 
 
-def _stored(measured: Measured) -> _Rule:
+def _stored(measured: Measured) -> dict[Spec, Ruling]:
     """Each case against its baseline and what has been usual since."""
-    limits = references.tonight(measured)
-
-    def rule(spec: Spec, job: TimedJob) -> Ruling:
-        there = limits.get(job.key)
-        return judge_case(
+    limits, terms = references.tonight(measured), _terms(measured)
+    found = {}
+    for spec, job in measured.jobs.items():
+        now, there = measured.measurements[spec], limits.get(job.key)
+        takes = acceptance.takes_slower(
+            measured.settings, job.stored.baseline, now, terms.policy.budget
+        )
+        found[spec] = judge_case(
             spec,
-            measured.measurements[spec],
+            now,
             job.stored.baseline,
             there.limits.get(job.case) if there else None,
-            _stored_terms(measured, spec, job),
+            replace(terms, accept_all=takes),
             nearest=job.stored.nearest,
             published=job.published,
         )
+    return found
 
-    return rule
 
-
-def _terms(resolved: TimedResolved) -> Terms:
+def _terms(measured: Measured) -> Terms:
+    settings = measured.settings
     return Terms(
-        policy=POLICIES[resolved.machine.target.device],
-        cases=len(resolved.jobs),
-        launches=resolved.plan.launches,
-    )
-
-
-def _stored_terms(measured: Measured, spec: Spec, job: TimedJob) -> Terms:
-    settings, terms = measured.resolved.settings, _terms(measured.resolved)
-    return replace(
-        terms,
+        policy=measured.policy,
+        cases=len(measured.jobs),
+        launches=measured.plan.launches,
         require_baselines=settings.require_baselines,
-        accept_all=acceptance.takes_slower(
-            settings, job.stored.baseline, measured.measurements[spec], terms.policy.budget
-        ),
         accept_new=settings.update_baselines == "new",
         memory_limit_bytes=settings.memory_limit_bytes,
         fail_above=settings.fail_above,
@@ -116,126 +93,110 @@ def _stored_terms(measured: Measured, spec: Spec, job: TimedJob) -> Terms:
 
 def judged(measured: Measured, skip: str) -> Judged:
     """The verdicts of all cases and of the session; `skip` names an option that asks to skip."""
-    resolved, found = measured.resolved, rulings(measured)
-    verdicts = {**resolved.skipped, **{spec: one.verdict for spec, one in found.items()}}
-    verdicts = {spec: verdicts[spec] for spec in resolved.specs}
-    policy = POLICIES[resolved.machine.target.device]
-    tonight = references.tonight(measured)
-    groups = groups_of_cases(list(verdicts.values()), policy, in_turn=resolved.paired)
+    found, tonight = rulings(measured), references.tonight(measured)
+    verdicts = {**measured.skipped, **{spec: one.verdict for spec, one in found.items()}}
+    verdicts = {spec: verdicts[spec] for spec in measured.specs}
+    groups = groups_of_cases(list(verdicts.values()), measured.policy, in_turn=measured.paired)
     verdicts = with_injections(_located(verdicts, groups), measured.measurements)
-    drifted, slower = _drifted(measured, tonight), _slower(measured, tonight, groups)
-    elsewhere = _other_ranks(resolved)
-    required = bool(elsewhere) and resolved.settings.require_baselines
-    session = judge_session(
-        list(verdicts.values()),
-        list(measured.measurements.values()),
-        Circumstances(
-            launches=resolved.plan.launches,
-            expecting=not resolved.paired,
-            accepting=_accepting(resolved.settings),
-            asked_to_skip=skip,
-            missing=_missing(resolved, verdicts),
-            fallen_back=(*_fallen_back(resolved), *([elsewhere] if required else [])),
-            lost=measured.lost,
-            suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
-            slower=slower,
-            drifted=drift_text([one for one in drifted if not one.is_over]),
-            asides=(
-                drift_text([one for one in drifted if one.is_over]),
-                "" if required else elsewhere,
-            ),
-            blind=_blind(resolved, policy),
-            noisier=max((one.noisier for one in tonight.values()), default=1.0),
-            accepted=resolved.settings.update_baselines == "all",
-            machine=all_answers(references.machine_answers(measured)),
-            stack_changes=references.stack_changes(measured),
-        ),
+    drifted = _drifted(measured, tonight)
+    shared = [item for one in tonight.values() for item in one.shared.items()]
+    about = replace(
+        _circumstances(measured, verdicts, drifted),
+        asked_to_skip=skip,
+        suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
+        slower=_slower(measured, shared, groups),
+        noisier=max((one.noisier for one in tonight.values()), default=1.0),
     )
+    session = judge_session(list(verdicts.values()), list(measured.measurements.values()), about)
     return Judged(
-        collected=resolved.collected,
+        collected=measured.collected,
         session=_with_cost(session, measured, tonight),
         verdicts=verdicts,
         observed=measured,
         groups=groups,
-        moved=_moved(measured, drifted, tonight),
+        moved=_moved(measured, drifted, shared),
     )
 
 
-def _blind(resolved: TimedResolved, policy: Policy) -> float:
-    """The limit from which on a NOISY case was not judged: any for two stacks in turn."""
-    if resolved.paired:
-        return 1.0
-    return math.inf if resolved.settings.fail_above is not None else 1.0 + policy.rule.blind
+def _circumstances(
+    measured: Measured, verdicts: Mapping[Spec, Verdict], drifted: Sequence[Drift]
+) -> Circumstances:
+    settings, elsewhere = measured.settings, _other_ranks(measured)
+    required = bool(elsewhere) and settings.require_baselines
+    # The limit from which on a NOISY case was not judged.
+    blind = 1.0 + measured.policy.rule.blind if settings.fail_above is None else math.inf
+    return Circumstances(
+        launches=measured.plan.launches,
+        expecting=not measured.paired,
+        # Out of memory is stored as the machine's own limit.
+        accepting=settings.update_baselines in ("all", "new")
+        and settings.memory_limit_bytes is None,
+        missing=_missing(measured, verdicts),
+        fallen_back=(*_fallen_back(measured), *([elsewhere] if required else [])),
+        lost=measured.lost,
+        drifted=drift_text([one for one in drifted if not one.is_over]),
+        asides=(
+            drift_text([one for one in drifted if one.is_over]),
+            "" if required else elsewhere,
+        ),
+        blind=1.0 if measured.paired else blind,
+        accepted=settings.update_baselines == "all",
+        machine=all_answers(references.machine_answers(measured)),
+        stack_changes=references.stack_changes(measured),
+    )
 
 
 def _with_cost(
-    session: SessionVerdict,
-    measured: Measured,
-    tonight: Mapping[EnvironmentKey, Tonight],
+    session: SessionVerdict, measured: Measured, tonight: Mapping[EnvironmentKey, Tonight]
 ) -> SessionVerdict:
-    ratio = measured.resolved.settings.fail_above
+    ratio = measured.settings.fail_above
     if ratio is None:
         return session
-    levels = [measured.resolved.levels[key] for key in tonight]
+    levels = [measured.levels[key] for key in tonight]
     cost = cost_of_limit(levels, list(tonight.values()), ratio)
-    return replace(session, text=f"{session.text}; {cost}") if cost else session
+    return replace(session, text=f"{session.text}; {cost}")
 
 
 def _slower(
-    measured: Measured,
-    tonight: Mapping[EnvironmentKey, Tonight],
-    groups: Sequence[SizeGroup],
+    measured: Measured, all_shared: Sequence[tuple[str, Shared]], groups: Sequence[SizeGroup]
 ) -> tuple[str, ...]:
     """What all cases of a framework lost, or the latency or the bandwidth of one of its curves."""
-    counts = Counter(job.case.framework for job in measured.resolved.jobs.values())
-    whole = (
-        slower_text(name, counts[name], shared)
-        for one in tonight.values()
-        for name, shared in one.shared.items()
-    )
+    counts = Counter(job.case.framework for job in measured.jobs.values())
+    whole = (slower_text(name, counts[name], shared) for name, shared in all_shared)
     curves = (f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted)
     return (*filter(None, whole), *curves)
 
 
 def _drifted(measured: Measured, tonight: Mapping[EnvironmentKey, Tonight]) -> tuple[Drift, ...]:
-    levels, today = measured.resolved.levels, references.today(measured)
+    today = references.today(measured)
     return tuple(
         one
         for key, limits in tonight.items()
-        for one in drifts(levels[key].sessions, today[key], limits)
+        for one in drifts(measured.levels[key].sessions, today[key], limits)
     )
 
 
 def _moved(
-    measured: Measured,
-    drifted: Sequence[Drift],
-    tonight: Mapping[EnvironmentKey, Tonight],
+    measured: Measured, drifted: Sequence[Drift], all_shared: Sequence[tuple[str, Shared]]
 ) -> frozenset[Case]:
     """A reason also accepts those of a framework that is slower as a whole."""
     there = [one for one in drifted if not one.is_over]
     frameworks = {one.framework for one in there if one.case is None}
-    if measured.resolved.settings.accept_regression:
-        parts = (one.shared.items() for one in tonight.values())
-        frameworks |= {name for part in parts for name, shared in part if shared.is_slower}
-    cases = {one.case for one in there if one.case is not None}
+    if measured.settings.accept_regression:
+        frameworks |= {name for name, shared in all_shared if shared.is_slower}
+    cases = {one.case for one in there}
     return frozenset(
         job.case
-        for job in measured.resolved.jobs.values()
+        for job in measured.jobs.values()
         if job.case in cases or job.case.framework in frameworks
     )
 
 
 def given_up(
-    collected: Collected,
-    specs: Sequence[Spec],
-    why: str,
-    *,
-    outcome: Outcome = Outcome.FAILED,
+    collected: Collected, specs: Sequence[Spec], why: str, outcome: Outcome = Outcome.FAILED
 ) -> Judged:
     """There is no probe: every case fails with `outcome`, and the session has no verdict."""
-    holds: tuple[SessionOutcome, ...] = (SessionOutcome.NO_VERDICT,)
-    if specs:
-        holds = (SessionOutcome.FAILED, *holds)
+    holds = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
     return Judged(
         collected=collected,
         session=SessionVerdict(outcomes=holds, text=why),
@@ -243,11 +204,6 @@ def given_up(
             spec: Verdict(spec=spec, outcome=outcome, failed=True, text=why) for spec in specs
         },
     )
-
-
-def _accepting(settings: Settings) -> bool:
-    """Whether out of memory is to be stored as the machine's own limit."""
-    return settings.update_baselines in ("all", "new") and settings.memory_limit_bytes is None
 
 
 def _located(verdicts: Mapping[Spec, Verdict], groups: Sequence[SizeGroup]) -> dict[Spec, Verdict]:
@@ -261,26 +217,29 @@ def _located(verdicts: Mapping[Spec, Verdict], groups: Sequence[SizeGroup]) -> d
     return found
 
 
-def _missing(resolved: TimedResolved, verdicts: Mapping[Spec, Verdict]) -> tuple[str, ...]:
+def _missing(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> tuple[str, ...]:
     """Selected cases that have baselines here but were skipped, by framework."""
-    unreached = resolved.machine.target.unreached
-    out_of_reach = {*unreached, *resolved.settings.absent_frameworks}
+    settings = measured.settings
+    if measured.paired:
+        return ()
+    out_of_reach = {*measured.machine.target.unreached, *settings.absent_frameworks}
     skipped = {
         spec.framework: verdict.text
         for spec, verdict in verdicts.items()
         if verdict.outcome is Outcome.SKIPPED and spec.framework in out_of_reach
     }
-    return tuple(text for name, text in skipped.items() if name in resolved.stored_frameworks)
+    stored = frameworks_at(settings.baselines, measured.environment.key)
+    return tuple(text for name, text in skipped.items() if name in stored)
 
 
-def _other_ranks(resolved: TimedResolved) -> str:
+def _other_ranks(measured: Measured) -> str:
     """Such as ``8 ranks here until 2026-11-20, 7 today``, where nobody asked for other ranks.
 
     That is where this kind of device has baselines of another number of ranks, and none of today's.
     """
-    settings, key = resolved.settings, resolved.environment.key
+    settings, key = measured.settings, measured.environment.key
     asked = settings.ranks or settings.asked.mesh or settings.agents or settings.processes > 1
-    if asked or resolved.paired or not resolved.jobs:
+    if asked or measured.paired or not measured.jobs:
         return ""
     found = other_ranks(settings.baselines, key)
     if not found:
@@ -289,10 +248,10 @@ def _other_ranks(resolved: TimedResolved) -> str:
     return f"{plural(ranks, 'rank')} here until {day}, {key.ranks} today"
 
 
-def _fallen_back(resolved: TimedResolved) -> tuple[str, ...]:
+def _fallen_back(measured: Measured) -> tuple[str, ...]:
     """Clocks and algorithms that differ from the baseline's, though nobody asked."""
     found = []
-    for spec, job in resolved.jobs.items():
+    for spec, job in measured.jobs.items():
         case, before = job.case, job.stored.baseline
         if before is not None and before.case.clock is not case.clock and spec.clock == "default":
             found.append(

@@ -10,11 +10,11 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from busbw import grid
-from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, ProbesDiffer
-from busbw.driver.executor import probe as driver_probe
+from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, ProbesDiffer, probe
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
@@ -33,11 +33,16 @@ from .state import Machine
 
 def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) -> Machine:
     """The devices to measure `specs` on. Raises UsageError if there are none."""
-    probes = tuple(
-        _probed(starter_of(settings, name, settings.device, _ranks_asked(settings)), executor)
-        for name in frameworks_of(settings, specs)
-    )
-    target = _target(settings, probes)
+    device, frameworks = settings.device, frameworks_of(settings, specs)
+    probes = tuple(_probed(settings, name, device, executor, Side.CANDIDATE) for name in frameworks)
+    wanted = f"--device={device.value}: " if device else ""
+    with usage_error(GridError, where=wanted):
+        target = grid.choose_target(
+            device=device,
+            ranks=settings.ranks,
+            probes=probes,
+            named=frameworks if settings.asked.named else (),
+        )
     _check_memory(settings, target.device, [one for one in probes if one.framework in target.sets])
     return Machine(target=target, probes=probes)
 
@@ -52,129 +57,132 @@ def frameworks_of(settings: Settings, specs: Sequence[Spec]) -> list[str]:
     return frameworks
 
 
-def reference_probes(
+def with_reference(
     settings: Settings, machine: Machine, frameworks: Sequence[str], executor: Executor
-) -> tuple[Probe, ...]:
-    """The devices of the other stack, which must differ from ours. Raises UsageError."""
-    found = []
-    for name in frameworks:
-        device, side = machine.target.device, Side.REFERENCE
-        starter = starter_of(settings, name, device, _ranks_asked(settings), side=side)
-        found.append(_probed(starter, executor, "the reference: "))
-        ours = next(probe for probe in machine.probes if probe.framework == name)
-        check_stacks(settings, name, ours.framework_path, found[-1].framework_path)
-    _check_memory(settings, machine.target.device, found)
-    return tuple(found)
+) -> Machine:
+    """With the devices of the other stack, which must differ from ours. Raises UsageError."""
+    found, device = [], machine.target.device
+    for ours in machine.probes:
+        if ours.framework in frameworks:
+            theirs = _probed(settings, ours.framework, device, executor, Side.REFERENCE)
+            check_stacks(settings, ours.framework, ours.framework_path, theirs.framework_path)
+            found.append(theirs)
+    _check_memory(settings, device, found)
+    return replace(machine, references=tuple(found))
+
+
+def _probed(
+    settings: Settings, framework: str, device: Device | None, executor: Executor, side: Side
+) -> Probe:
+    """A usage error without an answer, unless workers were cut short or are not of one stack."""
+    ranks = ranks_asked(settings)
+    try:
+        return probe(starter_of(settings, framework, side, device=device, ranks=ranks), executor)
+    except (ProbeCutShort, ProbesDiffer):
+        raise
+    except ProbeFailed as error:
+        whose = "the reference: " if side is Side.REFERENCE else ""
+        raise UsageError(f"{whose}{error}") from error
+
+
+def python_of(settings: Settings, framework: str) -> str:
+    return settings.pythons.get(framework, sys.executable)
 
 
 def starter_of(
     settings: Settings,
     framework: str,
-    device: Device | None,
-    ranks: int | None,
+    side: Side,
     *,
-    side: Side = Side.CANDIDATE,
+    device: Device | None = None,
+    ranks: int | None = None,
 ) -> Starter:
-    ours = settings.pythons.get(framework, sys.executable)
-    against = settings.against if side is Side.REFERENCE else None
-    tried = settings.against.tried if settings.against and against is None else {}
-    lock = against.locks.get(framework) if against else None
-    return Starter(
-        python=against.pythons.get(framework, ours) if against else ours,
+    ours, against = python_of(settings, framework), settings.against or Against()
+    starter = Starter(
+        python=ours,
         framework=framework,
         device=device.value if device else "",
         ranks=ranks,
         processes=settings.processes,
-        environment={**_variables(against, lock), **tried},
-        unset=variables.STACK if lock else frozenset(),
+        environment=against.tried,
         defaults=FRAMEWORKS[framework].environment,
+    )
+    if side is Side.CANDIDATE:
+        return starter
+    lock = against.locks.get(framework)
+    return replace(
+        starter,
+        python=against.pythons.get(framework, ours),
+        environment=_flags(lock) if lock else against.environment,
+        unset=variables.STACK if lock else frozenset(),
     )
 
 
-def _variables(against: Against | None, lock: Lock | None) -> dict[str, str]:
-    """What the reference's environment has in addition: the flags of its lock, or what is asked."""
-    if lock is None:
-        return dict(against.environment) if against else {}
+def _flags(lock: Lock) -> dict[str, str]:
     home = os.path.expanduser("~")
     return {name: variables.with_home(value, home) for name, value in lock.flags.items()}
 
 
-def _ranks_asked(settings: Settings) -> int | None:
+def ranks_asked(settings: Settings) -> int | None:
     """As many virtual devices as --ranks or the mesh asks for: they are created at start."""
     of_mesh = math.prod(extents_of(settings.asked.mesh)) if settings.asked.mesh else None
     return settings.ranks or of_mesh
 
 
-def _probed(starter: Starter, executor: Executor, side: str = "") -> Probe:
-    """A usage error without an answer, unless workers were cut short or are not of one stack."""
-    try:
-        return driver_probe(starter, executor)
-    except (ProbeCutShort, ProbesDiffer):
-        raise
-    except ProbeFailed as error:
-        raise UsageError(f"{side}{error}") from error
-
-
-def _target(settings: Settings, probes: Sequence[Probe]) -> grid.Target:
-    named = settings.frameworks if settings.asked.named else ()
-    probed = {probe.framework for probe in probes}
-    wanted = f"--device={settings.device.value}: " if settings.device else ""
-    with usage_error(GridError, where=wanted):
-        return grid.choose_target(
-            device=settings.device,
-            ranks=settings.ranks,
-            probes=probes,
-            named=[name for name in named if name in probed],
-        )
-
-
 def _check_memory(settings: Settings, device: Device, probes: Sequence[Probe]) -> None:
     """Under --memory-limit, which is of the host's memory, a worker itself must fit."""
     limit_bytes = settings.memory_limit_bytes
-    for probe in probes if limit_bytes is not None and device is Device.CPU else ():
-        least_bytes = probe.least_memory_bytes
-        if least_bytes is not None and least_bytes >= (limit_bytes or 0):
+    if limit_bytes is None or device is not Device.CPU:
+        return
+    for one in probes:
+        least_bytes = one.least_memory_bytes
+        if least_bytes is not None and least_bytes >= limit_bytes:
             raise UsageError(
-                f"--memory-limit: {payload_text(limit_bytes or 0)}: a worker of "
-                f"{probe.framework} takes {bytes_text(least_bytes)} before it measures anything; "
-                "accepted is more than that"
+                f"--memory-limit: {payload_text(limit_bytes)}: a worker of {one.framework} takes "
+                f"{bytes_text(least_bytes)} before it measures anything; accepted is more than that"
             )
 
 
 def check_stacks(settings: Settings, name: str, ours: str, theirs: str) -> None:
     """Two interpreters that load the same files are one stack compared with itself."""
-    against = settings.against
-    one = starter_of(settings, name, None, None)
-    other = starter_of(settings, name, None, None, side=Side.REFERENCE)
-    differ = one.python != other.python and not (against and (against.environment or against.tried))
-    scripted = FRAMEWORKS[name].scripted
-    if differ and not scripted and theirs == ours:
+    against, one = settings.against or Against(), python_of(settings, name)
+    other = against.pythons.get(name, one)
+    if against.environment or against.tried or FRAMEWORKS[name].scripted:
+        return
+    if one != other and theirs == ours:
         raise UsageError(
-            f"--against: {other.python} and {one.python} both load {name} from "
-            f"{ours}: that is one stack, not two"
+            f"--against: {other} and {one} both load {name} from {ours}: that is one stack, not two"
         )
 
 
-def environment(target: Target, probes: Sequence[Probe], key: EnvironmentKey | None) -> Environment:
-    reached = [probe for probe in probes if probe.framework in target.sets]
-    first = reached[0]
+def key_on(target: Target, framework: str) -> EnvironmentKey:
+    """That of a framework's collectives on all devices."""
+    return target.key(Spec(framework=framework, workload=Collective(), payload_bytes=1))
+
+
+def environment(
+    settings: Settings, machine: Machine, key: EnvironmentKey | None = None
+) -> Environment:
+    """On `key`, or else on that of all devices."""
+    target = machine.target
+    reached = [one for one in machine.probes if one.framework in target.sets]
     return Environment(
-        key=key
-        or target.key(Spec(framework=first.framework, workload=Collective(), payload_bytes=1)),
+        key=key or key_on(target, reached[0].framework),
         device=target.device,
         why=target.why,
-        versions={probe.framework: probe.versions for probe in reached},
-        flags={name: value for probe in reached for name, value in probe.flags.items()},
-        framework_paths={probe.framework: probe.framework_path for probe in reached},
+        versions={one.framework: one.versions for one in reached},
+        flags={name: value for one in reached for name, value in one.flags.items()},
+        framework_paths={one.framework: one.framework_path for one in reached},
         not_found=target.not_found,
         host=platform.node(),
         commit=_commit(),
         load=os.getloadavg()[0],
         clock_mhz=_clock_mhz(target.device),
+        changed=_changed(settings),
     )
 
 
-def changed(settings: Settings) -> str:
+def _changed(settings: Settings) -> str:
     """What --try-env, --against-env and --inject make different; other values are not shown."""
     against, injected = settings.against or Against(), settings.injection
     sides = []

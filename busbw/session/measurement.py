@@ -1,4 +1,4 @@
-"""TimedResolved → Measured: all cases, then the undecided ones again, while time is left."""
+"""All cases are measured, then the undecided ones again, while time is left."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import AgentGone
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import Rerun, rerun
-from busbw.judge.policy import POLICIES
 from busbw.model.case import Spec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.words import Device, FailureKind, plural
 
 from . import judgement, machine
 from .display import Display
-from .state import Measured, TimedResolved
+from .state import Measured
 
 
 def measured(
-    resolved: TimedResolved,
+    resolved: Measured,
     executor: Executor,
     display: Display,
     keep: Callable[[Measured], None],
 ) -> Measured:
     """Until a host is lost; what there is goes to `keep`, also after an interrupt."""
     if not resolved.jobs:
-        return Measured(resolved=resolved)
+        return resolved
     schedule = _schedule(resolved, executor, display)
-    begun_s, notes, interrupted, lost = time.monotonic(), [], False, ""
+    begun_s, interrupted, lost = time.monotonic(), False, ""
     try:
         schedule.run()
-        notes += _measure_undecided(resolved, schedule, display)
+        _measure_undecided(resolved, schedule, display)
     except AgentGone as error:
         lost = str(error)
     except KeyboardInterrupt:
@@ -48,23 +47,22 @@ def measured(
             spent_s=dict(executor.spent_s),
             interrupted=interrupted,
             lost=lost,
-            notes=tuple(notes),
         )
         keep(found)
         display.done("interrupted after" if interrupted else "measured in", found.measuring_s)
     return found
 
 
-def _schedule(resolved: TimedResolved, executor: Executor, display: Display) -> Schedule:
+def _schedule(resolved: Measured, executor: Executor, display: Display) -> Schedule:
     settings, device = resolved.settings, resolved.machine.target.device
     ranks: dict[str, int] = {}
-    for spec, job in resolved.jobs.items():
+    for job in resolved.jobs.values():
         # Training on one device takes fewer ranks than the other cases.
-        ranks[spec.framework] = max(ranks.get(spec.framework, 0), job.key.ranks)
+        ranks[job.case.framework] = max(ranks.get(job.case.framework, 0), job.key.ranks)
     stacks = {
         side: Stack(
             starters={
-                name: machine.starter_of(settings, name, device, ranks[name], side=side)
+                name: machine.starter_of(settings, name, side, device=device, ranks=ranks[name])
                 for name in ranks
             },
             # Only the candidate is made slower, not the reference.
@@ -84,21 +82,17 @@ def _schedule(resolved: TimedResolved, executor: Executor, display: Display) -> 
     )
 
 
-def _so_far(resolved: TimedResolved, schedule: Schedule, lost: str = "") -> Measured:
-    of_reference = _by_spec(resolved, schedule, Side.REFERENCE, lost) if resolved.paired else {}
-    return Measured(
-        resolved=resolved,
-        measurements=_by_spec(resolved, schedule, Side.CANDIDATE, lost),
-        references=of_reference,
+def _so_far(resolved: Measured, schedule: Schedule, lost: str = "") -> Measured:
+    def by_spec(side: Side) -> dict[Spec, Measurement]:
+        found = {one.case: one for one in schedule.measurements(side)}
+        least = resolved.plan.launches if lost else 0
+        return {spec: _cut_off(found[job.case], least, lost) for spec, job in resolved.jobs.items()}
+
+    return replace(
+        resolved,
+        measurements=by_spec(Side.CANDIDATE),
+        references=by_spec(Side.REFERENCE) if resolved.paired else {},
     )
-
-
-def _by_spec(
-    resolved: TimedResolved, schedule: Schedule, side: Side, lost: str
-) -> dict[Spec, Measurement]:
-    found = {measurement.case: measurement for measurement in schedule.measurements(side)}
-    launches = resolved.plan.launches if lost else 0
-    return {spec: _cut_off(found[job.case], launches, lost) for spec, job in resolved.jobs.items()}
 
 
 def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
@@ -110,24 +104,22 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
     return replace(found, failures=(*found.failures, failure))
 
 
-def _measure_undecided(resolved: TimedResolved, schedule: Schedule, display: Display) -> list[str]:
+def _measure_undecided(resolved: Measured, schedule: Schedule, display: Display) -> None:
     """Right after the first launches: those that confirm a suspicion may come later."""
     begun_s, waited_s = time.monotonic(), 0.0
+    budget_s = resolved.settings.time_budget_s
     while True:
         found = _so_far(resolved, schedule)
-        launches = {
-            spec: len(one.runs) + len(one.failures) for spec, one in found.measurements.items()
-        }
         rulings = judgement.rulings(found)
-        wanted = rerun(rulings, launches)
+        wanted = rerun(rulings, {spec: one.launches for spec, one in found.measurements.items()})
         if not wanted.specs:
-            return []
-        budget_s = resolved.settings.time_budget_s
+            return
         if time.monotonic() - begun_s - waited_s > budget_s:
-            return [
+            schedule.executor.on_note(
                 f"--time-budget of {budget_s:g} s for more launches is spent; still undecided: "
                 f"{', '.join(spec.id for spec in wanted.specs)}"
-            ]
+            )
+            return
         suspects = [spec for spec, one in rulings.items() if one.suspected]
         wait_s = max(0.0, begun_s + _later_s(resolved, suspects) - time.monotonic())
         display.say(_again_text(wanted, wait_s))
@@ -144,8 +136,7 @@ def _again_text(wanted: Rerun, wait_s: float) -> str:
     return f"busbw: {plural(wanted.passes, 'more launch')} of {shown}{more}{when}"
 
 
-def _later_s(resolved: TimedResolved, suspects: Iterable[Spec]) -> float:
+def _later_s(resolved: Measured, suspects: Iterable[Spec]) -> float:
     """Two stacks in turn share what disturbs them; what is scripted does not change by itself."""
     scripted = all(FRAMEWORKS[spec.framework].scripted for spec in suspects)
-    policy = POLICIES[resolved.machine.target.device]
-    return 0.0 if scripted or resolved.paired else policy.later_s
+    return 0.0 if scripted or resolved.paired else resolved.policy.later_s

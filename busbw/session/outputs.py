@@ -9,18 +9,18 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from busbw import files
 from busbw.history.files import HistoryError, append
 from busbw.history.lines import Line, new_session
 from busbw.judge.validity import injected_ratio
 from busbw.model.case import Spec, converted
+from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import plural
+from busbw.model.words import FailureKind, plural
 from busbw.report.figures import figures_table
 from busbw.report.renderers import rendered
 from busbw.report.results import results, without_homes
@@ -28,180 +28,150 @@ from busbw.stats.launches import quantiles_s
 
 from . import references
 from .folders import STANDARD_OUTPUT, is_named_csv
-from .state import Judged, Measured, Programs, Written
-
-if TYPE_CHECKING:
-    from busbw.page.nights import MachineNights
+from .option import UsageError, usage_error
+from .state import Judged, Measured, Programs
 
 
-def with_results(written: Written) -> Written:
-    path, judged = written.judged.settings.results, written.judged
+def with_outputs(judged: Judged) -> Judged:
+    """With what was asked for in files and in the history, of which the page shows tonight, too."""
+    settings = judged.settings
+    found = _with_file(judged, "--results: no results were written", settings.results, _results)
+    found = _with_file(found, "--metrics: no metrics were written", settings.metrics, _metrics)
+    return _with_file(appended(found), "--page: no page was written", settings.page, _page)
+
+
+def _with_file(
+    judged: Judged, problem: str, path: Path | None, content: Callable[[Judged], str]
+) -> Judged:
     if path is None:
-        return written
-    if is_named_csv(path.name):
-        content = "\n".join([*rendered("csv", figures_table(tuple(judged.verdicts.values()))), ""])
+        return judged
+    try:
+        text = content(judged)
+        if path == STANDARD_OUTPUT:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        else:
+            files.write(path, text)
+    except UsageError as error:
+        problem = f"{problem}: {error}"
+    except OSError as error:
+        problem = f"{problem}: {files.reason(error)}"
+    except Exception as error:  # Whatever it is, the verdict is told first.
+        problem = f"{problem}: {error!r}"
     else:
-        content = json.dumps(document_of(judged), indent=1) + "\n"
-    return _with_file(written, "--results: no results were written: ", path, content)
+        return judged
+    return judged.with_error(problem)
 
 
-def with_metrics(written: Written) -> Written:
-    path, judged = written.judged.settings.metrics, written.judged
-    if path is None:
-        return written
+def _results(judged: Judged) -> str:
+    if judged.settings.results is not None and is_named_csv(judged.settings.results.name):
+        return "\n".join([*rendered("csv", figures_table(tuple(judged.verdicts.values()))), ""])
+    return json.dumps(document_of(judged), indent=1) + "\n"
+
+
+def _metrics(judged: Judged) -> str:
     from busbw.report.prometheus import metrics
 
-    prefix = "--metrics: no metrics were written: "
-    try:
-        content = metrics(tuple(judged.verdicts.values()), judged.session, judged.collected.began)
-    except Exception as error:  # Whatever it is, the verdict is told first.
-        return replace(written, errors=(*written.errors, f"{prefix}{error!r}"))
-    return _with_file(written, prefix, path, content)
+    return metrics(tuple(judged.verdicts.values()), judged.session, judged.collected.began)
 
 
-def with_page(written: Written) -> Written:
-    path, judged = written.judged.settings.page, written.judged
-    if path is None:
-        return written
+def _page(judged: Judged) -> str:
+    from busbw.page import nights
     from busbw.page.html import html
     from busbw.page.page import page
     from busbw.page.pictures import PictureError
     from busbw.report.reading import DocumentError, session_of
 
-    prefix = "--page: no page was written: "
-    sentences = (HistoryError, DocumentError, PictureError)
-    try:
+    settings, measured = judged.settings, judged.observed
+    with usage_error(HistoryError, DocumentError, PictureError):
         session = session_of(document_of(judged), "this session")
-        content = html(page([session], _nights(judged)))
-    except Exception as error:  # Whatever it is, the verdict is told first.
-        words = str(error) if isinstance(error, sentences) else repr(error)
-        return replace(written, errors=(*written.errors, f"{prefix}{words}"))
-    return _with_file(written, prefix, path, content)
-
-
-def _with_file(written: Written, prefix: str, path: Path, content: str) -> Written:
-    try:
-        if path == STANDARD_OUTPUT:
-            sys.stdout.write(content)
-            sys.stdout.flush()
-        else:
-            files.write(path, content)
-    except OSError as error:
-        return replace(written, errors=(*written.errors, f"{prefix}{files.reason(error)}"))
-    return written
-
-
-def _nights(judged: Judged) -> tuple[MachineNights, ...]:
-    from busbw.page import nights
-
-    root, measured = judged.settings.history, judged.observed
-    if root is None or not isinstance(measured, Measured):
-        return ()
-    folders = {str(job.key.folder) for job in measured.resolved.jobs.values()}
-    return nights.machines(root, judged.settings.baselines, folders)
+        if settings.history is None or not isinstance(measured, Measured):
+            return html(page([session], ()))
+        folders = {str(job.key.folder) for job in measured.jobs.values()}
+        machines = nights.machines(settings.history, settings.baselines, folders)
+        return html(page([session], machines))
 
 
 def document_of(judged: Judged) -> object:
     """The session as plain data, without the names of homes."""
-    found, measured = judged.observed, {}
-    if isinstance(found, Measured):
-        measured = _measured(found)
+    found, own = judged.observed, dict[str, Any]()
+    if isinstance(found, Programs):
+        own = {"compilers": tuple(found.compilers.values())}
+    elif found is not None:
+        own = {
+            "environment": found.environment,
+            "process_hosts": found.machine.process_hosts,
+            "plan": found.plan,
+            "measurements": found.measurements,
+            "references": found.references,
+            "measuring_s": found.measuring_s,
+            "spent_s": found.spent_s,
+            "quantiles_s": {
+                spec: [quantiles_s(run) for run in one.runs]
+                for spec, one in found.measurements.items()
+            },
+        }
     document = results(
         began=judged.collected.began,
         host=platform.node(),
         session=judged.session,
         verdicts=tuple(judged.verdicts.values()),
-        compilers=tuple(found.resolved.compilers.values()) if isinstance(found, Programs) else (),
-        **measured,
+        **own,
     )
     return without_homes(document, os.path.expanduser("~"))
 
 
-def _measured(found: Measured) -> dict[str, Any]:
-    return {
-        "environment": found.resolved.environment,
-        "process_hosts": found.resolved.machine.process_hosts,
-        "plan": found.resolved.plan,
-        "measurements": found.measurements,
-        "references": found.references,
-        "measuring_s": found.measuring_s,
-        "spent_s": found.spent_s,
-        "quantiles_s": {
-            spec: [quantiles_s(run) for run in measurement.runs]
-            for spec, measurement in found.measurements.items()
-        },
-    }
-
-
-def appended(written: Written) -> Written:
+def appended(judged: Judged) -> Judged:
     """With the session in the history, if it has one; what cannot be appended is an error."""
-    judged = written.judged
     root, measured = judged.settings.history, judged.observed
     if root is None or not isinstance(measured, Measured):
-        return written
-    try:
-        notes = _append(root, judged, measured)
-    except HistoryError as error:
-        text = f"the history was not appended to: {error}"
-        return replace(written, errors=(*written.errors, text))
-    return replace(written, notes=(*written.notes, *notes))
-
-
-def _append(root: Path, judged: Judged, measured: Measured) -> tuple[str, ...]:
-    session = new_session()
+        return judged
+    session, notes = new_session(), list[str]()
     lines: dict[EnvironmentKey, list[Line]] = {}
-    for spec, job in measured.resolved.jobs.items():
-        its = lines.setdefault(job.key, [])
-        its += _lines(judged, measured, spec, session)
-    notes: list[str] = []
-    for key, found in lines.items():
-        path, repaired = append(root, key, found)
-        notes += [*repaired, f"appended to the history: {plural(len(found), 'line')} of {path}"]
-    return tuple(notes)
+    for spec, job in measured.jobs.items():
+        lines.setdefault(job.key, []).extend(_lines(judged, measured, spec, session))
+    try:
+        for key, found in lines.items():
+            path, repaired = append(root, key, found)
+            text = f"appended to the history: {plural(len(found), 'line')} of {path}"
+            notes += [*repaired, text]
+    except HistoryError as error:
+        return judged.with_error(f"the history was not appended to: {error}")
+    return judged.with_notes(*notes)
 
 
 def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
     """Tonight's, and that of a locked reference that was measured in turn with it."""
-    line, against = _line(judged, measured, spec, session), measured.resolved.settings.against
+    verdict, now = judged.verdicts[spec], measured.measurements[spec]
+    stored, against = measured.jobs[spec].stored.baseline, measured.settings.against
     lock = against.locks.get(spec.framework) if against is not None else None
-    if lock is None:
-        yield line
-        return
-    yield replace(line, stack=lock.digest)
-    found = measured.references[spec]
-    record = references.record_of(measured, found, lock.flags)
-    yield replace(
-        line,
-        outcome=record.outcome,
-        times_us=record.times_us,
-        versions=record.versions,
-        surroundings=record.surroundings,
-        failure=found.failures[0].kind if found.failures else None,
-        ratio=None,
-        injected="",
-        injected_ratio=None,
-        stack=lock.digest,
-        is_reference=True,
-    )
-
-
-def _line(judged: Judged, measured: Measured, spec: Spec, session: str) -> Line:
-    verdict, found = judged.verdicts[spec], measured.measurements[spec]
-    stored = measured.resolved.jobs[spec].stored.baseline
-    return converted(
+    shared: dict[str, Any] = {
+        "session": session,
+        "device": measured.machine.target.device,
+        "case": now.case,
+        "session_outcome": judged.session.outcome,
+        "session_outcomes": judged.session.outcomes,
+        "paired": measured.paired,
+        "baseline_date": stored.date if stored is not None else "",
+        "stack": lock.digest if lock is not None else "",
+        "changed": measured.environment.changed,
+    }
+    yield converted(
         Line,
-        references.record_of(measured, found),
-        session=session,
-        device=measured.resolved.machine.target.device,
-        case=found.case,
+        references.record_of(measured, now),
         outcome=verdict.outcome,
-        session_outcome=judged.session.outcome,
-        session_outcomes=judged.session.outcomes,
-        failure=found.failures[0].kind if found.failures else None,
+        failure=_failure(now),
         ratio=verdict.ratio,
-        injected=next((run.injected for run in found.runs if run.injected), ""),
-        injected_ratio=injected_ratio(found.runs),
-        paired=measured.resolved.paired,
-        baseline_date=stored.date if stored is not None else "",
-        changed=measured.resolved.environment.changed,
+        injected=next((run.injected for run in now.runs if run.injected), ""),
+        injected_ratio=injected_ratio(now.runs),
+        **shared,
     )
+    if lock is not None:
+        theirs = measured.references[spec]
+        record = references.record_of(measured, theirs, lock.flags)
+        failure = _failure(theirs)
+        yield converted(Line, record, failure=failure, is_reference=True, **shared)
+
+
+def _failure(found: Measurement) -> FailureKind | None:
+    return found.failures[0].kind if found.failures else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
@@ -24,8 +25,8 @@ from .agents import transport_of
 from .compilers import CompileSettings
 from .display import Display
 from .option import UsageError, usage_error
-from .outputs import appended, with_metrics, with_page, with_results
-from .state import Collected, Judged, Measured, Observed, Written
+from .outputs import with_outputs
+from .state import Collected, Judged, Measured, Observed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,89 +48,81 @@ def judged(collected: Collected, specs: Sequence[Spec], within: Surroundings) ->
 
     If the probe is cut short, or a host is lost in it, every case fails. Raises UsageError.
     """
-    bundle = Bundle()
+    bundle, notes = Bundle(), list[str]()
+
+    def keep(found: Observed) -> None:
+        within.keep(replace(found, notes=tuple(notes)))
+
     try:
         with usage_error(OSError, where="--listen: "):
-            transport = transport_of(
-                collected.settings.agents, bundle, within.display.line, within.secret
-            )
+            agents, say = collected.settings.agents, within.display.line
+            transport = transport_of(agents, bundle, say, within.secret)
         with contextlib.closing(transport):
-            return _Session(collected, bundle, transport, within).judged(tuple(specs))
+            found = _Session(
+                specs=tuple(specs),
+                folder=bundle.path,
+                transport=transport,
+                executor=Executor(transport, notes.append),
+                within=replace(within, keep=keep),
+            ).judged(collected)
     finally:
         bundle.remove()
+    return replace(found, notes=tuple(notes))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Session:
-    """The phases of one session, each value kept as soon as it exists."""
+    """What the phases of one session share."""
 
-    def __init__(
-        self,
-        collected: Collected,
-        bundle: Bundle,
-        transport: Transport,
-        within: Surroundings,
-    ) -> None:
-        self._collected = collected
-        self._folder = bundle.path
-        self._notes: list[str] = []
-        self._executor = Executor(transport, self._notes.append)
-        self._transport = transport
-        self._within = within
-        self._display = within.display
+    specs: tuple[Spec, ...]
+    folder: Path
+    transport: Transport
+    executor: Executor
+    within: Surroundings
 
-    def judged(self, specs: tuple[Spec, ...]) -> Judged:
-        settings = self._collected.settings
+    def judged(self, collected: Collected) -> Judged:
         try:
-            if settings.compile is not None:
-                found = self._compiled(settings.compile, specs)
-            else:
-                collected = checks.checked(self._collected, specs)
-                checks.check_tpu(settings, specs, self._executor)
-                with alone(settings.device_wait_s, self._say_waiting):
-                    measured = self._measured(collected, specs)
-                found = judgement.judged(measured, self._within.skip)
+            if collected.settings.compile is not None:
+                return self._compiled(collected, collected.settings.compile)
+            return self._measured(collected)
         except (ProbeCutShort, AgentGone) as error:
-            found = judgement.given_up(self._collected, specs, str(error))
+            return judgement.given_up(collected, self.specs, str(error))
         except (ProbesDiffer, IncomparableHosts) as error:
-            found = judgement.given_up(
-                self._collected, specs, str(error), outcome=Outcome.INCOMPARABLE
-            )
+            return judgement.given_up(collected, self.specs, str(error), Outcome.INCOMPARABLE)
         except (BusyError, AgentsError) as error:
             raise UsageError(str(error)) from error
-        return replace(found, notes=tuple(self._notes))
 
-    def _measured(self, collected: Collected, specs: tuple[Spec, ...]) -> Measured:
-        executor, transport = self._executor, self._transport
-        agents = collected.settings.agents
-        transport.join(agents.wait_s if agents is not None else 0.0)
-        transport.lock(collected.settings.device_wait_s, self._display.line)
-        found = machine.machine_of(collected.settings, specs, executor)
-        resolved = resolution.resolved(
-            collected, found, specs, executor, self._folder, self._display.line
-        )
-        self._notes += resolved.notes
-        self._display.header(resolved)
-        measured = measurement.measured(resolved, executor, self._display, self._keep)
-        self._notes += [*measured.notes, *injection_notes(measured.measurements)]
-        return measured
+    def _measured(self, collected: Collected) -> Judged:
+        settings, executor, say = collected.settings, self.executor, self.within.display.line
+        checks.check(settings, self.specs)
+        checks.check_tpu(settings, self.specs, executor)
+        with alone(settings.device_wait_s, self._say_waiting):
+            self.transport.join(settings.agents.wait_s if settings.agents is not None else 0.0)
+            self.transport.lock(settings.device_wait_s, say)
+            found = machine.machine_of(settings, self.specs, executor)
+            resolved = resolution.resolved(collected, found, self.specs, executor, self.folder, say)
+            self.within.display.header(resolved)
+            measured = measurement.measured(
+                resolved, executor, self.within.display, self.within.keep
+            )
+        for note in injection_notes(measured.measurements):
+            executor.on_note(note)
+        return judgement.judged(measured, self.within.skip)
 
-    def _compiled(self, asked: CompileSettings, specs: tuple[Spec, ...]) -> Judged:
-        settings = self._collected.settings
-        parallel = compilation.parallel_of(settings, asked, self._executor, self._display)
-        resolved = compilation.resolved(self._collected, asked, specs, parallel)
-        self._display.compilers(tuple(resolved.compilers.values()))
-        programs = compilation.compiled(resolved, parallel, self._display, self._keep)
-        return compilation.judged(programs, self._within.skip)
+    def _compiled(self, collected: Collected, asked: CompileSettings) -> Judged:
+        settings = collected.settings
+        parallel = compilation.parallel_of(settings, asked, self.executor, self.within.display)
+        resolved = compilation.resolved(collected, asked, self.specs, parallel)
+        self.within.display.compilers(tuple(resolved.compilers.values()))
+        programs = compilation.compiled(resolved, parallel, self.within.display, self.within.keep)
+        return compilation.judged(programs, self.within.skip)
 
     def _say_waiting(self, who: str) -> None:
         waiting = "busbw session is measuring on this machine; waiting for its end"
-        self._display.line(f"another {waiting} ({who})")
-
-    def _keep(self, found: Observed) -> None:
-        self._within.keep(replace(found, notes=(*self._notes, *found.notes)))
+        self.within.display.line(f"another {waiting} ({who})")
 
 
-def written(found: Judged) -> Written | None:
+def written(found: Judged) -> Judged | None:
     """With what was accepted, in the history and in the files that were asked for.
 
     None where nothing was measured or compiled, of which nothing is written.
@@ -137,4 +130,4 @@ def written(found: Judged) -> Written | None:
     measured = isinstance(found.observed, Measured) and bool(found.observed.measurements)
     if not measured and not any(spec.topology for spec in found.verdicts):
         return None
-    return with_page(appended(with_metrics(with_results(accepted(found)))))
+    return with_outputs(accepted(found))

@@ -1,4 +1,4 @@
-"""Machine → TimedResolved: the Case of each Spec, what it is compared with, and what is left out.
+"""Machine → Measured, of nothing yet: cases, what they are compared with, and what is left out.
 
 Also writes the examples for training: a worker's interpreter need not have scikit-learn, so it gets
 its handwritten digits as a file.
@@ -15,7 +15,7 @@ from pathlib import Path
 from busbw import files, grid
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
-from busbw.baselines.store import find, find_published, frameworks_at
+from busbw.baselines.store import find, find_published
 from busbw.driver.executor import Executor
 from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError
@@ -23,13 +23,13 @@ from busbw.judge.levels import Levels
 from busbw.model.case import Case, GridError, NotHereError, Spec
 from busbw.model.launch import OwnProcesses, Plan
 from busbw.model.machine import EnvironmentKey, Probe
-from busbw.model.verdict import Reference, Verdict
+from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 
 from . import machine, references
 from .option import UsageError, usage_error
 from .settings import Settings, how_to_get
-from .state import Collected, Machine, TimedJob, TimedResolved
+from .state import Collected, Machine, Measured, TimedJob
 
 # A launch of two stacks in turn costs two processes to start: a few more samples are worth it.
 _PLAN_IN_TURN = Plan(samples=40, budget_s=1.5)
@@ -42,47 +42,45 @@ def resolved(
     executor: Executor,
     folder: Path,
     say: Callable[[str], None],
-) -> TimedResolved:
+) -> Measured:
     """All that will be measured; the training examples are written into `folder`.
 
     A reference stack is built, which `say` announces. Raises UsageError for a Spec that is
     no case, for a damaged baseline, for a reference that cannot be built or would measure other
     cases, and for a stack that cannot be locked as one.
     """
-    skipped, case_of = _cases(collected.settings, found.target, specs)
+    target = found.target
+    skipped, case_of = _cases(collected.settings, target, specs)
     frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
-    jobs = _jobs(collected.settings, found.target, case_of)
-    levels = _levels(collected.settings, jobs.values(), found.target)
-    lockable = references.lockable(collected, frameworks)
-    collected = references.with_stacks(collected, found.target, frameworks, say)
+    jobs, levels = _stored(collected.settings, target, case_of)
+    looked_at = ((name, references.lockable(collected.settings, name)) for name in frameworks)
+    lockable = {name: one for name, one in looked_at if one is not None}
+    collected = references.with_stacks(collected, target, frameworks, say)
     settings = collected.settings
-    theirs: tuple[Probe, ...] = ()
     if settings.against is not None:
-        theirs = machine.reference_probes(settings, found, frameworks, executor)
-        _check_same_cases(settings, found.target, case_of, theirs)
+        found = machine.with_reference(settings, found, frameworks, executor)
+        _check_same_cases(settings, target, case_of, found.references)
     with usage_error(HistoryError, OSError):
         nights = references.nights_of(settings, jobs.values())
     # Cases of training on one device and in several processes have keys of their own.
     keys = [job.key for job in jobs.values()]
     widest = max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
-    environment = machine.environment(found.target, found.probes, widest)
+    environment = machine.environment(settings, found, widest)
     nearest = (job.stored.nearest for job in jobs.values() if job.stored.nearest)
-    return TimedResolved(
+    for note in (*dict.fromkeys(nearest), *_joined(levels.values())):
+        executor.on_note(note)
+    return Measured(
         collected=collected,
-        machine=replace(found, references=theirs),
+        machine=found,
         specs=specs,
         jobs=jobs,
         skipped=skipped,
-        environment=replace(environment, changed=machine.changed(settings)),
+        environment=environment,
         plan=_plan(settings),
         levels=levels,
-        lockable=lockable,
         nights=nights,
+        lockable=lockable,
         examples=examples_for(case_of.values(), folder),
-        stored_frameworks=frozenset()
-        if settings.against is not None
-        else frameworks_at(settings.baselines, environment.key),
-        notes=(*dict.fromkeys(nearest), *_joined(levels.values())),
     )
 
 
@@ -115,16 +113,14 @@ def _cases(
     skipped, found = {}, {}
     for spec in specs:
         reason = _left_out(spec, settings, target)
-        try:
-            case = None if reason else grid.resolve(spec, target)
-        except NotHereError as error:
-            case, reason = None, str(error)
-        except GridError as error:
-            raise UsageError(f"{error}") from error
-        if case is None:
+        with usage_error(GridError):
+            try:
+                if not reason:
+                    found[spec] = grid.resolve(spec, target)
+            except NotHereError as error:
+                reason = str(error)
+        if reason:
             skipped[spec] = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=reason)
-        else:
-            found[spec] = case
     return skipped, found
 
 
@@ -151,72 +147,68 @@ def _check_same_cases(
     case_of: Mapping[Spec, Case],
     probed: Sequence[Probe],
 ) -> None:
-    probes = {probe.framework: probe for probe in probed}
+    with usage_error(GridError, where="the reference: "):
+        targets = {
+            probe.framework: grid.choose_target(
+                device=ours.device, ranks=settings.ranks, probes=[probe], named=[probe.framework]
+            )
+            for probe in probed
+        }
+        found = {spec: grid.resolve(spec, targets[spec.framework]) for spec in case_of}
     for spec, case in case_of.items():
-        with usage_error(GridError, where="the reference: "):
-            target = grid.choose_target(
-                device=ours.device,
-                ranks=settings.ranks,
-                probes=[probes[spec.framework]],
-                named=[spec.framework],
-            )
-            theirs = grid.resolve(spec, target)
-        if theirs != case or target.key(spec) != ours.key(spec):
-            pairs = (
-                ("case", theirs.name, case.name),
-                ("protocol", theirs.protocol.text, case.protocol.text),
-                ("machine", str(target.key(spec).folder), str(ours.key(spec).folder)),
-            )
+        theirs, key = found[spec], targets[spec.framework].key(spec)
+        pairs = (
+            ("case", theirs.name, case.name),
+            ("protocol", theirs.protocol.text, case.protocol.text),
+            ("machine", str(key.folder), str(ours.key(spec).folder)),
+        )
+        if theirs != case or key != ours.key(spec):
             differ = "; ".join(f"{what} {a}, here {b}" for what, a, b in pairs if a != b)
             raise UsageError(f"--against: the reference would measure another case: {differ}")
 
 
-def _jobs(
+def _stored(
     settings: Settings, target: grid.Target, case_of: Mapping[Spec, Case]
-) -> dict[Spec, TimedJob]:
-    """The jobs with baselines, read before anything is measured: a damaged file is found early."""
-    jobs = {
-        spec: TimedJob(case=case, key=target.key(spec), slice_key=target.slice_key(spec))
-        for spec, case in case_of.items()
-    }
+) -> tuple[dict[Spec, TimedJob], dict[EnvironmentKey, Levels]]:
+    """The jobs and what they are held against, nothing for two stacks in turn.
+
+    Read before anything is measured: a damaged file is found early.
+    """
+    jobs = {spec: TimedJob(case=case, key=target.key(spec)) for spec, case in case_of.items()}
     if settings.against is not None:
-        return jobs
-    root, limit_bytes = settings.baselines, settings.memory_limit_bytes
-    with usage_error(BaselineError, OSError):
-        jobs = {
-            spec: replace(
-                job,
-                stored=find(root, job.key, job.case, memory_limit_bytes=limit_bytes),
-                published=_published(root, job),
-            )
-            for spec, job in jobs.items()
-        }
-        if settings.writes_baselines:
-            check_writable(root, [(job.key, job.case) for job in jobs.values()])
-    return jobs
-
-
-def _published(root: Path, job: TimedJob) -> Reference | None:
-    found = (find_published(one, job.key, job.case) for one in (root, files.shipped_baselines()))
-    return next((one for one in found if one is not None), None)
-
-
-def _levels(
-    settings: Settings, jobs: Iterable[TimedJob], target: grid.Target
-) -> dict[EnvironmentKey, Levels]:
-    """What the cases are held against; nothing where two stacks are compared with each other."""
-    if settings.against is not None:
-        return {}
+        return jobs, {}
     with usage_error(BaselineError, HistoryError, OSError):
-        return references.levels_at(settings, (job.key for job in jobs), target.device)
+        jobs = {spec: _with_stored(settings, job) for spec, job in jobs.items()}
+        if settings.writes_baselines:
+            check_writable(settings.baselines, [(job.key, job.case) for job in jobs.values()])
+        keys = (job.key for job in jobs.values())
+        return jobs, references.levels_at(settings, keys, target.device)
+
+
+def _with_stored(settings: Settings, job: TimedJob) -> TimedJob:
+    root, limit_bytes = settings.baselines, settings.memory_limit_bytes
+    roots = (root, files.shipped_baselines())
+    published = (find_published(one, job.key, job.case) for one in roots)
+    return replace(
+        job,
+        stored=find(root, job.key, job.case, memory_limit_bytes=limit_bytes),
+        published=next(filter(None, published), None),
+    )
 
 
 def examples_for(cases: Iterable[Case], folder: Path) -> str:
-    """The file's path; "" where no case needs it. Raises UsageError without scikit-learn."""
+    """The file's path; "" where no case needs it. Raises UsageError without scikit-learn.
+
+    1797 digits of 8 x 8 pixels from 0 to 16, each followed by its label, each a byte.
+    """
     if not check_examples(cases):
         return ""
-    path = folder / "digits.bin"
-    path.write_bytes(_digits())
+    from sklearn.datasets import load_digits
+
+    found, path = load_digits(), folder / "digits.bin"
+    images, labels = found.images.astype("uint8"), found.target.astype("uint8")
+    pairs = zip(images, labels, strict=True)
+    path.write_bytes(b"".join(image.tobytes() + label.tobytes() for image, label in pairs))
     return str(path)
 
 
@@ -232,14 +224,3 @@ def check_examples(cases: Iterable[Case | Spec]) -> bool:
             'installed here; pip install "busbw[tf]", or leave it out: -k "not strategy"'
         )
     return learns
-
-
-def _digits() -> bytes:
-    """1797 digits of 8 x 8 pixels from 0 to 16, each followed by its label, each a byte."""
-    from sklearn.datasets import load_digits
-
-    found = load_digits()
-    images, labels = found.images.astype("uint8"), found.target.astype("uint8")
-    return b"".join(
-        image.tobytes() + bytes([int(label)]) for image, label in zip(images, labels, strict=True)
-    )

@@ -1,36 +1,31 @@
 """The state of a session, phase by phase: each value is made of the one before, and none changes.
 
-Collected → Resolved → Observed → Judged → Written. What is timed and what is compiled are two kinds
-of Resolved and Observed: TimedResolved and Measured, ProgramsResolved and Programs. Whoever runs a
-session holds the last of them.
+Collected → Observed → Judged. What is timed and what is compiled are two kinds of Observed,
+Measured and Programs. Whoever runs a session holds the last of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
 from busbw.baselines.store import FoundBaseline
 from busbw.baselines.updates import Change
+from busbw.driver.parallel import Job
 from busbw.grid import Target
 from busbw.judge.levels import Levels
+from busbw.judge.policy import POLICIES, Policy
 from busbw.judge.session import SizeGroup
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Measurement, Plan
-from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe, Topology
+from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
 from busbw.model.stored import CompiledBaseline, Session
 from busbw.model.verdict import Reference, SessionVerdict, Verdict
-from busbw.stacks.interpreter import Distribution, Installed
+from busbw.stacks.interpreter import Installed
 
 from .settings import Settings
-
-# Levels are of one framework on one machine.
-LevelKey = tuple[EnvironmentKey, str]
-
-# By the compiler's label and the topology's name.
-Described = Mapping[tuple[str, str], Compiler]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,28 +36,16 @@ class Refused:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lockable:
-    """An interpreter, and the `stack` of a framework in it, to be locked if it is accepted."""
-
-    python: str
-    installed: Installed
-    stack: tuple[Distribution, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Collected:
     """What the options ask for, and the grid of the tests collected so far; `error`: its problem.
 
-    `nothing_asked`: a test had nothing of what is asked for. `lockable` are stacks by framework
-    that were looked at already, None where nothing will be locked. `began` is when the session did,
-    UTC.
+    `nothing_asked`: a test had nothing of what is asked for. `began` is when the session did, UTC.
     """
 
     settings: Settings
     grid: tuple[Spec, ...] = ()
     error: str = ""
     nothing_asked: bool = False
-    lockable: Mapping[str, Lockable | None] = field(default_factory=dict)
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     @property
@@ -84,34 +67,34 @@ class Machine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
-    """A case, and where: a machine of ours, or a topology and its compiler."""
+class TimedJob:
+    """A case that is measured, and what it is compared with.
+
+    `stored` and `published` are empty where two stacks are compared with each other.
+    """
 
     case: Case
     key: EnvironmentKey
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TimedJob(Job):
-    """A case that is measured, and what it is compared with.
-
-    `slice_key` has the shape of the slice. `stored` and `published` are empty where two stacks are
-    compared with each other.
-    """
-
-    slice_key: EnvironmentKey
     stored: FoundBaseline = field(default_factory=FoundBaseline)
     published: Reference | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Resolved:
-    """What is measured or compiled of the selected `specs`, and what is left out."""
+class ProgramJob(Job):
+    """A case that is compiled for a topology, and what is stored of it."""
+
+    key: EnvironmentKey
+    stored: CompiledBaseline | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observed:
+    """What was observed so far of the selected `specs`; those that are `skipped` are left out."""
 
     collected: Collected
     specs: tuple[Spec, ...]
-    jobs: Mapping[Spec, Job]
     skipped: Mapping[Spec, Verdict]
+    notes: tuple[str, ...] = ()
 
     @property
     def settings(self) -> Settings:
@@ -119,12 +102,13 @@ class Resolved:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TimedResolved(Resolved):
-    """What is measured, how hard, and on which machine.
+class Measured(Observed):
+    """What is measured, how hard and on which machine, and what was, to the end or `interrupted`.
 
-    `levels` are those of every machine with baselines where a job is measured, `lockable` the
-    stacks by framework where new baselines lock them, `nights` what the locked reference stacks
-    took in earlier nights.
+    `levels` are those of every machine with baselines where a job is measured, `nights` what the
+    locked reference stack of a framework took in earlier nights. `lockable` are the interpreters of
+    the frameworks whose stack new baselines lock, `references` the measurements of the other stack;
+    `lost` says which host was lost.
     """
 
     jobs: Mapping[Spec, TimedJob]
@@ -132,65 +116,43 @@ class TimedResolved(Resolved):
     environment: Environment
     plan: Plan
     levels: Mapping[EnvironmentKey, Levels] = field(default_factory=dict)
-    lockable: Mapping[str, Lockable] = field(default_factory=dict)
-    nights: Mapping[LevelKey, Sequence[Session] | None] = field(default_factory=dict)
+    nights: Mapping[tuple[EnvironmentKey, str], Sequence[Session] | None] = field(
+        default_factory=dict
+    )
+    lockable: Mapping[str, Installed] = field(default_factory=dict)
     examples: str = ""
-    stored_frameworks: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def paired(self) -> bool:
-        return self.settings.against is not None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Observed:
-    """What was observed so far, `interrupted` or to the end."""
-
-    resolved: Resolved
-    interrupted: bool = False
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measured(Observed):
-    """What was measured; `references` are of the other stack. `lost` says who was lost."""
-
-    resolved: TimedResolved
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
     lost: str = ""
+    interrupted: bool = False
 
+    @property
+    def paired(self) -> bool:
+        return self.settings.against is not None
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramJob(Job):
-    """A case that is compiled for a topology, and what is stored of it."""
-
-    topology: Topology
-    stored: CompiledBaseline | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramsResolved(Resolved):
-    """What is compiled, by which compilers."""
-
-    jobs: Mapping[Spec, ProgramJob]
-    compilers: Described
+    @property
+    def policy(self) -> Policy:
+        return POLICIES[self.machine.target.device]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Programs(Observed):
-    """What compilers have made of the cases."""
+    """What compilers have made of the cases; each is by its label and its topology's name."""
 
-    resolved: ProgramsResolved
+    jobs: Mapping[Spec, ProgramJob]
+    compilers: Mapping[tuple[str, str], Compiler]
     results: Mapping[Spec, Compiled | Failure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """`observed` is None where the probe was cut short; `moved` cases left their level."""
+    """The verdicts and, at the end, what was written and what could not be.
+
+    `observed` is None where the probe was cut short; `moved` cases left their level. `exit_code` is
+    what the session ends with, if not with what its verdicts say.
+    """
 
     collected: Collected
     session: SessionVerdict
@@ -199,21 +161,16 @@ class Judged:
     groups: tuple[SizeGroup, ...] = ()
     moved: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
+    changes: tuple[Change[Any], ...] = ()
+    errors: tuple[str, ...] = ()
+    exit_code: int | None = None
 
     @property
     def settings(self) -> Settings:
         return self.collected.settings
 
+    def with_notes(self, *notes: str) -> Judged:
+        return replace(self, notes=(*self.notes, *notes))
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
-    """What was written at the end, and what could not be.
-
-    `exit_code` is what the session ends with, if not with what its verdicts say.
-    """
-
-    judged: Judged
-    exit_code: int | None = None
-    changes: tuple[Change[Any], ...] = ()
-    notes: tuple[str, ...] = ()
-    errors: tuple[str, ...] = ()
+    def with_error(self, error: str) -> Judged:
+        return replace(self, errors=(*self.errors, error))

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from busbw import wire
-from busbw.baselines.store import find, find_compiled, find_published, frameworks_at
+from busbw.baselines.store import find, find_compiled, find_published
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Measurement, Plan, Run
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Topology
@@ -22,15 +22,7 @@ from busbw.model.words import Device, Outcome
 from busbw.report.results import results as report_results
 from busbw.session import compilation, judgement, references
 from busbw.session.settings import Settings
-from busbw.session.state import (
-    Collected,
-    Measured,
-    ProgramJob,
-    Programs,
-    ProgramsResolved,
-    TimedJob,
-    TimedResolved,
-)
+from busbw.session.state import Collected, Measured, ProgramJob, Programs, TimedJob
 
 from .corpus import Recorded
 
@@ -53,13 +45,15 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     jobs = _jobs(given, specs, root)
     environment = wire.from_json(Environment, recorded.results["environment"])
     device = Device(given["device"])
-    machine = SimpleNamespace(
-        target=SimpleNamespace(device=device, unreached=given["unreached"]), process_hosts=()
+    slice_keys = _known(specs, given["slice_keys"], EnvironmentKey)
+    target = SimpleNamespace(
+        device=device, unreached=given["unreached"], slice_key=slice_keys.__getitem__
     )
+    machine = SimpleNamespace(target=target, process_hosts=())
     settings = _settings(given, baselines=root, history=None)
     paired = given["settings"]["paired"]
     keys = [job.key for job in jobs.values()]
-    resolved = TimedResolved(
+    measured = Measured(
         collected=Collected(settings=settings, began=BEGAN),
         machine=machine,  # type: ignore[arg-type]
         specs=specs,
@@ -74,10 +68,6 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         environment=environment,
         plan=_plan(given["plan"]),
         levels={} if paired else references.levels_at(settings, keys, device),
-        stored_frameworks=frozenset() if paired else frameworks_at(root, environment.key),
-    )
-    measured = Measured(
-        resolved=resolved,
         measurements={
             spec: Measurement(
                 case=job.case,
@@ -96,7 +86,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         began=BEGAN,
         host="here",
         environment=environment,
-        plan=resolved.plan,
+        plan=measured.plan,
         session=judged.session,
         verdicts=tuple(judged.verdicts.values()),
         measurements=measured.measurements,
@@ -107,9 +97,8 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 def _jobs(given: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[Spec, TimedJob]:
     keys = _known(specs, given["keys"], EnvironmentKey)
-    slice_keys = _known(specs, given["slice_keys"], EnvironmentKey)
     jobs = {
-        spec: TimedJob(case=one, key=keys[spec], slice_key=slice_keys[spec])
+        spec: TimedJob(case=one, key=keys[spec])
         for spec, one in _known(specs, given["cases"], Case).items()
     }
     if given["settings"]["paired"]:
@@ -162,6 +151,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         spec = specs[place]
         job = ProgramJob(
             topology=by_name[spec.topology],
+            compiler=spec.compiler,
             case=wire.from_json(Case, case),
             key=wire.from_json(EnvironmentKey, key),
         )
@@ -178,7 +168,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         for spec, row in zip(specs, recorded.results["cases"], strict=True)
         if spec not in jobs
     }
-    resolved = ProgramsResolved(
+    programs = Programs(
         collected=Collected(
             settings=_settings(given, compile=asked, baselines=root), began=COMPILED
         ),
@@ -186,8 +176,9 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         compilers=described,
         jobs=jobs,
         skipped=skipped,
+        results=found,
     )
-    judged = compilation.judged(Programs(resolved=resolved, results=found), given["skip"])
+    judged = compilation.judged(programs, given["skip"])
     return report_results(
         began=COMPILED,
         host="here",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,33 +14,17 @@ from busbw.judge.case import summary_of
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, Outcome, SessionOutcome
 from busbw.session.acceptance import accepted, takes_slower
-from busbw.session.settings import Settings
-from busbw.session.state import (
-    Collected,
-    Judged,
-    Machine,
-    Measured,
-    TimedJob,
-    TimedResolved,
-    Written,
-)
+from busbw.session.options import given
+from busbw.session.settings import Settings, settings_of
+from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from tests import build
 
 
 def settings(root: Path, **changes: Any) -> Settings:
-    """Those that decide what is written."""
-    usual: dict[str, Any] = {
-        "baselines": root,
-        "writes_baselines": True,
-        "update_baselines": "all",
-        "locks_reference": False,
-        "accept_regression": "",
-        "names_cases": False,
-        "rebase": "",
-        "prune_baselines": False,
-        "memory_limit_bytes": None,
-    }
-    return cast(Settings, SimpleNamespace(**{**usual, **changes}))
+    """Those of a session that writes below `root`."""
+    usual = {"update_baselines": "all", "locks_reference": False}
+    asked = settings_of(given(root, frameworks="fake"))
+    return replace(asked, baselines=root, **{**usual, **changes})
 
 
 def judged(
@@ -58,25 +41,25 @@ def judged(
     target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
     )
-    resolved = TimedResolved(
+    measured = Measured(
         collected=Collected(settings=asked, grid=(spec,)),
         machine=Machine(target=target, probes=()),
         specs=(spec,),
-        jobs={spec: TimedJob(case=build.case(), key=key, slice_key=key, stored=stored)},
+        jobs={spec: TimedJob(case=build.case(), key=key, stored=stored)},
         skipped={},
         environment=build.environment(commit="abc"),
         plan=build.plan(),
+        measurements={spec: build.measurement(*times_s)},
     )
-    measurements = {spec: build.measurement(*times_s)}
     return Judged(
-        collected=resolved.collected,
+        collected=measured.collected,
         session=SessionVerdict(outcomes=(session,), text="because"),
         verdicts={spec: build.verdict(outcome, now=summary_of(build.case(), times_s))},
-        observed=Measured(resolved=resolved, measurements=measurements),
+        observed=measured,
     )
 
 
-def write(found: Judged) -> Written:
+def write(found: Judged) -> Judged:
     """What was written; the exit code stays as it was."""
     written = accepted(found)
     assert written.exit_code is None

@@ -14,8 +14,7 @@ from tests import build
 
 
 def _resolved(device: Device, *, paired: bool = False) -> Any:
-    target = SimpleNamespace(device=device)
-    return cast(Any, SimpleNamespace(machine=SimpleNamespace(target=target), paired=paired))
+    return cast(Any, SimpleNamespace(policy=POLICIES[device], paired=paired))
 
 
 @pytest.mark.parametrize(

@@ -13,19 +13,19 @@ import pytest
 from busbw import locks
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.session import selection
-from busbw.session.display import AbstractScreen, Display
+from busbw.session.display import Display, Screen
 from busbw.session.option import UsageError
 from busbw.session.options import given
 from busbw.session.phases import Surroundings, judged, written
 from busbw.session.settings import settings_of
-from busbw.session.state import Collected, Judged, Measured, Observed, Written
+from busbw.session.state import Collected, Judged, Measured, Observed
 
 pytestmark = pytest.mark.sessions
 
 FAKE: dict[str, Any] = {"frameworks": "fake", "payloads": "1M,2M", "launches": "1"}
 
 
-class Lines(AbstractScreen):
+class Lines(Screen):
     """Keeps what is said."""
 
     def __init__(self, *, can_overwrite: bool = False) -> None:
@@ -55,7 +55,7 @@ def _judged(root: Path, screen: Lines, **options: Any) -> tuple[Judged, list[Obs
     return judged(collected, specs, within), kept
 
 
-def _written(root: Path, **options: Any) -> Written:
+def _written(root: Path, **options: Any) -> Judged:
     found = written(_judged(root, Lines(), **options)[0])
     assert found is not None
     return found
@@ -77,7 +77,7 @@ def test_what_is_accepted_is_the_baseline_of_the_next_session(tmp_path: Path) ->
     results = json.loads((tmp_path / "results.json").read_text())
     assert [case["outcome"] for case in results["cases"]] == ["NO_BASELINE"] * 2
     again = _written(tmp_path)
-    assert again.judged.session.outcomes == (SessionOutcome.FINE,)
+    assert again.session.outcomes == (SessionOutcome.FINE,)
 
 
 def test_times_that_were_not_accepted_fail_the_session(
@@ -110,7 +110,7 @@ import sys
 from pathlib import Path
 
 from busbw.session import selection
-from busbw.session.display import Display, Nowhere
+from busbw.session.display import Display, Screen
 from busbw.session.options import given
 from busbw.session.phases import Surroundings, judged, written
 from busbw.session.settings import settings_of
@@ -118,8 +118,8 @@ from busbw.session.state import Collected
 
 asked = given(Path("."), frameworks="fake", payloads="1M", launches="1")
 collected, specs = selection.with_specs(Collected(settings=settings_of(asked)), None)
-found = written(judged(collected, specs, Surroundings(display=Display(Nowhere()))))
-print(found.judged.session.headline(), "pytest" in sys.modules)
+found = written(judged(collected, specs, Surroundings(display=Display(Screen()))))
+print(found.session.headline(), "pytest" in sys.modules)
 """
 
 

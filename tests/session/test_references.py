@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -23,17 +23,10 @@ from busbw.model.stored import HOST, OWN_CODE, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session import judgement, references
+from busbw.session.options import given
 from busbw.session.outputs import appended
-from busbw.session.settings import Settings
-from busbw.session.state import (
-    Collected,
-    Judged,
-    Machine,
-    Measured,
-    TimedJob,
-    TimedResolved,
-    Written,
-)
+from busbw.session.settings import Settings, settings_of
+from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from tests import build
 
 KEY, OTHER_KEY = build.key(), build.key(ranks=2)
@@ -53,18 +46,8 @@ def _stored(
 
 
 def _settings(root: Path, **changes: Any) -> Settings:
-    usual: dict[str, Any] = {
-        "baselines": root / "baselines",
-        "history": root / "history",
-        "against": None,
-        "require_baselines": False,
-        "update_baselines": "",
-        "accept_regression": "",
-        "memory_limit_bytes": None,
-        "fail_above": None,
-        "absent_frameworks": (),
-    }
-    return cast(Settings, SimpleNamespace(**usual | changes))
+    usual = {"baselines": root / "baselines", "history": root / "history"}
+    return replace(settings_of(given(root, frameworks="fake")), **{**usual, **changes})
 
 
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> Measured:
@@ -77,12 +60,11 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         build.spec(framework=one.case.framework, payload_bytes=one.case.payload_bytes): TimedJob(
             case=one.case,
             key=KEY,
-            slice_key=KEY,
             stored=find(settings.baselines, KEY, one.case),
         )
         for one in measurements
     }
-    resolved = TimedResolved(
+    return Measured(
         collected=Collected(settings=settings, began=BEGAN),
         machine=Machine(target=target, probes=()),
         specs=tuple(jobs),
@@ -91,8 +73,17 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         environment=build.environment(**environment),
         plan=build.plan(),
         levels=references.levels_at(settings, [KEY], Device.CPU),
+        measurements=dict(zip(jobs, measurements)),
     )
-    return Measured(resolved=resolved, measurements=dict(zip(jobs, measurements)))
+
+
+def _judged(measured: Measured) -> Judged:
+    return Judged(
+        collected=measured.collected,
+        session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
+        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
+        observed=measured,
+    )
 
 
 def _cases(count: int, **changes: Any) -> list[Case]:
@@ -137,13 +128,7 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
         versions={"jax": dict(run.versions)},
         flags={"XLA_FLAGS": "--a"},
     )
-    judged = Judged(
-        collected=measured.resolved.collected,
-        session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
-        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
-        observed=measured,
-    )
-    assert not appended(Written(judged=judged)).errors
+    assert not appended(_judged(measured)).errors
     lines = read(tmp_path / "history", KEY).lines
     (later,) = earlier(lines, Series(framework="jax"))
     ((key, today),) = references.today(measured).items()
@@ -162,19 +147,13 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     measured = _measured(
         tmp_path, [Measurement(case=build.case(), runs=(build.run(1.23456789e-3),))]
     )
-    ((_, job),) = measured.resolved.jobs.items()
+    ((_, job),) = measured.jobs.items()
     (found,) = measured.measurements.values()
     record = references.record_of(measured, found)
     with drafted(tmp_path / "baselines", TIMED) as draft:
         accepted = Accepted(key=KEY, measurement=found, record=record)
         save(draft, [accepted], session=record, rules=Rules(budget=0.1))
-    judged = Judged(
-        collected=measured.resolved.collected,
-        session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
-        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
-        observed=measured,
-    )
-    appended(Written(judged=judged))
+    appended(_judged(measured))
     (levels,) = references.levels_at(_settings(tmp_path), [KEY], Device.CPU).values()
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
@@ -190,7 +169,7 @@ def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_ow
         "jax": pytest.approx(0.405465),
         "tensorflow": pytest.approx(0.0, abs=1e-9),
     }
-    parts = [limits[KEY].limits[job.case].part for job in measured.resolved.jobs.values()]
+    parts = [limits[KEY].limits[job.case].part for job in measured.jobs.values()]
     assert parts == pytest.approx([0.405465] * 8 + [0.0] * 7, abs=1e-6)
 
 

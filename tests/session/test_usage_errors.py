@@ -14,7 +14,7 @@ import pytest
 from busbw import locks
 from busbw.model.case import GridError
 from busbw.session import selection
-from busbw.session.display import Display, Nowhere
+from busbw.session.display import Display, Screen
 from busbw.session.option import UsageError
 from busbw.session.options import OPTIONS as DECLARED
 from busbw.session.options import given
@@ -216,7 +216,7 @@ def _refused(root: Path, *words: str) -> str:
         problem = selection.problem(collected, specs)
         if problem:
             raise UsageError(problem)
-        judged(collected, specs, Surroundings(display=Display(Nowhere())))
+        judged(collected, specs, Surroundings(display=Display(Screen())))
     return str(refused.value)
 
 

@@ -38,7 +38,7 @@ from busbw.report.reading import DocumentError, Session, session_from
 from busbw.report.renderers import rendered
 from busbw.report.results import Results
 from busbw.session import forms, option, selection
-from busbw.session.display import Display, Nowhere
+from busbw.session.display import Display, Screen
 from busbw.session.options import OPTIONS, given
 from busbw.session.outputs import document_of
 from busbw.session.phases import Surroundings, judged
@@ -152,7 +152,7 @@ def _measured(folder: Path, asked: Mapping[str, str]) -> Results:
     return wire.from_json(Results, document_of(found), "results")
 
 
-class _Lines(Nowhere):
+class _Lines(Screen):
     """What a session waits for; its own header and passes begin with its name."""
 
     def line(self, text: str) -> None:
