@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,11 +67,12 @@ def measured(
     launches: int = 1,
     seed: int = 0,
     key: EnvironmentKey = KEY,
+    on_note: Callable[[str], None] = lambda note: None,
 ) -> tuple[list[Progress], tuple[Measurement, ...]]:
     """What passes of the fake back end tell on their way, and what they measured."""
     told: list[Progress] = []
     running = passes(
-        executor(bundle),
+        executor(bundle, on_note),
         keyed(*(case(size) for size in sizes), key=key),
         stack(begin),
         plan=replace(PLAN, launches=launches, seed=seed),
@@ -138,8 +139,12 @@ def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle
 def test_a_worker_that_ends_by_itself_as_it_starts_fails_every_case_and_is_not_started_again(
     bundle: Bundle,
 ) -> None:
-    told, found = measured(bundle, (1024, 2048), starter("/bin/false"), launches=2)
+    notes: list[str] = []
+    told, found = measured(
+        bundle, (1024, 2048), starter("/bin/false"), launches=2, on_note=notes.append
+    )
     assert not told
+    assert not notes
     for measurement in found:
         assert not measurement.runs
         assert [failure.launch.text for failure in measurement.failures] == ["1.fake", "2.fake"]

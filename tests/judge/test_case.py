@@ -221,6 +221,13 @@ def test_what_fits_now_and_did_not_has_improved() -> None:
     assert _verdict(build.measurement(1e-3), OOM).headline().startswith("IMPROVED: it fits now")
 
 
+def test_what_a_baseline_without_a_time_has_a_limit_for_is_not_compared() -> None:
+    now = build.measurement(1e-3)
+    limit = limit_of(STEADY, now, POLICY)
+    found = judge_case(build.spec(), now, OOM, limit, Terms(policy=POLICY))
+    assert found.verdict.headline().startswith("IMPROVED: it fits now")
+
+
 def test_a_published_figure_is_shown_and_changes_nothing() -> None:
     reference = Reference(source="a paper", oom=True)
     terms = Terms(policy=POLICY)
