@@ -16,9 +16,8 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import read_published
 from busbw.model.words import refusal
-from busbw.page.bandwidth import bandwidth, published
 from busbw.page.chart import Picture
-from busbw.page.curves import memory
+from busbw.page.curves import bandwidth, memory, published
 from busbw.page.history_charts import case_history, ratios
 from busbw.page.pictures import PictureError, is_picture, png, svg
 from busbw.report.reading import Session

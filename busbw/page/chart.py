@@ -1,17 +1,16 @@
-"""A chart or a heat map as a value, and the table of the same values.
+"""A chart or a heat map as rows of values, the table of these values, and their words.
 
-What is shown is decided where it is made, how it looks in `vega`: no colour, font or size may
-enter here. The units of a chart's values are those of its axes.
+What is shown is decided where the rows are made, how it looks in `vega`: no colour, font or size
+may enter here. The units of a chart's values are those of its axes.
 """
 
 from __future__ import annotations
 
 import enum
 import itertools
-import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -21,7 +20,7 @@ from busbw.model.words import payload_text
 from busbw.report.table import Column, Row, Table, TextLine
 
 # A number, a name on a category axis, or a moment on a time axis.
-Position: TypeAlias = "float | str | datetime"
+Position: TypeAlias = float | str | datetime
 
 
 class Scale(enum.Enum):
@@ -32,21 +31,6 @@ class Scale(enum.Enum):
     LOG10 = "log10"
     TIME = "time"
     CATEGORY = "category"
-
-
-class Style(enum.Enum):
-    """How a series is drawn."""
-
-    LINE = "line"
-    DOTS = "dots"
-    LINE_AND_DOTS = "line+dots"
-
-
-class Direction(enum.Enum):
-    """Which way a rule runs."""
-
-    HORIZONTAL = "horizontal"
-    VERTICAL = "vertical"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,42 +61,53 @@ class Axis:
         return str(value)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Series:
-    """Points under one name, in the order of x. Series of one `group` share colour and symbol."""
+class Kind(enum.Enum):
+    """What a row is drawn as; a CURVE is a line with a symbol at each of its points."""
 
+    CURVE = "curve"
+    LINE = "line"
+    DOTS = "dots"
+    # From `y` to `y2`.
+    BAND = "band"
+    # Across the chart, at a `y` or at an `x`.
+    LEVEL = "level"
+    MOMENT = "moment"
+    # A point with a label, such as OUT_OF_MEMORY; without `y` it is at the bottom.
+    MARK = "mark"
+
+
+SERIES = (Kind.CURVE, Kind.LINE, Kind.DOTS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One value of a chart, under the name of its series or with its own label.
+
+    Series and bands of one `group` share colour and symbol; that of a mark is its series.
+    """
+
+    kind: Kind
     name: str
-    points: tuple[tuple[Position, float], ...]
-    style: Style = Style.LINE_AND_DOTS
-    group: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Band:
-    """A range of y along x: each point is x, the low and the high end. `group` as of a series."""
-
-    name: str
-    points: tuple[tuple[Position, float, float], ...]
-    group: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
-    """A line across the chart: y for a horizontal one, x for a vertical one."""
-
-    label: str
-    at: Position
-    direction: Direction = Direction.HORIZONTAL
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mark:
-    """A point with a label, such as OUT_OF_MEMORY; without `y` it is drawn at the bottom."""
-
-    label: str
-    x: Position
+    x: Position | None = None
     y: float | None = None
-    series: str = ""
+    y2: float | None = None
+    group: str = ""
+
+    @property
+    def has_place(self) -> bool:
+        return self.x is not None or self.y is not None
+
+
+def series(
+    name: str, points: Iterable[tuple[Position, float]], kind: Kind = Kind.CURVE, group: str = ""
+) -> list[Point]:
+    """In the order of x. One without any point has a row without a place, for its name."""
+    rows = [Point(kind=kind, name=name, x=x, y=y, group=group) for x, y in points]
+    return rows or [Point(kind=kind, name=name, group=group)]
+
+
+def mark(name: str, x: Position, y: float | None, group: str = "") -> Point:
+    return Point(kind=Kind.MARK, name=name, x=x, y=y, group=group)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,27 +120,33 @@ class Chart:
     title: str
     x: Axis
     y: Axis
-    series: tuple[Series, ...]
+    points: tuple[Point, ...]
     subtitle: str = ""
-    bands: tuple[Band, ...] = ()
-    rules: tuple[Rule, ...] = ()
-    marks: tuple[Mark, ...] = ()
     description: str = ""
 
-    @property
-    def parts(self) -> list[Series | Band]:
-        return [*self.series, *self.bands]
+    def of(self, *kinds: Kind) -> list[Point]:
+        return [one for one in self.points if one.kind in kinds]
 
-    @property
-    def all_x(self) -> list[Position]:
-        drawn = [point[0] for one in self.parts for point in one.points]
-        vertical = [one.at for one in self.rules if one.direction is Direction.VERTICAL]
-        return [*drawn, *(one.x for one in self.marks), *vertical]
+    def named(self, *kinds: Kind) -> dict[str, list[Point]]:
+        """Those that have a place by their names, in the order in which names appear."""
+        found: dict[str, list[Point]] = {one.name: [] for one in self.of(*kinds)}
+        for one in self.of(*kinds):
+            found[one.name] += [] if one.x is None else [one]
+        return found
+
+    def places(self, *kinds: Kind) -> list[Position]:
+        """Along x, ascending; categories in the order in which they appear."""
+        found = list(dict.fromkeys(one.x for one in self.of(*kinds) if one.x is not None))
+        return found if self.x.scale is Scale.CATEGORY else sorted(found, key=_number)
 
 
-def chart_table(chart: Chart) -> Table:
+def _number(x: Position) -> float:
+    return x.timestamp() if isinstance(x, datetime) else float(x)
+
+
+def _chart_table(chart: Chart) -> Table:
     """The values behind a chart: a row for each x, a column for each series and end of a band."""
-    cells = _cells(chart)
+    cells, notes = _cells(chart), _notes(chart)
     columns = [Column(chart.x.name, chart.x.name, text=chart.x.text, fits=True, left=True)]
     columns += [
         Column(name, name, unit=chart.y.unit, text=chart.y.text, fits=True, width=len(name), gap=2)
@@ -154,64 +155,54 @@ def chart_table(chart: Chart) -> Table:
     rows = [
         Row(
             {chart.x.name: x, **{name: of_x.get(x) for name, of_x in cells.items()}},
-            notes=tuple(map(TextLine, _notes(chart, x))),
+            notes=tuple(map(TextLine, notes.get(x, ()))),
         )
-        for x in _in_order(chart)
+        for x in chart.places(*SERIES, Kind.BAND, Kind.MARK)
     ]
     return Table(
         columns=tuple(columns),
         rows=tuple(rows),
         title=TextLine(chart.title),
-        notes=tuple(_rule_text(chart, one) for one in chart.rules),
+        notes=tuple(_rules(chart)),
         missing="-",
     )
 
 
-def _cells(chart: Chart) -> dict[str, dict[Position, float | str]]:
+def _cells(chart: Chart) -> dict[str, dict[Position | None, object]]:
     """The values of each column by x; a mark without y stands where its series has no value."""
-    cells = {one.name: _of_series(chart.y, one) for one in chart.series}
-    for mark in chart.marks:
-        if mark.series and mark.y is None:
-            cells[mark.series].setdefault(mark.x, mark.label)
-    for band in chart.bands:
-        cells[f"{band.name}, low"] = {x: low for x, low, _ in band.points}
-        cells[f"{band.name}, high"] = {x: high for x, _, high in band.points}
+    cells = {name: _by_x(chart.y, rows) for name, rows in chart.named(*SERIES).items()}
+    for mark in chart.of(Kind.MARK):
+        if mark.group and mark.y is None:
+            cells[mark.group].setdefault(mark.x, mark.name)
+    for name, rows in chart.named(Kind.BAND).items():
+        cells[f"{name}, low"] = {one.x: one.y for one in rows}
+        cells[f"{name}, high"] = {one.x: one.y2 for one in rows}
     return cells
 
 
-def _of_series(axis: Axis, series: Series) -> dict[Position, float | str]:
-    """By x; several values at one x, such as launches of a night, are text."""
-    found: dict[Position, list[float]] = {}
-    for x, y in series.points:
-        found.setdefault(x, []).append(y)
+def _by_x(axis: Axis, rows: Sequence[Point]) -> dict[Position | None, object]:
+    """Several values at one x, such as launches of a night, are text."""
+    found: dict[Position | None, list[object]] = {}
+    for one in rows:
+        found.setdefault(one.x, []).append(one.y)
     return {x: ys[0] if len(ys) == 1 else ", ".join(map(axis.text, ys)) for x, ys in found.items()}
 
 
-def _in_order(chart: Chart) -> list[Position]:
-    """The places along x, ascending; categories in the order in which they appear."""
-    points = [point[0] for one in chart.parts for point in one.points]
-    places = list(dict.fromkeys([*points, *(one.x for one in chart.marks)]))
-    if chart.x.scale is Scale.CATEGORY:
-        return places
-    return sorted(places, key=_number)
+def _notes(chart: Chart) -> dict[Position | None, list[str]]:
+    """Marks by x, but for those that stand in a cell."""
+    found: dict[Position | None, list[str]] = {}
+    for one in chart.of(Kind.MARK):
+        if one.y is not None or not one.group:
+            text = f"{one.name}: {one.group}" if one.group else one.name
+            found.setdefault(one.x, []).append(text)
+    return found
 
 
-def _number(x: Position) -> float:
-    return x.timestamp() if isinstance(x, datetime) else float(x)
-
-
-def _notes(chart: Chart, x: Position) -> list[str]:
-    return [
-        f"{one.label}: {one.series}" if one.series else one.label
-        for one in chart.marks
-        if one.x == x and not (one.series and one.y is None)
-    ]
-
-
-def _rule_text(chart: Chart, rule: Rule) -> str:
-    axis = chart.y if rule.direction is Direction.HORIZONTAL else chart.x
-    unit = f" {axis.unit}" if axis.unit and not axis.is_payload else ""
-    return f"{rule.label}: {axis.text(rule.at)}{unit}"
+def _rules(chart: Chart) -> Iterable[str]:
+    for one in chart.of(Kind.LEVEL, Kind.MOMENT):
+        axis, at = (chart.x, one.x) if one.kind is Kind.MOMENT else (chart.y, one.y)
+        unit = f" {axis.unit}" if axis.unit and not axis.is_payload else ""
+        yield f"{one.name}: {axis.text(at)}{unit}"
 
 
 def described(picture: Picture) -> str:
@@ -221,31 +212,31 @@ def described(picture: Picture) -> str:
     """
     if isinstance(picture, Heatmap) or picture.description:
         return picture.description
-    curves = (_curve_text(picture, one) for one in picture.series if one.style is not Style.LINE)
-    rules = (f"{_rule_text(picture, one)}." for one in picture.rules)
-    said = (f"{text.removesuffix('.')}." for text in (picture.title, picture.subtitle) if text)
-    return " ".join([*said, *curves, *rules])
+    curves = picture.named(Kind.CURVE, Kind.DOTS).items()
+    said = [f"{text.removesuffix('.')}." for text in (picture.title, picture.subtitle) if text]
+    said += [_curve_text(picture, name, rows) for name, rows in curves]
+    return " ".join([*said, *(f"{text}." for text in _rules(picture))])
 
 
-def _curve_text(chart: Chart, one: Series) -> str:
-    text = f"{one.name}: {_ends(chart, one) if one.points else 'no figure'}"
-    own = [mark for mark in chart.marks if mark.series == one.name]
-    for label in dict.fromkeys(mark.label for mark in own):
-        places = ", ".join(chart.x.text(mark.x) for mark in own if mark.label == label)
+def _curve_text(chart: Chart, name: str, rows: Sequence[Point]) -> str:
+    text = f"{name}: {_ends(chart, rows) if rows else 'no figure'}"
+    marks = [one for one in chart.of(Kind.MARK) if one.group == name]
+    for label in dict.fromkeys(one.name for one in marks):
+        places = ", ".join(chart.x.text(one.x) for one in marks if one.name == label)
         text += f"; {label} at {places}"
     return f"{text}."
 
 
-def _ends(chart: Chart, one: Series) -> str:
-    def said(point: tuple[Position, float]) -> str:
+def _ends(chart: Chart, rows: Sequence[Point]) -> str:
+    def said(one: Point) -> str:
         unit = f" {chart.y.unit}" if chart.y.unit else ""
-        return f"{point[1]:.4g}{unit} at {chart.x.text(point[0])}"
+        return f"{one.y:.4g}{unit} at {chart.x.text(one.x)}"
 
-    (first, last), ys = (one.points[0], one.points[-1]), [y for _, y in one.points]
-    best = one.points[ys.index(max(ys))]
-    if one.style is Style.DOTS:
-        return f"{said(one.points[ys.index(min(ys))])} to {said(best)}"
-    text = said(first) + (f" to {said(last)}" if len(ys) > 1 else "")
+    first, last, by_y = rows[0], rows[-1], sorted(rows, key=lambda one: one.y or 0.0)
+    best = next(one for one in rows if one.y == by_y[-1].y)
+    if first.kind is Kind.DOTS:
+        return f"{said(by_y[0])} to {said(best)}"
+    text = said(first) + (f" to {said(last)}" if len(rows) > 1 else "")
     return text if best in (first, last) else f"{text}, at most {said(best)}"
 
 
@@ -262,25 +253,20 @@ class Gap(enum.Enum):
     FAILED = "FAILED"
 
 
-HeatmapCell: TypeAlias = "float | Gap"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeatmapMark:
-    """A column in which something begins, and what, such as ``+8 % since 2026-03-04``."""
-
-    column: int
-    text: str
+HeatmapCell: TypeAlias = float | Gap
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeatmapRow:
-    """The cells of one case; neighbours of one `group` are below its name."""
+    """The cells of one case; neighbours of one `group` are below its name.
+
+    `marks` are columns in which something begins, and what: ``+8 % since 2026-03-04``.
+    """
 
     group: str
     label: str
     cells: tuple[HeatmapCell, ...]
-    marks: tuple[HeatmapMark, ...] = ()
+    marks: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -298,13 +284,13 @@ class Heatmap:
     subtitle: str = ""
     description: str = ""
 
-    def bin_of(self, ratio: float) -> int:
-        """Its bin: 0 within the first edge, above 0 where it is larger, below where it is less."""
-        far = sum(abs(math.log(ratio)) > math.log1p(edge) for edge in self.edges)
-        return far if ratio > 1 else -far
+    @property
+    def ends(self) -> list[float]:
+        """Of bins, ascending; as far below 1 as above."""
+        return [*(1 / (1 + one) for one in reversed(self.edges)), *(1 + one for one in self.edges)]
 
 
-def heatmap_table(heatmap: Heatmap) -> Table:
+def _heatmap_table(heatmap: Heatmap) -> Table:
     """Without a ratio in a month, the most usual reason; what begins is below a row."""
     periods = _periods(heatmap.columns)
     columns = [Column("case", "case", fits=True, left=True)]
@@ -316,7 +302,7 @@ def heatmap_table(heatmap: Heatmap) -> Table:
         Row(
             {"case": f"{one.group}, {one.label}"}
             | {str(at): _middle(one.cells[span]) for at, (_, span) in enumerate(periods)},
-            notes=tuple(TextLine(mark.text) for mark in one.marks),
+            notes=tuple(TextLine(text) for _, text in one.marks),
         )
         for one in heatmap.rows
     ]
@@ -344,24 +330,18 @@ def _middle(cells: Sequence[HeatmapCell]) -> HeatmapCell | None:
 def _periods(columns: Sequence[datetime]) -> list[tuple[str, slice]]:
     if len(columns) <= _MOST_PERIODS:
         return [(f"{one:%Y-%m-%d}", slice(at, at + 1)) for at, one in enumerate(columns)]
-    names: Sequence[Callable[[datetime], str]] = (
-        lambda one: f"{one:%Y-%m-%d}",
-        lambda one: f"{one:%Y-%m}",
-        lambda one: f"{one:%Y}",
-    )
-    for name in names:
-        found, first = [], 0
-        for period, those in itertools.groupby(map(name, columns)):
-            count = sum(1 for _ in those)
-            found.append((period, slice(first, first + count)))
-            first += count
+    for form in ("%Y-%m-%d", "%Y-%m", "%Y"):
+        found: list[tuple[str, slice]] = []
+        for period, those in itertools.groupby(one.strftime(form) for one in columns):
+            first = found[-1][1].stop if found else 0
+            found.append((period, slice(first, first + len(list(those)))))
         if len(found) <= _MOST_PERIODS:
             break
     return found
 
 
-Picture: TypeAlias = "Chart | Heatmap"
+Picture: TypeAlias = Chart | Heatmap
 
 
 def table_of(picture: Picture) -> Table:
-    return heatmap_table(picture) if isinstance(picture, Heatmap) else chart_table(picture)
+    return _heatmap_table(picture) if isinstance(picture, Heatmap) else _chart_table(picture)

@@ -1,14 +1,14 @@
-"""The parts of a page as values: sections, and in them texts, facts, figures and tables.
+"""The parts of a page as values: sections, and in them points, facts, figures and tables.
 
-What is shown is decided where a part is made, how it looks in `html`. A part's `kind` is the name
-of the macro that writes it.
+What is shown is decided where a part is made, how it looks in `html` and `summary`. A macro of the
+template is named like the part that it writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from busbw.report.table import Table
 
@@ -20,7 +20,6 @@ from .nights import CaseNights
 class Answer:
     """The answer of a session: a word such as FINE, and the reason. `is_good` decides its look."""
 
-    kind: ClassVar[str] = "answer"
     word: str
     text: str
     is_good: bool
@@ -28,26 +27,16 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Text:
-    """A paragraph."""
+    """A paragraph; with `points` a list of sentences, and the line that says what they are."""
 
-    kind: ClassVar[str] = "text"
     text: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Points:
-    """A list of sentences below a line that says what they are."""
-
-    kind: ClassVar[str] = "points"
-    title: str
-    points: tuple[str, ...]
+    points: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
     """Names with what they are, such as the device; with a title they are folded below it."""
 
-    kind: ClassVar[str] = "facts"
     facts: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
 
@@ -56,7 +45,6 @@ class Facts:
 class Log:
     """Lines as a program wrote them, folded below what they are about."""
 
-    kind: ClassVar[str] = "log"
     title: str
     lines: tuple[str, ...]
 
@@ -65,7 +53,6 @@ class Log:
 class Figure:
     """A picture with the table of its values folded below it."""
 
-    kind: ClassVar[str] = "figure"
     picture: Picture
 
     @property
@@ -77,7 +64,6 @@ class Figure:
 class Gallery:
     """Small figures side by side, the same on a phone; with a title they are folded below it."""
 
-    kind: ClassVar[str] = "gallery"
     figures: tuple[Figure, ...]
     title: str = ""
 
@@ -86,12 +72,11 @@ class Gallery:
 class Listing:
     """A table of its own; of `cases`, one for each row, a sparkline of the nights at its end."""
 
-    kind: ClassVar[str] = "listing"
     table: Table
     cases: tuple[CaseNights, ...] = ()
 
 
-Part: TypeAlias = Answer | Text | Points | Facts | Log | Figure | Gallery | Listing
+Part: TypeAlias = Answer | Text | Facts | Log | Figure | Gallery | Listing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,10 +87,6 @@ class Section:
     parts: tuple[Part, ...] = ()
     sections: tuple[Section, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.parts and not self.sections
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
@@ -114,3 +95,8 @@ class Page:
     title: str
     parts: tuple[Part, ...] = ()
     sections: tuple[Section, ...] = ()
+
+
+def filled(*sections: Section) -> tuple[Section, ...]:
+    """Those that have something below their heading."""
+    return tuple(one for one in sections if one.parts or one.sections)

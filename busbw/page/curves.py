@@ -1,74 +1,43 @@
-"""The curves of sessions: the cells of one kind, and names that tell them from each other.
+"""The curves of sessions by payload: names that tell them apart, and the charts of their values.
 
-Also the charts of what is no bandwidth: times of steps and strategies, and programs' memory.
+The bandwidths of one session have their baselines, and the losses that would not have been flagged;
+with more curves than a reader can follow these are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TypeAlias
 
 from busbw import metrics
+from busbw.baselines.store import Published
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
-from busbw.model.verdict import Verdict
+from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import CompiledSession, Session
 
-from .chart import Axis, Chart, Mark, Position, Scale, Series, Style
+from .chart import Axis, Chart, Kind, Point, Scale, mark, series
 
 PAYLOAD = Axis(name="payload", unit="bytes", scale=Scale.LOG2)
-BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)
+_BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)
+_PEAK = Axis(name="memory at most", unit="payloads")
 # With more a reader cannot follow them.
 MOST_CURVES = 12
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
-    """A verdict of a case; rates are busbw in GB/s, None where there is none."""
-
-    case: Case
-    verdict: Verdict
-
-    @property
-    def measured(self) -> float | None:
-        return self.verdict.now.busbw_gb_per_s if self.verdict.now else None
-
-    @property
-    def baseline(self) -> float | None:
-        return self.verdict.baseline.busbw_gb_per_s if self.verdict.baseline else None
-
-    @property
-    def ceiling(self) -> float | None:
-        return self.verdict.ceiling.bytes_per_s / 1e9 if self.verdict.ceiling else None
-
-    @property
-    def published(self) -> float | None:
-        figure = self.verdict.published and self.verdict.published.algbw_gb_per_s
-        return figure * metrics.bus_factor(self.case) if figure else None
-
-
-def cells_of(verdicts: Iterable[Verdict]) -> list[Cell]:
-    return [Cell(case=one.case, verdict=one) for one in verdicts if one.case is not None]
-
-
-def collectives_text(names: Iterable[str]) -> str:
-    found = list(dict.fromkeys(names))
-    return (found[0] if len(found) == 1 else "collectives").replace("_", "-").capitalize()
+_MOST_WITH_BASELINES = 3
+_MOST_LEVELS = 3
+_LONGEST_SOURCE = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Curve:
-    """The cells of one kind in one session, by payload."""
+    """The cases of one kind in one session, by payload; `case` is the smallest."""
 
     session: Session
-    cells: tuple[Cell, ...]
-
-    @property
-    def case(self) -> Case:
-        """The smallest, whose kind is that of all."""
-        return self.cells[0].case
+    case: Case
+    verdicts: tuple[Verdict, ...]
 
     @property
     def framework(self) -> str:
@@ -81,21 +50,20 @@ def bare_curves(session: Session) -> list[Curve]:
 
 
 def curves_of(session: Session) -> list[Curve]:
-    found: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in cells_of(session.verdicts):
-        case = cell.case
-        place = (case.ranks, case.mesh, case.placement, case.protocol.clock)
-        found.setdefault((case.group_name, *place), []).append(cell)
-    return [
-        Curve(
-            session=session,
-            cells=tuple(sorted(cells, key=lambda one: one.case.payload_bytes)),
-        )
-        for cells in found.values()
-    ]
+    found: dict[tuple[object, ...], list[tuple[Case, Verdict]]] = {}
+    for one in session.verdicts:
+        if (case := one.case) is not None:
+            place = (case.ranks, case.mesh, case.placement, case.protocol.clock)
+            found.setdefault((case.group_name, *place), []).append((case, one))
+    curves = []
+    for those in found.values():
+        those.sort(key=lambda one: one[0].payload_bytes)
+        verdicts = tuple(one for _, one in those)
+        curves.append(Curve(session=session, case=those[0][0], verdicts=verdicts))
+    return curves
 
 
-_Word = Callable[[Curve], str]
+_Word: TypeAlias = Callable[[Curve], str]
 # What a curve's name may have. Of these what differs among all curves.
 _DIFFER: Mapping[str, _Word] = {
     "workload": lambda one: one.case.workload.word.replace("_", " "),
@@ -127,18 +95,19 @@ def _version(one: Curve) -> str:
     return one.session.version(one.framework)
 
 
-def names_of(curves: Sequence[Curve]) -> list[str]:
-    """A name for each curve: framework and strategy, and in what it differs from others."""
+def named(curves: Sequence[Curve]) -> dict[str, Curve]:
+    """Each by a name: framework and strategy, and in what it differs from others."""
     names = [f"{one.framework} {one.case.strategy}" for one in curves]
     for word in _DIFFER.values():
         names = _told(names, curves, word, [""] * len(curves))
     names = _told(names, curves, _version, [one.framework for one in curves])
     for word in _TELL:
         names = _told(names, curves, word, names)
-    return [
+    unique = (
         f"{name} ({names[:index].count(name) + 1})" if names.count(name) > 1 else name
         for index, name in enumerate(names)
-    ]
+    )
+    return dict(zip(unique, curves, strict=True))
 
 
 def _told(
@@ -162,53 +131,198 @@ def shared_text(curves: Sequence[Curve]) -> str:
     return " · ".join(text for texts in found if len(texts) == 1 for text in texts if text)
 
 
-_STEP_TIME = Axis(name="time of a step", unit="ms", scale=Scale.LOG10)
-_STRATEGY = Axis(name="strategy", scale=Scale.CATEGORY)
+_Named: TypeAlias = Mapping[str, Curve]
+_Value: TypeAlias = Callable[[Verdict], float | None]
 
 
-def steps(session: Session) -> Chart | None:
+def points(curve: Curve, value: _Value) -> list[tuple[int, float]]:
+    """The values of the cases that have one, by payload in bytes."""
+    found = {one.spec.payload_bytes: value(one) for one in curve.verdicts}
+    return [(payload, rate) for payload, rate in found.items() if rate is not None]
+
+
+def _curves(curves: _Named, value: _Value) -> list[Point]:
+    return [row for name, of in curves.items() for row in series(name, points(of, value))]
+
+
+def _lines(curves: _Named, part: str, value: _Value) -> list[Point]:
+    """Of the curves that have such values, in their colours."""
+    return [
+        row
+        for name, of in curves.items()
+        if (found := points(of, value))
+        for row in series(f"{name}: {part}", found, Kind.LINE, group=name)
+    ]
+
+
+def _bands(
+    curves: _Named, part: str, ends: Callable[[Verdict], tuple[float, float] | None]
+) -> list[Point]:
     found = [
-        one
-        for one in curves_of(session)
-        if not one.case.workload.is_bare and not one.case.workload.own_strategies
+        (name, one.spec.payload_bytes, ends(one))
+        for name, of in curves.items()
+        for one in of.verdicts
     ]
-    series = [
-        Series(name=name, group=name, points=points)
-        for name, one in zip(names_of(found), found)
-        if (points := tuple((cell.case.payload_bytes, ms) for cell, ms in _medians_ms(one.cells)))
+    return [
+        Point(kind=Kind.BAND, name=f"{name}: {part}", x=x, y=of[0], y2=of[1], group=name)
+        for name, x, of in found
+        if of is not None
     ]
-    return _durations("Training steps", found, series[:MOST_CURVES], PAYLOAD)
 
 
-def strategies(session: Session) -> Chart | None:
-    found = [one for one in curves_of(session) if one.case.workload.own_strategies]
-    by_framework: dict[str, list[tuple[Position, float]]] = {}
-    for curve in found:
-        for cell in curve.cells:
-            for time_s in cell.verdict.now.times_s if cell.verdict.now else ():
-                of_one = by_framework.setdefault(curve.framework, [])
-                of_one.append((cell.case.strategy, 1e3 * time_s))
-    series = [
-        Series(name=name, points=tuple(points), style=Style.DOTS)
-        for name, points in by_framework.items()
+def _marks(curves: _Named, outcomes: Collection[Outcome], value: _Value) -> list[Point]:
+    return [
+        mark(one.outcome.value, one.spec.payload_bytes, value(one), name)
+        for name, of in curves.items()
+        for one in of.verdicts
+        if one.outcome in outcomes
     ]
-    return _durations("Training under strategies", found, series, _STRATEGY)
 
 
-def _medians_ms(cells: Sequence[Cell]) -> list[tuple[Cell, float]]:
-    return [(one, 1e3 * one.verdict.now.median_s) for one in cells if one.verdict.now]
+_MARKED = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 
 
-def _durations(
-    title: str, curves: Sequence[Curve], series: Sequence[Series], x: Axis
-) -> Chart | None:
-    if not series:
+def bandwidth(sessions: Sequence[Session]) -> Chart:
+    """The chart of at least one session. Raises ValueError where there is nothing to draw."""
+    found = [curve for one in sessions for curve in bare_curves(one)]
+    if not any(points(one, measured) for one in found):
+        raise ValueError("no bandwidth of a collective by itself")
+    if len(found) > MOST_CURVES:
+        raise ValueError(f"{len(found)} curves; accepted are {MOST_CURVES} in one chart")
+    curves = named(found)
+    few = curves if len(sessions) == 1 and len(curves) <= _MOST_WITH_BASELINES else {}
+    levels = _ceilings(found)
+    return Chart(
+        title=f"{collectives_text(one.case.collective for one in found)}: bus bandwidth",
+        subtitle=shared_text(found),
+        x=PAYLOAD,
+        y=_BUSBW,
+        points=(
+            *_curves(curves, measured),
+            *_lines(few, _reference(sessions[0]), lambda one: _busbw(one.baseline)),
+            *([] if len(levels) <= _MOST_LEVELS else _lines(curves, "ceiling", _ceiling)),
+            *_published(found),
+            *_bands(few, "loss within the limit", _within_limit),
+            *(levels if len(levels) <= _MOST_LEVELS else []),
+            *_marks(curves, _MARKED, measured),
+        ),
+    )
+
+
+def _reference(session: Session) -> str:
+    return "reference" if session.is_paired else "baseline"
+
+
+def collectives_text(names: Iterable[str]) -> str:
+    found = list(dict.fromkeys(names))
+    return (found[0] if len(found) == 1 else "collectives").replace("_", "-").capitalize()
+
+
+def _busbw(summary: Summary | None) -> float | None:
+    return None if summary is None else summary.busbw_gb_per_s
+
+
+def measured(one: Verdict) -> float | None:
+    return _busbw(one.now)
+
+
+def _ceiling(one: Verdict) -> float | None:
+    return None if one.ceiling is None else one.ceiling.bytes_per_s / 1e9
+
+
+def _within_limit(one: Verdict) -> tuple[float, float] | None:
+    baseline = _busbw(one.baseline)
+    if baseline is None or one.limit is None or one.limit <= 1:
         return None
-    subtitle = shared_text(curves)
-    return Chart(title=title, subtitle=subtitle, x=x, y=_STEP_TIME, series=tuple(series))
+    return baseline / one.limit, baseline
 
 
-_PEAK = Axis(name="memory at most", unit="payloads")
+def _ceilings(curves: Sequence[Curve]) -> list[Point]:
+    """A level for each: where they change with the payload, more than a chart can show."""
+    found = {
+        (f"ceiling {rate:.4g} GB/s: {one.ceiling.text}", round(rate, 6))
+        for curve in curves
+        for one in curve.verdicts
+        if one.ceiling is not None and (rate := one.ceiling.bytes_per_s / 1e9)
+    }
+    return [Point(kind=Kind.LEVEL, name=label, y=rate) for label, rate in sorted(found)]
+
+
+def _published(curves: Sequence[Curve]) -> list[Point]:
+    found: dict[str, dict[int, float]] = {}
+    for curve in curves:
+        for one in curve.verdicts:
+            rate = one.published and one.published.algbw_gb_per_s
+            if one.published is not None and rate:
+                of_source = found.setdefault(one.published.source, {})
+                of_source.setdefault(one.spec.payload_bytes, rate * metrics.bus_factor(curve.case))
+    return [
+        row
+        for source, of in found.items()
+        for row in series(f"published: {source[:_LONGEST_SOURCE]}", sorted(of.items()))
+    ]
+
+
+# The greatest over the least ratio of a linear axis.
+_MOST_LINEAR = 4.0
+_COMPARED = (Outcome.REGRESSED, Outcome.IMPROVED)
+
+
+def comparison(session: Session) -> Chart | None:
+    """The chart of the curves that have ratios; None where there is none, or are too many."""
+
+    def ratio(one: Verdict) -> float | None:
+        return one.ratio
+
+    found = [one for one in curves_of(session) if points(one, ratio)]
+    if not found or len(found) > MOST_CURVES:
+        return None
+    curves = named(found)
+    few = curves if len(curves) <= _MOST_WITH_BASELINES else {}
+    ratios = [y for one in found for _, y in points(one, ratio)]
+    is_wide = max(ratios) >= _MOST_LINEAR * min(ratios)
+    return Chart(
+        title=f"Time over that of the {_reference(session)}",
+        subtitle=f"{shared_text(found)}. Above 1 is slower.",
+        x=PAYLOAD,
+        y=Axis(name="ratio of times", scale=Scale.LOG10 if is_wide else Scale.LINEAR),
+        points=(
+            *_curves(curves, ratio),
+            *_lines(few, "limit", lambda one: one.ratio and one.limit),
+            *_bands(few, "interval", lambda one: one.ratio_interval),
+            Point(kind=Kind.LEVEL, name="no change", y=1.0),
+            *(one for one in _marks(curves, _COMPARED, ratio) if one.y),
+        ),
+    )
+
+
+def published(tables: Sequence[Published]) -> Chart:
+    ordered = sorted(tables, key=lambda one: (one.ranks, one.slice))
+    rows = [row for one in ordered for row in _published_rows(one)]
+    kinds = " and ".join(dict.fromkeys(one.device_kind for one in ordered))
+    sources = "; ".join(dict.fromkeys(one.source for one in ordered))
+    is_doubtful = any(one.kind is Kind.MARK and one.y for one in rows)
+    doubts = "; (?) marks doubtful figures" if is_doubtful else ""
+    title = f"{collectives_text(one.collective for one in ordered)} on {kinds}: published bandwidth"
+    return Chart(
+        title=title,
+        subtitle=f"{sources}. Shown as busbw, computed from the published algbw{doubts}.",
+        x=PAYLOAD,
+        y=_BUSBW,
+        points=tuple(rows),
+    )
+
+
+def _published_rows(table: Published) -> Iterator[Point]:
+    name = f"{table.slice} ({table.ranks} ranks)"
+    factor = metrics.bus_factor_of(table.collective, table.ranks)
+    entries = sorted(table.entries, key=lambda one: one.payload_bytes)
+    rates = [(one, one.algbw_gb_per_s and one.algbw_gb_per_s * factor) for one in entries]
+    yield from series(name, [(one.payload_bytes, rate) for one, rate in rates if rate is not None])
+    for one, rate in rates:
+        if rate is None or one.doubt:
+            label = "OUT_OF_MEMORY" if rate is None else "(?)"
+            yield mark(label, one.payload_bytes, rate, name)
 
 
 def memory(session: CompiledSession) -> Chart | None:
@@ -217,38 +331,35 @@ def memory(session: CompiledSession) -> Chart | None:
     for one in session.verdicts:
         if one.case is not None:
             kinds.setdefault(_program_name(one, session), []).append(one)
-    ordered = sorted(kinds, key=lambda name: all(_is_usual(one) for one in kinds[name]))
-    shown = {name: kinds[name] for name in ordered[:MOST_CURVES]}
-    series = tuple(
-        Series(name=name, group=name, points=points)
-        for name, those in shown.items()
-        if (points := _peaks(those))
-    )
-    if not series:
+    usual = (Outcome.PASS, Outcome.NO_BASELINE)
+    ordered = sorted(kinds, key=lambda name: all(one.outcome in usual for one in kinds[name]))
+    peaks = {name: found for name in ordered[:MOST_CURVES] if (found := _peaks(kinds[name]))}
+    if not peaks:
         return None
-    drawn = {one.name for one in series}
-    marks = tuple(
-        Mark(label=one.outcome.value, x=one.case.payload_bytes, series=name)
-        for name, those in shown.items()
-        for one in those
-        if name in drawn and one.case is not None and one.outcome is Outcome.OUT_OF_MEMORY
-    )
-    left_out = len(kinds) - len(shown)
+    left_out = len(kinds) - len(ordered[:MOST_CURVES])
     more = f" {left_out} others are in the tables only." if left_out else ""
     # A single one has no legend.
-    alone = f"{series[0].name}. " if len(series) == 1 else ""
+    alone = f"{next(iter(peaks))}. " if len(peaks) == 1 else ""
     return Chart(
         title="Memory of compiled programs",
         subtitle=f"{alone}The most that one rank holds, in payloads, by the compiler.{more}",
         x=PAYLOAD,
         y=_PEAK,
-        series=series,
-        marks=marks,
+        points=(
+            *(row for name, found in peaks.items() for row in series(name, found)),
+            *(
+                mark(one.outcome.value, one.spec.payload_bytes, None, name)
+                for name in peaks
+                for one in kinds[name]
+                if one.outcome is Outcome.OUT_OF_MEMORY
+            ),
+        ),
     )
 
 
-def _is_usual(verdict: Verdict) -> bool:
-    return verdict.outcome in (Outcome.PASS, Outcome.NO_BASELINE)
+def _peaks(verdicts: Iterable[Verdict]) -> list[tuple[int, float]]:
+    programs = ((one.spec.payload_bytes, one.program and one.program.now) for one in verdicts)
+    return sorted((payload, now.peak_bytes / payload) for payload, now in programs if now)
 
 
 def _program_name(verdict: Verdict, session: CompiledSession) -> str:
@@ -260,11 +371,3 @@ def _program_name(verdict: Verdict, session: CompiledSession) -> str:
     words += [verdict.case.group_name] if len(groups) > 1 else []
     words += [verdict.program.release] if verdict.program and len(releases) > 1 else []
     return ", ".join(words)
-
-
-def _peaks(verdicts: list[Verdict]) -> tuple[tuple[int, float], ...]:
-    return tuple(
-        (one.case.payload_bytes, one.program.now.peak_bytes / one.case.payload_bytes)
-        for one in sorted(verdicts, key=lambda one: one.spec.payload_bytes)
-        if one.case is not None and one.program is not None and one.program.now is not None
-    )

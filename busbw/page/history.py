@@ -13,13 +13,14 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.table import Column, Row, Table, TextLine, ratio_text
 
-from .content import Figure, Gallery, Listing, Part, Points, Section, Text
+from .content import Figure, Gallery, Listing, Part, Section, Text, filled
 from .history_charts import case_history, ratios
-from .nights import CaseNights, MachineNights, SeriesNights
+from .nights import CaseNights, MachineNights
 
 # More are folded.
 _OPEN_CHARTS = 12
 _MOST_CHANGES = 24
+_MOST_NAMED = 4
 
 
 def machine_sections(machines: Sequence[MachineNights]) -> tuple[Section, ...]:
@@ -27,8 +28,8 @@ def machine_sections(machines: Sequence[MachineNights]) -> tuple[Section, ...]:
         Section(
             heading="History" if len(machines) == 1 else f"History of {one.folder}",
             parts=tuple(_overview(one)),
-            sections=(
-                Section(heading="Cases that changed", parts=tuple(_changed(one))),
+            sections=filled(
+                Section(heading="Cases that changed", parts=tuple(_charts(one))),
                 Section(heading="All cases", parts=_trends(one)),
             ),
         )
@@ -45,59 +46,45 @@ def _overview(machine: MachineNights) -> Iterator[Part]:
         f"to {nights[-1].began:%Y-%m-%d}: {counts}."
     )
     if machine.notes:
-        yield Points(title="Its files:", points=machine.notes)
-    for series in machine.series:
-        if series.shared:
-            yield Points(
-                title=f"All cases of {series.name} together:",
-                points=tuple(one.sentence for one in reversed(series.shared)),
-            )
-    yield from _lost(machine)
-    yield from _changes(machine)
-    heatmap = ratios(machine)
-    yield Figure(picture=heatmap)
+        yield Text(text="Its files:", points=machine.notes)
+    for series, changes in machine.shared.items():
+        sentences = tuple(one.sentence for one in reversed(changes))
+        yield Text(text=f"All cases of {series} together:", points=sentences)
+    lost = tuple(_lost(machine))
+    if lost:
+        yield Text(text="Cases without a time since:", points=lost)
+    levels = list(_changes(machine))
+    shown, left_out = levels[:_MOST_CHANGES], len(levels) - _MOST_CHANGES
+    shown += [f"and {plural(left_out, 'night')} earlier"] if left_out > 0 else []
+    title = "Levels that changed, newest first:" if levels else "No level of a case changed."
+    yield Text(text=title, points=tuple(shown))
+    yield Figure(picture=ratios(machine))
 
 
-def _lost(machine: MachineNights) -> Iterator[Part]:
+def _lost(machine: MachineNights) -> Iterator[str]:
     found: dict[tuple[int, str], list[str]] = {}
     for case in machine.cases:
         since = case.without_time_since
         if since is not None:
-            night = case.nights[since]
-            assert night is not None
-            found.setdefault((since, night.outcome.value), []).append(case.case.name)
-    if found:
-        points = (
-            f"since {machine.nights[since].began:%Y-%m-%d}: {_named(names)}: {outcome}"
-            for (since, outcome), names in sorted(found.items(), reverse=True)
-        )
-        yield Points(title="Cases without a time since:", points=tuple(points))
+            outcome = case.nights[since].outcome.value
+            found.setdefault((since, outcome), []).append(case.case.name)
+    for (since, outcome), names in sorted(found.items(), reverse=True):
+        yield f"since {machine.nights[since].began:%Y-%m-%d}: {_named(names)}: {outcome}"
 
 
-def _changes(machine: MachineNights) -> Iterator[Part]:
-    cases: dict[tuple[int, str], list[tuple[float, CaseNights]]] = {}
+def _changes(machine: MachineNights) -> Iterator[str]:
+    """A line for each night and cause, newest first."""
+    cases: dict[tuple[int, str], list[tuple[float, str]]] = {}
     for case in machine.cases:
         for one in case.changes:
-            cases.setdefault((one.night, one.cause), []).append((one.ratio, case))
-    if not cases:
-        yield Text(text="No level of a case changed.")
-        return
-    ordered = sorted(cases.items(), key=lambda item: -item[0][0])
-    points = []
-    for (night, cause), found in ordered[:_MOST_CHANGES]:
-        began = machine.nights[night].began
-        points.append(f"since {began:%Y-%m-%d}: {_moved(found)}; {cause}")
-    left_out = len(ordered) - len(points)
-    points += [f"and {plural(left_out, 'night')} earlier"] if left_out else []
-    yield Points(title="Levels that changed, newest first:", points=tuple(points))
+            cases.setdefault((one.night, one.cause), []).append((one.ratio, case.case.name))
+    for (night, cause), found in sorted(cases.items(), key=lambda item: -item[0][0]):
+        yield f"since {machine.nights[night].began:%Y-%m-%d}: {_moved(found)}; {cause}"
 
 
-_MOST_NAMED = 4
-
-
-def _moved(found: Sequence[tuple[float, CaseNights]]) -> str:
+def _moved(found: Sequence[tuple[float, str]]) -> str:
     moved = sorted(ratio for ratio, _ in found)
-    shown = _named([case.case.name for _, case in found])
+    shown = _named([name for _, name in found])
     if len(moved) == 1:
         return f"{shown} takes {ratio_text(moved[0])} x the time it took before"
     span = f"{ratio_text(moved[0])} to {ratio_text(moved[-1])}"
@@ -115,33 +102,30 @@ def since_when(verdicts: Sequence[Verdict], machines: Sequence[MachineNights]) -
     failed = {one.case: one.outcome for one in verdicts if one.failed and one.case is not None}
     names: dict[str, list[str]] = {}
     for machine in machines:
-        for series in machine.series:
-            for case in series.cases:
-                text = _since(machine, series, case, failed.get(case.case))
-                if text:
-                    names.setdefault(text, []).append(case.case.name)
+        for case in machine.cases:
+            text = _since(machine, case, failed.get(case.case))
+            if text:
+                names.setdefault(text, []).append(case.case.name)
     return tuple(f"{_named(those)}: {text}" for text, those in names.items())
 
 
-def _since(
-    machine: MachineNights, series: SeriesNights, case: CaseNights, outcome: Outcome | None
-) -> str:
+def _since(machine: MachineNights, case: CaseNights, outcome: Outcome | None) -> str:
     """Empty where the newest night of the case has another outcome."""
-    there = [(at, one.outcome) for at, one in enumerate(case.nights) if one is not None]
-    alike = list(itertools.takewhile(lambda night: night[1] is outcome, reversed(there)))
-    if not alike:
+    there = list(case.nights.items())
+    alike = list(itertools.takewhile(lambda of: of[1].outcome is outcome, reversed(there)))
+    if not alike or outcome is None:
         return ""
-    first, before = alike[-1][0], there[: -len(alike)]
-    if not before:
-        return f"{alike[0][1].value} in each of its {plural(len(alike), 'night')}"
-    found = [one.changes for one in series.stack_changes if before[-1][0] < one.night <= first]
+    count = plural(len(alike), "night")
+    if len(alike) == len(there):
+        return f"{outcome.value} in each of its {count}"
+    (first, _), (before, _) = alike[-1], there[-len(alike) - 1]
+    found = [texts for at, texts in case.stack_changes.items() if before < at <= first]
     changed = ", ".join(itertools.chain(*found)) or "nothing that is known"
     began = machine.nights[first].began
-    count = plural(len(alike), "night")
-    return f"{alike[0][1].value} since {began:%Y-%m-%d} ({count}); changed there: {changed}"
+    return f"{outcome.value} since {began:%Y-%m-%d} ({count}); changed there: {changed}"
 
 
-def _changed(machine: MachineNights) -> Iterator[Part]:
+def _charts(machine: MachineNights) -> Iterator[Part]:
     ordered = _ordered(machine.cases)
     figures = tuple(Figure(picture=case_history(machine, one)) for one in ordered)
     first, others = figures[:_OPEN_CHARTS], figures[_OPEN_CHARTS:]
@@ -182,10 +166,11 @@ def _trends(machine: MachineNights) -> tuple[Part, ...]:
     cases = machine.cases
     if not cases:
         return ()
+    several = len({one.series for one in cases}) > 1
     table = Table(
         title=TextLine("All cases, with their nights from the oldest to the newest"),
         columns=_COLUMNS,
-        rows=tuple(_row(one, several=len(machine.series) > 1) for one in cases),
+        rows=tuple(_row(one, several=several) for one in cases),
         notes=("vs first: the newest time over the median of the case's first nights",),
         missing="-",
     )
@@ -194,10 +179,9 @@ def _trends(machine: MachineNights) -> tuple[Part, ...]:
 
 def _row(one: CaseNights, *, several: bool) -> Row:
     first_s, newest_s = one.first_s, one.newest_s
-    in_turn = several and one.series != one.case.framework
     return Row(
         {
-            "case": f"{one.case.name}, {one.series}" if in_turn else one.case.name,
+            "case": f"{one.case.name}, {one.series}" if several and one.in_turn else one.case.name,
             "nights": len(one.times_s),
             "level_s": one.level_s,
             "spread": one.spread,

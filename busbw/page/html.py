@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from itertools import groupby, pairwise
 from types import ModuleType
@@ -38,16 +38,32 @@ def html(page: Page) -> str:
         loader=jinja.FunctionLoader(_source),
     )
     markup: Callable[[str], str] = importlib.import_module("markupsafe").Markup
-    drawn = _Pictures(markup)
-    environment.globals |= {"pictures": drawn.of, "trend": drawn.trend}
-    colours = f"{variables(LIGHT, ':root')}@media (prefers-color-scheme:dark){{" + (
-        f"{variables(DARK, ':root')}}}"
-    )
-    text: str = environment.get_template("page.html").render(
+    # Each picture has ids of its own.
+    numbers = itertools.count(1)
+
+    def pictures(figure: Figure, *kinds: str) -> list[tuple[str, str]]:
+        """Its pictures for these kinds of windows, each with its kind."""
+        number = next(numbers)
+        drawn = (
+            svg(figure.picture, _WIDTHS[kind], name=f"picture-{number}-{kind}", standalone=False)
+            for kind in kinds
+        )
+        return list(zip(kinds, map(markup, drawn)))
+
+    environment.globals |= {
+        "pictures": pictures,
+        "trend": lambda case: markup(sparkline(case)),
+        "kind": lambda part: type(part).__name__.lower(),
+    }
+    dark = f"@media (prefers-color-scheme:dark){{{variables(DARK, ':root')}}}"
+    style = variables(LIGHT, ":root") + dark + _source("page.css") + style_sheet()
+    names = dict(_names(page.sections, Counter()))
+    template = environment.get_template("page.html")
+    text: str = template.render(
         page=page,
-        sections=_named(page.sections, {}),
+        name_of=lambda section: names[id(section)],
         version=busbw.__version__,
-        style=markup(colours + _source("page.css") + style_sheet()),
+        style=markup(style),
     )
     return text
 
@@ -73,46 +89,14 @@ def _source(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Named:
-    """A section, with the name that links to it have."""
-
-    name: str
-    section: Section
-    sections: tuple[_Named, ...]
-
-
-def _named(sections: Sequence[Section], taken: dict[str, int]) -> tuple[_Named, ...]:
-    found = []
+def _names(sections: Sequence[Section], taken: Counter[str]) -> Iterator[tuple[int, str]]:
+    """The name that links to each section have."""
     for one in sections:
-        if one.is_empty:
-            continue
         words = "".join(c if c.isascii() and c.isalnum() else " " for c in one.heading.lower())
         name = "-".join(words.split())[:60] or "section"
-        taken[name] = count = taken.get(name, 0) + 1
-        name = name if count == 1 else f"{name}-{count}"
-        found.append(_Named(name=name, section=one, sections=_named(one.sections, taken)))
-    return tuple(found)
-
-
-@dataclass
-class _Pictures:
-    """Draws figures; counts them, since each has ids of its own."""
-
-    markup: Callable[[str], str]
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    def of(self, figure: Figure, *kinds: str) -> list[tuple[str, str]]:
-        """Its pictures of these kinds of windows, each with its kind."""
-        number = next(self.numbers)
-        drawn = (
-            svg(figure.picture, _WIDTHS[kind], name=f"picture-{number}-{kind}", standalone=False)
-            for kind in kinds
-        )
-        return list(zip(kinds, map(self.markup, drawn)))
-
-    def trend(self, case: CaseNights) -> str:
-        return self.markup(sparkline(case))
+        taken[name] += 1
+        yield id(one), name if taken[name] == 1 else f"{name}-{taken[name]}"
+        yield from _names(one.sections, taken)
 
 
 # Two units to a pixel, so that coordinates are whole numbers.
@@ -124,66 +108,42 @@ _RANGE = 1.10
 
 
 def sparkline(case: CaseNights) -> str:
-    """Empty without a time; broken where there are none, with dots where the level changed."""
-    times_s = case.times_s
+    """Empty without a time; broken where there are none, with dots where the level changed.
+
+    A point is the median of a bin of nights; slower is higher.
+    """
+    times_s, nights = case.times_s, case.count
     if not times_s:
         return ""
-    spark = _Sparkline.of(times_s, len(case.nights))
-    dots = "".join(
-        f"M{spark.x(spark.bin_of(change.night))},{spark.y(level.level_s)}h0"
-        for change, level in zip(case.changes, case.levels[1:])
-    )
+    bins = min(_MOST, nights)
+    found: dict[int, list[float]] = {}
+    for night, time_s in times_s.items():
+        found.setdefault(night * bins // nights, []).append(time_s)
+    middles = {at: statistics.median(those) for at, those in found.items()}
+    low, high = min(middles.values()), max(middles.values())
+    wider = max(1.0, _RANGE * low / high) ** 0.5
+    low, high = low / wider, high * wider
+
+    def place(at: int, time_s: float) -> tuple[int, int]:
+        share = min(max((time_s - low) / (high - low), 0.0), 1.0)
+        x = _MARGIN + (at + 0.5) / bins * (_WIDTH - 2 * _MARGIN)
+        return round(x), round(_HEIGHT - _MARGIN - share * (_HEIGHT - 2 * _MARGIN))
+
+    runs = groupby(enumerate(middles), lambda pair: pair[1] - pair[0])
+    lines = [[place(at, middles[at]) for _, at in run] for _, run in runs]
+    changes = zip(case.changes, case.levels[1:])
+    dots = [[place(one.night * bins // nights, level.level_s)] for one, level in changes]
     return (
         f'<svg class="busbw-chart" width="{_WIDTH // 2}" height="{_HEIGHT // 2}" '
         f'viewBox="0 0 {_WIDTH} {_HEIGHT}" fill="none" stroke-linecap="round" aria-hidden="true">'
-        f"{_path(spark.line, 'series-1', _LINE)}{_path(dots, 'series-2', _DOT)}</svg>"
+        f"{_path(lines, 'series-1', _LINE)}{_path(dots, 'series-2', _DOT)}</svg>"
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Sparkline:
-    """The median time of each bin of nights that has one, and the range of times that is shown."""
-
-    middles: Mapping[int, float]
-    bins: int
-    nights: int
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, times_s: Mapping[int, float], nights: int) -> _Sparkline:
-        bins = min(_MOST, nights)
-        found: dict[int, list[float]] = {}
-        for night, time_s in times_s.items():
-            found.setdefault(night * bins // nights, []).append(time_s)
-        middles = {at: statistics.median(those) for at, those in found.items()}
-        low, high = min(middles.values()), max(middles.values())
-        wider = max(1.0, _RANGE * low / high) ** 0.5
-        return cls(middles=middles, bins=bins, nights=nights, low=low / wider, high=high * wider)
-
-    @property
-    def line(self) -> str:
-        runs = groupby(enumerate(self.middles), lambda pair: pair[1] - pair[0])
-        return "".join(self._run([at for _, at in those]) for _, those in runs)
-
-    def _run(self, bins: list[int]) -> str:
-        points = [(self.x(at), self.y(self.middles[at])) for at in bins]
+def _path(lines: Sequence[Sequence[tuple[int, int]]], role: str, thick: int) -> str:
+    """Lines by their points; one of a single point is a dot."""
+    d = ""
+    for points in lines:
         steps = (f"{x - a},{y - b}" for (a, b), (x, y) in pairwise(points))
-        return f"M{points[0][0]},{points[0][1]}" + (f"l{' '.join(steps)}" if points[1:] else "h0")
-
-    def bin_of(self, night: int) -> int:
-        return night * self.bins // self.nights
-
-    def x(self, at: int) -> int:
-        return round(_MARGIN + (at + 0.5) / self.bins * (_WIDTH - 2 * _MARGIN))
-
-    def y(self, time_s: float) -> int:
-        """Of a time, in units; slower is higher."""
-        share = (time_s - self.low) / (self.high - self.low)
-        share = min(max(share, 0.0), 1.0)
-        return round(_HEIGHT - _MARGIN - share * (_HEIGHT - 2 * _MARGIN))
-
-
-def _path(d: str, role: str, thick: int) -> str:
-    colour = LIGHT.roles[role]
-    return f'<path stroke="{colour}" stroke-width="{thick}" d="{d}"/>' if d else ""
+        d += f"M{points[0][0]},{points[0][1]}" + (f"l{' '.join(steps)}" if points[1:] else "h0")
+    return f'<path stroke="{LIGHT[role]}" stroke-width="{thick}" d="{d}"/>' if d else ""

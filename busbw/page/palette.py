@@ -10,89 +10,61 @@ colour, so that a role can be found by its colour.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeAlias
 
+# The colour of each role, as six hexadecimal digits; series, and bins from the middle on, count.
+Theme: TypeAlias = "Mapping[str, str]"
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Theme:
-    """A colour for each role, as six hexadecimal digits."""
-
-    background: str
-    text: str
-    muted: str
-    grid: str
-    good: str
-    bad: str
-    series: tuple[str, ...]
-    same: str
-    slower: tuple[str, ...]
-    faster: tuple[str, ...]
-    failed: str
-    injected: str
-
-    @property
-    def roles(self) -> Mapping[str, str]:
-        """Colours by roles; series, and bins of a heat map from its middle on, count from 1."""
-        several = {"series": self.series, "band": self.bands}
-        several |= {"slower": self.slower, "faster": self.faster}
-        single = {one.name for one in fields(self)} - several.keys()
-        return {name: getattr(self, name) for name in sorted(single)} | {
-            f"{name}-{number}": colour
-            for name, colours in several.items()
-            for number, colour in enumerate(colours, 1)
-        }
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Those of series, mixed with the background, for areas."""
-        return tuple(_mixed(one, self.background) for one in self.series)
-
-
-# The share of a series' colour in that of its bands.
+_ROLES = {
+    "background": ("#ffffff", "#0d1117"),
+    "text": ("#1f2328", "#e6edf3"),
+    "muted": ("#59636e", "#9aa4af"),
+    "grid": ("#dfe3e8", "#2b323b"),
+    "good": ("#1a7f37", "#3fb950"),
+    "bad": ("#c11d28", "#ff7b72"),
+    "failed": ("#a3128f", "#ff6fe0"),
+    "injected": ("#8a7f66", "#b3a78b"),
+    "same": ("#e6e9ed", "#252c36"),
+    "series-1": ("#0072b2", "#58a6e8"),
+    "series-2": ("#d55e00", "#ff8a4c"),
+    "series-3": ("#009e73", "#2fc79a"),
+    "series-4": ("#cc79a7", "#e59cc8"),
+    "series-5": ("#3f9fd8", "#a3dcff"),
+    "series-6": ("#6b4c00", "#f2bd3f"),
+    "slower-1": ("#fdb777", "#7a3d12"),
+    "slower-2": ("#f4872f", "#b55a14"),
+    "slower-3": ("#cf4d0a", "#ee8b3a"),
+    "slower-4": ("#852a05", "#ffcf9e"),
+    "faster-1": ("#a3c9e8", "#174a75"),
+    "faster-2": ("#5ba1d6", "#2173b8"),
+    "faster-3": ("#1f6fb5", "#55aef2"),
+    "faster-4": ("#0b3f78", "#b9e0ff"),
+}
+# The share of a series' colour in that of its bands, which is mixed with the background.
 _BAND_SHARE = 0.3
 
 
-def _mixed(colour: str, background: str) -> str:
-    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(background[1:]))
-    mixed = (round(_BAND_SHARE * one + (1 - _BAND_SHARE) * other) for one, other in pairs)
-    return f"#{bytes(mixed).hex()}"
+def _theme(of: int) -> Theme:
+    theme = {role: colours[of] for role, colours in _ROLES.items()}
+    background = bytes.fromhex(theme["background"][1:])
+    for at, one in enumerate(several(theme, "series"), 1):
+        pairs = zip(bytes.fromhex(one[1:]), background)
+        mixed = (round(_BAND_SHARE * a + (1 - _BAND_SHARE) * b) for a, b in pairs)
+        theme[f"band-{at}"] = f"#{bytes(mixed).hex()}"
+    return theme
 
 
-LIGHT = Theme(
-    background="#ffffff",
-    text="#1f2328",
-    muted="#59636e",
-    grid="#dfe3e8",
-    good="#1a7f37",
-    bad="#c11d28",
-    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00"),
-    same="#e6e9ed",
-    slower=("#fdb777", "#f4872f", "#cf4d0a", "#852a05"),
-    faster=("#a3c9e8", "#5ba1d6", "#1f6fb5", "#0b3f78"),
-    failed="#a3128f",
-    injected="#8a7f66",
-)
-DARK = Theme(
-    background="#0d1117",
-    text="#e6edf3",
-    muted="#9aa4af",
-    grid="#2b323b",
-    good="#3fb950",
-    bad="#ff7b72",
-    series=("#58a6e8", "#ff8a4c", "#2fc79a", "#e59cc8", "#a3dcff", "#f2bd3f"),
-    same="#252c36",
-    slower=("#7a3d12", "#b55a14", "#ee8b3a", "#ffcf9e"),
-    faster=("#174a75", "#2173b8", "#55aef2", "#b9e0ff"),
-    failed="#ff6fe0",
-    injected="#b3a78b",
-)
+def several(theme: Theme, role: str) -> list[str]:
+    """The colours of a role that counts."""
+    return [colour for name, colour in theme.items() if name.startswith(f"{role}-")]
+
+
+LIGHT, DARK = _theme(0), _theme(1)
 _FONT, _SMALL = "sans-serif", 11
 
 
 def config(*, legend_columns: int) -> dict[str, Any]:
-    axis = {"grid": LIGHT.grid, "domain": LIGHT.muted, "tick": LIGHT.muted}
-    axis |= {"label": LIGHT.text, "title": LIGHT.text}
+    axis = {"grid": "grid", "domain": "muted", "tick": "muted", "label": "text", "title": "text"}
     return {
         "font": _FONT,
         "aria": False,
@@ -100,25 +72,25 @@ def config(*, legend_columns: int) -> dict[str, Any]:
         "title": {
             "anchor": "start",
             "frame": "bounds",
-            "color": LIGHT.text,
+            "color": LIGHT["text"],
             "fontSize": 15,
-            "subtitleColor": LIGHT.muted,
+            "subtitleColor": LIGHT["muted"],
             "subtitleFontSize": 12,
             "offset": 12,
         },
         "axis": {
-            **{f"{part}Color": colour for part, colour in axis.items()},
+            **{f"{part}Color": LIGHT[role] for part, role in axis.items()},
             "labelFontSize": _SMALL,
             "titleFontSize": 12,
             "titleFontWeight": "normal",
             "labelOverlap": "greedy",
             "labelSeparation": 4,
         },
-        "header": {"labelColor": LIGHT.text, "labelFontSize": 12, "labelFontWeight": "bold"},
+        "header": {"labelColor": LIGHT["text"], "labelFontSize": 12, "labelFontWeight": "bold"},
         "legend": {
             "orient": "bottom",
             "columns": legend_columns,
-            "labelColor": LIGHT.text,
+            "labelColor": LIGHT["text"],
             "labelFontSize": _SMALL,
             "labelLimit": 0,
             "symbolSize": 80,

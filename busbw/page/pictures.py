@@ -77,7 +77,7 @@ def _shortened(tag: str, name: str) -> str:
 
 def png(picture: Picture, width: int = WIDTH, *, scale: float = 2.0) -> bytes:
     """The picture as PNG of `scale` times as many pixels. Raises PictureError."""
-    drawn = specification(picture, width) | {"background": LIGHT.background}
+    drawn = specification(picture, width) | {"background": LIGHT["background"]}
     content: bytes = _vl_convert().vegalite_to_png(
         drawn, scale=scale, show_warnings=False, allowed_base_urls=[]
     )
@@ -97,7 +97,7 @@ def style_sheet() -> str:
     """A page with a switch of its own sets the variables again."""
     colours = "".join(
         f'.{_CLASS} [{kind}="{colour}"]{{{kind}:var(--busbw-{role})}}'
-        for role, colour in LIGHT.roles.items()
+        for role, colour in LIGHT.items()
         for kind in ("fill", "stroke")
     )
     dark = f"@media (prefers-color-scheme:dark){{{variables(DARK)}}}"
@@ -105,7 +105,7 @@ def style_sheet() -> str:
 
 
 def variables(theme: Theme, where: str = f".{_CLASS}") -> str:
-    values = ";".join(f"--busbw-{role}:{colour}" for role, colour in theme.roles.items())
+    values = ";".join(f"--busbw-{role}:{colour}" for role, colour in theme.items())
     return f"{where}{{{values}}}"
 
 

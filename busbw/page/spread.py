@@ -1,61 +1,93 @@
-"""How far launches, processes and ranks of a session differ, relative to their medians."""
+"""How long steps take, and how far launches, processes and ranks of a session differ."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from busbw.model.case import Spec
-from busbw.model.launch import Measurement, Run
+from busbw.model.launch import Run
 from busbw.report.reading import Session
 
-from .chart import Axis, Chart, Rule, Scale, Series, Style
-from .curves import MOST_CURVES, PAYLOAD, Curve, curves_of, names_of, shared_text
+from .chart import Axis, Chart, Kind, Point, Scale, series
+from .curves import MOST_CURVES, PAYLOAD, Curve, curves_of, named, points, shared_text
 
+_STEP_TIME = Axis(name="time of a step", unit="ms", scale=Scale.LOG10)
+_STRATEGY = Axis(name="strategy", scale=Scale.CATEGORY)
 _DEVIATION = Axis(name="difference from the median", unit="%")
 _RATIO = Axis(name="time over the median")
 # What a log of ranks can show side by side.
 _MOST_MEMBERS = 64
 
 
+def steps(session: Session) -> Chart | None:
+    found = [
+        one
+        for one in curves_of(session)
+        if not one.case.workload.is_bare and not one.case.workload.own_strategies
+    ]
+    curves = [
+        series(name, times)
+        for name, of in named(found).items()
+        if (times := points(of, lambda one: None if one.now is None else 1e3 * one.now.median_s))
+    ]
+    if not curves:
+        return None
+    return Chart(
+        title="Training steps",
+        subtitle=shared_text(found),
+        x=PAYLOAD,
+        y=_STEP_TIME,
+        points=tuple(row for rows in curves[:MOST_CURVES] for row in rows),
+    )
+
+
+def strategies(session: Session) -> Chart | None:
+    """Every launch of training under strategies; None where there was none."""
+    found = [one for one in curves_of(session) if one.case.workload.own_strategies]
+    rows = [
+        Point(kind=Kind.DOTS, name=curve.framework, x=one.case.strategy, y=1e3 * time_s)
+        for curve in found
+        for one in curve.verdicts
+        if one.case is not None and one.now is not None
+        for time_s in one.now.times_s
+    ]
+    if not rows:
+        return None
+    return Chart(
+        title="Training under strategies",
+        subtitle=shared_text(found),
+        x=_STRATEGY,
+        y=_STEP_TIME,
+        points=tuple(rows),
+    )
+
+
 def launches(session: Session) -> Chart | None:
     """Every launch of every case against the case's median; None where no case has several."""
-    curves = [one for one in curves_of(session) if any(map(_deviations, _times(one)))]
+    curves = [one for one in curves_of(session) if list(_deviations(one))]
     if not curves or len(curves) > MOST_CURVES:
         return None
-    named = dict(zip(names_of(curves), curves, strict=True))
-    series = tuple(
-        Series(
-            name=name,
-            style=Style.DOTS,
-            points=tuple(
-                (cell.case.payload_bytes, off)
-                for cell, times in zip(one.cells, _times(one))
-                for off in _deviations(times)
-            ),
-        )
-        for name, one in named.items()
-    )
+    rows = [
+        row
+        for name, of in named(curves).items()
+        for row in series(name, _deviations(of), Kind.DOTS)
+    ]
     return Chart(
         title="Launches",
         subtitle=f"{shared_text(curves)}. Each launch is a worker process of its own.",
         x=PAYLOAD,
         y=_DEVIATION,
-        series=series,
-        rules=(Rule(label="median", at=0.0),),
+        points=(*rows, Point(kind=Kind.LEVEL, name="median", y=0.0)),
     )
 
 
-def _times(curve: Curve) -> list[Sequence[float]]:
-    return [one.verdict.now.times_s if one.verdict.now else () for one in curve.cells]
-
-
-def _deviations(times_s: Sequence[float]) -> list[float]:
+def _deviations(curve: Curve) -> Iterator[tuple[int, float]]:
     """In per cent of the median; nothing for a single launch."""
-    if len(times_s) < 2:
-        return []
-    median = statistics.median(times_s)
-    return [100 * (one / median - 1) for one in times_s]
+    for one in curve.verdicts:
+        times_s = one.now.times_s if one.now is not None else ()
+        if len(times_s) > 1:
+            median = statistics.median(times_s)
+            yield from ((one.spec.payload_bytes, 100 * (time / median - 1)) for time in times_s)
 
 
 def processes(session: Session) -> Chart | None:
@@ -97,39 +129,33 @@ def _members(
     axis: str,
     subtitle: str,
 ) -> Chart | None:
-    curves = curves_of(session)[:MOST_CURVES]
-    series = [
-        Series(name=label, style=Style.DOTS, points=points)
-        for label, curve in zip(names_of(curves), curves)
-        if (points := tuple(_points(curve, session.measurements, times, name)))
+    curves = named(curves_of(session)[:MOST_CURVES])
+    rows = [
+        Point(kind=Kind.DOTS, name=label, x=name(index), y=ratio)
+        for label, curve in curves.items()
+        for index, ratio in _ratios(curve, times)
     ]
-    if not series:
+    if not rows:
         return None
     return Chart(
         title=title,
         subtitle=subtitle,
         x=Axis(name=axis, scale=Scale.CATEGORY),
         y=_RATIO,
-        series=tuple(series),
-        rules=(Rule(label="median", at=1.0),),
+        points=(*rows, Point(kind=Kind.LEVEL, name="median", y=1.0)),
     )
 
 
-def _points(
-    curve: Curve,
-    measurements: Mapping[Spec, Measurement],
-    times: Callable[[Run], Sequence[float]],
-    name: Callable[[int], str],
-) -> Iterator[tuple[str, float]]:
+def _ratios(curve: Curve, times: Callable[[Run], Sequence[float]]) -> Iterator[tuple[int, float]]:
     """The median over launches of each member's ratio to the others, for each payload."""
-    for cell in curve.cells:
-        measured = measurements.get(cell.verdict.spec)
+    for one in curve.verdicts:
+        measured = curve.session.measurements.get(one.spec)
         found = [times(run) for run in measured.runs] if measured else []
         # Nothing is a multiple of no time at all.
         found = [each for each in found if not each or statistics.median(each) > 0]
         count = min(map(len, found), default=0)
-        if not 2 <= count <= _MOST_MEMBERS:
-            continue
-        ratios = [[one / statistics.median(each) for one in each] for each in found]
-        for index in range(count):
-            yield name(index), statistics.median(each[index] for each in ratios)
+        if 2 <= count <= _MOST_MEMBERS:
+            medians = [statistics.median(each) for each in found]
+            for index in range(count):
+                ratios = [each[index] / median for each, median in zip(found, medians)]
+                yield index, statistics.median(ratios)

@@ -21,7 +21,7 @@ from busbw.report.reading import Session
 from busbw.report.renderers import rendered
 from busbw.report.table import Table, TextLine
 
-from .content import Answer, Facts, Listing, Log, Part, Points, Section, Text
+from .content import Answer, Facts, Listing, Log, Part, Section, Text
 from .nights import MachineNights
 from .page import AnySession, page
 
@@ -57,8 +57,9 @@ def _answer(part: Answer) -> list[str]:
     return [f"**{_plain(part.word)}** {_plain(part.text)}"]
 
 
-def _points(part: Points) -> list[str]:
-    return [_plain(part.title), "", *(f"- {_plain(one)}" for one in part.points)]
+def _text(part: Text) -> list[str]:
+    points = [f"- {_plain(one)}" for one in part.points]
+    return [_plain(part.text), *(["", *points] if points else [])]
 
 
 def _facts(part: Facts) -> list[str]:
@@ -81,8 +82,7 @@ def _listing(part: Listing) -> list[str]:
 
 _WRITERS: Mapping[type, Callable[[Any], list[str]]] = {
     Answer: _answer,
-    Text: lambda part: [_plain(part.text)],
-    Points: _points,
+    Text: _text,
     Facts: _facts,
     Log: _log,
     Listing: _listing,

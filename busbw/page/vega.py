@@ -6,6 +6,7 @@ is loaded; names are values of it, and never part of an expression.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import textwrap
@@ -18,20 +19,19 @@ from typing import Any
 from busbw.model.limits import moment_text
 
 from .chart import (
+    SERIES,
     Axis,
-    Band,
     Chart,
-    Direction,
     Gap,
     Heatmap,
     HeatmapRow,
-    Mark,
+    Kind,
     Picture,
+    Point,
+    Position,
     Scale,
-    Series,
-    Style,
 )
-from .palette import LIGHT, config
+from .palette import LIGHT, config, several
 
 Spec = dict[str, Any]
 
@@ -52,15 +52,13 @@ _SHOWN = f"domain('y')[1] < 10 * domain('y')[0] || indexof([1, 2, 5], {_DIGIT}) 
 _DECADES = f"{_SHOWN} ? {_NUMBER} : ''"
 _LONGEST = 1000
 _ROW_PX, _LABEL_PX = 12, 60
-# Above all points, for the labels of vertical rules.
+# Above all points, for the labels of moments.
 _HEAD_PX = 130
 
 
 def specification(picture: Picture, width: int) -> Spec:
     """`width` is that of the whole picture in pixels, from which its height follows."""
-    drawn: Spec = (
-        _heatmap(picture, width) if isinstance(picture, Heatmap) else _chart(picture, width)
-    )
+    drawn = _heatmap(picture, width) if isinstance(picture, Heatmap) else _chart(picture, width)
     columns = max(20, int(width / 7.0))
     return {
         "$schema": SCHEMA,
@@ -88,10 +86,11 @@ def _wrapped(text: str, columns: int, most: int) -> list[str]:
 
 
 def _chart(chart: Chart, width: int) -> Spec:
-    """Every layer draws the rows of its own kind."""
-    head = _HEAD_PX if any(one.direction is Direction.VERTICAL for one in chart.rules) else 0
-    rows = [*_part_rows(chart), *_rule_rows(chart), *_mark_rows(chart)]
+    """Every layer draws the rows of its own kinds."""
+    rows = [_row(one) for one in chart.points if one.has_place and one.kind is not Kind.MARK]
+    rows += _marks(chart)
     kinds = {one["kind"] for one in rows}
+    head = _HEAD_PX if Kind.MOMENT.value in kinds else 0
     # Below all points, for what has no value, and its names.
     foot = max((one["above"] + 10 for one in rows if one["kind"].endswith("low")), default=0)
     return {
@@ -101,91 +100,82 @@ def _chart(chart: Chart, width: int) -> Spec:
         "autosize": {"type": "fit-x", "contains": "padding"},
         "data": {"values": rows},
         "layer": [
-            {"transform": [{"filter": f"datum.kind == '{kind}'"}], "mark": mark, "encoding": of}
-            for kind, mark, of in _layers(chart, head, foot)
-            if kind in {*kinds, "line"}
+            {
+                "transform": [{"filter": {"field": "kind", "oneOf": of}}],
+                "mark": mark,
+                "encoding": at,
+            }
+            for of, mark, at in _layers(chart, head, foot)
+            if "line" in of or kinds.intersection(of)
         ],
     }
 
 
-def _layers(chart: Chart, head: int, foot: int) -> Iterator[tuple[str, Spec, Spec]]:
-    """Of each its kind of rows, its mark, and its channels."""
-    x, y = _channel(chart.x, "x", _places(chart)), _channel(chart.y, "y")
+def _row(one: Point) -> Spec:
+    x = one.x
+    place = moment_text(x) if isinstance(x, datetime) else plain(x) if isinstance(x, str) else x
+    row = {"kind": one.kind.value, "name": plain(one.name), "x": place, "y": one.y, "y2": one.y2}
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _marks(chart: Chart) -> Iterator[Spec]:
+    """With a sign for each name; those without a value are above each other, their names above all.
+
+    What stands at several points is named at the first.
+    """
+    marks = chart.of(Kind.MARK)
+    low = Counter(one.x for one in marks if one.y is None)
+    # How many are there already at each place, and below the next name.
+    there = Counter[Position | None]({None: max(low.values(), default=0)})
+    places = chart.places(*Kind)
+    late = [] if chart.x.scale is Scale.CATEGORY else places[len(places) // 2 :]
+    signs: dict[str, str] = {}
+    for one in marks:
+        kind, is_first = "mark" if one.y is not None else "low", one.name not in signs
+        sign = signs.setdefault(one.name, _SIGNS[len(signs) % len(_SIGNS)])
+        for name, place in ((kind, one.x), (f"first {kind}", None))[: 1 + is_first]:
+            there[place] += one.y is None
+            side = "right" if one.x in late else "left"
+            at = {"sign": sign, "side": side, "above": 12 * there[place] - 2}
+            yield _row(one) | {"kind": name, **at}
+
+
+def _layers(chart: Chart, head: int, foot: int) -> Iterator[tuple[list[str], Spec, Spec]]:
+    """Of each the kinds of its rows, its mark, and its channels."""
+    x, y = _channel(chart.x, "x", _ticks(chart)), _channel(chart.y, "y")
     y["scale"] |= {"range": [{"expr": f"height - {foot}"}, head]} if head or foot else {}
-    at, looks, text = {"x": x, "y": y}, _looks(chart), {"text": {"field": "text"}}
-    colour, muted = {"color": looks["color"]}, {"color": LIGHT.muted}
+    at, looks, text = {"x": x, "y": y}, _looks(chart), {"text": {"field": "name"}}
+    muted, dark = {"color": LIGHT["muted"]}, {"color": LIGHT["text"]}
+    colour = {"color": looks["color"]}
     label = {"type": "text", "baseline": "bottom", "dy": -3, **muted}
-    sign = {"type": "point", "size": 60, "strokeWidth": 2, "opacity": 1, "color": LIGHT.text}
-    above = {"type": "text", "limit": 220, "color": LIGHT.text}
+    sign = {"type": "point", "size": 60, "strokeWidth": 2, "opacity": 1, **dark}
+    above = {"type": "text", "limit": 220, **dark}
     signs = {"shape": {"field": "sign", "type": "nominal", "scale": None}}
     bottom = {"x": x, "y": {"value": "height"}}
-    yield "band", {"type": "area"}, {**at, "y2": {"field": "y2"}, **colour}
-    yield "line", {"type": "line"}, {**at, **colour, "strokeDash": looks["strokeDash"]}
+    yield ["band"], {"type": "area"}, {**at, "y2": {"field": "y2"}, **colour}
+    dash = {"strokeDash": looks["strokeDash"]}
+    yield ["line", "curve"], {"type": "line"}, {**at, **colour, **dash}
     dots = {"type": "point", "filled": True, "opacity": 1}
-    yield "dots", dots, {**at, **colour, "shape": looks["shape"]}
-    yield "y", {"type": "rule", "strokeDash": [2, 2], **muted}, {"y": y}
-    yield "y", {**label, "align": "left", "x": 4, "limit": 260}, {"y": y, **text}
-    yield "x", {"type": "rule", "strokeDash": [2, 2], **muted}, {"x": x}
+    yield ["dots", "curve"], dots, {**at, **colour, "shape": looks["shape"]}
+    yield ["level"], {"type": "rule", "strokeDash": [2, 2], **muted}, {"y": y}
+    yield ["level"], {**label, "align": "left", "x": 4, "limit": 260}, {"y": y, **text}
+    yield ["moment"], {"type": "rule", "strokeDash": [2, 2], **muted}, {"x": x}
     turned = {"align": "right", "angle": 270, "y": 4, "limit": _HEAD_PX}
-    yield "x", {**label, **turned}, {"x": x, **text}
-    yield "mark", sign, {**at, **signs}
-    yield "low", {**sign, "yOffset": {"expr": "-datum.above"}}, {**bottom, **signs}
-    # What stands at several points is named at the first.
-    yield "first mark", {**above, "dy": -12}, {**at, **text}
+    yield ["moment"], {**label, **turned}, {"x": x, **text}
+    yield ["mark"], sign, {**at, **signs}
+    yield ["low"], {**sign, "yOffset": {"expr": "-datum.above"}}, {**bottom, **signs}
+    yield ["first mark"], {**above, "dy": -12}, {**at, **text}
     named = {**above, "align": {"expr": "datum.side"}, "dy": {"expr": "-datum.above"}}
-    yield "first low", named, {**bottom, **text}
+    yield ["first low"], named, {**bottom, **text}
 
 
-def _part_rows(chart: Chart) -> Iterator[Spec]:
-    for band in chart.bands:
-        for x, low, high in band.points:
-            yield _row("band", x, name=plain(band.name), y=low, y2=high)
-    for one in chart.series:
-        for kind, other in (("line", Style.DOTS), ("dots", Style.LINE)):
-            if one.style is not other:
-                yield from (_row(kind, x, name=plain(one.name), y=y) for x, y in one.points)
-
-
-def _rule_rows(chart: Chart) -> Iterator[Spec]:
-    for one in chart.rules:
-        kind = "y" if one.direction is Direction.HORIZONTAL else "x"
-        yield {"kind": kind, kind: _row(kind, one.at)["x"], "text": plain(one.label, 80)}
-
-
-def _mark_rows(chart: Chart) -> Iterator[Spec]:
-    """Those without a value are above each other at the bottom, and their names above all."""
-    low = Counter(one.x for one in chart.marks if one.y is None)
-    # How many are there already at each place, and below the next name.
-    there = Counter[object]({None: max(low.values(), default=0)})
-    places = sorted({one for one in chart.all_x if not isinstance(one, str)})
-    signs: dict[str, str] = {}
-
-    def row(kind: str, one: Mark, place: object) -> Spec:
-        there[place] += one.y is None
-        text, above = plain(one.label, 60), 12 * there[place] - 2
-        return _row(kind, one.x, y=one.y, text=text, sign=signs[one.label], above=above)
-
-    for one in chart.marks:
-        kind, is_first = "low" if one.y is None else "mark", one.label not in signs
-        signs.setdefault(one.label, _SIGNS[len(signs) % len(_SIGNS)])
-        yield row(kind, one, one.x)
-        if is_first:
-            late = one.x in places[len(places) // 2 :]
-            yield row(f"first {kind}", one, None) | {"side": "right" if late else "left"}
-
-
-def _row(kind: str, x: object, **others: object) -> Spec:
-    place = moment_text(x) if isinstance(x, datetime) else plain(x) if isinstance(x, str) else x
-    return {"kind": kind, "x": place, **others}
-
-
-def _places(chart: Chart) -> list[int]:
-    """Ticks of payloads, of which each is a power of two."""
-    if not chart.x.is_payload:
+def _ticks(chart: Chart) -> list[int]:
+    """Those of payloads, of which each is a power of two."""
+    places = [one.x for one in chart.points if isinstance(one.x, int | float)]
+    if not chart.x.is_payload or not places:
         return []
-    sizes = [math.log2(one) for one in chart.all_x if isinstance(one, int | float)]
-    powers = range(math.ceil(min(sizes)), math.floor(max(sizes)) + 1) if sizes else ()
-    return [2**power for power in powers]
+    sizes = list(map(math.log2, places))
+    return [2**one for one in range(math.ceil(min(sizes)), math.floor(max(sizes)) + 1)]
 
 
 def _channel(axis: Axis, name: str, places: Sequence[int] = ()) -> Spec:
@@ -209,57 +199,45 @@ def _looks(chart: Chart) -> dict[str, Spec]:
 
     Series of a group share colour and symbol, and have a dash each.
     """
-    groups = list(dict.fromkeys(one.group or one.name for one in chart.parts))
+    parts = {one.name: one for one in (*chart.of(*SERIES), *chart.of(Kind.BAND))}.values()
+    groups = list(dict.fromkeys(one.group or one.name for one in parts))
     lines: Counter[str] = Counter()
     looks: dict[str, tuple[str, str, Sequence[int]]] = {}
-    for one in chart.parts:
-        group = one.group or one.name
-        at, is_band = groups.index(group), isinstance(one, Band)
-        colours = LIGHT.bands if is_band else LIGHT.series
+    for one in parts:
+        group, is_band = one.group or one.name, one.kind is Kind.BAND
+        at = groups.index(group)
+        colours = several(LIGHT, "band" if is_band else "series")
         # Beyond the last colour they begin again, with another symbol.
-        shape = "square" if is_band else _SHAPES[(at + at // len(LIGHT.series)) % len(_SHAPES)]
-        shape = "stroke" if isinstance(one, Series) and one.style is Style.LINE else shape
+        shape = "square" if is_band else _SHAPES[(at + at // len(colours)) % len(_SHAPES)]
+        shape = "stroke" if one.kind is Kind.LINE else shape
         dash = _DASHES[0 if is_band else lines[group] % len(_DASHES)]
-        lines[group] += isinstance(one, Series) and one.style is not Style.DOTS
+        lines[group] += one.kind in (Kind.CURVE, Kind.LINE)
         looks[plain(one.name)] = colours[at % len(colours)], shape, dash
+    channels = zip(*looks.values()) if looks else ((), (), ())
     legend = {"title": None} if len(looks) > 1 else None
+    nominal = {"field": "name", "type": "nominal", "sort": None, "legend": legend}
     return {
-        channel: _nominal("name", {"domain": list(looks), "range": list(of)}, legend)
-        for channel, of in zip(("color", "shape", "strokeDash"), zip(*looks.values()))
-    } or {channel: {} for channel in ("color", "shape", "strokeDash")}
-
-
-def _nominal(field: str, scale: Spec, legend: Spec | None) -> Spec:
-    return {"field": field, "type": "nominal", "sort": None, "scale": scale, "legend": legend}
+        channel: {**nominal, "scale": {"domain": list(looks), "range": list(of)}} if looks else {}
+        for channel, of in zip(("color", "shape", "strokeDash"), channels)
+    }
 
 
 def _heatmap(heatmap: Heatmap, width: int) -> Spec:
     """Groups of rows below each other; what is alike and next to each other is one rectangle."""
-    order = [one.label for one in heatmap.rows]
-    across = _across(heatmap)
+    groups, order = zip(*((plain(one.group), plain(one.label)) for one in heatmap.rows))
+    rows = [one for row in heatmap.rows for one in _cells(heatmap, row)]
     y = {"field": "row", "type": "nominal", "sort": list(dict.fromkeys(order)), "title": None}
     x = {"field": "from", "type": "temporal", "scale": {"type": "utc", "nice": False}}
     x |= {"axis": {"title": None, "tickCount": 6, "orient": "top"}}
-    cells = [one for row in heatmap.rows for one in _cells(heatmap, row, across)]
-    bars = [
-        {**_named(row), "from": across[mark.column], "bar": "level changed"}
-        for row in heatmap.rows
-        for mark in row.marks
-    ]
-    names = _bins(heatmap)
-    there = {one["what"] for one in cells}
-    shown = {name: names[name] for name in names if name in there or name not in _GAPS}
+    there = {one.get("what") for one in rows}
+    shown = {what: of for what, of in _bins(heatmap).items() if what in there or what not in _GAPS}
     scale = {"domain": list(shown), "range": list(shown.values())}
     colour = {"field": "what", "type": "nominal", "title": None, "scale": scale}
+    bar = {"type": "tick", "thickness": 2, "color": LIGHT["text"], "opacity": 1}
+    header = {"title": None, "labelOrient": "top", "labelAnchor": "start"}
     return {
-        "data": {"values": cells + bars},
-        "facet": {
-            "row": {
-                "field": "group",
-                "sort": list(dict.fromkeys(plain(one.group) for one in heatmap.rows)),
-                "header": {"title": None, "labelOrient": "top", "labelAnchor": "start"},
-            }
-        },
+        "data": {"values": rows},
+        "facet": {"row": {"field": "group", "sort": list(dict.fromkeys(groups)), "header": header}},
         "spec": {
             "width": max(120, width - _LABEL_PX - 16),
             "height": {"step": _ROW_PX},
@@ -270,8 +248,8 @@ def _heatmap(heatmap: Heatmap, width: int) -> Spec:
                     "encoding": {"x": x, "x2": {"field": "to"}, "y": y, "color": colour},
                 },
                 {
-                    "transform": [{"filter": "isValid(datum.bar)"}],
-                    "mark": {"type": "tick", "thickness": 2, "color": LIGHT.text, "opacity": 1},
+                    "transform": [{"filter": "!isValid(datum.to)"}],
+                    "mark": bar,
                     "encoding": {"x": x, "y": y},
                 },
             ],
@@ -281,52 +259,37 @@ def _heatmap(heatmap: Heatmap, width: int) -> Spec:
     }
 
 
-def _across(heatmap: Heatmap) -> list[str]:
-    """Where each column begins, and where the last one ends."""
-    columns = heatmap.columns
-    steps = sorted(after - before for before, after in itertools.pairwise(columns))
-    last = columns[-1] + (steps[len(steps) // 2] if steps else timedelta(days=1))
-    return [moment_text(one) for one in (*columns, last)]
-
-
-def _named(row: HeatmapRow) -> Spec:
-    return {"group": plain(row.group), "row": plain(row.label)}
-
-
-def _cells(heatmap: Heatmap, row: HeatmapRow, across: Sequence[str]) -> Iterator[Spec]:
-    names = list(_bins(heatmap))
-    middle = len(heatmap.edges)
-    what = [
-        one.value if isinstance(one, Gap) else names[middle + heatmap.bin_of(one)]
-        for one in row.cells
-    ]
-    first = 0
-    for at in range(1, len(what) + 1):
-        if at == len(what) or what[at] != what[first]:
-            if what[first] != Gap.MISSING.value:
-                yield {
-                    **_named(row),
-                    "from": across[first],
-                    "to": across[at],
-                    "what": what[first],
-                }
-            first = at
+def _cells(heatmap: Heatmap, row: HeatmapRow) -> Iterator[Spec]:
+    """Those with a reason or a ratio, by night, and where a level changed."""
+    columns, names, ends = heatmap.columns, list(_bins(heatmap)), heatmap.ends
+    nights = sorted(after - before for before, after in itertools.pairwise(columns))
+    last = columns[-1] + (nights[len(nights) // 2] if nights else timedelta(days=1))
+    across = [moment_text(one) for one in (*columns, last)]
+    named = {"group": plain(row.group), "row": plain(row.label)}
+    what = (
+        one.value if isinstance(one, Gap) else names[bisect.bisect(ends, one)] for one in row.cells
+    )
+    at = 0
+    for name, alike in itertools.groupby(what):
+        first, at = at, at + len(list(alike))
+        if name != Gap.MISSING.value:
+            yield {**named, "from": across[first], "to": across[at], "what": name}
+    for at, _ in row.marks:
+        yield {**named, "from": across[at]}
 
 
 _GAPS = {
-    Gap.OUT_OF_MEMORY.value: LIGHT.muted,
-    Gap.FAILED.value: LIGHT.failed,
-    Gap.INJECTED.value: LIGHT.injected,
+    Gap.OUT_OF_MEMORY.value: LIGHT["muted"],
+    Gap.FAILED.value: LIGHT["failed"],
+    Gap.INJECTED.value: LIGHT["injected"],
 }
 
 
 def _bins(heatmap: Heatmap) -> dict[str, str]:
     """The colours of bins by their names in the legend, fastest first, and of what has no ratio."""
-    edges = [1 / (1 + one) for one in reversed(heatmap.edges)]
-    edges += [1 + one for one in heatmap.edges]
-    names = [f"below {edges[0]:.2f}"]
-    names += [f"{low:.2f} to {high:.2f}" for low, high in itertools.pairwise(edges)]
-    names += [f"above {edges[-1]:.2f}"]
-    count = len(heatmap.edges)
-    colours = [*reversed(LIGHT.faster[:count]), LIGHT.same, *LIGHT.slower[:count]]
-    return dict(zip(names, colours)) | _GAPS
+    ends, count = heatmap.ends, len(heatmap.edges)
+    names = [f"below {ends[0]:.2f}"]
+    names += [f"{low:.2f} to {high:.2f}" for low, high in itertools.pairwise(ends)]
+    names += [f"above {ends[-1]:.2f}"]
+    slower, faster = several(LIGHT, "slower")[:count], several(LIGHT, "faster")[:count]
+    return dict(zip(names, [*reversed(faster), LIGHT["same"], *slower])) | _GAPS

@@ -39,10 +39,9 @@ def not_asked() -> str:
 def program() -> str:
     """The browser's path. Raises BrowserError."""
     named = os.environ.get(PROGRAM)
-    if named and not shutil.which(named):
+    path = next(filter(None, map(shutil.which, [named] if named else PROGRAMS)), None)
+    if path is None and named:
         raise BrowserError(f"{PROGRAM}={named} is no program")
-    found = filter(None, map(shutil.which, [named] if named else PROGRAMS))
-    path = next(found, None)
     if path is None:
         raise BrowserError(
             f"there is none of {', '.join(PROGRAMS)}: apt-get install chromium, or name the "
@@ -68,20 +67,10 @@ def started() -> Iterator[Browser]:
             browser.close()
 
 
-_MEASURES = Path(__file__).with_name("measures.js")
+_MEASURES = Path(__file__).with_name("measures.js").read_text(encoding="utf-8")
+_HEIGHT = 900
 # As much of a page as a screenshot can hold.
 _MOST_PIXELS = 15_000
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class View:
-    """How a page is looked at."""
-
-    theme: str = "light"
-    width: int = 1280
-    medium: str = "screen"
-    scripts: bool = True
-    offline: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,17 +79,30 @@ class Opened:
 
     page: BrowserPage
     address: str
+    theme: Any
+    width: int
     requests: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
     def measure(self, name: str, *arguments: object) -> Any:
         """What the function of that name in measures.js returns."""
-        source = _MEASURES.read_text(encoding="utf-8")
-        return self.page.evaluate(f"arguments => ({source}).{name}(...arguments)", list(arguments))
+        call = f"arguments => ({_MEASURES}).{name}(...arguments)"
+        return self.page.evaluate(call, list(arguments))
 
     def settle(self) -> None:
         """Wait until nothing was requested for half a second."""
         self.page.wait_for_load_state("networkidle")
+
+    @contextlib.contextmanager
+    def seen_as(self, width: int | None = None, **media: Any) -> Iterator[None]:
+        """In a window of that width, with that ``media`` or ``color_scheme``."""
+        self.page.set_viewport_size({"width": width or self.width, "height": _HEIGHT})
+        self.page.emulate_media(**media)
+        try:
+            yield
+        finally:
+            self.page.set_viewport_size({"width": self.width, "height": _HEIGHT})
+            self.page.emulate_media(media="null", color_scheme=self.theme)
 
     def screenshot(self) -> bytes:
         """The whole page as PNG, or as much as fits."""
@@ -115,23 +117,27 @@ class Opened:
         printed: bytes = self.page.pdf(format="A4", margin=margin, print_background=True)
         return printed
 
-    def unfold(self) -> None:
-        """Open everything that a click opens."""
-        self.measure("unfold")
-
 
 @contextlib.contextmanager
-def opened(browser: Browser, path: Path, view: View) -> Iterator[Opened]:
+def opened(
+    browser: Browser,
+    path: Path,
+    *,
+    theme: Any = "light",
+    width: int = 1280,
+    scripts: bool = True,
+    offline: bool = False,
+) -> Iterator[Opened]:
     """The page of the file, in a profile of its own."""
     context = browser.new_context(
-        viewport={"width": view.width, "height": 900},
-        color_scheme="dark" if view.theme == "dark" else "light",
-        java_script_enabled=view.scripts,
-        offline=view.offline,
+        viewport={"width": width, "height": _HEIGHT},
+        color_scheme=theme,
+        java_script_enabled=scripts,
+        offline=offline,
     )
     try:
         page = context.new_page()
-        found = Opened(page=page, address=path.absolute().as_uri())
+        found = Opened(page=page, address=path.absolute().as_uri(), theme=theme, width=width)
 
         def dismiss(dialog: Dialog) -> None:
             found.said.append(f"dialog: {dialog.message}")
@@ -141,8 +147,6 @@ def opened(browser: Browser, path: Path, view: View) -> Iterator[Opened]:
         page.on("console", lambda one: found.said.append(f"{one.type}: {one.text}"))
         page.on("pageerror", lambda one: found.said.append(f"error: {one}"))
         page.on("dialog", dismiss)
-        if view.medium == "print":
-            page.emulate_media(media="print")
         page.goto(found.address)
         yield found
     finally:

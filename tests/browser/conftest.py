@@ -1,16 +1,17 @@
-"""The browser, started once, and the pages, written once by the command that users have."""
+"""The browser, started once, and the pages, written once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from . import chromium, written
-from .chromium import Opened, View, opened
+from .chromium import Opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -30,16 +31,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def look(browser: Browser) -> Open:
     """What opens the page of a file, such as ``look(path, theme="dark")``."""
-    return lambda path, **how: opened(browser, path, View(**how))
+    return partial(chromium.opened, browser)
 
 
 @pytest.fixture(scope="session")
 def pages(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """Every kind of page by its name."""
     return written.pages(tmp_path_factory.mktemp("pages"))
-
-
-@pytest.fixture(params=written.KINDS)
-def page(request: pytest.FixtureRequest, pages: Mapping[str, Path]) -> Path:
-    """A page of each kind."""
-    return pages[request.param]

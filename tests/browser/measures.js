@@ -54,18 +54,17 @@
   return {
     size: () => [document.documentElement.clientWidth, document.documentElement.scrollHeight],
 
-    width: () => [document.documentElement.scrollWidth, document.documentElement.clientWidth],
-
-    // What reaches beyond the right edge and is in no part that scrolls by itself.
-    beyond: () => {
-      const edge = document.documentElement.clientWidth;
+    // By how much the document is wider than the window, and what reaches beyond its right edge and
+    // is in no part that scrolls by itself.
+    tooWide: () => {
+      const { scrollWidth: wide, clientWidth: edge } = document.documentElement;
       const scrolls = (one) =>
         one && (/auto|scroll|hidden|clip/.test(getComputedStyle(one).overflowX) ||
           scrolls(one.parentElement));
-      return all("body *")
+      const beyond = all("body *")
         .filter((one) => seen(one) && one.getBoundingClientRect().right > edge + 0.5)
-        .filter((one) => !scrolls(one.parentElement))
-        .map(named);
+        .filter((one) => !scrolls(one.parentElement));
+      return wide <= edge ? [] : [`${wide} px wide in a window of ${edge} px`, ...beyond.map(named)];
     },
 
     unfold: () => all("details").forEach((one) => (one.open = true)),
@@ -96,8 +95,12 @@
       return [...elements, ...attributes];
     },
 
-    textSizes: () =>
-      texts().map((one) => [parseFloat(getComputedStyle(one).fontSize) * scale(one), named(one)]),
+    // Texts of fewer pixels.
+    tooSmall: (least) =>
+      texts()
+        .map((one) => [parseFloat(getComputedStyle(one).fontSize) * scale(one), named(one)])
+        .filter(([size]) => size < least)
+        .map(([size, name]) => `${size.toFixed(1)} px: ${name}`),
 
     colours: () => {
       const body = getComputedStyle(document.body);
@@ -133,22 +136,40 @@
         }),
       ),
 
-    headings: () =>
-      all("h1, h2, h3, h4, h5, h6").map((one) => [Number(one.localName[1]), words(one.textContent)]),
+    // A page that does not begin with its only h1, levels that are left out, empty headings.
+    headings: () => {
+      const read = all("h1, h2, h3, h4, h5, h6").map((one) => ({
+        level: Number(one.localName[1]),
+        name: `${one.localName} "${words(one.textContent)}"`,
+      }));
+      const first = read.filter((one) => one.level === 1).length;
+      return [
+        ...read.filter((one) => one.name.endsWith('""')).map((one) => `an empty ${one.name}`),
+        ...(first === 1 && read[0].level === 1 ? [] : [`${first} h1, first ${read[0]?.name}`]),
+        ...read
+          .filter((one, at) => at && one.level > read[at - 1].level + 1)
+          .map((one) => `a level is left out before ${one.name}`),
+      ];
+    },
 
+    // Tables without a caption or a header, headers without a scope, rows of another width.
     tables: () =>
-      all("table").map((one) => ({
-        caption: words(one.caption?.textContent),
-        heads: one.querySelectorAll("th").length,
-        unscoped: [...one.querySelectorAll("th")]
-          .filter((th) => !/^(row|col|rowgroup|colgroup)$/.test(th.getAttribute("scope") || ""))
-          .map(named),
-        // Rows whose cells do not fill the columns, by their number.
-        uneven: [...one.rows]
-          .map((row) => [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0))
-          .map((width, at, widths) => (width === widths[0] ? 0 : at + 1))
-          .filter(Boolean),
-      })),
+      all("table").flatMap((one) => {
+        const heads = [...one.querySelectorAll("th")];
+        const widths = [...one.rows].map((row) =>
+          [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0),
+        );
+        return [
+          ...(words(one.caption?.textContent) ? [] : ["no caption"]),
+          ...(heads.length ? [] : ["no header"]),
+          ...heads
+            .filter((th) => !/^(row|col|rowgroup|colgroup)$/.test(th.getAttribute("scope") || ""))
+            .map((th) => `no scope: ${named(th)}`),
+          ...widths.flatMap((width, at) =>
+            width === widths[0] ? [] : [`row ${at + 1} has another width`],
+          ),
+        ].map((problem) => `${named(one)}: ${problem}`);
+      }),
 
     // Pictures that are neither named nor left out on purpose.
     nameless: () =>

@@ -11,28 +11,32 @@ import argparse
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import chromium
-from .chromium import View, opened
+from .chromium import opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-VIEWS = {"light": View(), "dark": View(theme="dark"), "400": View(width=400)}
+VIEWS: Mapping[str, Mapping[str, Any]] = {
+    "light": {},
+    "dark": {"theme": "dark"},
+    "400": {"width": 400},
+}
 
 
 def shots(browser: Browser, page: Path, folder: Path) -> Iterator[Path]:
     """Write the pictures of a page into the folder; each when it is written."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, view in VIEWS.items():
-        with opened(browser, page, view) as found:
+        with opened(browser, page, **view) as found:
             path = folder / f"{name}.png"
             path.write_bytes(found.screenshot())
             yield path
-    with opened(browser, page, View()) as found:
+    with opened(browser, page) as found:
         printed = folder / "print.pdf"
         printed.write_bytes(found.pdf())
     yield printed

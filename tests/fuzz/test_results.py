@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 
 from busbw import commands
-from busbw.page.bandwidth import bandwidth
 from busbw.page.chart import Chart, table_of
 from busbw.page.content import Figure, Section
+from busbw.page.curves import bandwidth
 from busbw.page.page import page
 from busbw.page.vega import specification
 from busbw.report.reading import DocumentError, Session, read_results

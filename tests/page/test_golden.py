@@ -1,126 +1,132 @@
-"""The specification of every chart, as it was looked at: a change of one is seen in its file.
+"""What pages say and show, as it was looked at: a change of it is seen in a file.
 
-`python -m tests.page.test_golden` writes them anew, to be looked at again before they are kept.
+Of each page `golden/NAME.txt` has its words, those of its pictures and all tables, and of some
+`golden/NAME.json` the specifications of their pictures; `regression.html` and `*.md` have how parts
+are written. `python -m tests.page.test_golden` writes all anew, to be looked at again before they
+are kept.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from busbw.baselines.store import read_published
-from busbw.history.files import Read
-from busbw.history.lines import Line
-from busbw.model.launch import Measurement
-from busbw.model.words import Outcome
-from busbw.page import nights
-from busbw.page.bandwidth import bandwidth, comparison, published
-from busbw.page.chart import Picture
-from busbw.page.curves import memory, steps, strategies
-from busbw.page.history_charts import case_history, ratios
-from busbw.page.nights import MachineNights
-from busbw.page.spread import launches, processes
+from busbw import __version__
+from busbw.page import content
+from busbw.page.chart import Picture, described
+from busbw.page.content import Page, Part, Section
+from busbw.page.html import html, sparkline
+from busbw.page.summary import summary
 from busbw.page.vega import specification
-from busbw.report.reading import Session
-from tests import build
-from tests.history.lines import line
-from tests.report.shown import chart
-from tests.report.written import compiled_session, program, session, verdict
+from busbw.report.renderers import rendered
+from busbw.report.table import Table
+from tests.page import made
 
-ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
+# Pages whose pictures have all that others have.
+SPECIFIED = ("pictures", "regression", "compiled")
+# Of a year, only words are kept.
+MOST_ROWS = 50
 
 
-def _session() -> Session:
-    return session(
-        verdict(4096, 6.0, ratio=1.1, ratio_interval=(1.0, 1.2), limit=1.3),
-        verdict(8192, 3.0, ratio=1.5, limit=1.3, outcome=Outcome.REGRESSED),
-        verdict(16384, None),
-        verdict(4096, 5.0, framework="tensorflow", strategy="ring", ratio=0.9, limit=1.2),
-    )
+def _words(make: Callable[[], Page]) -> str:
+    return "\n".join(_section(_whole(make()), "#")) + "\n"
 
 
-def _timed(step: str, strategy: str = "psum") -> Session:
-    timed = replace(
-        verdict(4096, 6.0, step=step, strategy=strategy), now=build.summary(times_s=(1e-3, 3e-3))
-    )
-    return session(timed)
+def _whole(page: Page) -> Section:
+    return Section(heading=page.title, parts=page.parts, sections=page.sections)
 
 
-def _group() -> Session:
-    found = session(verdict(4096, 6.0))
-    (one,) = found.verdicts
-    assert one.case is not None
-    runs = (build.run(1e-3, process_own_s=(1e-3, 4e-3)),)
-    measured = {one.spec: Measurement(case=one.case, runs=runs)}
-    return replace(found, measurements=measured, process_hosts=("a", "b"))
+def _section(one: Section, sign: str) -> Iterator[str]:
+    yield f"{sign} {one.heading}"
+    for part in one.parts:
+        yield f"[{type(part).__name__}]"
+        yield from filter(None, _part(part))
+    for inner in one.sections:
+        yield from ("", *_section(inner, f"{sign}#"))
 
 
-def _machine() -> MachineNights:
-    """A level that changed with a version, a night out of memory, and one slower on purpose."""
-
-    def night(at: int, **changes: Any) -> Line:
-        versions = {"jax": "0.10.0" if at < 8 else "0.10.1"}
-        times_us = tuple((1.5 if at >= 8 else 1.0) * (10 + (at + n) % 3 / 100) for n in range(3))
-        ordinary = {
-            "versions": versions,
-            "times_us": times_us,
-            "at": f"2026-01-{at + 1:02d}T03:00:00Z",
-        }
-        return line(session=f"{at:016x}", **(ordinary | changes))
-
-    lost: dict[str, Any] = {"times_us": (), "outcome": Outcome.OUT_OF_MEMORY}
-    slow: dict[str, Any] = {"injected": "delay:200%", "times_us": (30.0,)}
-    lines = [night(at, **{14: lost, 15: slow}.get(at, {})) for at in range(16)]
-    return nights.machine("tpu/4r", Read(lines=tuple(lines)))
-
-
-def _case() -> Picture:
-    machine = _machine()
-    return case_history(machine, machine.cases[0])
+def _part(part: Part) -> Iterator[str]:
+    match part:
+        case content.Answer():
+            yield f"{'good' if part.is_good else 'bad'}: {part.word} {part.text}"
+        case content.Text():
+            yield from (part.text, *(f"- {one}" for one in part.points))
+        case content.Facts():
+            yield from (part.title, *(f"{name}: {text}" for name, text in part.facts.items()))
+        case content.Log():
+            yield from (part.title, *part.lines)
+        case content.Figure():
+            yield from (part.picture.title, described(part.picture), *_table(part.table))
+        case content.Gallery():
+            yield from (part.title, *(line for one in part.figures for line in _part(one)))
+        case content.Listing():
+            few = [one for one in part.cases if len(one.nights) <= MOST_ROWS]
+            yield from (*_table(part.table), *map(sparkline, few))
 
 
-PICTURES: Mapping[str, Callable[[], Picture | None]] = {
-    "all": chart,
-    "bandwidth": lambda: bandwidth([_session()]),
-    "comparison": lambda: comparison(_session()),
-    "published": lambda: published(
-        [read_published(ROOT / "baselines/tpu-v2/128r/published.all_reduce.marsggbo-2019.json")]
-    ),
-    "steps": lambda: steps(_timed("dense")),
-    "strategies": lambda: strategies(_timed("cnn", "mirrored")),
-    "memory": lambda: memory(compiled_session(program(4096, 8192), program(8192, None))),
-    "launches": lambda: launches(
-        session(replace(verdict(4096, 6.0), now=build.summary(times_s=(1e-3, 1.1e-3))))
-    ),
-    "processes": lambda: processes(_group()),
-    "nights": _case,
-    "ratios": lambda: ratios(_machine()),
+def _table(table: Table) -> Iterator[str]:
+    if len(table.rows) <= MOST_ROWS:
+        yield from (line.rstrip() for line in rendered("text", table))
+
+
+def drawn(one: Page | Section) -> Iterator[Picture]:
+    for part in one.parts:
+        figures = part.figures if isinstance(part, content.Gallery) else [part]
+        yield from (each.picture for each in figures if isinstance(each, content.Figure))
+    for inner in one.sections:
+        yield from drawn(inner)
+
+
+def _specifications(make: Callable[[], Page]) -> str:
+    specs = [specification(one, 720) for one in drawn(make())]
+    return _json([{key: of for key, of in one.items() if key != "config"} for one in specs], 4)
+
+
+def _json(value: Any, depth: int) -> str:
+    """Each row of values and each layer has one line."""
+    if depth and isinstance(value, dict):
+        parts = (f"{json.dumps(key)}: {_json(of, depth - 1)}" for key, of in value.items())
+        return "{\n" + ",\n".join(parts) + "\n}"
+    if depth and isinstance(value, list):
+        return "[\n" + ",\n".join(_json(one, depth - 1) for one in value) + "\n]"
+    return json.dumps(value)
+
+
+def _html() -> str:
+    """Without the style sheet, and without what is drawn."""
+    text = html(made.PAGES["regression"]()).replace(__version__, "VERSION")
+    text = re.sub(r"<style>.*</style>", "<style></style>", text)
+    return re.sub(r"(<svg [^>]* role=.*?</title>).*?</svg>", r"\1</svg>", text, flags=re.DOTALL)
+
+
+FILES: Mapping[str, Callable[[], str]] = {
+    **{f"{name}.txt": partial(_words, make) for name, make in made.PAGES.items()},
+    **{f"{name}.json": partial(_specifications, made.PAGES[name]) for name in SPECIFIED},
+    "regression.md": lambda: summary(made.regression(), [made.changed()]),
+    "compiled.md": lambda: summary(made.compiled()),
+    "regression.html": _html,
 }
 
 
-def _text(name: str) -> str:
-    picture = PICTURES[name]()
-    assert picture is not None
-    spec = specification(picture, 720)
-    del spec["config"]
-    return json.dumps(spec, indent=1) + "\n"
+@pytest.mark.parametrize("name", FILES)
+def test_it_is_as_it_was_looked_at(name: str) -> None:
+    if name.endswith(".html"):
+        pytest.importorskip("jinja2")
+        pytest.importorskip("vl_convert")
+    assert FILES[name]() == (GOLDEN / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_a_chart_is_drawn_as_it_was_looked_at(name: str) -> None:
-    assert _text(name) == (GOLDEN / f"{name}.json").read_text()
-
-
-def test_every_file_is_of_a_chart() -> None:
-    assert {path.stem for path in GOLDEN.iterdir()} == set(PICTURES)
+def test_every_file_is_shown() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == set(FILES)
 
 
 if __name__ == "__main__":
-    for each in PICTURES:
-        (GOLDEN / f"{each}.json").write_text(_text(each))
+    for each, text_of in FILES.items():
+        (GOLDEN / each).write_text(text_of(), encoding="utf-8")

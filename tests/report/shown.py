@@ -8,7 +8,7 @@ from typing import Any
 
 from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, seconds_text
-from busbw.page.chart import Axis, Band, Chart, Direction, Mark, Rule, Scale, Series, Style
+from busbw.page.chart import Axis, Chart, Kind, Point, Scale, mark, series
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Column, Row, Table, TextLine
 from busbw.report.verdicts import verdict_tables
@@ -24,19 +24,16 @@ def chart(**changes: Any) -> Chart:
         subtitle="on four ranks",
         x=PAYLOAD,
         y=BUSBW,
-        series=(
-            Series(name="jax", points=((1024, 0.5), (4096, 2.0), (16384, 6.0)), group="a"),
-            Series(name="old", points=((1024, 0.6), (4096, 2.1)), group="a", style=Style.LINE),
-            Series(name="tf", points=((1024, 0.1), (4096, 0.3))),
-        ),
-        bands=(Band(name="unseen", points=((1024, 0.4, 0.6), (4096, 1.8, 2.1)), group="a"),),
-        rules=(
-            Rule(label="ceiling", at=12.0),
-            Rule(label="new compiler", at=2048, direction=Direction.VERTICAL),
-        ),
-        marks=(
-            Mark(label="REGRESSED", x=4096, y=2.0, series="jax"),
-            Mark(label="OUT_OF_MEMORY", x=16384, series="tf"),
+        points=(
+            *series("jax", [(1024, 0.5), (4096, 2.0), (16384, 6.0)], group="a"),
+            *series("old", [(1024, 0.6), (4096, 2.1)], Kind.LINE, group="a"),
+            *series("tf", [(1024, 0.1), (4096, 0.3)]),
+            Point(kind=Kind.BAND, name="unseen", x=1024, y=0.4, y2=0.6, group="a"),
+            Point(kind=Kind.BAND, name="unseen", x=4096, y=1.8, y2=2.1, group="a"),
+            Point(kind=Kind.LEVEL, name="ceiling", y=12.0),
+            Point(kind=Kind.MOMENT, name="new compiler", x=2048),
+            mark("REGRESSED", 4096, 2.0, "jax"),
+            mark("OUT_OF_MEMORY", 16384, None, "tf"),
         ),
         description="jax is faster",
     )

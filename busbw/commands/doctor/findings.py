@@ -33,7 +33,7 @@ from busbw.model.words import (
     seconds_text,
 )
 from busbw.page.content import Facts
-from busbw.page.session import alike, session_parts
+from busbw.page.page import alike, session_parts
 from busbw.report.answer import answer_lines
 from busbw.report.reading import Session
 from busbw.report.results import Results
