@@ -55,17 +55,20 @@ def html(page: Page) -> str:
         "trend": lambda case: markup(sparkline(case)),
         "kind": lambda part: type(part).__name__.lower(),
     }
-    dark = f"@media (prefers-color-scheme:dark){{{variables(DARK, ':root')}}}"
-    style = variables(LIGHT, ":root") + dark + _source("page.css") + style_sheet()
     names = dict(_names(page.sections, Counter()))
     template = environment.get_template("page.html")
     text: str = template.render(
         page=page,
         name_of=lambda section: names[id(section)],
         version=busbw.__version__,
-        style=markup(style),
+        style=markup(_style()),
     )
     return text
+
+
+def _style() -> str:
+    dark = f"@media (prefers-color-scheme:dark){{{variables(DARK, ':root')}}}"
+    return variables(LIGHT, ":root") + dark + _source("page.css") + style_sheet()
 
 
 def is_page(text: str) -> bool:

@@ -12,11 +12,11 @@ import re
 import struct
 import zlib
 from html import escape
-from types import ModuleType
+from typing import Any
 
 from .chart import Picture, described
 from .palette import DARK, LIGHT, Theme
-from .vega import plain, specification
+from .vega import Spec, plain, specification
 
 MISSING = "pictures need vl-convert, which is not installed: python -m pip install 'busbw[page]'"
 WIDTH = 720
@@ -39,9 +39,7 @@ def svg(picture: Picture, width: int = WIDTH, *, name: str = "", standalone: boo
     Without `standalone` there is no style sheet in it, and the page has `style_sheet`. Raises
     PictureError.
     """
-    drawn: str = _vl_convert().vegalite_to_svg(
-        specification(picture, width), show_warnings=False, allowed_base_urls=[]
-    )
+    drawn: str = _drawn("svg", specification(picture, width))
     name = name or f"chart-{hashlib.sha256(drawn.encode()).hexdigest()[:12]}"
     head, _, body = drawn.partition(">")
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)
@@ -78,9 +76,7 @@ def _shortened(tag: str, name: str) -> str:
 def png(picture: Picture, width: int = WIDTH, *, scale: float = 2.0) -> bytes:
     """The picture as PNG of `scale` times as many pixels. Raises PictureError."""
     drawn = specification(picture, width) | {"background": LIGHT["background"]}
-    content: bytes = _vl_convert().vegalite_to_png(
-        drawn, scale=scale, show_warnings=False, allowed_base_urls=[]
-    )
+    content: bytes = _drawn("png", drawn, scale=scale)
     text = b"tEXtSoftware\x00" + _WRITER.encode()
     chunk = struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text))
     return content[:_PNG_IHDR_END] + chunk + content[_PNG_IHDR_END:]
@@ -109,8 +105,11 @@ def variables(theme: Theme, where: str = f".{_CLASS}") -> str:
     return f"{where}{{{values}}}"
 
 
-def _vl_convert() -> ModuleType:
+def _drawn(form: str, spec: Spec, **options: float) -> Any:
     try:
-        return importlib.import_module("vl_convert")
+        draw = getattr(importlib.import_module("vl_convert"), f"vegalite_to_{form}")
+        return draw(spec, show_warnings=False, allowed_base_urls=[], **options)
     except ImportError as error:
         raise PictureError(MISSING) from error
+    except ValueError as error:
+        raise PictureError(f"vl-convert cannot draw this picture: {error}") from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,30 +96,38 @@ def transport_of(
         return LocalTransport(bundle)
     from busbw.hosts import peers
     from busbw.hosts.agents import AgentsTransport
-    from busbw.hosts.handshake import SecretError, address_text, secret_of
+    from busbw.hosts.handshake import SecretError, secret_of
     from busbw.hosts.starters import LocalAgents, SshAgents
 
-    agents = plural(settings.count, "agent")
     if settings.address is not None:
         with usage_error(SecretError):
             secret = secret_of(settings.secret_file, environment)
-        handed_over = peers.handed_over(os.environ)
-        listening = handed_over or peers.listening_at(*settings.address)
-        address = address_text(*listening.getsockname()[:2])
-        say(
-            f"busbw: listening at {address} for {agents}, which the launcher has started"
-            if handed_over is not None
-            else f"busbw: listening for {agents}: on each host `python -m busbw agent "
-            f"--session={address} --rank=I`, I from 0 to {settings.count - 1}"
-        )
+        listening = _listening(settings.address, settings.count, say)
         return AgentsTransport(bundle, listening, secret, settings.count)
     # Nobody else has to know it.
     secret = secrets.token_hex(32).encode()
     if settings.hosts is not None:
-        say(f"busbw: starting {agents} through ssh")
+        say(f"busbw: starting {plural(settings.count, 'agent')} through ssh")
         return AgentsTransport(
             bundle, None, secret, settings.count, starter=SshAgents(bundle, settings.hosts, secret)
         )
     listening = peers.listening_at(_LOOPBACK, 0)
     local = LocalAgents(bundle, listening.getsockname()[1], secret)
     return AgentsTransport(bundle, listening, secret, settings.count, starter=local)
+
+
+def _listening(address: tuple[str, int], count: int, say: Callable[[str], None]) -> socket.socket:
+    """What a launcher has handed over, or listens at `address`; `say` is told where that is."""
+    from busbw.hosts import peers
+    from busbw.hosts.handshake import address_text
+
+    handed_over, agents = peers.handed_over(os.environ), plural(count, "agent")
+    listening = handed_over or peers.listening_at(*address)
+    text = address_text(*listening.getsockname()[:2])
+    say(
+        f"busbw: listening at {text} for {agents}, which the launcher has started"
+        if handed_over is not None
+        else f"busbw: listening for {agents}: on each host `python -m busbw agent "
+        f"--session={text} --rank=I`, I from 0 to {count - 1}"
+    )
+    return listening

@@ -102,7 +102,7 @@ def _json(value: Any, depth: int) -> str:
 def _html() -> str:
     """Without the style sheet, and without what is drawn."""
     text = html(made.PAGES["regression"]()).replace(__version__, "VERSION")
-    text = re.sub(r"<style>.*</style>", "<style></style>", text)
+    text = re.sub(r"<style>.*</style>", "<style></style>", text, flags=re.DOTALL)
     return re.sub(r"(<svg [^>]* role=.*?</title>).*?</svg>", r"\1</svg>", text, flags=re.DOTALL)
 
 

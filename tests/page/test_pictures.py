@@ -7,6 +7,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
+from types import SimpleNamespace
 from xml.etree import ElementTree as Tree
 
 import pytest
@@ -136,4 +137,17 @@ def test_without_vl_convert_the_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     for draw in (svg, png):
         with pytest.raises(PictureError, match=r"not installed: .*pip install 'busbw\[page\]'"):
+            draw(chart(), SMALL)
+
+
+def test_what_vl_convert_cannot_draw_is_an_error_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError("no such scale")
+
+    broken = SimpleNamespace(vegalite_to_svg=fails, vegalite_to_png=fails)
+    monkeypatch.setitem(sys.modules, "vl_convert", broken)
+    for draw in (svg, png):
+        with pytest.raises(PictureError, match="cannot draw this picture: no such scale"):
             draw(chart(), SMALL)
