@@ -242,12 +242,11 @@ def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
     join = messages.Join(rank=0, host="a\x1b[2J\u202e", python="3\x9b\x7f\r")
     found = wire.from_json(messages.Join, wire.to_json(join))
     assert (found.host, found.python) == (r"a\x1b[2J\u202e", r"3\x9b\x7f\r")
-    over = messages.Exited(worker=1, exit=Exit(exit_code=0, log="a\n\tb\x07 \N{SNOWMAN}"))
-    read = messages.read(messages.ToSession, messages.body_of(over))
-    assert isinstance(read, messages.Exited)
-    assert read.exit.log == "a\n\tb\\x07 \N{SNOWMAN}"
+    over = messages.encoded(Exit(exit_code=0, log="a\n\tb\x07 \N{SNOWMAN}"))
+    read = messages.decoded(Exit, over)
+    assert read.log == "a\n\tb\\x07 \N{SNOWMAN}"
     with pytest.raises(wire.WireError, match=r"message\.kin\\x1bd: unknown key"):
-        messages.read(messages.Hello, b'{"kin\\u001bd": 1}')
+        messages.decoded(messages.Hello, b'{"kin\\u001bd": 1}')
 
 
 def test_what_is_nested_without_end_is_shown_in_part() -> None:

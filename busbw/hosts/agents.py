@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from busbw import locks
@@ -29,11 +29,13 @@ from busbw.model.words import plural
 from . import messages
 from .handshake import address_text
 from .hub import Hub, Timing
+from .messages import ToAgent
 from .peers import AgentWorker, Peer
 from .starters import AgentStarter
 
 _PORTS_S = 10.0
 _LOCK_SOON_S = 2.0
+_LOOK_S = 0.2
 # Of a local agent that is started again.
 _AGAIN_S = 60.0
 # Addresses of connections that say nothing.
@@ -62,7 +64,8 @@ class AgentsTransport(Transport):
         """Raises IncomparableHosts, AgentGone, AgentsMissing; AgentsError for a name twice."""
         for rank in range(self._count):
             self._start(rank, wait_s)
-        self._wait_for(range(self._count), wait_s)
+        ranks = range(self._count)
+        self._wait_for(ranks, wait_s, once=ranks if self._starter is not None else ())
         if self._starter is None or not self._starter.is_here:
             _check_names([self.hub.peers[rank] for rank in range(self._count)])
 
@@ -86,14 +89,15 @@ class AgentsTransport(Transport):
     def _lock(self, peer: Peer, wait_s: float, say: Callable[[str], None] | None = None) -> str:
         """Who holds it, if not us. Without `say` one that is stopped is not waited for."""
         hub, peer.locked = self.hub, None
-        peer.post(messages.Lock(wait_s=wait_s, even_stopped=say is not None))
+        asked = messages.Lock(wait_s=wait_s, even_stopped=say is not None)
+        peer.post(ToAgent.LOCK, messages.encoded(asked))
         say = say or (lambda words: None)
         with hub.changed:
             if not hub.changed.wait_for(lambda: peer.locked or peer.why_lost, _LOCK_SOON_S):
                 say(f"another busbw session measures on {peer.host}; waiting for its end")
                 hub.changed.wait_for(lambda: peer.locked or peer.why_lost, wait_s + _PORTS_S)
         if peer.locked is None:
-            hub.drop(peer, "it does not lock its host")
+            peer.drop("it does not lock its host")
             raise AgentGone(peer.why_lost)
         return peer.locked.why
 
@@ -132,7 +136,7 @@ class AgentsTransport(Transport):
         peer = self._peer(self._rank_of(member) if member is not None else 0)
         here = self._starter is not None and self._starter.is_here
         order = order_of(starter, launch, member)
-        return AgentWorker(self.hub.drop, peer, order, launch, host="" if here else peer.host)
+        return AgentWorker(peer, order, launch, host="" if here else peer.host)
 
     def _each(self, members: int) -> int:
         if members % self._count:
@@ -171,29 +175,37 @@ class AgentsTransport(Transport):
             raise AgentGone(f"{peer.why_lost}; {words}")
         return found
 
-    def _wait_for(self, ranks: Sequence[int], wait_s: float) -> None:
-        hub = self.hub
-
-        def missing() -> list[int]:
-            return [rank for rank in ranks if not self.is_ready(rank)]
-
-        with hub.changed:
-            end_s = time.monotonic() + wait_s
-            while missing() and not hub.incomparable and time.monotonic() < end_s:
-                if hub.broke_off(ranks):
+    def _wait_for(self, ranks: Sequence[int], wait_s: float, once: Iterable[int] = ()) -> None:
+        """Until these have joined; of those of `once` an agent that is lost is started again."""
+        hub, end_s = self.hub, time.monotonic() + wait_s
+        again = set(once)
+        while True:
+            with hub.changed:
+                left, left_s = self._missing(ranks), end_s - time.monotonic()
+                lost = self._lost(left)
+                if not left or hub.incomparable or left_s <= 0 or set(lost) - again:
                     break
-                # An agent of this session that ends is not waited for.
-                if self._starter is not None and self._starter.ended(missing()):
-                    break
-                hub.changed.wait(min(0.2, max(0.0, end_s - time.monotonic())))
-            left, differ = missing(), list(hub.incomparable)
-            gone = hub.broke_off(ranks)
-        if differ:
-            raise IncomparableHosts("; ".join(dict.fromkeys(differ)))
-        if gone:
-            raise AgentGone("; ".join(gone))
+                if not lost:
+                    hub.changed.wait(min(_LOOK_S, left_s))
+            for rank in lost:
+                again.discard(rank)
+                hub.expect_again(rank)
+                self._start(rank, left_s)
+        if hub.incomparable:
+            raise IncomparableHosts("; ".join(dict.fromkeys(hub.incomparable)))
+        if gone := hub.broke_off(left):
+            raise AgentGone("; ".join(peer.why_lost for peer in gone))
         if left:
             raise AgentsMissing(self._missing_words(left, wait_s))
+
+    def _missing(self, ranks: Iterable[int]) -> list[int]:
+        return [rank for rank in ranks if not self.is_ready(rank)]
+
+    def _lost(self, ranks: Sequence[int]) -> list[int]:
+        """Those that joined and are gone, or that this session started and that have ended."""
+        gone = {peer.rank for peer in self.hub.broke_off(ranks)}
+        ended = self._starter.ended if self._starter is not None else lambda ranks: False
+        return [rank for rank in ranks if rank in gone or ended([rank])]
 
     def is_ready(self, rank: int) -> bool:
         peer = self.hub.peers.get(rank)
@@ -219,12 +231,12 @@ class AgentsTransport(Transport):
     def _ports(self, peer: Peer, count: int) -> tuple[int, ...]:
         hub = self.hub
         peer.ports.clear()
-        peer.post(messages.FindPorts(count=count))
+        peer.post(ToAgent.FIND_PORTS, messages.encoded(count))
         with hub.changed:
             hub.changed.wait_for(lambda: peer.ports or peer.why_lost, _PORTS_S)
             found = peer.ports.popleft() if peer.ports else ()
         if len(found) != count:
-            hub.drop(peer, "it names no free ports")
+            peer.drop("it names no free ports")
             raise AgentGone(peer.why_lost)
         return found
 

@@ -1,30 +1,27 @@
-"""One connection between a session and an agent: frames in, frames out, nothing awaited.
+"""One connection between a session and an agent: frames in, frames out, each within a deadline.
 
 A frame is the length of its body in 4 bytes, an HMAC-SHA256 of 32 bytes over its number and body,
 and the body. Each direction of each connection has a key of its own, made of the secret and of a
 fresh nonce of both sides, so that a frame that is changed, repeated, left out, sent back or taken
 from another connection is refused. The length is checked before the body is read.
 
-The owner selects on the channel and calls `receive` and `flush`. Other threads may `post`.
+One thread reads and closes; any thread may send.
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import hmac
 import os
 import secrets
+import select
 import socket
 import struct
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
-
-from . import messages
 
 # Before the other side has proved that it knows the secret, and after.
 MOST_UNPROVEN_BYTES = 1024
@@ -39,10 +36,21 @@ _LENGTH = struct.Struct(">I")
 _COUNTER = struct.Struct(">Q")
 _PROOF_BYTES = hashlib.sha256().digest_size
 _HEAD_BYTES = _LENGTH.size + _PROOF_BYTES
+_READ_AT_ONCE = 65536
+# For the other side to read what it is sent.
+_SEND_S = 10.0
 
 
 class FrameError(Exception):
     """What arrived is no frame of the other side; nothing after it can be believed."""
+
+
+class Lost(Exception):
+    """The connection is over; the message says how."""
+
+
+class Silent(Lost):
+    """The other side is there, and says nothing."""
 
 
 class Direction(enum.Enum):
@@ -71,8 +79,8 @@ class Frame:
     body: bytes
 
 
-class Sealer:
-    """Makes frames with `key`, each with the next number."""
+class Key:
+    """Makes frames of one direction, or checks them, each with the next number."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -81,24 +89,19 @@ class Sealer:
     def sealed(self, body: bytes) -> bytes:
         if len(body) > MOST_BYTES:
             raise ValueError(f"a frame of {len(body)} bytes; the most is {MOST_BYTES}")
-        proof = _proof(self._key, self._counter, body)
-        self._counter += 1
-        return _LENGTH.pack(len(body)) + proof + body
-
-
-class Checker:
-    """Checks that frames were made with `key`, each with the next number."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._counter = 0
+        return _LENGTH.pack(len(body)) + self._next(body) + body
 
     def checked(self, frame: Frame) -> bytes:
         """The body of `frame`. Raises FrameError if it is not the next one of the other side."""
-        if not hmac.compare_digest(frame.proof, _proof(self._key, self._counter, frame.body)):
-            raise FrameError(f"frame {self._counter} was not made with the secret")
-        self._counter += 1
+        number = self._counter
+        if not hmac.compare_digest(frame.proof, self._next(frame.body)):
+            raise FrameError(f"frame {number} was not made with the secret")
         return frame.body
+
+    def _next(self, body: bytes) -> bytes:
+        found = hmac.digest(self._key, _COUNTER.pack(self._counter) + body, "sha256")
+        self._counter += 1
+        return found
 
 
 class Splitter:
@@ -126,144 +129,80 @@ class Splitter:
         return Frame(bytes(proof), bytes(body))
 
 
-def _proof(key: bytes, counter: int, body: bytes) -> bytes:
-    return hmac.digest(key, _COUNTER.pack(counter) + body, "sha256")
-
-
-class Channel(ABC):
-    """Bytes in both directions. `reading` and `writing` are the descriptors to select on."""
-
-    reading: int
-    writing: int
-
-    @abstractmethod
-    def addresses(self) -> tuple[str, str]:
-        """Our address and the other side's; empty where there is none. Raises OSError."""
-
-    @abstractmethod
-    def receive(self, most: int) -> bytes:
-        """Read once; empty at the end. Raises BlockingIOError where there is nothing, OSError."""
-
-    @abstractmethod
-    def send(self, content: bytes) -> int:
-        """Write once; how much was written. Raises BlockingIOError where none can be, OSError."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close both directions; the descriptors are -1 then."""
-
-
-class SocketChannel(Channel):
-    """A connected socket: of TCP, or one end of a pair."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
-        self._socket = sock
-        self.reading = self.writing = sock.fileno()
-
-    def addresses(self) -> tuple[str, str]:
-        if self._socket.family not in (socket.AF_INET, socket.AF_INET6):
-            return "", ""
-        return self._socket.getsockname()[0], self._socket.getpeername()[0]
-
-    def receive(self, most: int) -> bytes:
-        return self._socket.recv(most)
-
-    def send(self, content: bytes) -> int:
-        return self._socket.send(content)
-
-    def close(self) -> None:
-        self._socket.close()
-        self.reading = self.writing = -1
-
-
-class PipeChannel(Channel):
-    """Two descriptors, which need not be sockets; they are closed with the channel."""
-
-    def __init__(self, reading: int, writing: int, own_address: str = "") -> None:
-        for one in (reading, writing):
-            os.set_blocking(one, False)
-        self.reading, self.writing = reading, writing
-        self._own_address = own_address
-
-    def addresses(self) -> tuple[str, str]:
-        return self._own_address, ""
-
-    def receive(self, most: int) -> bytes:
-        return os.read(self.reading, most)
-
-    def send(self, content: bytes) -> int:
-        return os.write(self.writing, content)
-
-    def close(self) -> None:
-        for one in {self.reading, self.writing} - {-1}:
-            os.close(one)
-        self.reading = self.writing = -1
-
-
-_READ_AT_ONCE = 65536
-
-Message: TypeAlias = (
-    messages.Hello | messages.Proof | messages.Join | messages.ToAgent | messages.ToSession
-)
-
-
-class Lost(Exception):
-    """The connection is over; the message says how."""
-
-
 class Connection:
-    """Frames over a channel; `first` goes before them. Until `prove`, `frame` is unchecked."""
+    """Frames over a socket, or two descriptors; it closes them. Until `prove` there is no key.
+
+    `addresses` are ours and the other side's, empty where there are none.
+    """
 
     def __init__(
-        self, channel: Channel, clock: Callable[[], float] = time.monotonic, first: bytes = b""
+        self, sock: socket.socket | None, reading: int = -1, writing: int = -1, address: str = ""
     ) -> None:
-        self.channel = channel
-        self._clock = clock
+        self._socket, self._reading, self._writing = sock, reading, writing
+        self.addresses = address, ""
+        if sock is not None:
+            self._reading = self._writing = sock.fileno()
+            # Of one that has been reset already, reading says so.
+            with contextlib.suppress(OSError):
+                if sock.family in (socket.AF_INET, socket.AF_INET6):
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self.addresses = sock.getsockname()[0], sock.getpeername()[0]
+        for one in (self._reading, self._writing):
+            os.set_blocking(one, False)
         self._splitter = Splitter()
-        self._sealer = Sealer(NO_KEY)
-        self._checker = Checker(NO_KEY)
-        self._waiting = bytearray(first)
+        self._sends, self._receives = Key(NO_KEY), Key(NO_KEY)
         self._lock = threading.Lock()
-        self.heard_s = self.beat_s = clock()
+        self.heard_s = time.monotonic()
 
     def fileno(self) -> int:
-        return self.channel.reading
+        return self._reading
 
     def prove(self, secret: bytes, sends: Direction, session: bytes, agent: bytes) -> None:
         other = next(one for one in Direction if one is not sends)
-        self._sealer = Sealer(key_of(secret, sends, session, agent))
-        self._checker = Checker(key_of(secret, other, session, agent))
+        self._sends = Key(key_of(secret, sends, session, agent))
+        self._receives = Key(key_of(secret, other, session, agent))
 
     def trust(self) -> None:
         """Take long frames from now on: the other side has proved that it knows the secret."""
         self._splitter.most_bytes = MOST_BYTES
 
-    def post(self, message: Message) -> None:
-        body = messages.body_of(message)
+    def send(self, body: bytes) -> None:
+        """Raises Lost, also where the other side does not read."""
         with self._lock:
-            self._waiting += self._sealer.sealed(body)
+            self._write(self._sends.sealed(body), _SEND_S)
 
-    @property
-    def waiting_bytes(self) -> int:
-        return len(self._waiting)
-
-    def flush(self) -> None:
-        """Send what can be sent now. Raises Lost."""
+    def write(self, content: bytes, wait_s: float) -> None:
+        """Send what is no frame. Raises Lost."""
         with self._lock:
+            self._write(content, wait_s)
+
+    def _write(self, content: bytes, wait_s: float) -> None:
+        end_s, rest = time.monotonic() + wait_s, memoryview(content)
+        while rest:
             try:
-                while self._waiting:
-                    sent = self.channel.send(bytes(self._waiting[:_READ_AT_ONCE]))
-                    del self._waiting[:sent]
+                rest = rest[os.write(self._writing, rest) :]
             except BlockingIOError:
-                return
+                if not _ready(self._writing, select.POLLOUT, end_s):
+                    raise Silent(f"it has read nothing for {wait_s:g} s") from None
             except OSError as error:
                 raise Lost(error.strerror or str(error)) from error
 
-    def receive(self) -> None:
+    def receive(self, end_s: float) -> bytes:
+        """The body of the next frame. Raises Lost, Silent after `end_s` (monotonic), FrameError."""
+        return self.checked(self.received(end_s))
+
+    def received(self, end_s: float) -> Frame:
+        """The same, unchecked."""
+        while (frame := self._splitter.frame()) is None:
+            if not _ready(self._reading, select.POLLIN, end_s):
+                raise Silent("it says nothing")
+            self.read()
+        return frame
+
+    def read(self) -> None:
         """Read once what is there. Raises Lost at the end."""
         try:
-            read = self.channel.receive(_READ_AT_ONCE)
+            read = os.read(self._reading, _READ_AT_ONCE)
         except BlockingIOError:
             return
         except OSError as error:
@@ -272,20 +211,36 @@ class Connection:
             raise Lost("it was closed")
         self._splitter.add(read)
 
-    def frame(self) -> Frame | None:
-        """The next frame, unchecked; None while it is incomplete. Raises FrameError."""
-        return self._splitter.frame()
+    def body(self) -> bytes | None:
+        """The body of the next frame; None while it is incomplete. Raises FrameError."""
+        frame = self._splitter.frame()
+        return None if frame is None else self.checked(frame)
 
     def checked(self, frame: Frame) -> bytes:
         """The body of a frame of the other side. Raises FrameError for any other."""
-        body = self._checker.checked(frame)
-        self.heard_s = self._clock()
+        body = self._receives.checked(frame)
+        self.heard_s = time.monotonic()
         return body
 
-    def body(self) -> bytes | None:
-        """The body of the next frame; None while it is incomplete. Raises FrameError."""
-        frame = self.frame()
-        return None if frame is None else self.checked(frame)
+    def shut(self) -> None:
+        """End a connection over a socket, from any thread: whoever reads sees its end."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        self.channel.close()
+        self.shut()
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close()
+            else:
+                for one in {self._reading, self._writing} - {-1}:
+                    os.close(one)
+            self._reading = self._writing = -1
+
+
+def _ready(descriptor: int, event: int, end_s: float) -> bool:
+    """Whether it can be read or written, or has ended, before `end_s`."""
+    waiting = select.poll()
+    waiting.register(descriptor, event)
+    return bool(waiting.poll(1000 * max(0.0, end_s - time.monotonic())))

@@ -10,11 +10,10 @@ from __future__ import annotations
 import ipaddress
 import os
 import platform
-import select
 import socket
 import stat
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -23,15 +22,8 @@ from busbw import locks, wire
 from busbw.model.variables import SECRET
 
 from . import messages
-from .connection import (
-    Channel,
-    Connection,
-    Direction,
-    FrameError,
-    Lost,
-    SocketChannel,
-    fresh_nonce,
-)
+from .connection import Connection, Direction, FrameError, Lost, Silent, fresh_nonce
+from .messages import Welcome
 
 # How long either side may take to prove that it knows the secret.
 HANDSHAKE_S = 10.0
@@ -54,10 +46,6 @@ class _Refused(NotYet):
     """Nothing listens there."""
 
 
-class Silent(Lost):
-    """The session is there, and says nothing."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """The session's `host` and `port`, and this agent's `rank` and `name` in it.
@@ -77,90 +65,86 @@ class Place:
         return address_text(self.host, self.port) if self.port else self.host
 
 
-def joined(
-    place: Place, secret: bytes, wait_s: float, clock: Callable[[], float] = time.monotonic
-) -> tuple[Connection, messages.Welcome]:
+def joined(place: Place, secret: bytes, wait_s: float) -> tuple[Connection, Welcome]:
     """A connection to the session, which has welcomed this agent. Raises JoinError.
 
     A session that does not listen yet, or says nothing yet, is waited for, `wait_s` at most. One
     that took a connection, of which it need not have known, and then does not listen any more is
     over.
     """
-    end_s = clock() + wait_s
+    end_s = time.monotonic() + wait_s
     reached = False
     while True:
         try:
-            channel = _connected(place, max(1.0, end_s - clock()))
+            connection = _connected(place, max(1.0, end_s - time.monotonic()))
             reached = True
-            return welcomed(channel, place, secret, max(0.0, end_s - clock()))
+            return welcomed(connection, place, secret, max(0.0, end_s - time.monotonic()))
         except NotYet as error:
             if reached and isinstance(error, _Refused):
                 raise SessionOver(f"the session at {place.address} is over") from error
-            if clock() > end_s:
+            if time.monotonic() > end_s:
                 words = f"no session at {place.address} within {wait_s:g} s ({error})"
                 raise JoinError(words) from error
         time.sleep(_AGAIN_S)
 
 
-def _connected(place: Place, wait_s: float) -> SocketChannel:
+def _connected(place: Place, wait_s: float) -> Connection:
     try:
         sock = socket.create_connection((place.host, place.port), timeout=min(wait_s, HANDSHAKE_S))
+        return Connection(sock)
     except ConnectionRefusedError as error:
         raise _Refused(error.strerror or str(error)) from error
     except OSError as error:
         raise NotYet(error.strerror or str(error)) from error
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return SocketChannel(sock)
 
 
 def welcomed(
-    channel: Channel, place: Place, secret: bytes, hello_s: float = HANDSHAKE_S
-) -> tuple[Connection, messages.Welcome]:
-    """A connection over `channel`, which is closed unless the session welcomes this agent.
+    connection: Connection, place: Place, secret: bytes, hello_s: float = HANDSHAKE_S
+) -> tuple[Connection, Welcome]:
+    """The `connection`, which is closed unless the session welcomes this agent.
 
     A session may listen long before it answers: its first word may take `hello_s`. Raises
     JoinError, and NotYet where the session says nothing.
     """
-    connection = Connection(channel)
     try:
-        return connection, _welcome(connection, place, secret, max(hello_s, HANDSHAKE_S))
+        session = _hello(connection, place, max(hello_s, HANDSHAKE_S))
+        return connection, _welcome(connection, place, secret, session)
     except BaseException:
         connection.close()
         raise
 
 
-def _welcome(
-    connection: Connection, place: Place, secret: bytes, hello_s: float
-) -> messages.Welcome:
+def _hello(connection: Connection, place: Place, wait_s: float) -> bytes:
+    """The session's nonce."""
     try:
-        said = _next_body(connection, time.monotonic() + hello_s)
-        hello = messages.read(messages.Hello, said)
-        session = bytes.fromhex(hello.nonce)
+        said = connection.receive(time.monotonic() + wait_s)
+        return bytes.fromhex(messages.decoded(messages.Hello, said).nonce)
     except Lost as error:
         raise NotYet(str(error)) from error
     except (FrameError, wire.WireError, ValueError) as error:
         raise JoinError(f"what listens at {place.address} is no session: {error}") from error
+
+
+def _welcome(connection: Connection, place: Place, secret: bytes, session: bytes) -> Welcome:
     nonce, end_s = fresh_nonce(), time.monotonic() + HANDSHAKE_S
+    join = messages.Join(
+        rank=place.rank,
+        host=place.name,
+        python=platform.python_version(),
+        address=place.own_address,
+        machine=locks.machine_identity(),
+    )
     try:
         connection.prove(secret, Direction.TO_SESSION, session, nonce)
-        connection.post(messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex()))
-        connection.flush()
+        proof = messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex())
+        connection.send(messages.encoded(proof))
         _answer(connection, place, end_s)
-        connection.post(
-            messages.Join(
-                rank=place.rank,
-                host=place.name,
-                python=platform.python_version(),
-                address=place.own_address,
-                machine=locks.machine_identity(),
-            )
-        )
-        connection.flush()
+        connection.send(messages.encoded(join))
         found = _answer(connection, place, end_s)
     except Silent as error:
         words = f"the session at {place.address} has said nothing for {HANDSHAKE_S:g} s"
         raise JoinError(f"{words}; is the network between them cut?") from error
-    except (Lost, FrameError, wire.WireError) as error:
+    except (Lost, FrameError) as error:
         raise JoinError(
             f"the session at {place.address} does not have the same secret, or is over ({error})"
         ) from error
@@ -168,26 +152,16 @@ def _welcome(
     return found
 
 
-def _answer(connection: Connection, place: Place, end_s: float) -> messages.Welcome:
+def _answer(connection: Connection, place: Place, end_s: float) -> Welcome:
     """The session's answer, made with the secret. Raises JoinError for one that is no welcome."""
-    found = messages.read(messages.ToAgent, _next_body(connection, end_s))
-    if not isinstance(found, messages.Welcome):
-        raise JoinError(f"the session at {place.address} says no welcome")
+    body = connection.receive(end_s)
+    try:
+        found = messages.decoded(Welcome, body)
+    except wire.WireError as error:
+        raise JoinError(f"the session at {place.address} says no welcome: {error}") from error
     if found.refused:
         raise JoinError(f"the session at {place.address} refused this host: {found.refused}")
     return found
-
-
-def _next_body(connection: Connection, end_s: float) -> bytes:
-    """The body of the next frame. Raises Silent where none comes until `end_s`, and Lost."""
-    while True:
-        body = connection.body()
-        if body is not None:
-            return body
-        ready, _, _ = select.select([connection], [], [], max(0.0, end_s - time.monotonic()))
-        if not ready:
-            raise Silent("it says nothing")
-        connection.receive()
 
 
 LEAST_CHARACTERS = 16

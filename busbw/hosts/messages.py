@@ -1,36 +1,108 @@
-"""What a session and an agent tell each other: a frozen value each, JSON in a frame.
+"""What a session and an agent tell each other: an operation, a worker and bytes, in a frame.
 
-An agent reads no message of the session's kind that it would send itself, nor the other way round.
-Bytes are written in base64. The files that a worker runs travel packed, in parts, and are checked
-by hash: an agent starts nothing before it has all of them. Knows no socket and no process.
+Where the bytes are a value, it is JSON with checked fields, and has a class here or in the driver.
+Until both sides are proved, a frame is such a value alone. Neither reads an operation that it would
+say itself. The files that workers run travel packed. Knows no socket and no process.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import enum
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from busbw import wire
-from busbw.driver.process import Exit, Order
 
 # Both sides of a connection must have the same.
-PROTOCOL = 4
+PROTOCOL = 5
 
 T = TypeVar("T")
-M = TypeVar("M", bound="_Message")
+Side = TypeVar("Side", bound="Operation")
+
+
+class Operation(enum.Enum):
+    """What one side says, by the word for it in a frame."""
+
+
+class ToAgent(Operation):
+    """What a session says."""
+
+    # The answer to ALIVE.
+    BEAT = "beat"
+    # The files that workers run, as `pack` packs them.
+    FILES = "files"
+    # A Lock.
+    LOCK = "lock"
+    # How many free ports to find.
+    FIND_PORTS = "find-ports"
+    # An Order; the worker has this number from then on.
+    START = "start"
+    # A Send.
+    SEND = "send"
+    ASK_STATE = "ask-state"
+    # Have it print its stack into its log, and kill it.
+    PRINT_STACK = "print-stack"
+    # Close its channel, wait for its end, and kill it if it does not.
+    CLOSE = "close"
+    # With all that it started.
+    KILL = "kill"
+    GOODBYE = "goodbye"
+
+
+class ToSession(Operation):
+    """What an agent says."""
+
+    # That it lives, every `beat_s`.
+    ALIVE = "alive"
+    # The files are there.
+    READY = "ready"
+    # A Locked.
+    LOCKED = "locked"
+    # Ports that nothing listens on.
+    FREE_PORTS = "free-ports"
+    # Bytes that a worker wrote as a reply, or a part of one.
+    OUTPUT = "output"
+    # Whether a signal has stopped a worker.
+    STATE = "state"
+    # An Exit: a worker is not there any more.
+    EXITED = "exited"
+
+
+def encoded(value: object) -> bytes:
+    return json.dumps(wire.to_json(value)).encode()
+
+
+def decoded(kind: type[T], content: bytes, location: str = "message") -> T:
+    """The value that `encoded` was given. Raises wire.WireError."""
+    return wire.from_json(kind, wire.parsed(content), location)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """`worker` is 0 where none is meant."""
+
+    operation: Operation
+    content: bytes = b""
+    worker: int = 0
+
+    @property
+    def body(self) -> bytes:
+        return f"{self.operation.value} {self.worker}\n".encode() + self.content
+
+    def value(self, kind: type[T]) -> T:
+        """What the content is. Raises wire.WireError."""
+        return decoded(kind, self.content, self.operation.value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hello:
     """The session's first frame on a connection, before anything is known of the other side."""
 
-    kind: ClassVar[str] = "hello"
     protocol: int
     nonce: str
 
@@ -39,7 +111,6 @@ class Hello:
 class Proof:
     """An agent's first frame: its HMAC proves that it knows the secret, and it says no more."""
 
-    kind: ClassVar[str] = "proof"
     protocol: int
     nonce: str
 
@@ -52,7 +123,6 @@ class Join:
     Agents with the same `machine` are on the same one.
     """
 
-    kind: ClassVar[str] = "join"
     rank: int
     host: str
     python: str
@@ -60,37 +130,14 @@ class Join:
     machine: str = ""
 
 
-class _Message:
-    """What one side says once both are proved; each kind is a class below that of its side."""
-
-    kind: ClassVar[str]
-
-    @classmethod
-    def of_kind(cls: type[M], kind: str) -> type[M]:  # noqa: PYI019 Python 3.10 has no Self
-        """The class of this kind. Raises ValueError with the known ones."""
-        known = {one.kind: one for one in cls.__subclasses__()}
-        if kind not in known:
-            raise ValueError(f"expected one of {', '.join(known)}, got {kind[:60]!r}")
-        return known[kind]
-
-
-class ToAgent(_Message):
-    """A message of the session."""
-
-
-class ToSession(_Message):
-    """A message of an agent."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Welcome(ToAgent):
+class Welcome:
     """The session's answer to a Proof and to a Join: its HMAC proves that it knows the secret, too.
 
-    `refused` says why the agent takes no part. A sign of life is sent every `beat_s`, and missed
-    after `missed_s`.
+    `refused` says why the agent takes no part. It gives a sign of life every `beat_s`, which the
+    session answers; either is missed after `missed_s`.
     """
 
-    kind: ClassVar[str] = "welcome"
     protocol: int
     refused: str = ""
     beat_s: float = 2.0
@@ -98,232 +145,73 @@ class Welcome(ToAgent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beat(ToAgent):
-    """The session's sign of life."""
-
-    kind: ClassVar[str] = "beat"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Files(ToAgent):
-    """A part of the files that workers run, and the hash of all of them; `left` parts follow."""
-
-    kind: ClassVar[str] = "files"
-    hash: str
-    content: str
-    left: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lock(ToAgent):
+class Lock:
     """Wait `wait_s` for who measures here, unless that one is stopped and not `even_stopped`."""
 
-    kind: ClassVar[str] = "lock"
     wait_s: float
     even_stopped: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
-class FindPorts(ToAgent):
-    """Find `count` ports that are free."""
-
-    kind: ClassVar[str] = "find-ports"
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Start(ToAgent):
-    """Start a worker, which is called `worker` from then on."""
-
-    kind: ClassVar[str] = "start"
-    worker: int
-    order: Order
-
-
-@dataclass(frozen=True, kw_only=True)
-class Send(ToAgent):
-    """Give a worker the request in `line`, or none, and at most `timeout_s` until it answers."""
-
-    kind: ClassVar[str] = "send"
-    worker: int
-    line: str = ""
-    timeout_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class AskState(ToAgent):
-    """Say whether a signal has stopped a worker."""
-
-    kind: ClassVar[str] = "ask-state"
-    worker: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrintStack(ToAgent):
-    """Have a worker print its stack into its log, and kill it."""
-
-    kind: ClassVar[str] = "print-stack"
-    worker: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Close(ToAgent):
-    """Close a worker's channel, wait for its end, and kill it if it does not."""
-
-    kind: ClassVar[str] = "close"
-    worker: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kill(ToAgent):
-    """Kill a worker with all that it started."""
-
-    kind: ClassVar[str] = "kill"
-    worker: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Goodbye(ToAgent):
-    """The session is over."""
-
-    kind: ClassVar[str] = "goodbye"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Alive(ToSession):
-    """An agent's sign of life."""
-
-    kind: ClassVar[str] = "alive"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FilesReady(ToSession):
-    """The files are there, and have the hash that the session said."""
-
-    kind: ClassVar[str] = "files-ready"
-    hash: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Locked(ToSession):
+class Locked:
     """The host is ours alone; or not, `why` says who measures and `is_stopped` if it is stopped."""
 
-    kind: ClassVar[str] = "locked"
     why: str = ""
     is_stopped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class FreePorts(ToSession):
-    """Ports that nothing listens on."""
+class Send:
+    """Give a worker the request in `line`, or none, and at most `timeout_s` until it answers."""
 
-    kind: ClassVar[str] = "free-ports"
-    ports: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output(ToSession):
-    """Bytes that a worker wrote as a reply, or a part of one."""
-
-    kind: ClassVar[str] = "output"
-    worker: int
-    content: str
+    line: str = ""
+    timeout_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class State(ToSession):
-    """Whether a signal has stopped a worker."""
-
-    kind: ClassVar[str] = "state"
-    worker: int
-    is_stopped: bool
+_HEAD = re.compile(rb"([a-z-]{1,20}) (\d{1,9})")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exited(ToSession):
-    """A worker is not there any more."""
-
-    kind: ClassVar[str] = "exited"
-    worker: int
-    exit: Exit
-
-
-def body_of(message: Hello | Proof | Join | ToAgent | ToSession) -> bytes:
-    return json.dumps(wire.to_json(message)).encode()
-
-
-def read(kind: type[T], body: bytes) -> T:
-    """The message of `kind`, such as ToAgent, in the body of a frame. Raises wire.WireError."""
-    return wire.from_json(kind, wire.parsed(body), "message")
+def read(side: type[Side], body: bytes) -> Message:
+    """The message of this side in the body of a frame. Raises wire.WireError."""
+    head, _, content = body.partition(b"\n")
+    found = _HEAD.fullmatch(head)
+    known = {one.value: one for one in side}
+    name = found[1].decode() if found else ""
+    if found is None or name not in known:
+        said = name or ascii(head[:60])
+        raise wire.WireError(f"message: expected one of {', '.join(known)}, got {said}")
+    return Message(known[name], content, int(found[2]))
 
 
-# As base64 and in JSON below the limit of a frame.
-_PART_BYTES = 2**19
-_MOST_PACKED_BYTES = 2**26
+_MOST_UNPACKED_BYTES = 2**26
 
 
 class FilesError(Exception):
-    """The files are not those that the session said."""
+    """They are no files of busbw, or cannot be written."""
 
 
-def hash_of(files: Mapping[str, bytes]) -> str:
-    found = hashlib.sha256()
-    for path, content in sorted(files.items()):
-        found.update(f"{len(path.encode())} {path} {len(content)}\n".encode())
-        found.update(content)
-    return found.hexdigest()
-
-
-def parts_of(files: Mapping[str, bytes]) -> tuple[Files, ...]:
+def pack(files: Mapping[str, bytes]) -> bytes:
     texts = {path: content.decode() for path, content in files.items()}
-    packed = zlib.compress(json.dumps(texts).encode())
-    cut = [packed[i : i + _PART_BYTES] for i in range(0, len(packed), _PART_BYTES)]
-    name = hash_of(files)
-    return tuple(
-        Files(hash=name, content=base64.b64encode(part).decode(), left=len(cut) - 1 - index)
-        for index, part in enumerate(cut)
-    )
+    return zlib.compress(json.dumps(texts).encode())
 
 
-class Unpacking:
-    """Parts as they come, and the folder that the files are written into at the end."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._packed = bytearray()
-
-    def add(self, part: Files) -> str:
-        """After the last part the hash of what was written, else empty. Raises FilesError."""
-        try:
-            self._packed += base64.b64decode(part.content, validate=True)
-        except ValueError as error:
-            raise FilesError("a part is not base64") from error
-        if len(self._packed) > _MOST_PACKED_BYTES:
-            raise FilesError(f"more than {_MOST_PACKED_BYTES} bytes")
-        if part.left:
-            return ""
-        files = _unpacked(bytes(self._packed))
-        found = hash_of(files)
-        if found != part.hash:
-            raise FilesError(f"their hash is {found}, and not {part.hash[:80]}")
-        try:
-            for path, content in files.items():
-                self._write(path, content)
-        except OSError as error:
-            raise FilesError(f"they cannot be written: {error.strerror or error}") from error
-        return found
-
-    def _write(self, path: str, content: bytes) -> None:
-        target = self._folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("xb") as file:
-            file.write(content)
+def unpack(packed: bytes, folder: Path) -> None:
+    """Write all files below `folder`, or none. Raises FilesError."""
+    files = _unpacked(packed)
+    try:
+        for path, content in files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as file:
+                file.write(content)
+    except OSError as error:
+        raise FilesError(f"they cannot be written: {error.strerror or error}") from error
 
 
 def _unpacked(packed: bytes) -> dict[str, bytes]:
     unpacking = zlib.decompressobj()
     try:
-        text = unpacking.decompress(packed, _MOST_PACKED_BYTES)
+        text = unpacking.decompress(packed, _MOST_UNPACKED_BYTES)
         texts = json.loads(text) if unpacking.eof else None
     except (zlib.error, ValueError, RecursionError) as error:
         raise FilesError(f"they cannot be unpacked: {error}") from error

@@ -1,28 +1,27 @@
 """Agents and their workers as a session sees them, and connections that may become agents.
 
-The hub keeps them in its own thread; a worker is asked and ended by another one.
+A thread for each agent tells what it says; a worker is asked and ended by another one.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import ipaddress
+import itertools
 import os
 import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, MutableMapping
-from typing import NamedTuple
 
-from busbw import wire
 from busbw.driver.process import Exit, Order
 from busbw.driver.transport import MOST_REPLY_BYTES, Ended, Member, Reply, ended_of
 from busbw.model.launch import LaunchId
 
 from . import messages
-from .connection import Connection, fresh_nonce
+from .connection import Connection, Lost
+from .messages import Message, ToAgent, ToSession
 
 # The number of the descriptor.
 DESCRIPTOR = "BUSBW_LISTENING"
@@ -53,68 +52,80 @@ def handed_over(environment: MutableMapping[str, str]) -> socket.socket | None:
     return socket.socket(fileno=int(text))
 
 
+class Stranger:
+    """A connection from `address` that has not joined."""
+
+    def __init__(self, sock: socket.socket, address: str = "") -> None:
+        self.connection = Connection(sock)
+        self.address = address
+        self.since_s = time.monotonic()
+
+
 class Peer:
-    """An agent that has proved that it knows the secret."""
+    """An agent that has proved that it knows the secret; `changed` is notified of what it says."""
 
     def __init__(
-        self, connection: Connection, join: messages.Join, wake: Callable[[], None]
+        self, connection: Connection, join: messages.Join, changed: threading.Condition
     ) -> None:
         self.connection = connection
         self.rank = join.rank
         self.host = join.host
-        self.address = join.address or connection.channel.addresses()[1]
+        self.address = join.address or connection.addresses[1]
         self.machine = join.machine
         self.is_ready = False
         self.locked: messages.Locked | None = None
         self.why_lost = ""
         self.workers: dict[int, AgentWorker] = {}
         self.ports: deque[tuple[int, ...]] = deque()
-        self._wake = wake
-        self._numbers = 0
+        self._changed = changed
+        self._numbers = itertools.count(1)
 
     @property
     def name(self) -> str:
         return f"the agent on {self.host} (rank {self.rank})"
 
-    def post(self, message: messages.ToAgent) -> None:
+    def post(self, operation: ToAgent, content: bytes = b"", worker: int = 0) -> None:
         """Send a message, from any thread; nothing is sent to one that is gone."""
-        if not self.why_lost:
-            self.connection.post(message)
-            self._wake()
+        if self.why_lost:
+            return
+        try:
+            self.connection.send(Message(operation, content, worker).body)
+        except Lost as error:
+            self.drop(str(error))
 
-    def note(self, message: messages.FilesReady | messages.Locked | messages.FreePorts) -> None:
-        if isinstance(message, messages.FilesReady):
-            self.is_ready = True
-        elif isinstance(message, messages.Locked):
-            self.locked = message
-        else:
-            self.ports.append(message.ports)
+    def drop(self, why: str) -> None:
+        """End its connection, which its workers are told; from any thread."""
+        with self._changed:
+            if self.why_lost:
+                return
+            self.why_lost = f"{self.name} is gone: {why}"
+            self._changed.notify_all()
+        for worker in list(self.workers.values()):
+            worker.lost(self.why_lost)
+        self.connection.shut()
+
+    def take(self, message: Message) -> None:
+        """What it says, in the thread that hears it. Raises wire.WireError."""
+        said = message.operation
+        if said is ToSession.ALIVE:
+            self.post(ToAgent.BEAT)
+            return
+        if said in (ToSession.OUTPUT, ToSession.STATE, ToSession.EXITED):
+            worker = self.workers.get(message.worker)
+            if worker is not None:
+                worker.take(message)
+            return
+        with self._changed:
+            if said is ToSession.READY:
+                self.is_ready = True
+            elif said is ToSession.LOCKED:
+                self.locked = message.value(messages.Locked)
+            else:
+                self.ports.append(message.value(tuple[int, ...]))
+            self._changed.notify_all()
 
     def next_number(self) -> int:
-        self._numbers += 1
-        return self._numbers
-
-
-class Unauthenticated:
-    """A connection from `address` that has not joined; at first it has proved nothing yet."""
-
-    def __init__(self, connection: Connection, deadline_s: float, address: str = "") -> None:
-        self.connection = connection
-        self.deadline_s = deadline_s
-        self.address = address
-        self.nonce = fresh_nonce()
-        self.is_proven = False
-
-
-class OwnConnection(NamedTuple):
-    """A connection that the session made, what it sends first, and how long it waits."""
-
-    sock: socket.socket
-    first: bytes
-    wait_s: float
-
-    def close(self) -> None:
-        self.sock.close()
+        return next(self._numbers)
 
 
 def is_number(address: str) -> bool:
@@ -138,12 +149,11 @@ _DEADLINE_GRACE_S = 30.0
 class AgentWorker(Member):
     """A worker on an agent's host. Its replies come by a queue, of which `fileno` tells.
 
-    The thread of the hub fills the queue; an agent that does not end its worker is given to `drop`.
+    The thread of its agent fills the queue; an agent that does not end its worker is dropped.
     """
 
     def __init__(
         self,
-        drop: Callable[[Peer, str], None],
         peer: Peer,
         order: Order,
         launch: LaunchId,
@@ -153,7 +163,6 @@ class AgentWorker(Member):
     ) -> None:
         super().__init__(launch, clock)
         self.host = host
-        self._drop = drop
         self._peer = peer
         self._said = bytearray()
         self._lock = threading.Lock()
@@ -168,30 +177,29 @@ class AgentWorker(Member):
         self._has_told = False
         self._number = peer.next_number()
         peer.workers[self._number] = self
-        peer.post(messages.Start(worker=self._number, order=order))
+        self._post(ToAgent.START, messages.encoded(order))
         if peer.why_lost:
             self.lost(peer.why_lost)
 
     def fileno(self) -> int:
         return self._reading
 
-    def take(self, message: messages.Output | messages.State | messages.Exited) -> None:
-        """What its agent says of it, in the thread of the hub. Raises wire.WireError."""
-        if isinstance(message, messages.Output):
-            try:
-                content = base64.b64decode(message.content, validate=True)
-            except ValueError as error:
-                raise wire.WireError("content: not base64") from error
+    def _post(self, operation: ToAgent, content: bytes = b"") -> None:
+        self._peer.post(operation, content, self._number)
+
+    def take(self, message: Message) -> None:
+        """What its agent says of it, in that one's thread. Raises wire.WireError."""
+        if message.operation is ToSession.OUTPUT:
             with self._lock:
                 # Of what is too long for a reply the rest is not kept.
                 if len(self._said) <= MOST_REPLY_BYTES:
-                    self._said += content
+                    self._said += message.content
                 self._tell()
-        elif isinstance(message, messages.State):
-            self._is_stopped = message.is_stopped
+        elif message.operation is ToSession.STATE:
+            self._is_stopped = message.value(bool)
             self._looked.set()
         else:
-            self._exit = message.exit
+            self._exit = message.value(Exit)
             self._tell_over()
 
     def lost(self, why: str) -> None:
@@ -211,7 +219,7 @@ class AgentWorker(Member):
             return False
         self._looked.clear()
         self._is_stopped = False
-        self._peer.post(messages.AskState(worker=self._number))
+        self._post(ToAgent.ASK_STATE)
         self._looked.wait(_LOOK_S)
         return self._is_stopped
 
@@ -225,7 +233,8 @@ class AgentWorker(Member):
 
     def _write(self, line: bytes) -> None:
         text = line.decode().rstrip("\n")
-        self._peer.post(messages.Send(worker=self._number, line=text, timeout_s=self._timeout_s))
+        asked = messages.Send(line=text, timeout_s=self._timeout_s)
+        self._post(ToAgent.SEND, messages.encoded(asked))
 
     def received(self) -> Reply | Ended | None:
         with self._lock:
@@ -245,7 +254,7 @@ class AgentWorker(Member):
         return self._end(self._waited_s)
 
     def _print_stack(self) -> None:
-        self._peer.post(messages.PrintStack(worker=self._number))
+        self._post(ToAgent.PRINT_STACK)
         self._wait()
 
     def _end(self, waited_s: float) -> Ended:
@@ -253,12 +262,12 @@ class AgentWorker(Member):
 
     def _wait(self) -> None:
         if not self._is_over.wait(_END_S):
-            self._drop(self._peer, f"it does not end worker {self.launch}")
+            self._peer.drop(f"it does not end worker {self.launch}")
 
     def hang_up(self) -> None:
         if not self._is_closing:
             self._is_closing = True
-            self._peer.post(messages.Close(worker=self._number))
+            self._post(ToAgent.CLOSE)
 
     def close(self) -> bool:
         self.hang_up()
@@ -268,7 +277,7 @@ class AgentWorker(Member):
 
     def interrupt(self) -> None:
         if not self._is_over.is_set():
-            self._peer.post(messages.Kill(worker=self._number))
+            self._post(ToAgent.KILL)
 
     def kill(self) -> None:
         self.interrupt()

@@ -1,13 +1,12 @@
 """An agent: what the session asks for, its workers, and when all of it is over.
 
-One thread does everything, so that workers are started by the thread that lives as long as the
-agent. On a lost connection, a missed sign of life, a signal or a deadline that has passed every
-worker is killed with what it started.
+One thread does everything but wait for the host's lock, so that workers are started by the thread
+that lives as long as the agent. On a lost connection, a missed sign of life, a signal or a deadline
+that has passed every worker is killed with what it started.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import re
@@ -15,174 +14,24 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from busbw import locks, wire
 from busbw.driver.folder import Folder
-from busbw.driver.process import Exit, Process, free_ports, is_stopped
+from busbw.driver.process import Exit, Order, Process, free_ports, is_stopped
 
 from . import messages
-from .connection import Connection, FrameError, Lost, PipeChannel
+from .connection import Connection, FrameError, Lost
 from .handshake import JoinError, NotYet, Place, joined, welcomed
-from .messages import FilesError, Lock, Locked, Unpacking
-
-
-class MachineLock:
-    """The lock, which `ask` asks for; `close` releases it."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._held = contextlib.ExitStack()
-        self._until_s: float | None = None
-        self._waits = True
-
-    @property
-    def is_awaited(self) -> bool:
-        return self._until_s is not None
-
-    def ask(self, asked: Lock) -> None:
-        self._until_s = self._clock() + asked.wait_s
-        self._waits = asked.even_stopped
-
-    def look(self) -> Locked | None:
-        """Try once; None while it is to be tried again."""
-        if self._until_s is None:
-            return None
-        try:
-            held, is_late = locks.of_machine(), self._clock() >= self._until_s
-            if held is not None:
-                self._held.enter_context(contextlib.closing(held))
-                found = Locked()
-            elif self._waits and not is_late:
-                return None
-            else:
-                # Who holds it is asked twice at most: the holder answers only so often.
-                holder = locks.holder_of_machine()
-                found = Locked(why=holder.text, is_stopped=is_stopped(holder.process))
-                if not (found.is_stopped or is_late):
-                    self._waits = True
-                    return None
-        except OSError as error:
-            found = Locked(why=f"it cannot be locked: {error.strerror or error}")
-        self._until_s = None
-        return found
-
-    def close(self) -> None:
-        self._held.close()
-
+from .messages import FilesError, Locked, Message, ToAgent, ToSession, Welcome
 
 _NAME = re.compile(r"[\w-][\w.-]{0,200}")
 _CANNOT_START = 127
-
-
-class OrderError(Exception):
-    """The session asks for what no session does."""
-
-
-class Overdue(Exception):
-    """A worker did not answer in time, and the session did not end it."""
-
-
-class Workers:
-    """All workers of an agent; what there is to say of them goes to `post`."""
-
-    def __init__(
-        self,
-        folder: Folder,
-        post: Callable[[messages.ToSession], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._folder = folder
-        self._post = post
-        self._clock = clock
-        self._running: dict[int, Process] = {}
-
-    @property
-    def reading(self) -> dict[int, int]:
-        """The numbers of workers by the descriptors of their replies."""
-        return {one.replies: number for number, one in self._running.items() if one.can_answer}
-
-    @property
-    def are_ending(self) -> bool:
-        return any(one.is_ending for one in self._running.values())
-
-    def do(self, asked: messages.ToAgent) -> None:
-        if isinstance(asked, messages.Start):
-            self._start(asked)
-        elif isinstance(asked, messages.AskState):
-            one = self._running.get(asked.worker)
-            stopped = one is not None and one.is_stopped
-            self._post(messages.State(worker=asked.worker, is_stopped=stopped))
-        elif isinstance(asked, (messages.Send, messages.PrintStack, messages.Close, messages.Kill)):
-            one = self._running.get(asked.worker)
-            # Its end may have been reported a moment ago.
-            if one is not None:
-                _do(one, asked)
-
-    def _start(self, asked: messages.Start) -> None:
-        """Start a worker; one that cannot be started is over at once, and its log says why."""
-        number, order = asked.worker, asked.order
-        if not _NAME.fullmatch(order.name) or number in self._running:
-            raise OrderError(f"worker {number}: {order.name[:80]!r} cannot be started")
-        try:
-            self._running[number] = process = Process(order, self._folder, self._clock)
-        except OSError as error:
-            why = f"{order.python or 'python'}: {error.strerror or error}"
-            exit_ = Exit(exit_code=_CANNOT_START, log=why)
-            self._post(messages.Exited(worker=number, exit=exit_))
-            return
-        os.set_blocking(process.requests, False)
-
-    def read(self, number: int) -> None:
-        content = self._running[number].read()
-        if content:
-            text = base64.b64encode(content).decode()
-            self._post(messages.Output(worker=number, content=text))
-
-    def look(self) -> None:
-        """Report those that are over. Raises Overdue if one is late and still there."""
-        for number, one in list(self._running.items()):
-            if one.is_ending:
-                found = one.look()
-                if found is not None:
-                    del self._running[number]
-                    self._post(messages.Exited(worker=number, exit=found))
-            elif one.is_overdue:
-                raise Overdue(f"{one.name} did not answer by its deadline")
-
-    def end_all(self) -> None:
-        for one in self._running.values():
-            one.interrupt()
-        for one in self._running.values():
-            one.kill()
-        self._running.clear()
-
-
-def _do(
-    one: Process, asked: messages.Send | messages.PrintStack | messages.Close | messages.Kill
-) -> None:
-    """Raises OrderError for a request to a worker that has not read the others."""
-    if isinstance(asked, messages.Send):
-        line = asked.line.encode() + b"\n" if asked.line else b""
-        if not one.write(line, asked.timeout_s):
-            raise OrderError(f"{one.name} does not read its requests")
-    elif isinstance(asked, messages.PrintStack):
-        one.print_stack()
-    elif isinstance(asked, messages.Close):
-        one.close()
-    else:
-        # Its exit code is that of the signal, unless it was over before.
-        one.interrupt()
-        one.end()
-
-
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_S = 0.02
 _IDLE_S = 1.0
-# What has not been sent; workers are not read meanwhile.
-_MOST_WAITING_BYTES = 2**22
 _MOST_PORTS = 1024
 
 
@@ -190,12 +39,16 @@ class AgentError(Exception):
     """Why an agent ended before its session; the message is the sentence that the user reads."""
 
 
+class OrderError(AgentError):
+    """The session asks for what no session does, or what cannot be."""
+
+
 def take_part(place: Place, secret: bytes, wait_s: float) -> None:
     """Join a session and serve it until it is over. Raises JoinError and AgentError."""
     _serve(*joined(place, secret, wait_s))
 
 
-def _serve(connection: Connection, welcome: messages.Welcome) -> None:
+def _serve(connection: Connection, welcome: Welcome) -> None:
     with contextlib.ExitStack() as ends:
         ends.callback(connection.close)
         stopped = ends.enter_context(_woken_by_signals())
@@ -221,22 +74,53 @@ def _woken_by_signals() -> Iterator[int]:
         os.close(writing)
 
 
+class MachineLock:
+    """The lock of this host, which a thread waits for; `close` releases it."""
+
+    def __init__(self, say: Callable[[Locked], None]) -> None:
+        self._say = say
+        self._held = contextlib.ExitStack()
+
+    def ask(self, asked: messages.Lock) -> None:
+        """Have it said once whether the lock is ours."""
+        threading.Thread(target=self._wait, args=(asked,), daemon=True).start()
+
+    def _wait(self, asked: messages.Lock) -> None:
+        def look(holder: locks.Holder) -> None:
+            if not asked.even_stopped and is_stopped(holder.process):
+                raise locks.Busy(holder)
+
+        try:
+            self._held.enter_context(locks.machine(asked.wait_s, look))
+        except locks.Busy as busy:
+            found = Locked(why=busy.holder.text, is_stopped=is_stopped(busy.holder.process))
+        except OSError as error:
+            found = Locked(why=f"it cannot be locked: {error.strerror or error}")
+        else:
+            found = Locked()
+        self._say(found)
+
+    def close(self) -> None:
+        self._held.close()
+
+
 class Agent:
-    """One agent, welcomed by its session."""
+    """One agent, welcomed by its session, and its workers by number."""
 
     def __init__(
         self,
         connection: Connection,
         folder: Folder,
-        welcome: messages.Welcome,
+        welcome: Welcome,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
+        self._folder = folder
         self._welcome = welcome
         self._clock = clock
-        self._workers = Workers(folder, connection.post, clock)
-        self._unpacking = Unpacking(folder.path)
-        self._lock = MachineLock(clock)
+        self._beat_s = clock()
+        self._workers: dict[int, Process] = {}
+        self._lock = MachineLock(self._locked)
         self._has_files = False
         self._is_over = False
 
@@ -247,74 +131,127 @@ class Agent:
                 self._turn(stopped)
         except (Lost, FrameError, wire.WireError) as error:
             raise AgentError(f"the connection to the session is lost: {error}") from error
-        except (OrderError, Overdue, FilesError) as error:
+        except FilesError as error:
             raise AgentError(str(error)) from error
         finally:
-            self._workers.end_all()
+            for one in self._workers.values():
+                one.interrupt()
+            for one in self._workers.values():
+                one.kill()
             self._lock.close()
 
     def _turn(self, stopped: int) -> None:
         self._beat()
-        self._connection.flush()
-        full = self._connection.waiting_bytes > _MOST_WAITING_BYTES
-        reading = {} if full else self._workers.reading
-        channel = self._connection.channel
-        writing = [channel.writing] if self._connection.waiting_bytes else []
-        is_looking = self._workers.are_ending or self._lock.is_awaited
-        wait_s = _LOOK_S if is_looking else min(_IDLE_S, self._welcome.beat_s)
-        watched: list[Any] = [self._connection, stopped, *reading]
-        ready, _, _ = select.select(watched, writing, [], wait_s)
+        replies = {one.replies: n for n, one in self._workers.items() if one.can_answer}
+        is_ending = any(one.is_ending for one in self._workers.values())
+        wait_s = _LOOK_S if is_ending else min(_IDLE_S, self._welcome.beat_s)
+        connection = self._connection.fileno()
+        ready, _, _ = select.select([connection, stopped, *replies], [], [], wait_s)
         if stopped in ready:
             raise AgentError("a signal ended this agent")
-        for descriptor in ready:
-            if descriptor in reading:
-                self._workers.read(reading[descriptor])
-        if self._connection in ready:
-            self._connection.receive()
+        for number in (replies[one] for one in ready if one in replies):
+            content = self._workers[number].read()
+            if content:
+                self._say(ToSession.OUTPUT, content, number)
+        if connection in ready:
+            self._connection.read()
             while not self._is_over and (body := self._connection.body()) is not None:
-                self._do(messages.read(messages.ToAgent, body))
-        self._workers.look()
-        locked = self._lock.look()
-        if locked is not None:
-            self._connection.post(locked)
+                self._do(messages.read(ToAgent, body))
+        self._look()
+
+    def _say(self, operation: ToSession, content: bytes = b"", worker: int = 0) -> None:
+        self._connection.send(Message(operation, content, worker).body)
+
+    def _locked(self, found: Locked) -> None:
+        # Of a connection that is lost the other thread knows.
+        with contextlib.suppress(Lost):
+            self._say(ToSession.LOCKED, messages.encoded(found))
 
     def _beat(self) -> None:
         """Give a sign of life when it is time. Raises Lost if the session has given none."""
-        now_s, connection = self._clock(), self._connection
-        if now_s - connection.heard_s > self._welcome.missed_s:
-            raise Lost(f"no sign of life for {self._welcome.missed_s:g} s")
-        if now_s - connection.beat_s >= self._welcome.beat_s:
-            connection.beat_s = now_s
-            connection.post(messages.Alive())
+        now_s, welcome = self._clock(), self._welcome
+        if now_s - self._connection.heard_s > welcome.missed_s:
+            raise Lost(f"no sign of life for {welcome.missed_s:g} s")
+        if now_s - self._beat_s >= welcome.beat_s:
+            self._beat_s = now_s
+            self._say(ToSession.ALIVE)
 
-    def _do(self, asked: messages.ToAgent) -> None:
-        if isinstance(asked, messages.Files):
-            self._unpack(asked)
-        elif isinstance(asked, messages.Lock):
-            self._lock.ask(asked)
-        elif isinstance(asked, messages.FindPorts):
-            self._connection.post(messages.FreePorts(ports=self._free_ports(asked.count)))
-        elif isinstance(asked, messages.Goodbye):
+    def _look(self) -> None:
+        """Report workers that are over. Raises AgentError if one is late and still there."""
+        for number, one in list(self._workers.items()):
+            if one.is_ending:
+                found = one.look()
+                if found is not None:
+                    del self._workers[number]
+                    self._say(ToSession.EXITED, messages.encoded(found), number)
+            elif one.is_overdue:
+                raise AgentError(f"{one.name} did not answer by its deadline")
+
+    def _do(self, asked: Message) -> None:
+        if asked.operation is ToAgent.FILES:
+            self._unpack(asked.content)
+        elif asked.operation is ToAgent.LOCK:
+            self._lock.ask(asked.value(messages.Lock))
+        elif asked.operation is ToAgent.FIND_PORTS:
+            ports = self._free_ports(asked.value(int))
+            self._say(ToSession.FREE_PORTS, messages.encoded(ports))
+        elif asked.operation is ToAgent.GOODBYE:
             self._is_over = True
-        elif isinstance(asked, messages.Start) and not self._has_files:
-            raise OrderError("the session starts a worker before it has sent its files")
-        else:
-            self._workers.do(asked)
+        elif asked.operation is ToAgent.START:
+            self._start(asked.worker, asked.value(Order))
+        elif asked.operation is ToAgent.ASK_STATE:
+            one = self._workers.get(asked.worker)
+            stopped = one is not None and one.is_stopped
+            self._say(ToSession.STATE, messages.encoded(stopped), asked.worker)
+        # The end of a worker may have been reported a moment ago.
+        elif (one := self._workers.get(asked.worker)) is not None:
+            _tell(one, asked)
 
-    def _unpack(self, asked: messages.Files) -> None:
+    def _unpack(self, packed: bytes) -> None:
         if self._has_files:
             raise FilesError("the session sends its files twice")
-        found = self._unpacking.add(asked)
-        if found:
-            self._has_files = True
-            self._connection.post(messages.FilesReady(hash=found))
+        messages.unpack(packed, self._folder.path)
+        self._has_files = True
+        self._say(ToSession.READY)
 
     def _free_ports(self, count: int) -> tuple[int, ...]:
         if not 0 <= count <= _MOST_PORTS:
             raise OrderError(f"the session asks for {count} ports")
-        own, _ = self._connection.channel.addresses()
+        own, _ = self._connection.addresses
         family = socket.AF_INET6 if ":" in own else socket.AF_INET
         return free_ports(count, own, family)
+
+    def _start(self, number: int, order: Order) -> None:
+        """Start a worker; one that cannot be started is over at once, and its log says why."""
+        if not self._has_files:
+            raise OrderError("the session starts a worker before it has sent its files")
+        if not _NAME.fullmatch(order.name) or number in self._workers:
+            raise OrderError(f"worker {number}: {order.name[:80]!r} cannot be started")
+        try:
+            self._workers[number] = process = Process(order, self._folder, self._clock)
+        except OSError as error:
+            why = f"{order.python or 'python'}: {error.strerror or error}"
+            over = Exit(exit_code=_CANNOT_START, log=why)
+            self._say(ToSession.EXITED, messages.encoded(over), number)
+            return
+        os.set_blocking(process.requests, False)
+
+
+def _tell(one: Process, asked: Message) -> None:
+    """Raises OrderError for a request to a worker that has not read the others."""
+    if asked.operation is ToAgent.SEND:
+        sent = asked.value(messages.Send)
+        line = sent.line.encode() + b"\n" if sent.line else b""
+        if not one.write(line, sent.timeout_s):
+            raise OrderError(f"{one.name} does not read its requests")
+    elif asked.operation is ToAgent.PRINT_STACK:
+        one.print_stack()
+    elif asked.operation is ToAgent.CLOSE:
+        one.close()
+    elif asked.operation is ToAgent.KILL:
+        # Its exit code is that of the signal, unless it was over before.
+        one.interrupt()
+        one.end()
 
 
 _CONNECTION = "SSH_CONNECTION"
@@ -326,7 +263,7 @@ def take_part_over_stdio(*, rank: int, host: str, secret: str) -> int:
     try:
         own = own_address(os.environ.get(_CONNECTION, ""))
         place = Place(host="the other end of ssh", rank=rank, name=host, own_address=own)
-        _serve(*welcomed(_channel(own), place, secret.encode()))
+        _serve(*welcomed(_connection(own), place, secret.encode()))
     except NotYet as error:
         why = f"the session at {place.address} is over ({error})"
     except (JoinError, AgentError) as error:
@@ -348,10 +285,10 @@ def own_address(connection: str) -> str:
     return words[2]
 
 
-def _channel(own: str) -> PipeChannel:
+def _connection(own: str) -> Connection:
     reading, writing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    return PipeChannel(reading, writing, own)
+    return Connection(None, reading, writing, own)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -21,25 +19,13 @@ from busbw import locks
 from busbw.driver.local import order_of
 from busbw.driver.transport import Starter
 from busbw.hosts import messages
-from busbw.hosts.connection import (
-    Connection,
-    Direction,
-    Frame,
-    Lost,
-    Sealer,
-    SocketChannel,
-    Splitter,
-    fresh_nonce,
-    key_of,
-)
-from busbw.hosts.messages import parts_of
+from busbw.hosts.connection import Connection, Direction, Key, Lost, Splitter, fresh_nonce, key_of
+from busbw.hosts.messages import Message, ToAgent, ToSession
 from busbw.model.launch import LaunchId
 
 SECRET = b"a secret of tests"
 LONG_S = 60.0
 HOST = "127.0.0.1"
-
-T = TypeVar("T")
 
 
 def machine_of(host: str) -> str:
@@ -111,25 +97,25 @@ def hello_of(sock: socket.socket) -> tuple[bytes, messages.Hello]:
         splitter.add(read)
         frame = splitter.frame()
         if frame is not None:
-            return found, messages.read(messages.Hello, frame.body)
+            return found, messages.decoded(messages.Hello, frame.body)
 
 
 def proof_frame(secret: bytes, session: bytes, nonce: bytes) -> bytes:
     proof = messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex())
     key = key_of(secret, Direction.TO_SESSION, session, nonce)
-    return Sealer(key).sealed(messages.body_of(proof))
+    return Key(key).sealed(messages.encoded(proof))
 
 
 def say_join(sock: socket.socket, body: bytes = b"") -> None:
     """Prove the secret as an agent does, and say `body`: by default, that of another Python."""
     _, hello = hello_of(sock)
     nonce = fresh_nonce()
-    sealer = Sealer(key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce))
+    key = Key(key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce))
     proof = messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex())
-    sock.sendall(sealer.sealed(messages.body_of(proof)))
-    assert b'"kind": "welcome"' in sock.recv(65536)
+    sock.sendall(key.sealed(messages.encoded(proof)))
+    assert b'"refused": ""' in sock.recv(65536)
     join = messages.Join(rank=0, host="unknown", python="3")
-    sock.sendall(sealer.sealed(body or messages.body_of(join)))
+    sock.sendall(key.sealed(body or messages.encoded(join)))
 
 
 class Session:
@@ -137,8 +123,7 @@ class Session:
 
     def __init__(self, listening: socket.socket, **welcome: float) -> None:
         listening.settimeout(LONG_S)
-        sock, _ = listening.accept()
-        self.connection = Connection(SocketChannel(sock))
+        self.connection = Connection(listening.accept()[0])
         try:
             self._welcome(**welcome)
         except BaseException:
@@ -146,65 +131,51 @@ class Session:
             raise
 
     def _welcome(self, **welcome: float) -> None:
-        nonce = fresh_nonce()
-        self.post(messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex()))
-        frame = self._frame()
-        agent = bytes.fromhex(messages.read(messages.Proof, frame.body).nonce)
+        nonce, end_s = fresh_nonce(), time.monotonic() + LONG_S
+        hello = messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex())
+        self.connection.send(messages.encoded(hello))
+        frame = self.connection.received(end_s)
+        agent = bytes.fromhex(messages.decoded(messages.Proof, frame.body).nonce)
         self.connection.prove(SECRET, Direction.TO_AGENT, nonce, agent)
         self.connection.checked(frame)
-        self.post(messages.Welcome(protocol=messages.PROTOCOL))
-        self.join = messages.read(messages.Join, self.connection.checked(self._frame()))
+        found = messages.Welcome(protocol=messages.PROTOCOL, **welcome)  # type: ignore[arg-type]
+        self.connection.send(messages.encoded(found))
+        self.join = messages.decoded(messages.Join, self.connection.receive(end_s))
         self.connection.trust()
-        self.post(messages.Welcome(protocol=messages.PROTOCOL, **welcome))  # type: ignore[arg-type]
+        self.connection.send(messages.encoded(found))
 
-    def _frame(self) -> Frame:
-        frame = None
-        while frame is None:
-            self._receive()
-            frame = self.connection.frame()
-        return frame
-
-    def post(self, message: messages.Hello | messages.ToAgent) -> None:
-        self.connection.post(message)
-        self.connection.flush()
+    def post(self, operation: ToAgent, value: object = None, worker: int = 0) -> None:
+        """Say this, with a value where the operation has one."""
+        content = messages.encoded(value) if value is not None else b""
+        self.connection.send(Message(operation, content, worker).body)
 
     def send_files(self, files: dict[str, bytes]) -> None:
         """Send the files that workers run, and wait until they are there."""
-        for part in parts_of(files):
-            self.post(part)
-        self.heard(messages.FilesReady)
+        self.connection.send(Message(ToAgent.FILES, messages.pack(files)).body)
+        self.heard(ToSession.READY)
 
     def start(self, starter: Starter, worker: int = 1) -> None:
-        order = order_of(starter, LaunchId(name=f"{worker}"))
-        self.post(messages.Start(worker=worker, order=order))
+        self.post(ToAgent.START, order_of(starter, LaunchId(name=f"{worker}")), worker)
 
-    def heard(self, kind: type[T], timeout_s: float = LONG_S) -> T:
-        """The next message of this kind; others are left out, and the session gives signs of life.
+    def heard(self, operation: ToSession, timeout_s: float = LONG_S) -> Message:
+        """The next message with it; others are left out, and the session gives signs of life.
 
         Raises Lost where the agent closes the connection.
         """
         end_s = time.monotonic() + timeout_s
         while True:
-            while (body := self.connection.body()) is not None:
-                message = messages.read(messages.ToSession, body)
-                if isinstance(message, kind):
-                    return message
-            assert time.monotonic() < end_s, f"no {kind.__name__} was heard"
-            self.post(messages.Beat())
-            self._receive()
+            message = messages.read(ToSession, self.connection.receive(end_s))
+            if message.operation is operation:
+                return message
+            self.post(ToAgent.BEAT)
 
     def is_closed(self) -> bool:
         """Whether the agent has closed the connection, without another word."""
         try:
-            self.heard(messages.FilesReady)
+            self.heard(ToSession.READY)
         except Lost:
             return True
         return False
 
     def close(self) -> None:
         self.connection.close()
-
-    def _receive(self) -> None:
-        ready, _, _ = select.select([self.connection], [], [], 0.5)
-        if ready:
-            self.connection.receive()

@@ -1,38 +1,43 @@
-"""Frames and the messages in them: what is believed, what is refused."""
+"""Frames over a connection: what is believed, what is refused, and for how long it is waited."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
+import socket
 import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from busbw import wire
-from busbw.driver.process import Exit, Order
-from busbw.hosts import messages
 from busbw.hosts.connection import (
     MOST_BYTES,
     MOST_UNPROVEN_BYTES,
-    Checker,
+    Connection,
     Direction,
     FrameError,
-    Sealer,
+    Key,
+    Lost,
+    Silent,
     Splitter,
     fresh_nonce,
     key_of,
 )
-from busbw.hosts.messages import body_of, read
 
 SECRET = b"a secret of tests"
 SESSION, AGENT = fresh_nonce(), fresh_nonce()
 KEY = key_of(SECRET, Direction.TO_AGENT, SESSION, AGENT)
 
 
-def opened(sent: bytes, checker: Checker | None = None) -> list[bytes]:
+def opened(sent: bytes, checker: Key | None = None) -> list[bytes]:
     """The bodies of all frames in `sent`."""
     splitter = Splitter(MOST_BYTES)
     splitter.add(sent)
-    checker = checker or Checker(KEY)
+    checker = checker or Key(KEY)
     found = []
     while (frame := splitter.frame()) is not None:
         found.append(checker.checked(frame))
@@ -40,7 +45,7 @@ def opened(sent: bytes, checker: Checker | None = None) -> list[bytes]:
 
 
 def test_frames_arrive_in_order_however_the_bytes_are_cut() -> None:
-    sealer, splitter, checker = Sealer(KEY), Splitter(), Checker(KEY)
+    sealer, splitter, checker = Key(KEY), Splitter(), Key(KEY)
     bodies = [b"", b"one", bytes(range(256))]
     found = []
     for byte in b"".join(sealer.sealed(body) for body in bodies):
@@ -52,7 +57,7 @@ def test_frames_arrive_in_order_however_the_bytes_are_cut() -> None:
 
 
 def test_a_frame_that_is_repeated_left_out_or_in_another_order_is_refused() -> None:
-    sealer = Sealer(KEY)
+    sealer = Key(KEY)
     first, second = sealer.sealed(b"kill"), sealer.sealed(b"kill")
     assert opened(first + second) == [b"kill", b"kill"]
     for sent in (first + first, second, second + first):
@@ -62,7 +67,7 @@ def test_a_frame_that_is_repeated_left_out_or_in_another_order_is_refused() -> N
 
 @pytest.mark.parametrize("at", [0, 4, 36, -1])
 def test_a_frame_of_which_a_bit_was_changed_is_refused_or_never_complete(at: int) -> None:
-    sent = bytearray(Sealer(KEY).sealed(b"a message"))
+    sent = bytearray(Key(KEY).sealed(b"a message"))
     sent[at] ^= 1
     try:
         assert opened(bytes(sent)) == []
@@ -82,7 +87,7 @@ def test_each_direction_connection_and_secret_has_a_key_of_its_own() -> None:
     assert len({KEY, *others}) == 6
     for key in others:
         with pytest.raises(FrameError, match="frame 0 was not made with the secret"):
-            opened(Sealer(key).sealed(b"reflected"))
+            opened(Key(key).sealed(b"reflected"))
 
 
 def test_a_nonce_of_another_length_makes_no_key() -> None:
@@ -101,9 +106,9 @@ def test_a_length_above_the_limit_is_refused_before_anything_of_the_body_is_ther
 
 
 def test_a_frame_of_the_longest_body_is_taken_and_a_longer_one_cannot_be_made() -> None:
-    assert opened(Sealer(KEY).sealed(b"x" * MOST_BYTES)) == [b"x" * MOST_BYTES]
+    assert opened(Key(KEY).sealed(b"x" * MOST_BYTES)) == [b"x" * MOST_BYTES]
     with pytest.raises(ValueError, match="a frame of 1048577 bytes"):
-        Sealer(KEY).sealed(b"x" * (MOST_BYTES + 1))
+        Key(KEY).sealed(b"x" * (MOST_BYTES + 1))
 
 
 def test_random_bytes_are_no_frame() -> None:
@@ -118,59 +123,72 @@ def test_random_bytes_are_no_frame() -> None:
             continue
 
 
-ORDER = Order(name="1.fake", arguments=("--framework=fake",), environment={"A": "\n"})
-TO_AGENT = [
-    messages.Welcome(protocol=1, refused="why"),
-    messages.Beat(),
-    messages.Files(hash="a", content="", left=0),
-    messages.Lock(wait_s=1.5),
-    messages.FindPorts(count=2),
-    messages.Start(worker=1, order=ORDER),
-    messages.Send(worker=1, line="{}", timeout_s=1.5),
-    messages.AskState(worker=1),
-    messages.PrintStack(worker=1),
-    messages.Close(worker=1),
-    messages.Kill(worker=1),
-    messages.Goodbye(),
-]
-TO_SESSION = [
-    messages.Alive(),
-    messages.FilesReady(hash="a"),
-    messages.Locked(why="another one"),
-    messages.FreePorts(ports=(1, 2)),
-    messages.Output(worker=1, content="YQ=="),
-    messages.State(worker=1, is_stopped=True),
-    messages.Exited(worker=1, exit=Exit(exit_code=-9, by_itself=True, log="\N{SNOWMAN}")),
-]
+@contextmanager
+def pair() -> Iterator[tuple[Connection, Connection]]:
+    """Both ends of a connection, proved: the session's and the agent's."""
+    ours, theirs = (Connection(sock) for sock in socket.socketpair())
+    ours.prove(SECRET, Direction.TO_AGENT, SESSION, AGENT)
+    theirs.prove(SECRET, Direction.TO_SESSION, SESSION, AGENT)
+    with contextlib.closing(ours), contextlib.closing(theirs):
+        yield ours, theirs
 
 
-@pytest.mark.parametrize("message", TO_AGENT, ids=lambda one: one.kind)
-def test_an_agent_reads_what_a_session_writes_and_a_session_does_not(
-    message: messages.ToAgent,
-) -> None:
-    assert read(messages.ToAgent, body_of(message)) == message
-    with pytest.raises(wire.WireError, match=r"message\.kind: expected one of alive, "):
-        read(messages.ToSession, body_of(message))
+def soon_s() -> float:
+    return time.monotonic() + 0.1
 
 
-@pytest.mark.parametrize("message", TO_SESSION, ids=lambda one: one.kind)
-def test_a_session_reads_what_an_agent_writes_and_an_agent_does_not(
-    message: messages.ToSession,
-) -> None:
-    assert read(messages.ToSession, body_of(message)) == message
-    with pytest.raises(wire.WireError, match=r"message\.kind: expected one of welcome, "):
-        read(messages.ToAgent, body_of(message))
+def later_s() -> float:
+    return time.monotonic() + 60
 
 
-def test_every_message_is_tried_here() -> None:
-    assert {type(one) for one in TO_AGENT} == set(messages.ToAgent.__subclasses__())
-    assert {type(one) for one in TO_SESSION} == set(messages.ToSession.__subclasses__())
+def test_what_is_sent_by_several_threads_arrives_whole() -> None:
+    with pair() as (ours, theirs):
+        theirs.trust()
+        bodies = [bytes([i]) * 100_000 for i in range(8)]
+        threads = [threading.Thread(target=ours.send, args=[body]) for body in bodies]
+        for one in threads:
+            one.start()
+        assert sorted(theirs.receive(later_s()) for _ in bodies) == bodies
+        for one in threads:
+            one.join()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"\xff", b"[]", b'{"kind": "kill"}', b'{"kind": "kill", "worker": "1"}', b"[" * 100_000],
-)
-def test_what_is_no_message_is_an_error_that_says_why(body: bytes) -> None:
-    with pytest.raises(wire.WireError):
-        read(messages.ToAgent, body)
+def test_two_descriptors_that_are_no_sockets_do_as_well() -> None:
+    (reading, theirs_out), (theirs_in, writing) = os.pipe(), os.pipe()
+    ours, theirs = Connection(None, reading, writing), Connection(None, theirs_in, theirs_out)
+    with contextlib.closing(theirs):
+        with contextlib.closing(ours):
+            ours.send(b"one")
+            theirs.send(b"two")
+            assert (theirs.receive(later_s()), ours.receive(later_s())) == (b"one", b"two")
+        with pytest.raises(Lost, match="it was closed"):
+            theirs.receive(later_s())
+
+
+def test_one_that_says_nothing_is_told_from_one_that_is_gone() -> None:
+    with pair() as (ours, theirs):
+        with pytest.raises(Silent):
+            ours.receive(soon_s())
+        # A part of a frame is no sign of life.
+        theirs.write(struct.pack(">I", 9), 1)
+        with pytest.raises(Silent):
+            ours.receive(soon_s())
+        theirs.close()
+        with pytest.raises(Lost, match="it was closed"):
+            ours.receive(later_s())
+        with pytest.raises(Lost, match="Broken pipe"):
+            ours.send(b"")
+
+
+def test_one_that_does_not_read_is_not_waited_for_without_end() -> None:
+    with pair() as (ours, _), pytest.raises(Silent, match=r"it has read nothing for 0\.1 s"):
+        ours.write(bytes(2**24), 0.1)
+
+
+def test_shutting_it_wakes_who_reads() -> None:
+    with pair() as (ours, _):
+        timer = threading.Timer(0.1, ours.shut)
+        timer.start()
+        with pytest.raises(Lost, match="it was closed"):
+            ours.receive(later_s())
+        timer.join()

@@ -1,18 +1,28 @@
-"""The files that travel: all of them arrive as they were, or none is written."""
+"""What travels: operations with their values, and files, which all arrive as they were, or none."""
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from busbw import wire
 from busbw.driver.bundle import Bundle
-from busbw.hosts.messages import Files, FilesError, Unpacking, hash_of, parts_of
+from busbw.driver.process import Order
+from busbw.hosts.connection import MOST_BYTES
+from busbw.hosts.messages import (
+    FilesError,
+    Lock,
+    Message,
+    ToAgent,
+    ToSession,
+    encoded,
+    pack,
+    read,
+    unpack,
+)
 
 FILES = {"__main__.py": b"main()\n", "busbw/model/words.py": "\N{SNOWMAN}".encode()}
 
@@ -24,20 +34,8 @@ def written(folder: Path) -> dict[str, bytes]:
 
 
 def test_files_arrive_as_they_were(tmp_path: Path) -> None:
-    (part,) = parts_of(FILES)
-    assert Unpacking(tmp_path).add(part) == hash_of(FILES)
+    unpack(pack(FILES), tmp_path)
     assert written(tmp_path) == FILES
-
-
-def test_many_parts_are_written_after_the_last_one(tmp_path: Path) -> None:
-    files = {f"busbw/{i}.py": base64.b64encode(os.urandom(400_000)) for i in range(4)}
-    parts = parts_of(files)
-    assert len(parts) > 2
-    unpacking = Unpacking(tmp_path)
-    assert [unpacking.add(part) for part in parts[:-1]] == [""] * (len(parts) - 1)
-    assert not written(tmp_path)
-    assert unpacking.add(parts[-1]) == hash_of(files)
-    assert written(tmp_path) == files
 
 
 def test_what_a_worker_needs_is_sent_without_byte_code_and_logs(tmp_path: Path) -> None:
@@ -47,20 +45,10 @@ def test_what_a_worker_needs_is_sent_without_byte_code_and_logs(tmp_path: Path) 
     bundle.remove()
     assert {"__main__.py", "busbw/worker/serve.py", "busbw/wire.py"} <= set(sources)
     assert {Path(path).suffix for path in sources} == {".py"}
-    for part in parts_of(sources):
-        Unpacking(tmp_path).add(part)
+    # In one frame, of which they take a part.
+    assert len(pack(sources)) < MOST_BYTES / 2
+    unpack(pack(sources), tmp_path)
     assert written(tmp_path) == sources
-
-
-def test_files_with_another_hash_are_not_written(tmp_path: Path) -> None:
-    (part,) = parts_of(FILES)
-    with pytest.raises(FilesError, match=r"their hash is .*, and not 00"):
-        Unpacking(tmp_path).add(replace(part, hash="00"))
-    assert not written(tmp_path)
-
-
-def test_the_hash_tells_paths_from_contents() -> None:
-    assert hash_of({"a.py": b"b", "c.py": b""}) != hash_of({"a.py": b"", "bc.py": b""})
 
 
 @pytest.mark.parametrize(
@@ -78,43 +66,65 @@ def test_the_hash_tells_paths_from_contents() -> None:
     ],
 )
 def test_a_path_outside_of_the_folder_or_of_no_source_is_refused(tmp_path: Path, path: str) -> None:
-    (part,) = parts_of({**FILES, path: b""})
     with pytest.raises(FilesError, match="is no path of a file of busbw"):
-        Unpacking(tmp_path / "folder").add(part)
+        unpack(pack({**FILES, path: b""}), tmp_path / "folder")
     assert not written(tmp_path)
-
-
-def packed(content: bytes) -> Files:
-    """A part that holds this."""
-    return Files(hash="", content=base64.b64encode(content).decode(), left=0)
 
 
 @pytest.mark.parametrize(
-    "part",
+    "packed",
     [
-        packed(b"not compressed"),
-        packed(zlib.compress(b"not JSON")),
-        packed(zlib.compress(b"[]")),
-        packed(zlib.compress(json.dumps({"a.py": 1}).encode())),
-        packed(zlib.compress(json.dumps({"a.py": "\udc80"}).encode())),
-        packed(zlib.compress(json.dumps({"a.py": "x"}).encode())[:-4]),
-        Files(hash="", content="?", left=0),
+        b"",
+        b"not compressed",
+        zlib.compress(b"not JSON"),
+        zlib.compress(b"[]"),
+        zlib.compress(json.dumps({"a.py": 1}).encode()),
+        zlib.compress(json.dumps({"a.py": "\udc80"}).encode()),
+        zlib.compress(json.dumps({"a.py": "x"}).encode())[:-4],
+        # More than all files of busbw.
+        zlib.compress(b" " * 2**28),
     ],
 )
-def test_what_holds_no_files_is_refused(tmp_path: Path, part: Files) -> None:
+def test_what_holds_no_files_is_refused(tmp_path: Path, packed: bytes) -> None:
     with pytest.raises(FilesError):
-        Unpacking(tmp_path).add(part)
-    assert not written(tmp_path)
-
-
-def test_what_unpacks_to_more_than_all_files_of_busbw_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FilesError):
-        Unpacking(tmp_path).add(packed(zlib.compress(b" " * 2**28)))
+        unpack(packed, tmp_path)
     assert not written(tmp_path)
 
 
 def test_files_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "__main__.py").write_text("there already")
-    (part,) = parts_of(FILES)
     with pytest.raises(FilesError, match="they cannot be written: File exists"):
-        Unpacking(tmp_path).add(part)
+        unpack(pack(FILES), tmp_path)
+
+
+def test_a_message_arrives_as_it_was() -> None:
+    sent = Message(ToSession.OUTPUT, bytes(range(256)), 7)
+    assert read(ToSession, sent.body) == sent
+    order = Order(name="1.fake", arguments=("--framework=fake",), environment={"A": "\n"})
+    begun = Message(ToAgent.START, encoded(order), 1)
+    assert read(ToAgent, begun.body).value(Order) == order
+
+
+def test_neither_side_reads_what_it_would_say_itself() -> None:
+    with pytest.raises(wire.WireError, match=r"^message: expected one of alive, .*, got kill$"):
+        read(ToSession, Message(ToAgent.KILL, worker=1).body)
+    with pytest.raises(wire.WireError, match=r"^message: expected one of beat, .*, got exited$"):
+        read(ToAgent, Message(ToSession.EXITED, worker=1).body)
+    assert not {one.value for one in ToAgent} & {one.value for one in ToSession}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\xff", b"kill", b"kill 1x\n", b"kill -1\n", b"KILL 1\n", b"kill 1 1\n", b"kill 1" * 9],
+)
+def test_what_is_no_message_is_an_error_that_says_why(body: bytes) -> None:
+    with pytest.raises(wire.WireError, match="expected one of beat, files, "):
+        read(ToAgent, body)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"wait_s": "1"}', b"[" * 100_000])
+def test_a_value_is_checked_and_named_by_its_operation(content: bytes) -> None:
+    with pytest.raises(wire.WireError):
+        Message(ToAgent.LOCK, content).value(Lock)
+    with pytest.raises(wire.WireError, match=r"^lock\.wait_s: expected a number"):
+        Message(ToAgent.LOCK, b'{"wait_s": "1"}').value(Lock)

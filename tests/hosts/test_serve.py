@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
+import queue
 import signal
 import subprocess
 import tempfile
@@ -16,15 +16,16 @@ import pytest
 
 from busbw import locks
 from busbw.driver.bundle import Bundle
-from busbw.driver.process import Order
+from busbw.driver.process import Exit, Order
 from busbw.driver.transport import Starter, request_line
 from busbw.hosts import messages
-from busbw.hosts.messages import parts_of
+from busbw.hosts.connection import Lost
+from busbw.hosts.messages import ToAgent, ToSession
 from busbw.hosts.serve import MachineLock
 from tests.driver.workers import measure, processes, starter, wait_until
 from tests.sweep import sweep
 
-from .agents import Session, agent, ended, listening
+from .agents import LONG_S, Session, agent, ended, listening
 
 pytestmark = pytest.mark.workers
 
@@ -69,36 +70,32 @@ def measuring(bundle: Bundle, begin: Starter, **welcome: float) -> Iterator[Join
 
 
 def said(session: Session) -> bytes:
-    return base64.b64decode(session.heard(messages.Output).content)
+    return session.heard(ToSession.OUTPUT).content
 
 
 def ask(session: Session, timeout_s: float = 60.0) -> None:
     line = request_line(measure()).decode().strip()
-    session.post(messages.Send(worker=1, line=line, timeout_s=timeout_s))
+    session.post(ToAgent.SEND, messages.Send(line=line, timeout_s=timeout_s), 1)
 
 
 def test_it_says_who_it_is(folder: Path) -> None:
     with joined(3, "two") as (session, process):
         assert (session.join.rank, session.join.host) == (3, "two")
-        session.post(messages.Goodbye())
+        session.post(ToAgent.GOODBYE)
         assert ended(process) == (0, "")
     assert not folders(folder)
 
 
 def test_a_worker_that_is_killed_says_by_which_signal(bundle: Bundle) -> None:
     with measuring(bundle, HANG) as (session, _):
-        session.post(messages.Kill(worker=1))
-        assert session.heard(messages.Exited).exit.exit_code == -signal.SIGKILL
+        session.post(ToAgent.KILL, worker=1)
+        assert session.heard(ToSession.EXITED).value(Exit).exit_code == -signal.SIGKILL
         # Its end was reported: it is asked in vain.
-        for message in (
-            messages.Kill(worker=1),
-            messages.Close(worker=1),
-            messages.PrintStack(worker=1),
-        ):
-            session.post(message)
+        for operation in (ToAgent.KILL, ToAgent.CLOSE, ToAgent.PRINT_STACK):
+            session.post(operation, worker=1)
         ask(session)
-        session.post(messages.FindPorts(count=2))
-        assert len(set(session.heard(messages.FreePorts).ports)) == 2
+        session.post(ToAgent.FIND_PORTS, 2)
+        assert len(set(session.heard(ToSession.FREE_PORTS).value(tuple[int, int]))) == 2
 
 
 def test_a_lost_connection_ends_everything(bundle: Bundle, folder: Path) -> None:
@@ -127,7 +124,7 @@ def test_a_session_that_gives_no_sign_of_life_ends_everything(bundle: Bundle, fo
 def test_it_gives_signs_of_life_while_nothing_is_asked() -> None:
     with joined(beat_s=0.05) as (session, _):
         for _ in range(3):
-            session.heard(messages.Alive)
+            session.heard(ToSession.ALIVE)
 
 
 def test_a_deadline_that_has_passed_ends_everything(bundle: Bundle, folder: Path) -> None:
@@ -144,7 +141,7 @@ def test_a_worker_that_has_answered_has_no_deadline_any_more(bundle: Bundle) -> 
         ask(session, timeout_s=0.5)
         said(session)
         for _ in range(10):
-            session.heard(messages.Alive)
+            session.heard(ToSession.ALIVE)
         ask(session)
         assert b'"reply": "Run"' in said(session)
 
@@ -172,44 +169,41 @@ def test_kill_9_leaves_no_worker_and_the_next_agent_removes_the_folder(
         assert len(folders(folder)) == 2
 
 
-def test_a_session_that_sends_other_files_than_it_says_is_left(bundle: Bundle) -> None:
-    (part,) = parts_of({"__main__.py": b""})
-    with joined() as (session, process):
-        session.post(messages.Files(hash="0" * 64, content=part.content, left=0))
-        code, text = ended(process)
-    assert code == 1
-    assert text.startswith("busbw agent: their hash is ")
-
-
 @pytest.mark.parametrize(
-    ("message", "why"),
+    ("operation", "value", "why"),
     [
         (
-            messages.Start(worker=1, order=Order(name="1")),
+            ToAgent.START,
+            Order(name="1"),
             "the session starts a worker before it has sent its files",
         ),
-        (messages.FindPorts(count=100_000), "the session asks for 100000 ports"),
+        (ToAgent.FIND_PORTS, 100_000, "the session asks for 100000 ports"),
+        (ToAgent.FILES, None, "they cannot be unpacked: no files"),
     ],
 )
 def test_a_session_that_asks_for_what_none_does_is_left(
-    message: messages.ToAgent, why: str
+    operation: ToAgent, value: object, why: str
 ) -> None:
     with joined() as (session, process):
-        session.post(message)
+        session.post(operation, value, 1)
         assert ended(process) == (1, f"busbw agent: {why}\n")
+
+
+def test_a_session_that_sends_its_files_twice_is_left() -> None:
+    with joined() as (session, process):
+        session.send_files({"__main__.py": b""})
+        with pytest.raises(Lost):
+            session.send_files({"__main__.py": b""})
+        assert ended(process) == (1, "busbw agent: the session sends its files twice\n")
 
 
 @pytest.mark.parametrize("name", sweep(["../1", "/tmp/1", "", ".hidden", "a/b"], in_gate=2))
 def test_a_log_is_in_the_folder(bundle: Bundle, name: str) -> None:
     with joined() as (session, process):
         session.send_files({"__main__.py": b""})
-        session.post(messages.Start(worker=1, order=Order(name=name)))
+        session.post(ToAgent.START, Order(name=name), 1)
         code, text = ended(process)
     assert (code, text) == (1, f"busbw agent: worker 1: {name!r} cannot be started\n")
-
-
-# More than a listening socket can have waiting.
-MANY = 1500
 
 
 @pytest.fixture
@@ -217,49 +211,41 @@ def own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(locks.MACHINE, str(tmp_path))
 
 
+@contextmanager
+def asked(**lock: float) -> Iterator[queue.SimpleQueue[messages.Locked]]:
+    """What is said of a lock that is asked for so; released in the end."""
+    said: queue.SimpleQueue[messages.Locked] = queue.SimpleQueue()
+    with contextlib.closing(MachineLock(said.put)) as found:
+        found.ask(messages.Lock(**lock))  # type: ignore[arg-type]
+        yield said
+
+
 @pytest.mark.usefixtures("own_machine")
 def test_a_free_lock_is_had_at_once_and_until_it_is_closed() -> None:
-    lock = MachineLock()
-    assert lock.look() is None
-    lock.ask(messages.Lock(wait_s=1.0))
-    assert lock.look() == messages.Locked()
-    assert not lock.is_awaited
-    with pytest.raises(locks.Busy), locks.machine(0):
-        pass
-    lock.close()
+    with asked(wait_s=1.0) as said:
+        assert said.get(timeout=LONG_S) == messages.Locked()
+        with pytest.raises(locks.Busy), locks.machine(0):
+            pass
     with locks.machine(0):
         pass
 
 
 @pytest.mark.usefixtures("own_machine")
-def test_a_holder_that_was_waited_for_long_is_still_named() -> None:
-    now_s = [0.0]
-    lock = MachineLock(lambda: now_s[0])
-    with locks.machine(0):
-        lock.ask(messages.Lock(wait_s=10.0))
-        assert [lock.look() for _ in range(MANY)] == [None] * MANY
-        now_s[0] = 11.0
-        found = lock.look()
-    assert found is not None
+def test_a_holder_that_was_waited_for_is_named() -> None:
+    with locks.machine(0), asked(wait_s=0.2) as said:
+        found = said.get(timeout=LONG_S)
     assert found.why.startswith(f"pid {os.getpid()}, started ")
-    assert not lock.is_awaited
+    assert not found.is_stopped
 
 
 @pytest.mark.usefixtures("own_machine")
-def test_a_holder_that_runs_is_waited_for_where_a_stopped_one_is_not() -> None:
-    lock = MachineLock()
-    with locks.machine(0):
-        lock.ask(messages.Lock(wait_s=10.0, even_stopped=False))
-        assert [lock.look() for _ in range(MANY)] == [None] * MANY
-    assert lock.look() == messages.Locked()
-    lock.close()
-
-
-@pytest.mark.usefixtures("own_machine")
-def test_a_lock_that_is_released_meanwhile_is_had() -> None:
-    lock = MachineLock()
-    with locks.machine(0):
-        lock.ask(messages.Lock(wait_s=10.0))
-        assert lock.look() is None
-    assert lock.look() == messages.Locked()
-    lock.close()
+@pytest.mark.parametrize("even_stopped", [True, False])
+def test_a_lock_that_is_released_meanwhile_is_had(*, even_stopped: bool) -> None:
+    """A holder that runs is waited for, where a stopped one is not, too."""
+    with contextlib.ExitStack() as other:
+        other.enter_context(locks.machine(0))
+        with asked(wait_s=LONG_S, even_stopped=even_stopped) as said:
+            with pytest.raises(queue.Empty):
+                said.get(timeout=0.2)
+            other.close()
+            assert said.get(timeout=LONG_S) == messages.Locked()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -200,6 +202,47 @@ def test_an_ssh_that_ends_without_a_word_is_named_with_how_it_ended(
     with pytest.raises(AgentsMissing) as missing, through_ssh(bundle, "one"):
         pass
     assert str(missing.value) == f"an agent did not start on one (rank 0): {end}"
+
+
+def first(instead: Path, command: str) -> None:
+    """Have the program run this before it does what it did."""
+    program = instead / "ssh"
+    program.rename(instead / "ssh.real")
+    program.write_text(f'#!/bin/sh\n{command}\nexec "$0.real" "$@"\n')
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize("end", ["kill -KILL $$", "exit 255"])
+def test_an_agent_that_ends_before_it_joins_is_started_again(
+    bundle: Bundle, instead: Path, end: str
+) -> None:
+    first(instead, f'if [ ! -e "$0.once" ]; then touch "$0.once"; {end}; fi')
+    with through_ssh(bundle, "one") as (transport, _), group(transport, cluster=ALONE) as alone:
+        assert isinstance(alone.ask(measure(), LONG_S, "measuring"), Run)
+
+
+def test_an_agent_that_is_killed_while_others_join_is_started_again(
+    bundle: Bundle, instead: Path
+) -> None:
+    again = instead / "again"
+    wait = f"until [ -e {again} ]; do sleep 0.05; done"
+    first(instead, f'case "$*" in *"-- two "*) {wait};; esac')
+    agents = SshAgents(bundle, SshHosts(hosts=("two", "one"), python=ssh.python()), SECRET)
+    transport = AgentsTransport(bundle, None, SECRET, 2, starter=agents)
+
+    def kill() -> None:
+        assert wait_until(lambda: transport.is_ready(1), LONG_S)
+        os.kill(agents.pid(1), signal.SIGKILL)
+        assert wait_until(lambda: not transport.is_ready(1), LONG_S)
+        assert wait_until(lambda: transport.is_ready(1), LONG_S)
+        again.touch()
+
+    with contextlib.closing(transport), ThreadPoolExecutor(1) as pool:
+        killing = pool.submit(kill)
+        transport.join(LONG_S)
+        killing.result()
+        with group(transport) as running:
+            assert running.close()
 
 
 def test_a_worker_gets_the_variables_that_its_host_was_given_and_no_secret(bundle: Bundle) -> None:
