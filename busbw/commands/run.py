@@ -8,6 +8,7 @@ its own host; the others become agents, and end with it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import hashlib
 import math
@@ -15,6 +16,7 @@ import os
 import platform
 import shlex
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -22,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+import busbw
+from busbw.driver.process import child
 from busbw.hosts.handshake import (
     JoinError,
     Place,
@@ -36,7 +40,6 @@ from busbw.hosts.handshake import (
 from busbw.hosts.launchers import FINDERS, Finder, Launched, launched
 from busbw.hosts.peers import hand_over, listening_at
 from busbw.hosts.serve import AgentError, take_part
-from busbw.hosts.starters import start_agent
 from busbw.model.words import plural, refusal
 from busbw.session import forms
 
@@ -59,6 +62,10 @@ _WAIT_S = 60.0
 
 # -B: no file is written beside installed ones.
 _PYTEST = ("-B", "-m", "pytest", "-p", "busbw.plugin", "-p", "busbw.plugin.promises")
+_AGENT = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from busbw.__main__ import main; "
+    "sys.exit(main())"
+)
 _AGAIN_S = 0.5
 
 _DESCRIPTION = f"""\
@@ -115,7 +122,7 @@ def _lead(part: Part, asked: Options) -> NoReturn:
     listening = _listening(part, wait_s)
     address = address_text(*listening.getsockname()[:2])
     # It is kept: what ends it is the session's goodbye, or the end of this process.
-    agent = start_agent(address, 0, secret, f"--wait={math.ceil(wait_s)}", log=sys.stderr.fileno())
+    agent = _own_agent(address, secret, wait_s)
     hand_over(listening, os.environ)
     options = [f"--agents={part.count}", f"--listen={address}"]
     if not asked.value("--processes"):
@@ -125,6 +132,18 @@ def _lead(part: Part, asked: Options) -> NoReturn:
     finally:
         # Only where there is no pytest to become.
         agent.kill()
+
+
+def _own_agent(address: str, secret: bytes, wait_s: float) -> subprocess.Popen[bytes]:
+    """The agent of this host, which connects to `address`, with the package that is here."""
+    command = [sys.executable, "-c", _AGENT, str(Path(busbw.__file__).parents[1]), "agent"]
+    command += [f"--session={address}", "--rank=0", f"--wait={math.ceil(wait_s)}"]
+    log = sys.stderr.fileno()
+    process = child(command, (subprocess.PIPE, log, log))
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+        stdin.write(secret + b"\n")
+    return process
 
 
 def _listening(part: Part, wait_s: float) -> socket.socket:

@@ -111,8 +111,10 @@ def child(
 ) -> subprocess.Popen[bytes]:
     """A process with a group of its own, which ends with the thread that starts it.
 
-    `streams` are its stdin, stdout and stderr; `pipes` are other descriptors that it inherits.
+    `streams` are its stdin, stdout and stderr; `pipes` are other descriptors that it inherits. Its
+    environment is this process' without the secret, if it is given none.
     """
+    ours = {name: text for name, text in os.environ.items() if name != variables.SECRET}
     stdin, stdout, stderr = streams
     return subprocess.Popen(
         command,
@@ -122,7 +124,7 @@ def child(
         pass_fds=pipes,
         start_new_session=True,
         preexec_fn=_parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
-        env=environment,
+        env=ours if environment is None else environment,
     )
 
 

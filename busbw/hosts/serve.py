@@ -254,14 +254,14 @@ def _tell(one: Process, asked: Message) -> None:
         one.end()
 
 
-_CONNECTION = "SSH_CONNECTION"
+CONNECTION = "SSH_CONNECTION"
 _UNKNOWN = "UNKNOWN"
 
 
 def take_part_over_stdio(*, rank: int, host: str, secret: str) -> int:
     """The exit code. What anything else prints goes to stderr, the session's log of this host."""
     try:
-        own = own_address(os.environ.get(_CONNECTION, ""))
+        own = own_address(os.environ.get(CONNECTION, ""))
         place = Place(host="the other end of ssh", rank=rank, name=host, own_address=own)
         _serve(*welcomed(_connection(own), place, secret.encode()))
     except NotYet as error:
@@ -279,7 +279,7 @@ def own_address(connection: str) -> str:
     words = connection.split()
     if len(words) != 4 or words[2] == _UNKNOWN:
         raise JoinError(
-            f"sshd does not say this host's address ({_CONNECTION} is {connection[:100]!r}); other "
+            f"sshd does not say this host's address ({CONNECTION} is {connection[:100]!r}); other "
             "hosts could not connect to it"
         )
     return words[2]

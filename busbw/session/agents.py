@@ -94,26 +94,21 @@ def transport_of(
     """
     if settings is None:
         return LocalTransport(bundle)
-    from busbw.hosts import peers
     from busbw.hosts.agents import AgentsTransport
     from busbw.hosts.handshake import SecretError, secret_of
-    from busbw.hosts.starters import LocalAgents, SshAgents
+    from busbw.hosts.starters import AgentStarter
 
     if settings.address is not None:
         with usage_error(SecretError):
             secret = secret_of(settings.secret_file, environment)
         listening = _listening(settings.address, settings.count, say)
         return AgentsTransport(bundle, listening, secret, settings.count)
-    # Nobody else has to know it.
-    secret = secrets.token_hex(32).encode()
     if settings.hosts is not None:
         say(f"busbw: starting {plural(settings.count, 'agent')} through ssh")
-        return AgentsTransport(
-            bundle, None, secret, settings.count, starter=SshAgents(bundle, settings.hosts, secret)
-        )
-    listening = peers.listening_at(_LOOPBACK, 0)
-    local = LocalAgents(bundle, listening.getsockname()[1], secret)
-    return AgentsTransport(bundle, listening, secret, settings.count, starter=local)
+    # Nobody else has to know it.
+    secret = secrets.token_hex(32).encode()
+    starter = AgentStarter(bundle, secret, settings.hosts)
+    return AgentsTransport(bundle, None, secret, settings.count, starter=starter)
 
 
 def _listening(address: tuple[str, int], count: int, say: Callable[[str], None]) -> socket.socket:

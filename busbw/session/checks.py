@@ -18,6 +18,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError, acknowledged
 from busbw.hosts import launchers
 from busbw.model.case import GridError, Spec
+from busbw.model.launch import OwnProcesses
 from busbw.model.machine import VIRTUAL_RANKS
 from busbw.model.words import Device
 from busbw.workloads.collective import check_blocks
@@ -32,6 +33,7 @@ _OLDEST_PYTHON = "3.10"
 def check(settings: Settings, specs: Sequence[Spec]) -> None:
     """Raises UsageError: it may be selection, interpreters, locks or examples."""
     frameworks = machine.frameworks_of(settings, specs)
+    _check_places(settings, specs)
     _check_slice(settings, frameworks)
     _check_blocks(settings, specs)
     if settings.against is None:
@@ -65,6 +67,19 @@ def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> 
     """
     if settings.device is Device.TPU and settings.agents is None and not launchers.has_chips():
         machine.machine_of(settings, specs, executor)
+
+
+def _check_places(settings: Settings, specs: Sequence[Spec]) -> None:
+    """What starts processes of its own, on one host, is not measured on agents' hosts."""
+    own = [spec.id for spec in specs if isinstance(spec.workload, OwnProcesses)]
+    if settings.agents is None or not own:
+        return
+    option = "--hosts" if settings.agents.hosts is not None else "--agents"
+    more = f" and {len(own) - 1} more" if own[1:] else ""
+    raise UsageError(
+        f"{option}: {own[0]}{more}: training under a strategy starts processes of its own, on one "
+        "host; leave it out with -k 'not strategy', or train without agents"
+    )
 
 
 def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:

@@ -131,9 +131,6 @@ def _left_out(spec: Spec, settings: Settings, target: grid.Target) -> str:
         return f"{spec.framework}: {target.unreached[spec.framework]}"
     if not isinstance(spec.workload, OwnProcesses):
         return ""
-    if settings.agents is not None:
-        option = "--hosts" if settings.agents.hosts is not None else "--agents"
-        return f"{option}: training under a strategy starts processes of its own, on one host"
     if settings.against is not None:
         return "--against: groups of processes are not measured in turn with those of another stack"
     if settings.injection is not None:

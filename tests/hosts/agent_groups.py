@@ -14,7 +14,7 @@ from busbw.driver.group import Group
 from busbw.driver.transport import Starter
 from busbw.hosts.agents import AgentsTransport
 from busbw.hosts.hub import Timing
-from busbw.hosts.starters import LocalAgents
+from busbw.hosts.starters import AgentStarter
 from busbw.model.launch import LaunchId
 from busbw.model.training import Cluster
 from tests.driver.workers import processes, starter
@@ -26,9 +26,7 @@ LAUNCH = LaunchId.parse("1.fake")
 
 def of_this_host(bundle: Bundle, secret: bytes, count: int) -> AgentsTransport:
     """Agents that the session starts itself."""
-    port = listening()
-    starter = LocalAgents(bundle, port.getsockname()[1], secret)
-    return AgentsTransport(bundle, port, secret, count, starter=starter)
+    return AgentsTransport(bundle, None, secret, count, starter=AgentStarter(bundle, secret))
 
 
 @contextmanager

@@ -265,7 +265,7 @@ def test_a_host_with_another_python_cannot_be_compared(
 def test_a_local_agent_that_cannot_start_says_why(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.hosts.starters._PROGRAM", "import sys; sys.exit('no disk')")
+    monkeypatch.setattr("busbw.hosts.remote.FIRST", "import sys; sys.exit('no disk')")
     missing = pytest.raises(AgentsMissing, match=r"not start on this host \(rank 0\): no disk")
     with contextlib.closing(of_this_host(bundle, SECRET, 1)) as transport, missing:
         transport.join(LONG_S)

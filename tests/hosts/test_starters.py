@@ -21,7 +21,7 @@ from busbw.driver.group import Group
 from busbw.driver.transport import AgentGone, AgentsMissing
 from busbw.hosts import remote
 from busbw.hosts.agents import AgentsTransport
-from busbw.hosts.starters import SshAgents, SshHosts, command_of
+from busbw.hosts.starters import AgentStarter, SshHosts, command_of
 from busbw.model.launch import Run
 from busbw.model.training import ALONE
 from tests.driver.workers import measure, processes, starter, state, wait_until
@@ -54,12 +54,12 @@ def through_ssh(
     python: str = "",
     environment: dict[str, str] | None = None,
     grace_s: float = LONG_S,
-) -> Iterator[tuple[AgentsTransport, SshAgents]]:
+) -> Iterator[tuple[AgentsTransport, AgentStarter]]:
     """A session with an agent on each of these hosts."""
     asked = SshHosts(
         hosts=hosts, python=python or ssh.python(), environment=environment or {}, connect_s=7
     )
-    agents = SshAgents(bundle, asked, SECRET, exit_grace_s=grace_s)
+    agents = AgentStarter(bundle, SECRET, asked, exit_grace_s=grace_s)
     found = AgentsTransport(bundle, None, SECRET, len(hosts), starter=agents)
     try:
         found.join(LONG_S)
@@ -176,7 +176,7 @@ def test_a_program_that_is_no_python_says_so(bundle: Bundle) -> None:
 
 def test_a_host_that_says_nothing_is_named_with_how_long_it_was_waited_for(bundle: Bundle) -> None:
     asked = SshHosts(hosts=("one",), python="sleep 100 #")
-    agents = SshAgents(bundle, asked, SECRET, exit_grace_s=0.2)
+    agents = AgentStarter(bundle, SECRET, asked, exit_grace_s=0.2)
     transport = AgentsTransport(bundle, None, SECRET, 1, starter=agents)
     try:
         with pytest.raises(AgentsMissing) as missing:
@@ -227,7 +227,7 @@ def test_an_agent_that_is_killed_while_others_join_is_started_again(
     again = instead / "again"
     wait = f"until [ -e {again} ]; do sleep 0.05; done"
     first(instead, f'case "$*" in *"-- two "*) {wait};; esac')
-    agents = SshAgents(bundle, SshHosts(hosts=("two", "one"), python=ssh.python()), SECRET)
+    agents = AgentStarter(bundle, SECRET, SshHosts(hosts=("two", "one"), python=ssh.python()))
     transport = AgentsTransport(bundle, None, SECRET, 2, starter=agents)
 
     def kill() -> None:
