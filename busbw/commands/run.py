@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import busbw
-from busbw.driver.process import child
+from busbw.driver.process import child, without_secret
 from busbw.hosts.handshake import (
     JoinError,
     Place,
@@ -139,7 +139,7 @@ def _own_agent(address: str, secret: bytes, wait_s: float) -> subprocess.Popen[b
     command = [sys.executable, "-c", _AGENT, str(Path(busbw.__file__).parents[1]), "agent"]
     command += [f"--session={address}", "--rank=0", f"--wait={math.ceil(wait_s)}"]
     log = sys.stderr.fileno()
-    process = child(command, (subprocess.PIPE, log, log))
+    process = child(command, (subprocess.PIPE, log, log), without_secret(os.environ))
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
         stdin.write(secret + b"\n")

@@ -219,8 +219,12 @@ class Group:
 
 def _seen(members: Mapping[Role, Member], timeout_s: float) -> dict[Role, Seen]:
     """What members said or how they ended, as soon as one does; empty after `timeout_s`."""
-    ready, _, _ = select.select(list(members.values()), [], [], max(0.0, timeout_s))
-    return {role: one.received() for role, one in members.items() if one in ready}
+    # `select.select` takes no descriptor from 1024 on, which a few hundred hosts have.
+    waiting, roles = select.poll(), {one.fileno(): role for role, one in members.items()}
+    for descriptor in roles:
+        waiting.register(descriptor, select.POLLIN)
+    ready = waiting.poll(1000 * max(0.0, timeout_s))
+    return {roles[descriptor]: members[roles[descriptor]].received() for descriptor, _ in ready}
 
 
 def _suspicion(seen: Seen) -> int:

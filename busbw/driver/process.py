@@ -79,6 +79,11 @@ def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
     return environment
 
 
+def without_secret(environment: Mapping[str, str], **more: str) -> dict[str, str]:
+    """Of a process that measures nothing; `more` is added."""
+    return {**{name: environment[name] for name in environment if name != variables.SECRET}, **more}
+
+
 def command_of(order: Order, folder: Path, requests: int, replies: int) -> list[str]:
     command = [order.python or sys.executable, str(folder), *order.arguments]
     return [*command, f"--parent={os.getpid()}", f"--requests={requests}", f"--replies={replies}"]
@@ -106,15 +111,13 @@ def _parent_death_signal() -> Callable[[], None] | None:
 def child(
     command: Sequence[str],
     streams: tuple[int, int, int],
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str],
     pipes: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """A process with a group of its own, which ends with the thread that starts it.
 
-    `streams` are its stdin, stdout and stderr; `pipes` are other descriptors that it inherits. Its
-    environment is this process' without the secret, if it is given none.
+    `streams` are its stdin, stdout and stderr; `pipes` are other descriptors that it inherits.
     """
-    ours = {name: text for name, text in os.environ.items() if name != variables.SECRET}
     stdin, stdout, stderr = streams
     return subprocess.Popen(
         command,
@@ -124,7 +127,7 @@ def child(
         pass_fds=pipes,
         start_new_session=True,
         preexec_fn=_parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
-        env=ours if environment is None else environment,
+        env=environment,
     )
 
 

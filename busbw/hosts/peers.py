@@ -208,9 +208,9 @@ class AgentWorker(Member):
         self._tell_over()
 
     def _tell_over(self) -> None:
+        self._is_over.set()
         with self._lock:
             self._tell()
-        self._is_over.set()
         self._looked.set()
 
     @property

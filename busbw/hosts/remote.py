@@ -53,7 +53,8 @@ def pack(given: Mapping[str, object]) -> bytes:
     """What the session sends first: this file, and `files`, `environment` and what an agent is."""
     with open(__file__, encoding="utf-8") as file:
         text = file.read()
-    packed = zlib.compress(json.dumps(given).encode())
+    # Quickly: there may be hundreds of agents.
+    packed = zlib.compress(json.dumps(given).encode(), 1)
     return json.dumps(text).encode() + b"\n%d\n" % len(packed) + packed
 
 

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 import busbw
 from busbw.driver.bundle import Bundle
-from busbw.driver.process import LOG_CHARACTERS, child, log_end
+from busbw.driver.process import LOG_CHARACTERS, child, log_end, without_secret
 
 from . import remote, serve
 
@@ -80,16 +80,17 @@ class AgentStarter:
         self._end(rank, 0.0)
         # For those who look for it: the program reads no words.
         command = [sys.executable, "-I", "-c", remote.FIRST, "agent", f"--rank={rank}"]
+        name, given = os.uname().nodename, _REACHED
         # The folder of one that is killed here is removed with the bundle.
-        here = {"TMPDIR": str(self._bundle.temporary), **_REACHED}
-        name, given = os.uname().nodename, here
+        environment = without_secret(os.environ, TMPDIR=str(self._bundle.temporary))
         if self._hosts is not None:
             name, given = self._hosts.hosts[rank], dict(self._hosts.environment)
-            command = command_of(self._hosts, name)
+            command, environment = command_of(self._hosts, name), without_secret(os.environ)
         ours, theirs = socket.socketpair()
         with theirs, self._log(rank).open("ab") as log:
             channel = theirs.fileno()
-            self._running[rank] = child(command, (channel, channel, log.fileno()))
+            streams = (channel, channel, log.fileno())
+            self._running[rank] = child(command, streams, environment)
         own = {"rank": rank, "host": name, "secret": self._secret.decode()}
         adopt(ours, remote.pack({"files": self._files, "environment": given, **own}))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import resource
 import signal
 import threading
 import time
@@ -406,3 +408,17 @@ def test_confirmations_must_be_the_same() -> None:
     assert _merged(True, True) is True
     assert _merged(None, None) is None
     assert isinstance(_merged(True, False), Failure)
+
+
+def test_a_group_may_have_descriptors_from_1024_on(bundle: Bundle) -> None:
+    """As that of several hundred hosts does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
+    with contextlib.ExitStack() as held:
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        descriptor = 0
+        while descriptor < 1024:
+            descriptor = os.dup(0)
+            held.callback(os.close, descriptor)
+        with group(bundle, Cluster(counts={"worker": 2})) as pair:
+            assert isinstance(pair.ask(_pair_request(), LONG_S, "measuring"), Run)
