@@ -15,7 +15,7 @@ from busbw.driver.parallel import cache_folder
 from busbw.model.words import bytes_text, plural
 from busbw.session.option import Option
 from busbw.stacks import build
-from busbw.stacks.lock import SUFFIX, Lock, StackError, read
+from busbw.stacks.lock import NAMES, Lock, StackError, check_earlier, read
 
 from . import BASELINES, MACHINE, Commands, UsageError, add_command, command_error
 
@@ -60,10 +60,11 @@ def run(options: argparse.Namespace) -> int:
 def _locks(root: Path, machine: str | None) -> dict[Path, Lock]:
     if not root.is_dir():
         raise UsageError(f"--baselines: there is no folder {root}")
-    paths = sorted(root.glob(f"{machine or '*/*'}/*{SUFFIX}"))
+    check_earlier(root)
+    paths = sorted(root.glob(f"{machine or '*/*'}/{NAMES}"))
     if machine and not paths:
         raise UsageError(f"--machine: {root} has no lock for {machine}")
-    return {path: read(path, path.name.removesuffix(SUFFIX)) for path in paths}
+    return {path: read(path) for path in paths}
 
 
 def _list(locks: Mapping[Path, Lock], cache: Path) -> Iterator[str]:

@@ -33,7 +33,7 @@ from busbw.model.verdict import Answer
 from busbw.model.words import Device, plural
 from busbw.stacks.build import built, check_buildable, packages_of
 from busbw.stacks.interpreter import Distribution, Installed, installed, unlockable
-from busbw.stacks.lock import Lock, StackError, path_of, paths_below
+from busbw.stacks.lock import Lock, StackError, check_earlier, path_of, paths_below
 from busbw.stacks.lock import read as read_lock
 from busbw.stats.launches import launch_time_s
 
@@ -193,11 +193,12 @@ def with_stacks(
         with usage_error(StackError, where=f"--against={BASELINE}: {framework}: "):
             path = path_of(settings.baselines, key_on(target, framework), framework)
             if not path.exists():
+                check_earlier(settings.baselines, framework)
                 raise StackError(
                     f"no stack is locked: there is no {path}; "
                     "--update-baselines locks the one that it accepts"
                 )
-            locks[framework] = lock = read_lock(path, framework)
+            locks[framework] = lock = read_lock(path)
             say(f"busbw reference: {framework} of {lock.date}, stack {lock.digest}")
             ours = python_of(settings, framework)
             pythons[framework] = built(settings.stack_cache, lock, [ours]).python
@@ -211,12 +212,13 @@ def check_locked(settings: Settings, framework: str) -> None:
         problems = []
         for path in paths_below(settings.baselines, framework):
             try:
-                lock = read_lock(path, framework)
+                lock = read_lock(path)
                 check_buildable(settings.stack_cache, lock, [python_of(settings, framework)])
             except StackError as error:
                 problems.append(error)
             else:
                 return
+        check_earlier(settings.baselines, framework)
         none = f"no stack is locked below {settings.baselines}; --update-baselines locks the one "
         raise problems[0] if problems else StackError(f"{none}that it accepts")
 
@@ -277,7 +279,7 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
             flags=variables.of_stack(os.environ, os.path.expanduser("~")),
             packages=packages_of(_stack_of(found, framework), python_of(settings, framework)),
         )
-        if path.exists() and read_lock(path, framework).digest == lock.digest:
+        if path.exists() and read_lock(path).digest == lock.digest:
             continue
         contents[path] = lock.text
         notes.append(

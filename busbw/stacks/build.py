@@ -17,17 +17,17 @@ import tempfile
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from busbw import files, locks, wire
 
 from .interpreter import Distribution, installed, output
 from .listing import record_hash
-from .lock import Lock, Package, StackError
+from .lock import Lock, Package, StackError, public_url
 
 _MARK = "complete"
 _TIMEOUT_S = 1800.0
@@ -114,7 +114,7 @@ def _build(cache: Path, lock: Lock, pythons: Sequence[str], found: Built) -> Bui
         # What is left would only fill the disk.
         _clear(found.folder)
         raise
-    files.write(found.folder / "lock.json", lock.text)
+    files.write(found.folder / "pylock.toml", lock.text)
     files.write(found.folder / _MARK, _files_hash(venv))
     return _built(found.folder)
 
@@ -245,8 +245,8 @@ def _package(one: Distribution, download: Mapping[str, Any]) -> Package:
         )
     return Package(
         name=one.name,
-        version=one.version,
-        wheel=PurePosixPath(unquote(urlsplit(download["url"]).path)).name,
+        version=str(Version(one.version)),
+        url=public_url(download["url"]),
         sha256=sha256,
         record=one.record,
     )

@@ -47,7 +47,7 @@ def test_a_lock_is_listed_built_and_listed_as_built(machine: Machine, tmp_path: 
     first, second = answer.out.splitlines()
     assert first.startswith(f"{lock.digest}  jax ?, Python {lock.python} for {lock.platform}, ")
     assert first.endswith("2 packages, locked 2026-01-31: not built")
-    assert second.strip() == str(root / "tpu-v5-lite" / "4r" / "jax.reference.lock")
+    assert second.strip() == str(root / "tpu-v5-lite" / "4r" / "pylock.jax.toml")
     built = _stack(machine, root, "build", "--machine=tpu-v5-lite/4r")
     assert (built.code, built.err) == (0, "")
     assert built.out.rstrip().endswith(f"/stacks/{lock.digest}/venv/bin/python")
@@ -97,4 +97,4 @@ def test_a_damaged_lock_is_an_error_with_its_path(tmp_path: Path) -> None:
     path.write_text(LOCK.text.replace("sha256", "sha512"))
     answer = asked_here("stack", "list", f"--baselines={tmp_path}")
     assert answer.code == 1
-    assert f"busbw stack: {path}: lock.packages[0].sha512: unknown key" in answer.err
+    assert f"busbw stack: {path}: lock.packages[0]: sha256: expected 64 hexadecimal" in answer.err

@@ -6,11 +6,13 @@ import importlib.util
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from busbw.driver.local import alone
+from tests.stacks.test_lock import LOCK
 
 from . import standing_in
 from .folder import Folder, Ran
@@ -117,25 +119,16 @@ def test_what_is_wrong_with_a_reference_counts_if_no_framework_has_one(busy: Fol
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "not JSON"),
+        ("{", "pylock.fake.toml: lock: Invalid statement"),
         (None, "the reference needs Python 3.99 for linux-x86_64, and "),
     ],
 )
 def test_locks_of_which_none_can_be_built(busy: Folder, text: str | None, sentence: str) -> None:
-    package = {"name": "busbw-fake", "version": "1.0", "wheel": "busbw_fake-1.0-py3-none-any.whl"}
-    lock = {
-        "schema": 1,
-        "framework": "fake",
-        "python": "3.99.1",
-        "platform": "linux-x86_64",
-        "date": "2026-01-31",
-        "flags": {},
-        "packages": [{**package, "sha256": "0" * 64, "record": "0" * 64}],
-    }
+    lock = replace(LOCK, framework="fake", python="3.99.1")
     for machine in ("cpu-a-2c", "cpu-b-4c"):
-        path = busy.path / "baselines" / machine / "4r" / "fake.reference.lock"
+        path = busy.path / "baselines" / machine / "4r" / "pylock.fake.toml"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(lock) if text is None else text)
+        path.write_text(lock.text if text is None else text)
     assert sentence in said(busy, "--against=baseline")
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+import tomllib
 
+from busbw.stacks.lock import read
 from tests.stacks.conftest import venv, wheel
 
 from .folder import SLOW, Folder, Ran
@@ -46,7 +48,7 @@ class Night:
     def lock(self) -> Path:
         """Where the lock is."""
         baselines = next(p for p in self.folder.baseline_files if p.suffix == ".json")
-        return baselines.with_name("fake.reference.lock")
+        return baselines.with_name("pylock.fake.toml")
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def night(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ni
 def test_an_accepted_session_locks_its_stack_beside_the_baselines(night: Night) -> None:
     ran = night.run("--update-baselines", *TWO, exit_code=0)
     assert f"fake: its stack is the reference now, 1 package in {night.lock}" in ran.text
-    lock = json.loads(night.lock.read_text())
+    lock = tomllib.loads(night.lock.read_text())
     assert [(one["name"], one["version"]) for one in lock["packages"]] == [("busbw-fake", "1.0")]
     before = night.lock.read_bytes()
     again = night.run("--update-baselines", *TWO, exit_code=0)
@@ -76,7 +78,7 @@ def test_tonight_is_measured_in_turn_with_the_stack_that_was_locked(night: Night
     night.accept()
     ran = night.run("--against=baseline", *TWO, exit_code=0)
     assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
-    date = json.loads(night.lock.read_text())["date"]
+    date = tomllib.loads(night.lock.read_text())["tool"]["busbw"]["date"]
     assert f"busbw reference: fake of {date}, stack " in ran.text
     (built,) = (night.folder.path / "stacks" / "stacks").iterdir()
     assert built.name in ran.text
@@ -89,9 +91,9 @@ def test_the_newer_stack_moves_the_reference_only_with_the_times(night: Night) -
     wheel(night.index, "busbw-fake", "1.1")
     night.install("--upgrade", "busbw-fake")
     night.run("--update-baselines=new", *TWO, exit_code=0)
-    assert json.loads(lock.read_text())["packages"][0]["version"] == "1.0"
+    assert tomllib.loads(lock.read_text())["packages"][0]["version"] == "1.0"
     night.run("--update-baselines", *TWO, exit_code=0)
-    assert json.loads(lock.read_text())["packages"][0]["version"] == "1.1"
+    assert tomllib.loads(lock.read_text())["packages"][0]["version"] == "1.1"
 
 
 @pytest.mark.exhaustive
@@ -104,7 +106,7 @@ def test_without_a_lock_there_is_no_reference(night: Night, tmp_path: Path) -> N
     below = night.folder.path / "baselines"
     assert f"--against=baseline: fake: no stack is locked below {below}; {said}" in ran.sentence
     # Of another machine.
-    lock = below / "other-cpu" / "4r" / "fake.reference.lock"
+    lock = below / "other-cpu" / "4r" / "pylock.fake.toml"
     lock.parent.mkdir(parents=True)
     lock.write_bytes(locked.read_bytes())
     ran = night.run("--against=baseline", *TWO, exit_code=4)
@@ -136,17 +138,18 @@ def test_times_stay_accepted_where_the_index_does_not_answer(night: Night) -> No
     ("key", "value", "said"),
     [
         ("sha256", "0" * 64, "pip says: "),
-        ("url", "https://elsewhere.example/x.whl", "lock.packages[0].url: unknown key"),
+        ("version", "1.0 ", "lock.packages[0].version: expected '1.0', got '1.0 '"),
         ("record", "0" * 64, "contains other files than those installed when it was locked"),
     ],
 )
 def test_a_lock_that_was_changed_is_no_reference(
     night: Night, key: str, value: str, said: str
 ) -> None:
-    lock = night.accept()
-    document = json.loads(lock.read_text())
-    document["packages"][0][key] = value
-    lock.write_text(json.dumps(document))
+    path = night.accept()
+    lock = read(path)
+    (package,) = lock.packages
+    changed = replace(lock, packages=(replace(package, **{key: value}),))
+    path.write_text(changed.text)
     ran = night.run("--against=baseline", *TWO, exit_code=4)
     assert "--against=baseline: fake: " in ran.sentence
     assert said in ran.sentence
@@ -163,11 +166,27 @@ def test_a_lock_that_was_changed_is_no_reference(
 def test_a_lock_of_another_machine_is_refused_with_what_is_here(
     night: Night, key: str, value: str, said: str
 ) -> None:
-    lock = night.accept()
-    document = {**json.loads(lock.read_text()), key: value}
-    lock.write_text(json.dumps(document))
+    path = night.accept()
+    path.write_text(replace(read(path), **{key: value}).text)  # type: ignore[arg-type]
     ran = night.run("--against=baseline", *TWO, exit_code=4)
     assert said.replace("3.11", ".".join(map(str, sys.version_info[:2]))) in ran.sentence
+
+
+@pytest.mark.exhaustive
+def test_wheels_come_from_the_configured_index_whatever_address_a_lock_has(night: Night) -> None:
+    path = night.accept()
+    lock = read(path)
+    (package,) = lock.packages
+    elsewhere = f"https://elsewhere.example/{package.wheel}"
+    path.write_text(replace(lock, packages=(replace(package, url=elsewhere),)).text)
+    night.run("--against=baseline", *TWO, exit_code=0)
+
+
+def test_a_lock_that_only_earlier_versions_read_is_not_overlooked(night: Night) -> None:
+    path = night.accept()
+    path.rename(path.with_name("fake.reference.lock"))
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    assert "fake.reference.lock is a lock of an earlier version, which this one" in ran.sentence
 
 
 @pytest.mark.parametrize("other", ["--against=python", "--against-env=A=1"])

@@ -211,9 +211,9 @@ def test_training_under_strategies_is_refused_by_name_before_agents_are_started(
 ) -> None:
     ran = folder.run("--agents=local", *TWO, "-m", "training", exit_code=4)
     assert (
-        "--agents: fake-cnn_step-one_device-float32-143656 and 5 more: training under a strategy starts "
-        "processes of its own, on one host; leave it out with -k 'not strategy', or train without "
-        "agents"
+        "--agents: fake-cnn_step-one_device-float32-143656 and 5 more: training under a strategy "
+        "starts processes of its own, on one host; leave it out with -k 'not strategy', or train "
+        "without agents"
     ) in ran.text
     assert "measured" not in ran.text
     folder.run("--agents=local", *TWO, "-m", "training", "-k", "not strategy", exit_code=0)

@@ -47,6 +47,36 @@ def test_it_has_what_the_lock_says_and_is_built_once(
     assert build.all_built(machine.cache) == (found,)
 
 
+@pytest.mark.parametrize("by", ["uv", "pip"])
+def test_it_is_built_again_offline_and_without_what_uv_keeps(
+    machine: Machine, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An index drops releases, and so does a cache: what a stack needs is kept with it."""
+    lock = machine.lock()
+    if by == "pip":
+        monkeypatch.setattr(build, "uv_command", list)
+    before = build.built(machine.cache, lock, [machine.python])
+    shutil.rmtree(before.folder)
+    shutil.rmtree(machine.index)
+    for name in ("UV_CACHE_DIR", "PIP_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "emptied"))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    assert build.built(machine.cache, lock, [machine.python]) == before
+    assert _said(before.python).startswith("2.1 1.0")
+
+
+@pytest.mark.parametrize("by", ["uv", "pip"])
+def test_installers_read_a_lock_without_busbw(machine: Machine, by: str, tmp_path: Path) -> None:
+    path = tmp_path / "pylock.framework.toml"
+    path.write_text(machine.lock().text)
+    python = venv(tmp_path / "theirs")
+    install = ["install", "--quiet", "-r", str(path)]
+    uv = [*build.uv_command(), "pip", *install, "--no-config", f"--python={python}"]
+    pip = [sys.executable, "-m", "pip", "--python", python, *install]
+    subprocess.run(uv if by == "uv" else pip, check=True)
+    assert _said(python).startswith("2.1 1.0")
+
+
 @pytest.mark.exhaustive
 def test_one_that_was_cut_short_is_found_and_done_again(machine: Machine) -> None:
     lock = machine.lock()
@@ -59,7 +89,7 @@ def test_one_that_was_cut_short_is_found_and_done_again(machine: Machine) -> Non
     assert not build.built(machine.cache, lock, [machine.python]).is_torn
     assert _said(found.python).startswith("2.1 1.0")
     names = sorted(path.name for path in found.folder.iterdir())
-    assert names == ["complete", "lock.json", "requirements.txt", "venv"]
+    assert names == ["complete", "pylock.toml", "requirements.txt", "venv"]
 
 
 @pytest.mark.exhaustive

@@ -1,23 +1,25 @@
-"""A lock names packages by hashes and nothing that could lead elsewhere."""
+"""A lock names packages by hashes, and nothing that this house would follow elsewhere."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+import tomllib
+from packaging import pylock
+from packaging.specifiers import SpecifierSet
 
 from busbw import wire
 from busbw.model.machine import EnvironmentKey
 from busbw.stacks import lock as locks
 from busbw.stacks.lock import Lock, Package, StackError
 
+KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
 PACKAGE = Package(
     name="ml-dtypes",
     version="0.6.0",
-    wheel="ml_dtypes-0.6.0-cp311-cp311-manylinux_2_28_x86_64.whl",
+    url="https://index/ml_dtypes-0.6.0-cp311-cp311-manylinux_2_28_x86_64.whl",
     sha256="6c" * 32,
     record="5" * 64,
 )
@@ -31,7 +33,7 @@ LOCK = Lock(
         Package(
             name="jax",
             version="0.10.2",
-            wheel="jax-0.10.2-py3-none-any.whl",
+            url="https://index/jax-0.10.2-py3-none-any.whl",
             sha256="7" * 64,
             record="8" * 64,
         ),
@@ -40,21 +42,42 @@ LOCK = Lock(
 )
 
 
-def _changed(**changes: Any) -> str:
-    return json.dumps({**json.loads(LOCK.text), **changes})
+URL = PACKAGE.url
 
 
-def _package(**changes: Any) -> str:
-    first, last = json.loads(LOCK.text)["packages"]
-    return _changed(packages=[first, {**last, **changes}])
+def _changed(old: str, new: str) -> bytes:
+    assert LOCK.text.count(old) == 1, old
+    return LOCK.text.replace(old, new).encode()
 
 
-def test_a_lock_is_read_as_it_was_written_a_package_on_each_line() -> None:
-    assert locks.parsed(LOCK.text) == LOCK
-    assert [json.loads(one.strip(" ,"))["name"] for one in LOCK.text.splitlines()[-4:-2]] == [
-        "jax",
-        "ml-dtypes",
-    ]
+def _more(line: str) -> bytes:
+    """With a line more of the last package."""
+    return f"{LOCK.text}{line}\n".encode()
+
+
+def test_a_lock_is_read_as_it_was_written_four_lines_for_each_package() -> None:
+    assert locks.parsed(LOCK.text.encode()) == LOCK
+    assert LOCK.text.partition("[[packages]]")[2].count("\n") == 11
+    odd = replace(LOCK, flags={"XLA_FLAGS": '--a="b\\" \N{SNOWMAN}', "NCCL_ALGO": "\x7f\n"})
+    read = locks.parsed(odd.text.encode())
+    assert (read.digest, read.flags["XLA_FLAGS"]) == (odd.digest, odd.flags["XLA_FLAGS"])
+
+
+def test_it_is_one_of_the_standard() -> None:
+    found = pylock.Pylock.from_dict(tomllib.loads(LOCK.text))
+    assert found.requires_python == SpecifierSet("==3.11.*")
+    (ours,) = [one for one in found.packages if one.name == "ml-dtypes"]
+    assert ours.wheels is not None
+    assert (ours.wheels[0].url, ours.wheels[0].hashes) == (URL, {"sha256": "6c" * 32})
+    assert pylock.is_valid_pylock_path(locks.path_of(Path(), KEY, "jax"))
+
+
+def test_an_address_has_no_password_and_nothing_that_could_be_one() -> None:
+    given = "https://me:hunter2@index.example:8080/a/jax-1-py3-none-any.whl?token=x#sha256=y"
+    assert locks.public_url(given) == "https://index.example:8080/a/jax-1-py3-none-any.whl"
+    assert (
+        locks.public_url("file:///a/jax-1-py3-none-any.whl") == "file:///a/jax-1-py3-none-any.whl"
+    )
 
 
 def test_installers_read_a_package_with_its_hash() -> None:
@@ -72,49 +95,115 @@ def test_all_but_the_date_makes_it_another_stack() -> None:
 
 
 def test_it_is_beside_the_baselines_of_its_framework(tmp_path: Path) -> None:
-    path = locks.path_of(tmp_path, EnvironmentKey(device_kind="TPU v5 lite", ranks=4), "jax")
-    assert path == tmp_path / "tpu-v5-lite" / "4r" / "jax.reference.lock"
+    path = locks.path_of(tmp_path, KEY, "jax")
+    assert path == tmp_path / "tpu-v5-lite" / "4r" / "pylock.jax.toml"
     path.parent.mkdir(parents=True)
     path.write_text(LOCK.text)
-    assert locks.read(path, "jax") == LOCK
+    assert locks.read(path) == LOCK
+    other = path.rename(path.with_name("pylock.tensorflow.toml"))
     with pytest.raises(StackError, match=r"framework: expected tensorflow, .* got 'jax'"):
-        locks.read(path, "tensorflow")
-    with pytest.raises(StackError, match=r"jax\.lock: No such file"):
-        locks.read(tmp_path / "jax.lock", "jax")
+        locks.read(other)
+    with pytest.raises(StackError, match=r"pylock\.jax\.toml: No such file"):
+        locks.read(path)
+
+
+def test_one_of_an_earlier_version_is_refused_and_not_overlooked(tmp_path: Path) -> None:
+    path = locks.path_of(tmp_path, KEY, "jax").with_name("jax.reference.lock")
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    locks.check_earlier(tmp_path, "tensorflow")
+    for framework in ("jax", "*"):
+        with pytest.raises(StackError, match=f"{path} is a lock of an earlier version, which this"):
+            locks.check_earlier(tmp_path, framework)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
-        ("[]", r"^lock: expected an object, got \[\]"),
-        (_changed(schema=2), r"lock\.schema: this version reads 1, got 2"),
-        (_changed(index_url="https://evil.example"), r"lock\.index_url: unknown key; accepted are"),
-        (_package(url="https://evil.example/x.whl"), r"lock\.packages\[1\]\.url: unknown key"),
-        (_package(version="0.6.0 @ https://evil.example"), r"\[1\]\.version: expected a version"),
-        (_package(version="0.6.0\n"), r"\[1\]\.version: expected a version, got '0\.6\.0\\n'"),
-        (_package(version=" 0.6.0"), r"\[1\]\.version: expected a version, got ' 0\.6\.0'"),
-        (_package(version="0.6.0\N{NO-BREAK SPACE}"), r"\[1\]\.version: expected a version"),
-        (_package(name="ml-dtypes --index-url=x"), r"\[1\]\.name: expected a normalized name"),
-        (_package(name="ML_dtypes"), r"\[1\]\.name: expected a normalized name such as ml-dtypes"),
-        (_package(sha256="6c" * 31), r"\[1\]\.sha256: expected 64 hexadecimal digits"),
+        (b"[]", "^lock: Missing required value in 'lock-version'|^lock: "),
+        (b"\xff", "^lock: 'utf-8' codec can't decode"),
+        (b"a = " + b"[" * 10_000, "^lock: "),
+        (_changed('"1.0"', '"2.0"'), "^lock: pylock version 2.0 is not supported"),
         (
-            _package(wheel="../ml_dtypes-0.6.0-py3-none-any.whl"),
-            r"\[1\]\.wheel: expected the name of a wheel",
+            _changed("[tool.busbw]", "[tool.other]"),
+            r"^lock\.tool\.busbw: expected what busbw locks",
         ),
-        (_package(wheel="numpy-0.6.0-py3-none-any.whl"), r"expected a wheel of ml-dtypes 0\.6\.0"),
-        (_package(wheel="ml_dtypes-0.6.0.tar.gz"), r"\[1\]\.wheel: expected the name of a wheel"),
-        (_package(name="jax"), r"expected a wheel of jax"),
-        (_changed(packages=[]), r"lock\.packages: expected one at least"),
-        (_changed(packages=json.loads(LOCK.text)["packages"][::-1]), r"each name once, in order"),
+        (_more('index = "https://evil.example"'), r"lock\.packages\[1\]\.index: unknown key; acc"),
+        (_more("marker = \"python_version > '3'\""), r"\[1\]\.marker: unknown key; accepted are"),
         (
-            _changed(python="3.11"),
-            r"lock\.python: expected a version such as 3\.12\.4, got '3\.11'",
+            _more('sdist = { url = "x", hashes = { sha256 = "y" } }'),
+            "^lock: Invalid sdist filename",
         ),
-        (_changed(platform="../x"), r"lock\.platform: expected a platform such as linux-x86_64"),
-        (_changed(date="yesterday"), r"lock\.date: "),
-        (_changed(flags={"LD_PRELOAD": "x"}), r"lock\.flags\.LD_PRELOAD: no option of a stack"),
+        (_more('editable = "."'), r"\[1\]\.editable: unknown key; accepted are name, version"),
+        (_more("dependencies = []"), r"\[1\]\.dependencies: unknown key"),
+        (
+            _changed('"busbw"', '"x"\nextras = ["a"]'),
+            r"lock\.created-by: expected 'busbw', got 'x'",
+        ),
+        (_changed('"0.6.0"', '"0.6.0 @ https://evil.example"'), "^lock: Invalid version: "),
+        (_changed('"0.6.0"', '"0.6.0\\n"'), r"\.version: expected '0\.6\.0', got '0\.6\.0\\n'"),
+        (_changed('"0.6.0"', '" 0.6.0"'), r"\.version: expected '0\.6\.0', got ' 0\.6\.0'"),
+        (
+            _changed('"0.6.0"', '"0.6.0\N{NO-BREAK SPACE}"'),
+            "^lock: Invalid version|version: expected",
+        ),
+        (_changed('"ml-dtypes"', '"ml-dtypes --index-url=x"'), "^lock: Name .* is not normalized"),
+        (_changed('"ml-dtypes"', '"ML_dtypes"'), "^lock: Name 'ML_dtypes' is not normalized"),
+        (_changed("6c" * 32, "6c" * 31), r"lock\.packages\[1\]: sha256: expected 64 hexadecimal"),
+        (_changed('sha256 = "' + "6c" * 32, 'sha512 = "'), r"\[1\]: sha256: expected 64 hexadec"),
+        (_changed("5" * 64, "5"), r"\[1\]: record: expected 64 hexadecimal digits, got '5'"),
+        (_changed(f'"{"5" * 64}"', "5"), r"lock\.packages\[1\]\.record: expected a string"),
+        (
+            _changed(URL, "https://index/numpy-0.6.0-py3-none-any.whl"),
+            "^lock: Name in 'numpy-0.6.0",
+        ),
+        (
+            _changed(URL, "https://index/ml_dtypes-0.5.0-py3-none-any.whl"),
+            "^lock: Version in 'ml_dt",
+        ),
+        (_changed(URL, "https://index/ml_dtypes-0.6.0.tar.gz"), "^lock: Invalid wheel filename"),
+        (_changed(URL, "..%2Fml_dtypes-0.6.0-py3-none-any.whl"), "^lock: Invalid wheel filename"),
+        (
+            _changed(URL, "https://i/ml_dtypes-0.6.0-1%2F..%2F..%2Fx-py3-none-any.whl"),
+            r"\[1\]: url: expected that of a wheel|Invalid wheel filename",
+        ),
+        (
+            _changed(f'url = "{URL}"', 'path = "x-1-py3-none-any.whl"'),
+            "^lock: Name in|url: expected",
+        ),
+        (
+            LOCK.text.partition("[[packages]]")[0]
+            .replace("[tool", "packages = []\n[tool")
+            .encode(),
+            r"^lock\.packages: expected one at least",
+        ),
+        (_changed('name = "ml-dtypes"', 'name = "jax"'), "^lock: Name in"),
+        (
+            _changed('"3.11.7"', '"3.11"'),
+            r"lock\.python: expected a version such as 3\.12\.4, got '3",
+        ),
+        (
+            _changed('"==3.11.*"', '"==3.12.*"'),
+            r"lock\.requires-python: expected '==3\.11\.\*', got",
+        ),
+        (
+            _changed('"linux-x86_64"', '"../x"'),
+            r"lock\.platform: expected a platform such as linux-x",
+        ),
+        (_changed('"2026-01-31"', '"yesterday"'), r"lock\.date: "),
+        (_changed("XLA_FLAGS", "LD_PRELOAD"), r"lock\.flags\.LD_PRELOAD: no option of a stack"),
+        (_changed("[tool.busbw]", "[tool.busbw]\npackages = []"), r"busbw\.packages: unknown key"),
+        (
+            _changed("[tool.busbw]", "[tool.busbw]\nmore = 1"),
+            r"lock\.more: unknown key; accepted are",
+        ),
     ],
 )
-def test_what_no_session_locks_is_refused_with_its_location(text: str, message: str) -> None:
+def test_what_no_session_locks_is_refused_with_its_location(content: bytes, message: str) -> None:
     with pytest.raises(wire.WireError, match=message):
-        locks.parsed(text)
+        locks.parsed(content)
+
+
+def test_packages_are_in_order() -> None:
+    with pytest.raises(wire.WireError, match="each name once, in order"):
+        locks.parsed(replace(LOCK, packages=LOCK.packages[::-1]).text.encode())
