@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .event import (
     INSTRUCTION,
@@ -29,27 +30,73 @@ from .event import (
     reached,
 )
 
-# Encodings of a field, which is recognized by its tag: number and encoding in one integer.
+# How a field is written: a number of any length, 8 bytes, bytes with their count, 4 bytes.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
-
-def _tag(number: int, written: int) -> int:
-    return number << 3 | written
+Span = tuple[int, int]
 
 
-_SPACE_PLANE, _SPACE_HOST = _tag(1, _BYTES), _tag(4, _BYTES)
-_PLANE_NAME, _PLANE_LINE = _tag(2, _BYTES), _tag(3, _BYTES)
-_PLANE_EVENT_ENTRY, _PLANE_STAT_ENTRY = _tag(4, _BYTES), _tag(5, _BYTES)
-_ENTRY_KEY, _ENTRY_VALUE = _tag(1, _VARINT), _tag(2, _BYTES)
-_NAME = _tag(2, _BYTES)  # of a line, of an event's metadata and of a stat's metadata
-_METADATA_DISPLAY_NAME, _METADATA_STAT = _tag(4, _BYTES), _tag(5, _BYTES)
-_LINE_TIMESTAMP_NS, _LINE_EVENT = _tag(3, _VARINT), _tag(4, _BYTES)
-_LINE_DISPLAY_NAME = _tag(11, _BYTES)
-_METADATA_ID = _tag(1, _VARINT)  # of an event and of a stat
-_EVENT_OFFSET_PS, _EVENT_DURATION_PS = _tag(2, _VARINT), _tag(3, _VARINT)
-_EVENT_STAT = _tag(4, _BYTES)
-_STAT_DOUBLE, _STAT_UINT, _STAT_INT = _tag(2, _FIXED64), _tag(3, _VARINT), _tag(4, _VARINT)
-_STAT_TEXT, _STAT_REFERENCE = _tag(5, _BYTES), _tag(7, _VARINT)
+def _signed(content: bytes, value: int, end: int) -> int:
+    value &= 2**64 - 1
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _unsigned(content: bytes, value: int, end: int) -> int:
+    return value
+
+
+def _double(content: bytes, value: int, end: int) -> float:
+    found: float = struct.unpack_from("<d", content, value)[0]
+    return found
+
+
+def _text(content: bytes, value: int, end: int) -> str:
+    return content[value:end].decode("utf-8", "replace")
+
+
+def _span(content: bytes, value: int, end: int) -> Span:
+    """Where another message is."""
+    return value, end
+
+
+Meaning = Callable[[bytes, int, int], Any]
+Table = Mapping[int, tuple[str, Meaning]]
+
+_WRITTEN: Mapping[Meaning, int] = {
+    _signed: _VARINT,
+    _unsigned: _VARINT,
+    _double: _FIXED64,
+    _text: _BYTES,
+    _span: _BYTES,
+}
+
+
+def _fields_of(**numbers: tuple[int, Meaning]) -> Table:
+    """By tag, number and encoding in one integer: what is written otherwise is another field."""
+    return {
+        number << 3 | _WRITTEN[meaning]: (name, meaning)
+        for name, (number, meaning) in numbers.items()
+    }
+
+
+# What is read of each message; all other fields are passed over.
+_SPACE = _fields_of(plane=(1, _span), host=(4, _text))
+_PLANE = _fields_of(name=(2, _text), line=(3, _span), kind=(4, _span), stat_name=(5, _span))
+_ENTRY = _fields_of(key=(1, _signed), value=(2, _span))
+_STAT_NAME = _fields_of(name=(2, _text))
+_KIND = _fields_of(name=(2, _text), shown=(4, _text), stat=(5, _span))
+_LINE = _fields_of(name=(2, _text), timestamp_ns=(3, _signed), event=(4, _span), shown=(11, _text))
+_KEY = _fields_of(key=(1, _signed))
+_EVENT = _fields_of(offset_ps=(2, _signed), duration_ps=(3, _signed), stat=(4, _span))
+_STAT = _fields_of(
+    key=(1, _signed),
+    double=(2, _double),
+    unsigned=(3, _unsigned),
+    signed=(4, _signed),
+    text=(5, _text),
+    reference=(7, _unsigned),
+)
+_KEY_TAG = 1 << 3 | _VARINT
 
 _PS = 1e-12
 
@@ -60,7 +107,7 @@ class _Line:
 
     name: str = ""
     timestamp_ns: int = 0
-    spans: list[tuple[int, int, int]] = field(default_factory=list)
+    spans: list[tuple[int, Span]] = field(default_factory=list)
     recorded: int = 0
 
 
@@ -105,12 +152,12 @@ def read_xplane(content: bytes, *, host: str = "", keep: Keep | None = None) -> 
 
 def _read(content: bytes, host: str, keep: Keep | None) -> Trace:
     planes, hosts, kept = [], [], Kept()
-    for found, value, end in _fields(content, 0, len(content)):
-        if found == _SPACE_PLANE:
+    for field_, value in _named(content, (0, len(content)), _SPACE):
+        if field_ == "host":
+            hosts.append(value)
+        else:
             kept.add()
-            planes.append(_plane(content, value, end, keep, kept))
-        elif found == _SPACE_HOST:
-            hosts.append(_text(content, value, end))
+            planes.append(_plane(content, value, keep, kept))
     if not planes:
         raise TraceError("no plane in it: not a profiler's recording")
     return Trace(
@@ -122,52 +169,43 @@ def _read(content: bytes, host: str, keep: Keep | None) -> Trace:
     )
 
 
-def _plane(content: bytes, start: int, end: int, keep: Keep | None, kept: Kept) -> _Plane:
+def _plane(content: bytes, span: Span, keep: Keep | None, kept: Kept) -> _Plane:
     """Names are read first, in whatever order the file has them: events are found by them."""
     plane = _Plane()
-    lines, kinds = [], []
-    for found, value, stop in _fields(content, start, end):
-        if found == _PLANE_NAME:
-            plane.name = _text(content, value, stop)
-        elif found == _PLANE_LINE:
-            kept.add()
-            lines.append((value, stop))
-        elif found == _PLANE_EVENT_ENTRY:
-            kept.add()
-            kinds.append((value, stop))
-        elif found == _PLANE_STAT_ENTRY:
-            kept.add()
-            key, first, last = _entry(content, value, stop)
-            names = [span[1:] for span in _fields(content, first, last) if span[0] == _NAME]
-            plane.stat_names[key] = _text(content, *names[-1]) if names else ""
-    for span in kinds:
-        key, first, last = _entry(content, *span)
-        plane.kinds[key] = _kind(content, (first, last), plane, keep)
+    found: dict[str, list[Any]] = {name: [] for name, _ in _PLANE.values()}
+    for name, value in _named(content, span, _PLANE):
+        kept.add(name != "name")
+        found[name].append(value)
+    plane.name = ["", *found["name"]][-1]
+    for key, entry in (_entry(content, one) for one in found["stat_name"]):
+        plane.stat_names[key] = dict(_named(content, entry, _STAT_NAME)).get("name", "")
+    for key, entry in (_entry(content, one) for one in found["kind"]):
+        plane.kinds[key] = _kind(content, entry, plane, keep)
         kept.add(len(plane.kinds[key].stats))
     each = is_of_gpu(plane.name) and INSTRUCTION in plane.stat_names.values()
     wanted = {key for key, kind in plane.kinds.items() if each or kind.wanted}
     nameless = keep is None or keep("", plane.name, {})
-    plane.lines = [_line(content, span, plane.kinds, wanted, nameless, kept) for span in lines]
+    plane.lines = [
+        _line(content, one, plane.kinds, wanted, nameless, kept) for one in found["line"]
+    ]
     return plane
 
 
-def _entry(content: bytes, start: int, end: int) -> tuple[int, int, int]:
-    """Key, and begin and end of the value, of an entry of a map."""
-    fields = {found: (value, stop) for found, value, stop in _fields(content, start, end)}
-    key, _ = fields.get(_ENTRY_KEY, (0, end))
-    return _signed(key), *fields.get(_ENTRY_VALUE, (end, end))
+def _entry(content: bytes, span: Span) -> tuple[int, Span]:
+    """Key and value of an entry of a map."""
+    found = dict(_named(content, span, _ENTRY))
+    return found.get("key", 0), found.get("value", (span[1], span[1]))
 
 
-def _kind(content: bytes, span: tuple[int, int], plane: _Plane, keep: Keep | None) -> _Kind:
-    name = shown = ""
+def _kind(content: bytes, span: Span, plane: _Plane, keep: Keep | None) -> _Kind:
+    texts = {"name": "", "shown": ""}
     stats: dict[str, Stat] = {}
-    for found, value, stop in _fields(content, *span):
-        if found == _NAME:
-            name = _text(content, value, stop)
-        elif found == _METADATA_DISPLAY_NAME:
-            shown = _text(content, value, stop)
-        elif found == _METADATA_STAT:
-            stats.update(_stat(content, value, stop, plane.stat_names))
+    for field_, value in _named(content, span, _KIND):
+        if field_ == "stat":
+            stats.update(_stat(content, value, plane.stat_names))
+        else:
+            texts[field_] = value
+    name, shown = texts["name"], texts["shown"]
     if shown and " = " in name:
         stats.setdefault("long_name", name)
         name = shown
@@ -185,31 +223,28 @@ def _line(
     """`nameless`: events without a name are wanted, too."""
     line = _Line()
     shown = ""
-    for found, value, stop in _fields(content, *span):
-        if found == _LINE_EVENT:
+    for field_, value in _named(content, span, _LINE):
+        if field_ == "event":
             line.recorded += 1
-            key = _metadata_id(content, value, stop)
+            key = _kind_of(content, value)
             if key in wanted or (nameless and key not in kinds):
                 kept.add()
-                line.spans.append((key, value, stop))
-        elif found == _NAME:
-            line.name = _text(content, value, stop)
-        elif found == _LINE_DISPLAY_NAME:
-            shown = _text(content, value, stop)
-        elif found == _LINE_TIMESTAMP_NS:
-            line.timestamp_ns = _signed(value)
+                line.spans.append((key, value))
+        elif field_ == "shown":
+            shown = value
+        else:
+            setattr(line, field_, value)
     line.name = shown or line.name
     return line
 
 
-def _metadata_id(content: bytes, start: int, end: int) -> int:
+def _kind_of(content: bytes, span: Span) -> int:
     # Profilers write it first, so that the rest of an unwanted event is not read.
-    if start < end and content[start] == _METADATA_ID:
-        return _signed(_varint(content, start + 1, end)[0])
-    for found, value, _ in _fields(content, start, end):
-        if found == _METADATA_ID:
-            return _signed(value)
-    return 0
+    start, end = span
+    if start < end and content[start] == _KEY_TAG:
+        value, _ = _varint(content, start + 1, end)
+        return _signed(content, value, end)
+    return next((value for _, value in _named(content, span, _KEY)), 0)
 
 
 def _events(content: bytes, planes: list[_Plane], keep: Keep | None, kept: Kept) -> Iterator[Event]:
@@ -219,9 +254,9 @@ def _events(content: bytes, planes: list[_Plane], keep: Keep | None, kept: Kept)
     for plane in planes:
         for line in plane.lines:
             base_ps = (line.timestamp_ns - begin_ns) * 1000
-            for key, start, end in line.spans:
+            for key, span in line.spans:
                 kind = plane.kinds.get(key) or _Kind(name="", wanted=True, stats={})
-                event = _event(content, (start, end), plane, line.name, kind, base_ps)
+                event = _event(content, span, plane, line.name, kind, base_ps)
                 if kind.wanted or (keep is not None and keep(event.name, plane.name, event.stats)):
                     kept.add(len(event.stats))
                     yield event
@@ -230,24 +265,23 @@ def _events(content: bytes, planes: list[_Plane], keep: Keep | None, kept: Kept)
 
 
 def _event(
-    content: bytes, span: tuple[int, int], plane: _Plane, line: str, kind: _Kind, base_ps: int
+    content: bytes, span: Span, plane: _Plane, line: str, kind: _Kind, base_ps: int
 ) -> Event:
-    offset_ps = duration_ps = 0
+    times = {"offset_ps": 0, "duration_ps": 0}
     stats = dict(kind.stats)
-    for found, value, stop in _fields(content, *span):
-        if found == _EVENT_OFFSET_PS:
-            offset_ps = _signed(value)
-        elif found == _EVENT_DURATION_PS:
-            duration_ps = _signed(value)
-        elif found == _EVENT_STAT:
-            stats.update(_stat(content, value, stop, plane.stat_names))
+    for field_, value in _named(content, span, _EVENT):
+        if field_ == "stat":
+            stats.update(_stat(content, value, plane.stat_names))
+        else:
+            times[field_] = value
+    offset_ps, duration_ps = times.values()
     if duration_ps < 0:
         raise TraceError(f"byte {span[0]}: an event of {duration_ps} ps")
     shared = ((base_ps + offset_ps) * _PS, duration_ps * _PS)
-    return Event.timed((kind.name, plane.name, line), shared, own_times(stats), stats)
+    return Event.timed((kind.name, plane.name, line), shared, _own_times(stats), stats)
 
 
-def own_times(stats: Mapping[str, Stat]) -> Times | None:
+def _own_times(stats: Mapping[str, Stat]) -> Times | None:
     """Begin and duration by the device's own clock; None unless both are noted."""
     begin_ps, lasted_ps = stats.get(OWN_BEGIN), stats.get(OWN_DURATION)
     if not isinstance(begin_ps, int) or not isinstance(lasted_ps, int) or lasted_ps < 0:
@@ -255,58 +289,59 @@ def own_times(stats: Mapping[str, Stat]) -> Times | None:
     return begin_ps * _PS, lasted_ps * _PS
 
 
-def _stat(content: bytes, start: int, end: int, names: dict[int, str]) -> dict[str, Stat]:
+def _stat(content: bytes, span: Span, names: Mapping[int, str]) -> dict[str, Stat]:
     """A stat by its name; {} for one of raw bytes."""
     key = 0
     worth: Stat | None = None
-    for found, value, stop in _fields(content, start, end):
-        if found == _METADATA_ID:
-            key = _signed(value)
-        elif found == _STAT_INT:
-            worth = _signed(value)
-        elif found == _STAT_UINT:
-            worth = value
-        elif found == _STAT_DOUBLE:
-            (worth,) = struct.unpack_from("<d", content, value)
-        elif found == _STAT_TEXT:
-            worth = _text(content, value, stop)
-        elif found == _STAT_REFERENCE:
-            worth = names.get(value, "")
+    for field_, value in _named(content, span, _STAT):
+        if field_ == "key":
+            key = value
+        else:
+            worth = names.get(value, "") if field_ == "reference" else value
     return {} if worth is None else {names.get(key, ""): worth}
 
 
 def _reached(content: bytes) -> str:
     found = reached(_begun(content))
-    spans = _some(content, 0, len(content), _SPACE_PLANE)
-    planes = [_first_text(content, *span, _PLANE_NAME) for span in spans]
+    planes = [_first(content, span, _PLANE, "name", "") for span in _whole(content)]
     return found or (f"; it ends within {planes[-1]}" if planes and planes[-1] else "")
 
 
+def _whole(content: bytes) -> Iterator[Span]:
+    return _some(content, (0, len(content)), _SPACE, "plane")
+
+
 def _begun(content: bytes) -> Iterator[Begun]:
-    for start, stop in _some(content, 0, len(content), _SPACE_PLANE):
-        plane = _first_text(content, start, stop, _PLANE_NAME)
+    for span in _whole(content):
+        plane = _first(content, span, _PLANE, "name", "")
         if device_of_plane(plane) is None:
             continue
-        for begin, end in _some(content, start, stop, _PLANE_LINE):
-            line = _first_text(content, begin, end, _NAME)
-            for first, last in _some(content, begin, end, _LINE_EVENT):
-                yield plane, line, _offset_ps(content, first, last)
+        for line in _some(content, span, _PLANE, "line"):
+            name = _first(content, line, _LINE, "name", "")
+            for event in _some(content, line, _LINE, "event"):
+                yield plane, name, _first(content, event, _EVENT, "offset_ps", 0)
 
 
-def _first_text(content: bytes, start: int, stop: int, wanted: int) -> str:
-    return next((_text(content, *span) for span in _some(content, start, stop, wanted)), "")
+def _first(content: bytes, span: Span, table: Table, name: str, default: Any) -> Any:
+    return next(_some(content, span, table, name), default)
 
 
-def _offset_ps(content: bytes, start: int, stop: int) -> float:
-    return next((_signed(value) for value, _ in _some(content, start, stop, _EVENT_OFFSET_PS)), 0)
-
-
-def _some(content: bytes, start: int, stop: int, wanted: int) -> Iterator[tuple[int, int]]:
-    """Value and end of each such field of a message that may be cut, the last one partly."""
+def _some(content: bytes, span: Span, table: Table, name: str) -> Iterator[Any]:
+    """Each such field of a message that may be cut, the last one partly."""
     with contextlib.suppress(TraceError):
-        for found, value, end in _fields(content, start, stop, cut=True):
-            if found == wanted:
-                yield value, end
+        for found, value in _named(content, span, table, cut=True):
+            if found == name:
+                yield value
+
+
+def _named(
+    content: bytes, span: Span, table: Table, *, cut: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """Name and value of each field that the table has."""
+    for tag, value, end in _fields(content, *span, cut=cut):
+        known = table.get(tag)
+        if known is not None:
+            yield known[0], known[1](content, value, end)
 
 
 def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:
@@ -322,11 +357,6 @@ def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:
         if shift > 63:
             raise TraceError(f"byte {at}: a number of more than 64 bits")
     raise TraceError(f"byte {end}: ends within a number")
-
-
-def _signed(value: int) -> int:
-    value &= 2**64 - 1
-    return value - 2**64 if value >= 2**63 else value
 
 
 def _fields(
@@ -357,7 +387,3 @@ def _fields(
         if at > end:
             raise TraceError(f"byte {begun}: a field goes on to byte {at}, after its end at {end}")
         yield found, value, at
-
-
-def _text(content: bytes, start: int, end: int) -> str:
-    return content[start:end].decode("utf-8", "replace")

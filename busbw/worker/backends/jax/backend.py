@@ -1,16 +1,13 @@
 """JAX: its devices, which of its programs measures a case, and the recordings of its profiler.
 
-Attached devices and those of a topology are the same values. JAX's own reader of recordings is many
-times as fast as ours. It gives an instruction's text as the name, and none of the stats that events
-of one name share.
+Attached devices and those of a topology are the same values.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +22,6 @@ from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axes_of, parts_of
 from busbw.model.training import ClusterMember
 from busbw.model.words import Device
-from busbw.traces.event import Event, Keep, Stats, Trace, is_of_gpu
-from busbw.traces.xplane import own_times
 from busbw.worker import host, process
 
 from ..base import Reader, unavailable
@@ -36,8 +31,6 @@ from .injection import calibrate, delay_of
 from .program import EVERYWHERE, JaxProgram
 
 PROGRAM = "chain2"
-
-_PS = 1e-12
 
 
 class JaxBackend(AbstractFramework):
@@ -95,7 +88,7 @@ class JaxBackend(AbstractFramework):
         if not versions.has_quiet_profiler():
             raise unavailable("this JAX's profiler cannot leave out Python's calls")
         with versions.recording(folder, self._device):
-            yield partial(read_recordings, folder)
+            yield partial(read_files, folder)
 
 
 def device_set(
@@ -173,61 +166,6 @@ def _mesh_text(devices: Sequence[Any]) -> str:
     while len(extents) > 2 and extents[-1] == 1:
         extents.pop()
     return "x".join(str(extent) for extent in extents)
-
-
-def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
-    """Raises TraceError for one that only our own reader may read, and cannot."""
-    paths = sorted(folder.rglob("*.xplane.pb"))
-    if not paths or not hasattr(jax.profiler, "ProfileData"):
-        return read_files(folder, keep)
-    with warnings.catch_warnings():
-        # With Python 3.12 its types are warned of, and where that is an error the process ends.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return [_trace(path, keep) for path in paths]
-
-
-def _trace(path: Path, keep: Keep) -> Trace:
-    data = jax.profiler.ProfileData.from_file(str(path))
-    planes = list(data.planes)
-    return Trace(
-        events=tuple(event for plane in planes for event in _events(plane, keep)),
-        host=path.name,
-        planes=tuple(plane.name for plane in planes),
-    )
-
-
-def _events(plane: Any, keep: Keep) -> Iterator[Event]:
-    """The kept events: `keep` is called once for all of one name, and for each kernel."""
-    of_plane, each = plane.name, is_of_gpu(plane.name)
-    known: dict[str, tuple[str, Stats, bool]] = {}
-    for line in plane.lines:
-        of_line = line.name
-        for event in line.events:
-            full = event.name
-            if full not in known:
-                short, shared = _parted(full)
-                known[full] = short, shared, keep(short, of_plane, shared)
-            short, shared, is_kept = known[full]
-            if is_kept or each:
-                found = _event(event, (short, of_plane, of_line), shared)
-                if is_kept or keep(short, of_plane, found.stats):
-                    yield found
-
-
-def _parted(full: str) -> tuple[str, Stats]:
-    """The name as the trace viewer shows it, and the text of the instruction if that was it."""
-    short, there, _ = full.partition(" = ")
-    return (short.lstrip("%"), {"long_name": full}) if there else (full, {})
-
-
-def _event(event: Any, where: tuple[str, str, str], shared: Stats) -> Event:
-    stats: Mapping[str, Any] = {
-        **shared,
-        **{key: worth for key, worth in event.stats if isinstance(worth, (str, int, float))},
-    }
-    # The file has picoseconds.
-    begin_s, lasted_s = (round(ns * 1e3) * _PS for ns in (event.start_ns, event.duration_ns))
-    return Event.timed(where, (begin_s, lasted_s), own_times(stats), stats)
 
 
 Words = Sequence[int]

@@ -1,16 +1,15 @@
-"""TensorFlow's devices, which program measures a case, and recordings, by its own classes."""
+"""TensorFlow's devices, which program measures a case, and the recordings of its profiler."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import gc
-import importlib
 import json
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet
 from busbw.model.training import ClusterMember
 from busbw.model.words import Device, Extra
-from busbw.traces.event import INSTRUCTION, Event, Keep, Stats, Trace, is_of_gpu
-from busbw.traces.xplane import own_times
 from busbw.worker import host, process
 
 from ..base import MeasuringError, Reader, unavailable
@@ -42,7 +39,6 @@ PROGRAM = "outer-loop2"
 # Before it, a recording on the CPU lacked some of the collectives that had run.
 _PROFILES_ALL = "2.15"
 
-_PS = 1e-12
 _EVENTS_END_S = 0.5
 
 # The default first; it is the only one of several processes, by the CommunicationOptions.
@@ -133,7 +129,7 @@ class TensorflowBackend(AbstractFramework):
         options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
         tf.profiler.experimental.start(str(folder), options=options)
         try:
-            yield partial(read_recordings, folder)
+            yield partial(read_files, folder)
             # The end of an event is written after its values are there: one still open is lost.
             time.sleep(_EVENTS_END_S)
         finally:
@@ -260,61 +256,3 @@ def _allocator(device: Device) -> str:
         return f"{process.allocator()}-{kept}"
     growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == "true"
     return "grown" if growth else "preallocated"
-
-
-def read_recordings(folder: Path, keep: Keep) -> list[Trace]:
-    """Raises TraceError for one that only our own reader may read, and cannot."""
-    paths = sorted(folder.rglob("*.xplane.pb"))
-    try:
-        space = importlib.import_module("tensorflow.tsl.profiler.protobuf.xplane_pb2").XSpace
-    except (ImportError, AttributeError):
-        return read_files(folder, keep)
-    return [_trace(space.FromString(path.read_bytes()), path.name, keep) for path in paths]
-
-
-def _trace(space: Any, host: str, keep: Keep) -> Trace:
-    """Times count from the first clock: in seconds since 1970 a float resolves only 0.2 us."""
-    clocks = [line.timestamp_ns for plane in space.planes for line in plane.lines]
-    begin_ns = min((clock for clock in clocks if clock), default=0)
-    return Trace(
-        events=tuple(event for plane in space.planes for event in _events(plane, keep, begin_ns)),
-        host=host,
-        planes=tuple(plane.name for plane in space.planes),
-    )
-
-
-def _events(plane: Any, keep: Keep, begin_ns: int) -> Iterator[Event]:
-    names = {key: one.name for key, one in plane.stat_metadata.items()}
-    kinds = {key: _kind(one, names) for key, one in plane.event_metadata.items()}
-    kept = {key for key, (name, shared) in kinds.items() if keep(name, plane.name, shared)}
-    each = is_of_gpu(plane.name) and INSTRUCTION in names.values()
-    for line in plane.lines:
-        where = plane.name, line.display_name or line.name
-        base_ps = (line.timestamp_ns - begin_ns) * 1000
-        for event in line.events:
-            is_kept = event.metadata_id in kept
-            if not (is_kept or each):
-                continue
-            name, shared = kinds[event.metadata_id]
-            stats = {**shared, **_stats(event.stats, names)} if event.stats else shared
-            if is_kept or keep(name, plane.name, stats):
-                shared_s = ((base_ps + event.offset_ps) * _PS, event.duration_ps * _PS)
-                yield Event.timed((name, *where), shared_s, own_times(stats), stats)
-
-
-def _kind(metadata: Any, names: Mapping[int, str]) -> tuple[str, Stats]:
-    stats = _stats(metadata.stats, names)
-    if metadata.display_name and " = " in metadata.name:
-        return metadata.display_name, {"long_name": metadata.name, **stats}
-    return metadata.name, stats
-
-
-def _stats(found: Any, names: Mapping[int, str]) -> dict[str, str | int | float]:
-    stats: dict[str, str | int | float] = {}
-    for one in found:
-        which = one.WhichOneof("value")
-        if which == "ref_value":
-            stats[names[one.metadata_id]] = names.get(one.ref_value, "")
-        elif which not in (None, "bytes_value"):
-            stats[names[one.metadata_id]] = getattr(one, which)
-    return stats
