@@ -79,34 +79,19 @@ def machine(
     On Linux the lock is per network namespace: a container with its own network is a machine of
     its own.
     """
-    with contextlib.closing(_waited(of_machine, holder_of_machine, wait_s, on_wait)):
+    if sys.platform == "linux":
+        name = _socket_name()
+        held = _waited(lambda: _bound(name), lambda: _listener(name), wait_s, on_wait)
+    else:
+        root = Path(os.environ.get(MACHINE) or "/")
+        held = _waited(lambda: of_folder(root), lambda: _holder_of_folder(root), wait_s, on_wait)
+    with contextlib.closing(held):
         yield
-
-
-def of_machine() -> Held | None:
-    """The lock of the machine; None if another process holds it. Waits for nothing.
-
-    Raises OSError where such a lock is impossible.
-    """
-    return _bound(_socket_name()) if sys.platform == "linux" else of_folder(_root())
-
-
-def holder_of_machine() -> Holder:
-    """The process that holds the lock of the machine.
-
-    Ask once, not again and again: on Linux the holder keeps each of `_BACKLOG` questions, and says
-    nothing to later ones.
-    """
-    return _listener(_socket_name()) if sys.platform == "linux" else holder_of_folder(_root())
 
 
 def _socket_name() -> str:
     asked = os.environ.get(MACHINE, "")
     return f"\0{_NAME}" + (f"-{hashlib.sha256(asked.encode()).hexdigest()[:16]}" if asked else "")
-
-
-def _root() -> Path:
-    return Path(os.environ.get(MACHINE) or "/")
 
 
 def machine_identity() -> str:
@@ -129,8 +114,9 @@ def folder(path: Path, wait_s: float) -> Iterator[None]:
 
     Raises OSError if there is no such folder, or if its file system has no locks.
     """
-    held = _waited(lambda: of_folder(path), lambda: holder_of_folder(path), wait_s)
-    with contextlib.closing(held):
+    with contextlib.closing(
+        _waited(lambda: of_folder(path), lambda: _holder_of_folder(path), wait_s)
+    ):
         yield
 
 
@@ -213,7 +199,7 @@ def of_folder(path: Path) -> Held | None:
     return _kept_from_children(_FolderLock(descriptor))
 
 
-def holder_of_folder(path: Path) -> Holder:
+def _holder_of_folder(path: Path) -> Holder:
     """The process that holds the lock of the folder `path`, from the kernel's table of locks."""
     try:
         folder = os.stat(path)

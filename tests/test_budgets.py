@@ -28,7 +28,7 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # by 190 as the doctor keeps a recording and compares memory, noise and links with what is known.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (39_297, 216, 20_454),
+    "busbw": (39_295, 216, 20_452),
     "busbw/*": (1_422, 7, 793),
     "busbw/baselines": (1_142, 5, 575),
     "busbw/collectives": (542, 7, 262),
@@ -47,7 +47,7 @@ LIMITS = {
     "busbw/stacks": (865, 5, 480),
     "busbw/stats": (504, 4, 270),
     "busbw/studies": (2_132, 8, 1_045),
-    "busbw/traces": (1_881, 8, 1_057),
+    "busbw/traces": (1_879, 8, 1_055),
     "busbw/worker": (6_431, 41, 3_524),
     "busbw/workloads": (429, 4, 192),
     "evidence": (1_587, 11, 761),

@@ -6,6 +6,10 @@ are among the arguments, in picoseconds.
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import gzip
+import io
 import json
 import math
 import re
@@ -36,11 +40,14 @@ from .event import (
 MOST_BYTES = 2**30
 # With the names of processes and threads there are some more rows than events.
 MOST_ROWS = 2 * MOST_EVENTS
+# The longest text of an instruction has less.
+MOST_CHARACTERS = 2 * 2**20
 
+_AT_ONCE = 2**18
 _SPACE = re.compile(r"[ \t\n\r]*")
+# This near the end of the text read so far, anything may still become a word or a number.
+_LONGEST_WORD = 16
 _DECODER = json.JSONDecoder()
-_GZIP = 16 + zlib.MAX_WBITS
-_CUT = "the gzip stream is cut: the file is not whole"
 
 
 def rows(content: bytes, most_bytes: int) -> Iterator[dict[str, Any]]:
@@ -51,41 +58,29 @@ def rows(content: bytes, most_bytes: int) -> Iterator[dict[str, Any]]:
     """
     if not content:
         raise TraceError("the file is empty")
-    unpacked, is_whole = _unpacked(content, most_bytes)
     try:
-        text = unpacked.decode("utf-8-sig", "strict" if is_whole else "ignore")
-        for index, row in enumerate(_listed(_Text(text))):
+        _check_size(content, most_bytes)
+        for index, row in enumerate(_listed(_Text(content))):
             if not isinstance(row, dict):
                 kind = type(row).__name__
                 raise TraceError(f"traceEvents[{index}]: expected an object, got {kind}")
             if index >= MOST_ROWS:
                 raise TraceError(f"more than {MOST_ROWS} rows, twice what profilers write")
             yield row
-    except UnicodeDecodeError as error:
-        words = f"not UTF-8 ({error.reason}), at byte {error.start}"
-        raise TraceError(f"no whole JSON document: {words}") from error
-    except TraceError as error:
-        # What is cut is no document either.
-        raise (error if is_whole else TraceError(_CUT)) from error
-    if not is_whole:
-        raise TraceError(_CUT)
+    except EOFError as error:
+        raise TraceError("the gzip stream is cut: the file is not whole") from error
+    except (OSError, zlib.error) as error:
+        raise TraceError(f"not a gzip file, or a damaged one: {error}") from error
 
 
-def _unpacked(content: bytes, most_bytes: int) -> tuple[bytes, bool]:
-    """All that can be had, and whether that is all there was."""
-    found = bytearray()
-    while content:
-        member = zlib.decompressobj(_GZIP)
-        try:
-            found += member.decompress(content, most_bytes + 1 - len(found))
-        except zlib.error as error:
-            raise TraceError(f"not a gzip file, or a damaged one: {error}") from error
-        if len(found) > most_bytes:
-            raise RecordingTooLargeError(f"unpacks to more than {most_bytes} bytes")
-        if not member.eof:
-            return bytes(found), False
-        content = member.unused_data
-    return bytes(found), True
+def _check_size(content: bytes, most_bytes: int) -> None:
+    """Decompressing is quick and parsing is not: oversize is found first."""
+    count = 0
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file, contextlib.suppress(EOFError):
+        while part := file.read(_AT_ONCE):
+            count += len(part)
+            if count > most_bytes:
+                raise RecordingTooLargeError(f"unpacks to more than {most_bytes} bytes")
 
 
 def _listed(text: _Text) -> Iterator[Any]:
@@ -96,8 +91,7 @@ def _listed(text: _Text) -> Iterator[Any]:
     else:
         text.value()
         raise TraceError("no traceEvents in it: not a profiler's recording")
-    if text.next():
-        raise text.error("something follows its end")
+    text.check_end()
 
 
 def _of_object(text: _Text) -> Iterator[Any]:
@@ -117,27 +111,41 @@ def _of_object(text: _Text) -> Iterator[Any]:
 
 
 class _Text:
-    """A document of which one value at a time is parsed: all at once would take ten times it."""
+    """The decompressed text that is not parsed yet, no more of it than a value takes."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, content: bytes) -> None:
+        self._file = gzip.GzipFile(fileobj=io.BytesIO(content))
+        self._decoded = codecs.getincrementaldecoder("utf-8-sig")()
+        self._held = ""
         self._at = 0
+        self._dropped = 0
+        self._ended = False
 
     def next(self) -> str:
-        space = _SPACE.match(self._text, self._at)
-        assert space is not None
-        self._at = space.end()
-        return self._text[self._at : self._at + 1]
+        while True:
+            space = _SPACE.match(self._held, self._at)
+            assert space is not None
+            self._at = space.end()
+            if self._at < len(self._held):
+                return self._held[self._at]
+            if not self._read():
+                return ""
 
     def value(self) -> Any:
-        self.next()
-        try:
-            found, self._at = _DECODER.raw_decode(self._text, self._at)
-        except json.JSONDecodeError as error:
-            raise self.error(error.msg, error.pos) from error
-        except (ValueError, RecursionError) as error:
-            raise self.error(str(error)) from error
-        return found
+        while True:
+            self.next()
+            try:
+                found, end = _DECODER.raw_decode(self._held, self._at)
+            except json.JSONDecodeError as error:
+                if self._is_wrong(error) or not self._read():
+                    raise self.error(error.msg, error.pos) from error
+                continue
+            except (ValueError, RecursionError) as error:
+                raise self.error(str(error)) from error
+            # A number at the end of the text read so far may continue.
+            if end < len(self._held) or not self._read():
+                self._at = end
+                return found
 
     def items(self) -> Iterator[Any]:
         return self._between("[", "]", self.value)
@@ -162,14 +170,38 @@ class _Text:
         self._take(":")
         return key
 
+    def check_end(self) -> None:
+        if self.next():
+            raise self.error("something follows its end")
+
     def error(self, text: str, at: int | None = None) -> TraceError:
-        position = self._at if at is None else at
+        position = self._dropped + (self._at if at is None else at)
         return TraceError(f"no whole JSON document: {text}, at character {position}")
 
     def _take(self, character: str) -> None:
         if self.next() != character:
             raise self.error(f"expected {character!r}")
         self._at += 1
+
+    def _is_wrong(self, error: json.JSONDecodeError) -> bool:
+        """Whether more text could not make it valid."""
+        unfinished = error.msg.startswith("Unterminated string")
+        return not unfinished and error.pos < len(self._held) - _LONGEST_WORD
+
+    def _read(self) -> bool:
+        if self._ended:
+            return False
+        self._dropped += self._at
+        self._held, self._at = self._held[self._at :], 0
+        if len(self._held) > MOST_CHARACTERS:
+            raise TraceError(f"a value of more than {MOST_CHARACTERS} characters")
+        part = self._file.read(max(_AT_ONCE, len(self._held)))
+        self._ended = not part
+        try:
+            self._held += self._decoded.decode(part, final=self._ended)
+        except UnicodeDecodeError as error:
+            raise self.error(f"not UTF-8 ({error.reason})", len(self._held)) from error
+        return bool(part)
 
 
 _NO_STATS: Stats = {}
