@@ -127,7 +127,7 @@ class Agent:
     def serve(self, stopped: int) -> None:
         """No worker is left. Raises AgentError if it ends otherwise or `stopped` can be read."""
         try:
-            while not self._is_over:
+            while self._takes_orders():
                 self._turn(stopped)
         except (Lost, FrameError, wire.WireError) as error:
             raise AgentError(f"the connection to the session is lost: {error}") from error
@@ -139,6 +139,12 @@ class Agent:
             for one in self._workers.values():
                 one.kill()
             self._lock.close()
+
+    def _takes_orders(self) -> bool:
+        """Do what has been asked; the first may have come with the welcome."""
+        while not self._is_over and (body := self._connection.body()) is not None:
+            self._do(messages.read(ToAgent, body))
+        return not self._is_over
 
     def _turn(self, stopped: int) -> None:
         self._beat()
@@ -155,8 +161,6 @@ class Agent:
                 self._say(ToSession.OUTPUT, content, number)
         if connection in ready:
             self._connection.read()
-            while not self._is_over and (body := self._connection.body()) is not None:
-                self._do(messages.read(ToAgent, body))
         self._look()
 
     def _say(self, operation: ToSession, content: bytes = b"", worker: int = 0) -> None:

@@ -337,15 +337,41 @@ def _some(content: bytes, span: Span, table: Table, name: str) -> Iterator[Any]:
 def _named(
     content: bytes, span: Span, table: Table, *, cut: bool = False
 ) -> Iterator[tuple[str, Any]]:
-    """Name and value of each field that the table has."""
-    for tag, value, end in _fields(content, *span, cut=cut):
-        known = table.get(tag)
-        if known is not None:
-            yield known[0], known[1](content, value, end)
+    """Name and value of each field of a message that the table has.
+
+    Raises TraceError, with the offset, for bytes that are no message or exceed it. In a message
+    that is `cut`, the last field ends where the message does.
+    """
+    at, stop = span
+    while at < stop:
+        begun = at
+        tag, value = _varint(content, at, stop)
+        written = tag & 7
+        if written == _VARINT:
+            value, end = _varint(content, value, stop)
+        elif written == _BYTES:
+            length, value = _varint(content, value, stop)
+            end = value + length
+        elif written in (_FIXED64, _FIXED32):
+            end = value + (8 if written == _FIXED64 else 4)
+        else:
+            raise TraceError(f"byte {begun}: not a protobuf field")
+        if end > stop and cut and written == _BYTES:
+            end = stop
+        if end > stop:
+            raise TraceError(
+                f"byte {begun}: a field goes on to byte {end}, after its end at {stop}"
+            )
+        if tag in table:
+            name, meaning = table[tag]
+            yield name, meaning(content, value, end)
+        at = end
 
 
 def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:
     """The number that begins at `at`, and where it ends; raises TraceError if it does not."""
+    if at < end and content[at] < 0x80:
+        return content[at], at + 1
     value = shift = 0
     while at < end:
         byte = content[at]
@@ -357,33 +383,3 @@ def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:
         if shift > 63:
             raise TraceError(f"byte {at}: a number of more than 64 bits")
     raise TraceError(f"byte {end}: ends within a number")
-
-
-def _fields(
-    content: bytes, start: int, end: int, *, cut: bool = False
-) -> Iterator[tuple[int, int, int]]:
-    """(tag, value, end) of each field of the message between `start` and `end`.
-
-    The value of a varint is its number; of all others, the offset of its bytes. Raises TraceError,
-    with the offset, for bytes that are no message or exceed it. In a message that is `cut`, the
-    last field ends where the message does.
-    """
-    at = start
-    while at < end:
-        begun = at
-        found, at = _varint(content, at, end)
-        written = found & 7
-        if written == _VARINT:
-            value, at = _varint(content, at, end)
-        elif written == _BYTES:
-            length, value = _varint(content, at, end)
-            at = value + length
-        elif written in (_FIXED64, _FIXED32):
-            value, at = at, at + (8 if written == _FIXED64 else 4)
-        else:
-            raise TraceError(f"byte {begun}: not a protobuf field")
-        if at > end and cut and written == _BYTES:
-            at = end
-        if at > end:
-            raise TraceError(f"byte {begun}: a field goes on to byte {at}, after its end at {end}")
-        yield found, value, at
