@@ -20,6 +20,9 @@ import pytest
 
 from busbw.model import variables
 
+# Interpreters have theirs, whatever is installed here.
+pytestmark = pytest.mark.framework
+
 ROOT = Path(__file__).parents[2]
 PAYLOADS = ("4K", "1M", "16M")
 TIMEOUT_S = 600
