@@ -25,7 +25,7 @@ from .document import COMPILED_FOLDER, BaselineError, BaselineFile, Codec, S, du
 LOCK_TIMEOUT_S = 60.0
 
 # What `writing` calls a file before it replaces another one, and a link to that one.
-_HALF_WRITTEN = re.compile(r".+\.(?:json|lock)\.[0-9a-f]{8}\.(?:new|old)")
+_HALF_WRITTEN = re.compile(r".+\.(?:json|toml)\.[0-9a-f]{8}\.(?:new|old)")
 
 
 def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Path:

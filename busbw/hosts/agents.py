@@ -62,12 +62,12 @@ class AgentsTransport(Transport):
 
     def join(self, wait_s: float) -> None:
         """Raises IncomparableHosts, AgentGone, AgentsMissing; AgentsError for a name twice."""
-        for rank in range(self._count):
-            self._start(rank, wait_s)
         ranks = range(self._count)
+        for rank in ranks:
+            self._start(rank, wait_s)
         self._wait_for(ranks, wait_s, once=ranks if self._starter is not None else ())
         if self._starter is None or not self._starter.is_here:
-            _check_names([self.hub.peers[rank] for rank in range(self._count)])
+            _check_names([self.hub.peers[rank] for rank in ranks])
 
     def lock(self, wait_s: float, say: Callable[[str], None] = lambda words: None) -> None:
         """Keep other sessions from measuring on the hosts of agents, but for this one's own host.

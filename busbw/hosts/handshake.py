@@ -136,7 +136,7 @@ def _welcome(connection: Connection, place: Place, secret: bytes, session: bytes
     )
     try:
         connection.prove(secret, Direction.TO_SESSION, session, nonce)
-        proof = messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex())
+        proof = messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex())
         connection.send(messages.encoded(proof))
         _answer(connection, place, end_s)
         connection.send(messages.encoded(join))

@@ -101,15 +101,10 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class Hello:
-    """The session's first frame on a connection, before anything is known of the other side."""
+    """The first frame of each side, the session's before anything is known of the other one.
 
-    protocol: int
-    nonce: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proof:
-    """An agent's first frame: its HMAC proves that it knows the secret, and it says no more."""
+    The HMAC of an agent's proves that it knows the secret; it says no more.
+    """
 
     protocol: int
     nonce: str
@@ -132,7 +127,7 @@ class Join:
 
 @dataclass(frozen=True, kw_only=True)
 class Welcome:
-    """The session's answer to a Proof and to a Join: its HMAC proves that it knows the secret, too.
+    """The session's answer to a Hello and to a Join: its HMAC proves that it knows the secret, too.
 
     `refused` says why the agent takes no part. It gives a sign of life every `beat_s`, which the
     session answers; either is missed after `missed_s`.

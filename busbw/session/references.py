@@ -193,7 +193,7 @@ def with_stacks(
         with usage_error(StackError, where=f"--against={BASELINE}: {framework}: "):
             path = path_of(settings.baselines, key_on(target, framework), framework)
             if not path.exists():
-                check_earlier(settings.baselines, framework)
+                check_earlier(path.parent, framework)
                 raise StackError(
                     f"no stack is locked: there is no {path}; "
                     "--update-baselines locks the one that it accepts"

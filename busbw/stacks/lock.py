@@ -2,7 +2,7 @@
 
 One file for each framework beside its baselines, of PEP 751: pip and uv install from it, too. What
 the standard has no word for is in ``tool.busbw``. The addresses of wheels are for them alone: this
-house follows none, whatever a pull request says; wheels come from where the user's configuration
+busbw follows none, whatever a pull request says; wheels come from where the user's configuration
 says.
 """
 
@@ -164,8 +164,8 @@ def framework_of(path: Path) -> str:
 
 
 def check_earlier(root: Path, framework: str = "*") -> None:
-    """Raise StackError where there is a lock that only earlier versions read."""
-    for path in sorted(root.glob(f"*/*/{framework}{_EARLIER}")):
+    """Raise StackError where there is a lock below `root` that only earlier versions read."""
+    for path in sorted(root.rglob(f"{framework}{_EARLIER}")):
         raise StackError(
             f"{path} is a lock of an earlier version, which this one does not read; remove it, and "
             "accept tonight's stack with --update-baselines"

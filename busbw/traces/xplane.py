@@ -152,8 +152,8 @@ def read_xplane(content: bytes, *, host: str = "", keep: Keep | None = None) -> 
 
 def _read(content: bytes, host: str, keep: Keep | None) -> Trace:
     planes, hosts, kept = [], [], Kept()
-    for field_, value in _named(content, (0, len(content)), _SPACE):
-        if field_ == "host":
+    for name, value in _named(content, (0, len(content)), _SPACE):
+        if name == "host":
             hosts.append(value)
         else:
             kept.add()
@@ -200,11 +200,11 @@ def _entry(content: bytes, span: Span) -> tuple[int, Span]:
 def _kind(content: bytes, span: Span, plane: _Plane, keep: Keep | None) -> _Kind:
     texts = {"name": "", "shown": ""}
     stats: dict[str, Stat] = {}
-    for field_, value in _named(content, span, _KIND):
-        if field_ == "stat":
+    for name, value in _named(content, span, _KIND):
+        if name == "stat":
             stats.update(_stat(content, value, plane.stat_names))
         else:
-            texts[field_] = value
+            texts[name] = value
     name, shown = texts["name"], texts["shown"]
     if shown and " = " in name:
         stats.setdefault("long_name", name)
@@ -223,17 +223,17 @@ def _line(
     """`nameless`: events without a name are wanted, too."""
     line = _Line()
     shown = ""
-    for field_, value in _named(content, span, _LINE):
-        if field_ == "event":
+    for name, value in _named(content, span, _LINE):
+        if name == "event":
             line.recorded += 1
             key = _kind_of(content, value)
             if key in wanted or (nameless and key not in kinds):
                 kept.add()
                 line.spans.append((key, value))
-        elif field_ == "shown":
+        elif name == "shown":
             shown = value
         else:
-            setattr(line, field_, value)
+            setattr(line, name, value)
     line.name = shown or line.name
     return line
 
@@ -269,11 +269,11 @@ def _event(
 ) -> Event:
     times = {"offset_ps": 0, "duration_ps": 0}
     stats = dict(kind.stats)
-    for field_, value in _named(content, span, _EVENT):
-        if field_ == "stat":
+    for name, value in _named(content, span, _EVENT):
+        if name == "stat":
             stats.update(_stat(content, value, plane.stat_names))
         else:
-            times[field_] = value
+            times[name] = value
     offset_ps, duration_ps = times.values()
     if duration_ps < 0:
         raise TraceError(f"byte {span[0]}: an event of {duration_ps} ps")
@@ -293,11 +293,11 @@ def _stat(content: bytes, span: Span, names: Mapping[int, str]) -> dict[str, Sta
     """A stat by its name; {} for one of raw bytes."""
     key = 0
     worth: Stat | None = None
-    for field_, value in _named(content, span, _STAT):
-        if field_ == "key":
+    for name, value in _named(content, span, _STAT):
+        if name == "key":
             key = value
         else:
-            worth = names.get(value, "") if field_ == "reference" else value
+            worth = names.get(value, "") if name == "reference" else value
     return {} if worth is None else {names.get(key, ""): worth}
 
 

@@ -101,7 +101,7 @@ def hello_of(sock: socket.socket) -> tuple[bytes, messages.Hello]:
 
 
 def proof_frame(secret: bytes, session: bytes, nonce: bytes) -> bytes:
-    proof = messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex())
+    proof = messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex())
     key = key_of(secret, Direction.TO_SESSION, session, nonce)
     return Key(key).sealed(messages.encoded(proof))
 
@@ -111,7 +111,7 @@ def say_join(sock: socket.socket, body: bytes = b"") -> None:
     _, hello = hello_of(sock)
     nonce = fresh_nonce()
     key = Key(key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce))
-    proof = messages.Proof(protocol=messages.PROTOCOL, nonce=nonce.hex())
+    proof = messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex())
     sock.sendall(key.sealed(messages.encoded(proof)))
     assert b'"refused": ""' in sock.recv(65536)
     join = messages.Join(rank=0, host="unknown", python="3")
@@ -135,7 +135,7 @@ class Session:
         hello = messages.Hello(protocol=messages.PROTOCOL, nonce=nonce.hex())
         self.connection.send(messages.encoded(hello))
         frame = self.connection.received(end_s)
-        agent = bytes.fromhex(messages.decoded(messages.Proof, frame.body).nonce)
+        agent = bytes.fromhex(messages.decoded(messages.Hello, frame.body).nonce)
         self.connection.prove(SECRET, Direction.TO_AGENT, nonce, agent)
         self.connection.checked(frame)
         found = messages.Welcome(protocol=messages.PROTOCOL, **welcome)  # type: ignore[arg-type]

@@ -191,7 +191,7 @@ def test_an_agent_says_nothing_of_its_host_to_what_does_not_prove_the_secret() -
     def listen(sock: socket.socket) -> None:
         connection, nonce = hello(sock)
         sent.append(sock.recv(65536))
-        agent = messages.decoded(messages.Proof, sent[0][36:]).nonce
+        agent = messages.decoded(messages.Hello, sent[0][36:]).nonce
         connection.prove(OTHER, Direction.TO_AGENT, nonce, bytes.fromhex(agent))
         say(connection, messages.Welcome(protocol=messages.PROTOCOL))
         sent.append(sock.recv(65536))
@@ -203,9 +203,9 @@ def test_an_agent_says_nothing_of_its_host_to_what_does_not_prove_the_secret() -
     assert after == b""
 
 
-def _proof(sock: socket.socket) -> messages.Proof:
+def _proof(sock: socket.socket) -> messages.Hello:
     sent = sock.recv(4096)
-    return messages.decoded(messages.Proof, sent[36:])
+    return messages.decoded(messages.Hello, sent[36:])
 
 
 def test_its_own_proof_sent_back_to_it_proves_nothing() -> None:

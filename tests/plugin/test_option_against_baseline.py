@@ -189,6 +189,16 @@ def test_a_lock_that_only_earlier_versions_read_is_not_overlooked(night: Night) 
     assert "fake.reference.lock is a lock of an earlier version, which this one" in ran.sentence
 
 
+def test_a_lock_of_an_earlier_version_is_not_named_for_another_machine(night: Night) -> None:
+    path = night.accept()
+    other = path.parent.with_name("9r")
+    other.mkdir()
+    path.rename(other / path.name)
+    (other / "fake.reference.lock").write_text("{}")
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    assert f"no stack is locked: there is no {path}" in ran.sentence
+
+
 @pytest.mark.parametrize("other", ["--against=python", "--against-env=A=1"])
 def test_the_lock_says_which_interpreter_and_which_environment(night: Night, other: str) -> None:
     ran = night.run("--against=baseline", other, exit_code=4)

@@ -22,7 +22,7 @@ from busbw.traces.event import Trace
 from busbw.traces.xplane import read_xplane
 from tests.traces import extract
 
-ON_CPUS = sorted(extract.DATA.glob("*.xplane.pb.gz"))
+ON_CPUS = [extract.DATA / f"{name}_cpu.xplane.pb.gz" for name in ("jax", "tensorflow")]
 V6E = extract.whole("tpu_v6e_xprof")
 
 # By name, the durations of all events in microseconds.

@@ -199,8 +199,7 @@ class AbstractBackend(ABC):
     def recording(self, folder: Path) -> AbstractContextManager[Reader]:
         """The framework's profiler, writing into `folder` what runs meanwhile.
 
-        What it gives reads that, once the profiler is done: with the framework's own reader, if it
-        brings one.
+        What it gives reads that, once the profiler is done.
         """
 
 
