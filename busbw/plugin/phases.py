@@ -115,6 +115,8 @@ def hold(session: pytest.Session) -> None:
         session.exitstatus = own
         why = why or "somebody's own hook set the exit code to 0"
     if why:
+        # What was said on the other stream may still be on its way.
+        session.config.get_terminal_writer().flush()
         sys.stderr.write(f"ERROR: busbw: {why}\n")
 
 
