@@ -43,17 +43,6 @@ class Read:
     notes: tuple[str, ...] = ()
 
 
-def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> tuple[Path, tuple[str, ...]]:
-    """Append a session's `lines`, one at least; the file, and notes on what was repaired before.
-
-    Raises HistoryError where they cannot be, and none of them is there then.
-    """
-    path = root / key.folder / f"{lines[0].began.year}.jsonl"
-    content = "".join(f"{line.text}\n" for line in lines).encode()
-    with _locked(path):
-        return path, _append(path, content)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Appended:
     """How many lines were appended to the file at `path`, and notes on what was repaired before."""
@@ -61,6 +50,17 @@ class Appended:
     path: Path
     lines: int
     notes: tuple[str, ...] = ()
+
+
+def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Appended:
+    """Append a session's `lines`, one at least.
+
+    Raises HistoryError where they cannot be, and none of them is there then.
+    """
+    path = root / key.folder / f"{lines[0].began.year}.jsonl"
+    content = "".join(f"{line.text}\n" for line in lines).encode()
+    with _locked(path):
+        return Appended(path=path, lines=len(lines), notes=_append(path, content))
 
 
 def append_from(root: Path, other: Path) -> tuple[Appended, ...]:

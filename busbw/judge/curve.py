@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from busbw.model.verdict import Curve
 from busbw.model.words import by_text, payload_text, rate_text, seconds_text
 
 # Two parameters need more than two sizes, and sizes that are far enough apart to separate them.
@@ -25,26 +26,6 @@ _LEAST_GROWTH = 0.05
 
 # With this many times the largest size as half payload all sizes take about the same time.
 _FLAT = 64
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Curve:
-    """t(S) = `latency_s` + S / `bandwidth_bytes_per_s`.
-
-    `rms_log_error` is the root mean square of log(time / fitted time) over all sizes: about the
-    relative error of the fit.
-    """
-
-    latency_s: float
-    bandwidth_bytes_per_s: float
-    rms_log_error: float
-
-    def seconds(self, payload_bytes: int) -> float:
-        return self.latency_s + payload_bytes / self.bandwidth_bytes_per_s
-
-    def latency_share(self, payload_bytes: int) -> float:
-        """The latency's share of the time for a payload, 0 to 1; the rest is the bytes'."""
-        return self.latency_s / self.seconds(payload_bytes)
 
 
 def fit(points: Mapping[int, float]) -> Curve | None:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, SessionVerdict, Verdict
+from busbw.model.verdict import Answer, Curve, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, cut_short, payload_text, plural
 from busbw.stats.variance import t_quantile
 
-from .curve import Curve, SizeShift, fit, locate, shift_of_curve
+from .curve import SizeShift, fit, locate, shift_of_curve
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .rule import Shared
 

@@ -179,9 +179,10 @@ def _trends(machine: MachineNights) -> tuple[Part, ...]:
 
 def _row(one: CaseNights, *, several: bool) -> Row:
     first_s, newest_s = one.first_s, one.newest_s
+    is_told = several and one.series.stack
     return Row(
         {
-            "case": f"{one.case.name}, {one.series}" if several and one.in_turn else one.case.name,
+            "case": f"{one.case.name}, {one.series.text}" if is_told else one.case.name,
             "nights": len(one.times_s),
             "level_s": one.level_s,
             "spread": one.spread,

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from busbw.history.lines import Line
+from busbw.history.lines import Line, Series
 from busbw.model.words import Outcome, payload_text, plural, seconds_text
 
 from .chart import (
@@ -109,7 +109,7 @@ def _moments(machine: MachineNights, case: CaseNights) -> tuple[list[Point], int
 def _subtitle(machine: MachineNights, case: CaseNights, left_out: int) -> str:
     first, *_ = lines = list(case.nights.values())
     said = [machine.folder]
-    said += [case.series] if case.in_turn else []
+    said += [case.series.text] if case.series.stack else []
     count = plural(len(lines), "night")
     said.append(f"{first.began:%Y-%m-%d} to {lines[-1].began:%Y-%m-%d}, {count}")
     if case.levels:
@@ -165,7 +165,7 @@ def ratios(machine: MachineNights) -> Heatmap:
 
 def _grouped(cases: Sequence[CaseNights]) -> list[tuple[str, CaseNights]]:
     """By what all sizes share, in the order of sizes; with the protocol where there are several."""
-    protocols: dict[tuple[str, str], set[str]] = {}
+    protocols: dict[tuple[Series, str], set[str]] = {}
     for one in cases:
         kind = one.series, one.case.group_name
         protocols.setdefault(kind, set()).add(one.case.protocol.text)
@@ -173,12 +173,12 @@ def _grouped(cases: Sequence[CaseNights]) -> list[tuple[str, CaseNights]]:
     found: dict[str, list[CaseNights]] = {}
 
     def place(one: CaseNights) -> tuple[bool, int]:
-        return one.in_turn, order.index((one.series, one.case.group_name))
+        return bool(one.series.stack), order.index((one.series, one.case.group_name))
 
     for one in sorted(cases, key=place):
         name = one.case.group_name
         name += f", {one.case.protocol.text}" if len(protocols[one.series, name]) > 1 else ""
-        name += f", {one.series}" if one.in_turn else ""
+        name += f", {one.series.text}" if one.series.stack else ""
         found.setdefault(name, []).append(one)
     return [
         (name, case)

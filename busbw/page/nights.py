@@ -53,10 +53,8 @@ class NightChange(LevelChange):
 class CaseNights:
     """One case of a series, with its lines and times by the `count` nights of the machine.
 
-    None for those `injected`, in which it was made slower on purpose. A series is cases whose times
-    can be compared over the nights, such as those of one framework; `in_turn` with a locked
-    reference where that is so. `stack_changes` are the nights before which versions, flags, the
-    host or our own code changed for them, and how.
+    None for those `injected`, in which it was made slower on purpose. `stack_changes` are the
+    nights before which versions, flags, the host or our own code changed for them, and how.
     `levels` are oldest first, and `changes` lie between them: with those that all cases of the
     series have in common, which `busbw history` has apart; the figures are those that it has.
     `level_s` and `spread` are as there: the newest level and the relative standard deviation of a
@@ -64,17 +62,16 @@ class CaseNights:
     """
 
     case: Case
-    series: str
-    in_turn: bool
+    series: Series
+    level_s: float | None
+    spread: float | None
     count: int
     nights: Mapping[int, Line]
     times_s: Mapping[int, float]
     stack_changes: StackChanges
     injected: frozenset[int]
-    levels: tuple[Level, ...] = ()
-    changes: tuple[NightChange, ...] = ()
-    level_s: float | None = None
-    spread: float | None = None
+    levels: tuple[Level, ...]
+    changes: tuple[NightChange, ...]
 
     @property
     def without_time_since(self) -> int | None:
@@ -185,34 +182,32 @@ class _Machine:
             for name, line in one.sessions.items()
             if (outcome := _outcome(line))
         }
-        times_s = {at: line.time_s for at, line in nights.items()}
-        found = CaseNights(
-            case=one.case,
-            series=one.series.text,
-            in_turn=bool(one.series.stack),
-            count=len(self.at),
-            nights=nights,
-            times_s={at: time_s for at, time_s in times_s.items() if time_s is not None},
-            stack_changes=stack_changes,
-            injected=frozenset(self.at[name] for name, case in self.injected if case == one.case),
-            level_s=one.level_s,
-            spread=one.spread,
-        )
+        timed = {at: line.time_s for at, line in nights.items()}
+        times_s = {at: time_s for at, time_s in timed.items() if time_s is not None}
         changed = [*one.changes, *self.found.shared.get(one.series, ())]
         rises = [self.change(each) for each in changed if each.monthly is not None]
-        steps = self.steps([each for each in changed if each.monthly is None], found)
-        levels = _levels(found, steps, is_flat=not rises)
+        steps = self.steps([each for each in changed if each.monthly is None], list(times_s))
+        levels = _levels(times_s, steps, None if rises else one.level_s)
         changes = sorted([*_changes(levels, steps), *rises], key=lambda each: each.night)
-        return replace(found, levels=tuple(levels), changes=tuple(changes))
+        return converted(
+            CaseNights,
+            one,
+            count=len(self.at),
+            nights=nights,
+            times_s=times_s,
+            stack_changes=stack_changes,
+            injected=frozenset(self.at[name] for name, case in self.injected if case == one.case),
+            levels=tuple(levels),
+            changes=tuple(changes),
+        )
 
     def steps(
-        self, changed: Sequence[LevelChange], case: CaseNights
+        self, changed: Sequence[LevelChange], timed: Sequence[int]
     ) -> Mapping[int, Sequence[LevelChange]]:
-        """By the first night with a time since then, in their order.
+        """By the first of the `timed` nights since then, in their order.
 
         Without those that cancel out, as of a case that did not do what all others did.
         """
-        timed = list(case.times_s)
         found: dict[int, list[LevelChange]] = {}
         for one in changed:
             at = bisect.bisect_left(timed, self.since(one.began))
@@ -226,27 +221,29 @@ def _log_ratio(changed: Iterable[LevelChange]) -> float:
 
 
 def _levels(
-    case: CaseNights, steps: Mapping[int, Sequence[LevelChange]], *, is_flat: bool
+    times_s: Mapping[int, float],
+    steps: Mapping[int, Sequence[LevelChange]],
+    newest_s: float | None,
 ) -> list[Level]:
-    """If all are flat with the figures of `busbw history`: the newest, and how each changed."""
+    """If all are flat with the figures of `busbw history`: the `newest_s`, how each changed."""
     levels: list[Level] = []
     begins = list(steps)
-    for _, of in itertools.groupby(case.times_s.items(), lambda of: bisect.bisect(begins, of[0])):
-        nights, times_s = zip(*of)
+    for _, of in itertools.groupby(times_s.items(), lambda of: bisect.bisect(begins, of[0])):
+        nights, those_s = zip(*of)
         levels.append(
             Level(
                 first=nights[0],
                 last=nights[-1],
                 nights=len(nights),
-                level_s=statistics.median(times_s),
+                level_s=statistics.median(those_s),
             )
         )
-    if case.level_s is None or not is_flat:
+    if newest_s is None:
         return levels
-    level_s, found = case.level_s, list[Level]()
+    found: list[Level] = []
     for one in reversed(levels):
-        found.insert(0, replace(one, level_s=level_s))
-        level_s /= math.exp(_log_ratio(steps.get(one.first, ())))
+        found.insert(0, replace(one, level_s=newest_s))
+        newest_s /= math.exp(_log_ratio(steps.get(one.first, ())))
     return found
 
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from types import MappingProxyType
 
-import busbw
 from busbw import wire
 from busbw.model import variables
-from busbw.model.case import Spec, converted
+from busbw.model.case import converted
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.limits import NotNegative, Positive
 from busbw.model.machine import Compiler, Environment
@@ -67,59 +64,13 @@ class Results:
     cases: tuple[CaseResult, ...]
 
 
-def results(
-    *,
-    began: datetime,
-    host: str,
-    session: SessionVerdict | None,
-    verdicts: Sequence[Verdict],
-    environment: Environment | None = None,
-    plan: Plan | None = None,
-    measurements: Mapping[Spec, Measurement] = MappingProxyType({}),
-    references: Mapping[Spec, Measurement] = MappingProxyType({}),
-    quantiles_s: Mapping[Spec, Sequence[Mapping[str, float]]] = MappingProxyType({}),
-    measuring_s: float | None = None,
-    spent_s: Mapping[str, float] = MappingProxyType({}),
-    process_hosts: Sequence[str] = (),
-    compilers: Sequence[Compiler] = (),
-) -> dict[str, object]:
-    """The document of a session that `began` then: dicts, lists, strings, numbers and None.
-
-    `quantiles_s` are those of each launch's samples, as `stats.quantiles_s` gives them;
-    `references` is what was measured in turn with the cases, if anything was.
-    """
-    found: dict[str, object] = wire.to_json(
-        Results(
-            busbw=busbw.__version__,
-            began=began.isoformat(timespec="seconds"),
-            host=host,
-            environment=environment,
-            process_hosts=tuple(process_hosts),
-            plan=plan,
-            measuring_s=measuring_s,
-            spent_s=spent_s,
-            compilers=tuple(compilers),
-            session=session,
-            cases=tuple(
-                _case(
-                    one,
-                    measurements.get(one.spec),
-                    references.get(one.spec),
-                    tuple(quantiles_s.get(one.spec, ())),
-                )
-                for one in verdicts
-            ),
-        )
-    )
-    return found
-
-
-def _case(
+def case_result(
     verdict: Verdict,
     measured: Measurement | None,
     reference: Measurement | None,
-    quantiles_s: tuple[Mapping[str, float], ...],
+    quantiles_s: Sequence[Mapping[str, float]],
 ) -> CaseResult:
+    """`reference` is what was measured in turn with the case, `quantiles_s` of each of its runs."""
     return converted(
         CaseResult,
         verdict,
@@ -128,7 +79,7 @@ def _case(
         launches=measured.runs if measured else (),
         failures=measured.failures if measured else (),
         reference_launches=reference.runs if reference else (),
-        quantiles_s=quantiles_s,
+        quantiles_s=tuple(quantiles_s),
     )
 
 

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import Protocol
 
 from busbw import metrics
 from busbw.model import variables
@@ -16,7 +15,7 @@ from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
 from busbw.model.stored import CompiledBaseline, Stored
 from busbw.model.training import TrainingRun, TrainingStrategy
-from busbw.model.verdict import Summary, Verdict
+from busbw.model.verdict import Curve, Summary, Verdict
 from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
 from busbw.report.table import Column, Table, TextLine, attributes, explained, percent_text, rows_of
 from busbw.report.verdicts import verdict_tables
@@ -183,24 +182,13 @@ def _baseline_text(case: Case, baseline: Stored | None) -> str:
     return f"{seconds_text(level_s)} ({rate}{counts}, pinned {seconds_text(pinned_s)})"
 
 
-class CurveFigures(Protocol):
-    """What is shown of a curve t(S) = latency + S / bandwidth, and the fit's relative error."""
-
-    @property
-    def latency_s(self) -> float: ...
-    @property
-    def bandwidth_bytes_per_s(self) -> float: ...
-    @property
-    def rms_log_error(self) -> float: ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CurveGroup:
     """A framework's collective by one strategy: its curve now, and the baseline's if any."""
 
     name: str
-    now: CurveFigures
-    before: CurveFigures | None = None
+    now: Curve
+    before: Curve | None = None
 
 
 def curve_tables(groups: Sequence[CurveGroup]) -> list[Table]:
@@ -220,7 +208,7 @@ def _figures(group: CurveGroup) -> str:
     return f"latency {latency}, bandwidth {bandwidth} ({error})"
 
 
-def _latency_text(curve: CurveFigures) -> str:
+def _latency_text(curve: Curve) -> str:
     """A curve through times in proportion to the payload has none that can be seen."""
     return (
         seconds_text(curve.latency_s, digits=3) if curve.latency_s >= 5e-9 else "too small to see"

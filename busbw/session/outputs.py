@@ -13,17 +13,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from busbw import files
+from busbw import __version__, files, wire
 from busbw.history.files import HistoryError, append
 from busbw.history.lines import Line, new_session
 from busbw.judge.validity import injected_ratio
 from busbw.model.case import Spec, converted
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, plural
 from busbw.report.figures import figures_table
 from busbw.report.renderers import rendered
-from busbw.report.results import results, without_homes
+from busbw.report.results import CaseResult, Results, case_result, without_homes
 from busbw.stats.launches import quantiles_s
 
 from . import references
@@ -94,31 +95,30 @@ def _page(judged: Judged) -> str:
 
 def document_of(judged: Judged) -> object:
     """The session as plain data, without the names of homes."""
-    found, own = judged.observed, dict[str, Any]()
-    if isinstance(found, Programs):
-        own = {"compilers": tuple(found.compilers.values())}
-    elif found is not None:
-        own = {
-            "environment": found.environment,
-            "process_hosts": found.machine.process_hosts,
-            "plan": found.plan,
-            "measurements": found.measurements,
-            "references": found.references,
-            "measuring_s": found.measuring_s,
-            "spent_s": found.spent_s,
-            "quantiles_s": {
-                spec: [quantiles_s(run) for run in one.runs]
-                for spec, one in found.measurements.items()
-            },
-        }
-    document = results(
-        began=judged.collected.began,
-        host=platform.node(),
-        session=judged.session,
-        verdicts=tuple(judged.verdicts.values()),
-        **own,
+    found = judged.observed
+    measured = found if isinstance(found, Measured) else None
+    document = wire.to_json(
+        Results(
+            busbw=__version__,
+            began=judged.collected.began.isoformat(timespec="seconds"),
+            host=platform.node(),
+            environment=measured.environment if measured else None,
+            process_hosts=measured.machine.process_hosts if measured else (),
+            plan=measured.plan if measured else None,
+            measuring_s=measured.measuring_s if measured else None,
+            spent_s=measured.spent_s if measured else {},
+            compilers=tuple(found.compilers.values()) if isinstance(found, Programs) else (),
+            session=judged.session,
+            cases=tuple(_case_result(one, measured) for one in judged.verdicts.values()),
+        )
     )
     return without_homes(document, os.path.expanduser("~"))
+
+
+def _case_result(verdict: Verdict, measured: Measured | None) -> CaseResult:
+    now = measured.measurements.get(verdict.spec) if measured else None
+    theirs = measured.references.get(verdict.spec) if measured else None
+    return case_result(verdict, now, theirs, [quantiles_s(run) for run in now.runs] if now else ())
 
 
 def appended(judged: Judged) -> Judged:
@@ -132,9 +132,9 @@ def appended(judged: Judged) -> Judged:
         lines.setdefault(job.key, []).extend(_lines(judged, measured, spec, session))
     try:
         for key, found in lines.items():
-            path, repaired = append(root, key, found)
-            text = f"appended to the history: {plural(len(found), 'line')} of {path}"
-            notes += [*repaired, text]
+            done = append(root, key, found)
+            text = f"appended to the history: {plural(done.lines, 'line')} of {done.path}"
+            notes += [*done.notes, text]
     except HistoryError as error:
         return judged.with_error(f"the history was not appended to: {error}")
     return judged.with_notes(*notes)

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from busbw.baselines.document import TIMED, BaselineError, read, read_json
 from busbw.commands import UsageError, usage_error
-from busbw.judge.curve import Curve, fit
+from busbw.judge.curve import fit
 from busbw.model.case import Case
 from busbw.model.launch import Run
 from busbw.model.machine import EnvironmentKey, Protocol
+from busbw.model.verdict import Curve
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import CompiledSession, DocumentError, Session, session_of
 from busbw.workloads.collective import Collective

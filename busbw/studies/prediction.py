@@ -15,9 +15,9 @@ from typing import Any
 
 from busbw.commands import RESULTS, UsageError, usage_error
 from busbw.frameworks import FRAMEWORKS
-from busbw.judge.curve import Curve
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
+from busbw.model.verdict import Curve
 from busbw.model.words import Clock, payload_text, plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.renderers.markdown import filled

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.curve import Curve
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Verdict
+from busbw.model.verdict import Curve, Verdict
 from busbw.model.words import MIB
-from busbw.report.results import results
 from busbw.studies.prediction import AGREEMENT, PredictedStep, agrees, document, prediction_page
 from tests import build
+from tests.report.written import results
 
 from .asked import Answer, asked_here
 
@@ -130,17 +129,7 @@ def _inside(verdict: Verdict, last_s: float) -> Measurement:
 def _written(
     path: Path, verdicts: Sequence[Verdict], inside: Mapping[Spec, Measurement] | None = None
 ) -> Path:
-    document = results(
-        host="here",
-        began=build.BEGAN,
-        environment=build.environment(),
-        plan=build.plan(),
-        session=None,
-        verdicts=verdicts,
-        measurements=inside or {},
-        measuring_s=1.0,
-    )
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(results(*verdicts, measurements=inside or {})))
     return path
 
 

@@ -23,7 +23,6 @@ from busbw.model.machine import Compiler, Probe
 from busbw.model.training import EXAMPLE_BYTES, TrainingAnswer
 from busbw.model.words import Device
 from busbw.report.renderers import rendered
-from busbw.report.results import results
 from busbw.report.session import session_tables
 from busbw.worker.backends import training
 from busbw.worker.backends.base import MeasuringError
@@ -31,6 +30,7 @@ from busbw.worker.serve import Channel, part
 from busbw.workloads.training import checked, run_of
 from tests import build
 from tests.judge.rules import limit_of
+from tests.report.written import results
 
 from .damage import bounded, contents, documents, fuzzed, unchanged
 
@@ -89,18 +89,7 @@ def _judged(found: Run | Failure) -> None:
         verdict = judge_case(build.spec(), measured, baseline, limit, TERMS).verdict
         assert verdict.explain()
         assert rendered("text", *session_tables([verdict], {}))
-        document = results(
-            host="here",
-            began=build.BEGAN,
-            environment=build.environment(),
-            plan=build.plan(),
-            session=None,
-            verdicts=[verdict],
-            measurements={verdict.spec: measured},
-            measuring_s=1.0,
-            spent_s={},
-            quantiles_s={},
-        )
+        document = results(verdict, measurements={verdict.spec: measured})
         assert json.dumps(document, allow_nan=False)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from busbw.history.files import (
     Acknowledged,
+    Appended,
     HistoryError,
     acknowledged,
     append,
@@ -47,15 +48,15 @@ def _names(root: Path) -> list[str]:
 
 
 def test_a_session_is_below_the_machine_in_the_file_of_its_year(tmp_path: Path) -> None:
-    path, notes = append(tmp_path, KEY, session(_FIRST))
-    assert path == tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
-    assert notes == ()
+    appended = append(tmp_path, KEY, session(_FIRST))
+    path = tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
+    assert appended == Appended(path=path, lines=len(session(_FIRST)))
     assert read(tmp_path, KEY).lines == tuple(session(_FIRST))
     assert read_all(tmp_path) == {"tpu-v5-lite/4r": read(tmp_path, KEY)}
 
 
 def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path: Path) -> None:
-    path, _ = append(tmp_path, KEY, session(_FIRST))
+    path = append(tmp_path, KEY, session(_FIRST)).path
     before = path.read_bytes()
     append(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(before)
@@ -85,7 +86,7 @@ def test_where_nothing_was_appended_there_is_nothing(tmp_path: Path) -> None:
 def test_a_torn_last_line_is_said_and_moved_away_by_the_next_session(
     tmp_path: Path, cut: int
 ) -> None:
-    path, _ = append(tmp_path, KEY, session(_FIRST))
+    path = append(tmp_path, KEY, session(_FIRST)).path
     os.truncate(path, path.stat().st_size - cut)
     found = read(tmp_path, KEY)
     assert [one.session for one in found.lines] == [_FIRST]
@@ -93,7 +94,7 @@ def test_a_torn_last_line_is_said_and_moved_away_by_the_next_session(
         f"{path}: the last line is torn; the next session that measures here moves it away",
     )
     torn = path.read_bytes().rpartition(b"\n")[2]
-    _, notes = append(tmp_path, KEY, session(_SECOND))
+    notes = append(tmp_path, KEY, session(_SECOND)).notes
     assert notes == (
         f"{path}: a torn last line of {len(torn)} bytes, of a session that was killed, is moved to "
         f"{path.name}.torn",
@@ -104,18 +105,18 @@ def test_a_torn_last_line_is_said_and_moved_away_by_the_next_session(
 
 
 def test_a_last_line_whose_newline_is_lost_stays(tmp_path: Path) -> None:
-    path, _ = append(tmp_path, KEY, session(_FIRST))
+    path = append(tmp_path, KEY, session(_FIRST)).path
     whole = path.read_bytes()
     os.truncate(path, len(whole) - 1)
     assert read(tmp_path, KEY).lines == tuple(session(_FIRST))
     assert read(tmp_path, KEY).notes == ()
-    _, notes = append(tmp_path, KEY, session(_SECOND))
+    notes = append(tmp_path, KEY, session(_SECOND)).notes
     assert notes == () and path.read_bytes().startswith(whole)
     assert _names(tmp_path) == [_FIRST, _FIRST, _SECOND, _SECOND]
 
 
 def test_lines_without_any_newline_are_refused_and_not_one_is_lost(tmp_path: Path) -> None:
-    path, _ = append(tmp_path, KEY, session(_FIRST))
+    path = append(tmp_path, KEY, session(_FIRST)).path
     joined = path.read_bytes().replace(b"\n", b" ")
     path.write_bytes(joined)
     with pytest.raises(HistoryError, match="which are no single line; give each"):
@@ -124,7 +125,7 @@ def test_lines_without_any_newline_are_refused_and_not_one_is_lost(tmp_path: Pat
 
 
 def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:
-    path, _ = append(tmp_path, KEY, session(_FIRST))
+    path = append(tmp_path, KEY, session(_FIRST)).path
     lines = path.read_text().splitlines()
     document = json.loads(lines[1])
     document["times_us"] = []
@@ -135,7 +136,7 @@ def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> 
 
 
 def test_another_file_in_the_folder_is_an_error(tmp_path: Path) -> None:
-    path, _ = append(tmp_path, KEY, session(_FIRST))
+    path = append(tmp_path, KEY, session(_FIRST)).path
     path.rename(path.with_name("backup.jsonl"))
     with pytest.raises(HistoryError, match="expected a file named for a year"):
         read(tmp_path, KEY)
@@ -150,7 +151,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_beforehand(tmp_path: Path) -> 
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    path, _ = append(tmp_path, KEY, session(_FIRST))
+    path = append(tmp_path, KEY, session(_FIRST)).path
     other = tmp_path / "other"
     path.rename(other)
     path.symlink_to(other)
@@ -193,7 +194,7 @@ def _appended(ours: Path, other: Path) -> dict[Path, int]:
 
 def test_a_torn_end_of_ours_is_repaired_and_said(tmp_path: Path) -> None:
     ours, other = tmp_path / "ours", tmp_path / "other"
-    path, _ = append(ours, KEY, session(_FIRST))
+    path = append(ours, KEY, session(_FIRST)).path
     path.write_bytes(path.read_bytes() + b'{"torn')
     append(other, KEY, session(_SECOND))
     (found,) = append_from(ours, other)
@@ -205,7 +206,7 @@ def test_what_another_history_has_is_appended_once(tmp_path: Path) -> None:
     ours, other = tmp_path / "ours", tmp_path / "other"
     for root in (ours, other):
         append(root, KEY, session(_FIRST))
-    path, _ = append(other, KEY, session(_SECOND))
+    path = append(other, KEY, session(_SECOND)).path
     path.write_bytes(path.read_bytes() + b'{"torn')
     before = (ours / path.relative_to(other)).read_bytes()
     assert _appended(ours, other) == {path.relative_to(other): 2}
@@ -245,7 +246,7 @@ def test_nothing_is_appended_of_a_history_that_is_damaged(tmp_path: Path) -> Non
 def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
     tmp_path: Path, end: bytes
 ) -> None:
-    path, _ = append(tmp_path, KEY, session(_FIRST)[:1])
+    path = append(tmp_path, KEY, session(_FIRST)[:1]).path
     document = json.loads(path.read_bytes())
     del document["document"], document["version"]
     earlier = json.dumps({"schema": 4, **document}).encode() + end

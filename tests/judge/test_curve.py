@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.curve import Curve, SizeShift, fit, locate, shift_of_curve
+from busbw.judge.curve import SizeShift, fit, locate, shift_of_curve
+from busbw.model.verdict import Curve
 from busbw.model.words import KIB, MIB
 
 LATENCY_S, BANDWIDTH = 50e-6, 3.4e9

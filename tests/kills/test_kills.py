@@ -114,7 +114,7 @@ def ground(tmp_path: Path) -> Ground:
 
 
 def appended(ground: Ground, cases: int) -> Path:
-    return append(ground.history, lines.KEY, lines.session(OURS, cases))[0]
+    return append(ground.history, lines.KEY, lines.session(OURS, cases)).path
 
 
 def damage(ground: Ground, *, ended: bool) -> list[str]:

@@ -68,6 +68,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from busbw.judge import curve as judged
+from busbw.model.verdict import Curve
 
 MTU_BYTES = 60000
 # IPv4 20, TCP 20 and its time stamps 12.
@@ -155,7 +156,7 @@ def _phase_end_s(sender: _Sender, ranks: int, count: int, size: float, start_s: 
     return arrived_s[-1]
 
 
-def curve(link: Link, ranks: int, payloads: Iterable[int], groups: int = 1) -> judged.Curve:
+def curve(link: Link, ranks: int, payloads: Iterable[int], groups: int = 1) -> Curve:
     """Latency and bandwidth of these payloads, fitted to the formula as to what is measured."""
     found = judged.fit({size: all_reduce_s(link, ranks, size, groups) for size in payloads})
     assert found, "too few payloads, or too close together, for a latency and a bandwidth"

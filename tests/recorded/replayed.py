@@ -19,10 +19,10 @@ from busbw.model.launch import Compiled, Failure, Measurement, Plan, Run
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Topology
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, Outcome
-from busbw.report.results import results as report_results
 from busbw.session import compilation, judgement, references
+from busbw.session.outputs import document_of
 from busbw.session.settings import Settings
-from busbw.session.state import Collected, Measured, ProgramJob, Programs, TimedJob
+from busbw.session.state import Collected, Judged, Measured, ProgramJob, Programs, TimedJob
 
 from .corpus import Recorded
 
@@ -82,17 +82,13 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         },
     )
     judged = judgement.judged(measured, given["skip"])
-    return report_results(
-        began=BEGAN,
-        host="here",
-        environment=environment,
-        plan=measured.plan,
-        session=judged.session,
-        verdicts=tuple(judged.verdicts.values()),
-        measurements=measured.measurements,
-        measuring_s=0.0,
-        references=measured.references,
-    )
+    return _document(judged)
+
+
+def _document(judged: Judged) -> dict[str, Any]:
+    found = document_of(judged)
+    assert isinstance(found, dict)
+    return found
 
 
 def _jobs(given: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[Spec, TimedJob]:
@@ -179,13 +175,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         results=found,
     )
     judged = compilation.judged(programs, given["skip"])
-    return report_results(
-        began=COMPILED,
-        host="here",
-        session=judged.session,
-        verdicts=tuple(judged.verdicts.values()),
-        compilers=compilers,
-    )
+    return _document(judged)
 
 
 def _compile_spec(row: Mapping[str, Any]) -> Spec:

@@ -14,12 +14,12 @@ from busbw.model.launch import Measurement
 from busbw.model.training import TrainingRun
 from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Straggler, Verdict
 from busbw.model.words import FailureKind, FoundBy, Outcome, SessionOutcome
-from busbw.report.results import Results, results
+from busbw.report.results import Results
 from busbw.stats.launches import quantiles_s
 from tests import build
 
 from .schemas import PUBLISHED, text
-from .written import compiled_text, program
+from .written import compiled_text, program, results
 
 TRAINING: TrainingRun = build.training_run(reductions={"CollectiveReduceV2": 4}, reduced_bytes=9)
 RUN = build.run(
@@ -84,18 +84,14 @@ SHIFTED = SessionVerdict(
 def _document(*verdicts: Verdict, session: SessionVerdict | None = SHIFTED) -> dict[str, Any]:
     measured = Measurement(case=build.case(), runs=(RUN, RUN), failures=(LACKING,))
     return results(
-        host="here",
-        began=build.BEGAN,
+        *verdicts,
         environment=build.environment(flags={"XLA_FLAGS": "--x"}, load=0.5, clock_mhz=2400.0),
-        plan=build.plan(),
         session=session,
-        verdicts=verdicts,
         measurements={COMPARED.spec: measured},
         references={COMPARED.spec: measured},
         measuring_s=12.5,
         spent_s={"starting": 2.0, "measuring": 10.0},
         process_hosts=("a", "b"),
-        quantiles_s={COMPARED.spec: [quantiles_s(RUN), quantiles_s(RUN)]},
     )
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.curve import Curve
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.machine import Environment
 from busbw.model.training import CNN, CNN_BYTES
-from busbw.model.verdict import Verdict
+from busbw.model.verdict import Curve, Verdict
 from busbw.model.words import Device
 from busbw.report.renderers import rendered
 from busbw.report.session import (

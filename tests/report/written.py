@@ -7,12 +7,14 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
+from busbw import __version__, wire
 from busbw.model.case import Spec
 from busbw.model.machine import Compiler
 from busbw.model.verdict import Ceiling, Program, Reference, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.reading import CompiledSession, Session, read_results
-from busbw.report.results import results
+from busbw.report.results import Results, case_result
+from busbw.stats.launches import quantiles_s
 from tests import build
 
 SOURCE = "v2-8: a paper, 2019"
@@ -48,19 +50,39 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
     return replace(ordinary, **changes)
 
 
+def results(*verdicts: Verdict, **own: Any) -> dict[str, Any]:
+    """What a session that measured writes, as plain data.
+
+    `own` has fields of it, and by Spec the `measurements`, and the `references` in turn with them.
+    """
+    measured, theirs = own.pop("measurements", {}), own.pop("references", {})
+    ordinary: dict[str, Any] = {
+        "busbw": __version__,
+        "began": build.BEGAN.isoformat(timespec="seconds"),
+        "host": "here",
+        "environment": build.environment(),
+        "process_hosts": (),
+        "plan": build.plan(),
+        "measuring_s": 1.0,
+        "spent_s": {},
+        "compilers": (),
+        "session": None,
+    }
+    cases = []
+    for one in verdicts:
+        now = measured.get(one.spec)
+        each = [quantiles_s(run) for run in now.runs] if now else ()
+        cases.append(case_result(one, now, theirs.get(one.spec), each))
+    found: dict[str, Any] = wire.to_json(Results(**ordinary | own, cases=tuple(cases)))
+    return found
+
+
 def document(
     *verdicts: Verdict, began: datetime = build.BEGAN, **environment: Any
 ) -> dict[str, Any]:
     """The document of a session with these verdicts, as its text holds it."""
-    written = results(
-        began=began,
-        host="here",
-        environment=build.environment(**environment),
-        plan=build.plan(),
-        session=None,
-        verdicts=verdicts,
-        measuring_s=1.0,
-    )
+    about = build.environment(**environment)
+    written = results(*verdicts, began=began.isoformat(timespec="seconds"), environment=about)
     read: dict[str, Any] = json.loads(json.dumps(written))
     return read
 
@@ -103,10 +125,9 @@ def compiled_text(
     compilers = [Compiler(topology="v5e:2x4", release=RELEASE)]
     compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
     answer = SessionVerdict(outcomes=(outcome,), text="because")
-    document = results(
-        verdicts=verdicts, session=answer, compilers=compilers, began=build.BEGAN, host="laptop"
-    )
-    return json.dumps(document)
+    about = {"session": answer, "compilers": tuple(compilers), "host": "laptop"}
+    nothing = dict.fromkeys(("environment", "plan", "measuring_s"))
+    return json.dumps(results(*verdicts, **about, **nothing))
 
 
 def compiled_session(*verdicts: Verdict, **changes: Any) -> CompiledSession:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.curve import Curve
+from busbw.model.verdict import Curve
 from busbw.studies.curve import MeasuredCurve, OutsideError
 
 LINE = Curve(latency_s=1e-4, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)

@@ -16,8 +16,8 @@ from pathlib import Path
 from busbw.baselines.document import BaselineError, read_json
 from busbw.commands import UsageError, usage_error
 from busbw.hardware.chips import CHIPS
-from busbw.judge.curve import Curve
 from busbw.model.limits import MOST_BYTES, MOST_S
+from busbw.model.verdict import Curve
 from busbw.model.words import listed, nearest, refusal
 from busbw.session import forms
 from busbw.session.option import Option, file_option

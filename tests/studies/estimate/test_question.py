@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.curve import Curve
+from busbw.model.verdict import Curve
 from busbw.model.words import MIB
 from busbw.studies.estimate import least_factor
 from busbw.studies.estimate.methods import METHODS, Layout, Level, Link, TrainingStep, buckets_of
