@@ -24,7 +24,7 @@ from .document import COMPILED_FOLDER, BaselineError, BaselineFile, Codec, S, du
 
 LOCK_TIMEOUT_S = 60.0
 
-# What `writing` calls a file before it replaces another one, and a link to that one.
+# What `busbw.files` calls a file before it replaces another one, and a link to that one.
 _HALF_WRITTEN = re.compile(r".+\.(?:json|toml)\.[0-9a-f]{8}\.(?:new|old)")
 
 

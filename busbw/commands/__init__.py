@@ -259,8 +259,9 @@ def _check_spelling(parser: argparse.ArgumentParser, words: Sequence[str]) -> No
     Nothing is said of a command that takes all words as they are.
     """
     flags = _SPELLED.findall(parser.format_help()) if "-" in parser.prefix_chars else []
-    for text in hints.of(words, [*flags, "--help"]).values() if flags else ():
-        parser.error(f"unrecognized arguments: {text}")
+    hint = hints.of(words, [*flags, "--help"]) if flags else ""
+    if hint:
+        parser.error(f"unrecognized arguments: {hint}")
 
 
 def found(named: str = "") -> list[ModuleType]:

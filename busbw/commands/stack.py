@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from busbw.driver.parallel import cache_folder
 from busbw.model.words import bytes_text, plural
+from busbw.session.folders import stack_cache_of
 from busbw.session.option import Option
 from busbw.stacks import build
 from busbw.stacks.lock import NAMES, Lock, StackError, check_earlier, read
 
-from . import BASELINES, MACHINE, Commands, UsageError, add_command, command_error
+from . import BASELINES, MACHINE, Commands, UsageError, add_command, command_error, usage_error
 
 ORDER = 1
 
@@ -45,9 +45,8 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    cache = cache_folder(options.stack_cache or "")
-    if cache is None:
-        raise UsageError("--stack-cache: 'none'; accepted is a folder")
+    with usage_error(ValueError):
+        cache = stack_cache_of(options.stack_cache)
     with command_error(StackError):
         locks = _locks(options.baselines, options.machine)
         if options.action == "build" and not locks:

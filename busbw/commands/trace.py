@@ -20,6 +20,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.words import payload_text
 from busbw.report.traces import RATES, TraceCell, trace_document, trace_lines
 from busbw.session import forms
+from busbw.session.folders import STANDARD_OUTPUT
 from busbw.session.option import Option, file_option, folder_option
 from busbw.traces.chrome import MOST_BYTES
 
@@ -27,7 +28,6 @@ from . import Commands, add_command, add_options, check_file, json_with, write_f
 from .cells import FORMATS, Gathering, Labels
 
 ORDER = 1
-_STDOUT = Path("-")
 _ACCEPTED = " or ".join(f"*{suffix}" for suffix in FORMATS)
 _DESCRIPTION = """
 Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, *.trace.json.gz): a
@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
         partial=options.partial,
     )
     files = [file for path in options.paths for file in _files_in(path, gathering.note)]
-    if options.json != _STDOUT:
+    if options.json != STANDARD_OUTPUT:
         # It overwrites its own earlier output, and never a recording.
         ours, inputs = json_with("schema_version", "cells"), [*options.paths, *files]
         check_file("--json", options.json, "a table of busbw trace", ours, inputs)
@@ -137,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"{problem.path}: {problem.text}", file=sys.stderr)
     if not cells:
         print("nothing was read: there is no table", file=sys.stderr)
-    if options.json != _STDOUT:
+    if options.json != STANDARD_OUTPUT:
         missing = "OOM" if options.oom_for_missing else ""
         lines = trace_lines(cells, rate=options.rate, missing=missing)
         for line in (*lines, *(f"warning: {text}" for text in gathering.warnings)):
@@ -155,7 +155,7 @@ def _written(gathering: Gathering, cells: Sequence[TraceCell], path: Path) -> in
         unknown=gathering.unknown,
     )
     text = json.dumps(document, indent=1) + "\n"
-    if path != _STDOUT:
+    if path != STANDARD_OUTPUT:
         return write_file(text, path)
     print(text, end="")
     return 0

@@ -178,12 +178,12 @@ def probe(starter: Starter, executor: Executor) -> Probe:
             # It goes into reports, unlike a usage error.
             home = os.path.expanduser("~")
             python = variables.without_homes(executor.interpreter(starter), home)
-            raise ProbeCutShort(f"{_words(python, answer)}; it was tried twice")
+            raise ProbeCutShort(f"{python}: {words_of(answer)}; it was tried twice")
     if not isinstance(answer, Failure):
         return answer
     if answer.kind is FailureKind.WRONG_WORLD:
         raise ProbesDiffer(f"{starter.framework}: {answer.message}")
-    raise ProbeFailed(_words(executor.interpreter(starter), answer))
+    raise ProbeFailed(f"{executor.interpreter(starter)}: {words_of(answer)}")
 
 
 def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
@@ -199,8 +199,8 @@ def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Fa
     return answer
 
 
-def _words(interpreter: str, failure: Failure) -> str:
-    return f"{interpreter}: {failure.message}: {failure.last_line}"
+def words_of(failure: Failure) -> str:
+    return f"{failure.message}: {failure.last_line}"
 
 
 def trained(
@@ -219,7 +219,7 @@ def trained(
     if isinstance(group, Failure):
         return group
     try:
-        answers = group.ask_all(Request("train", {"training": request}), timeout_s, "training")
+        answers = group.train(Request("train", {"training": request}), timeout_s)
     finally:
         # A server never ends by itself.
         executor.end(group)

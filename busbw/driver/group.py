@@ -92,9 +92,9 @@ class Group:
             self.kill()
         return answer
 
-    def ask_all(self, request: Request, timeout_s: float, doing: str) -> Answers | Failure:
+    def train(self, request: Request, timeout_s: float) -> Answers | Failure:
         asked = [role for role in self.members if role.task == self.cluster.asked]
-        return self.ask_each(dict.fromkeys(asked, request), timeout_s, doing)
+        return self.ask_each(dict.fromkeys(asked, request), timeout_s, "training")
 
     def ask_each(
         self, requests: Requests, timeout_s: float, doing: str, *, together: bool = False

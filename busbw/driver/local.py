@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from busbw import locks, wire
 from busbw.model.launch import LaunchId
-from busbw.model.training import Cluster, ClusterMember
+from busbw.model.training import Cluster, ClusterMember, members_of
 
 from . import process
 from .bundle import Bundle
@@ -47,11 +47,8 @@ class LocalTransport(Transport):
         self._bundle = bundle
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
-        addresses: dict[str, tuple[str, ...]] = {}
         ports = process.free_ports(len(cluster.roles), "127.0.0.1", socket.AF_INET)
-        for role, port in zip(cluster.roles, ports, strict=True):
-            addresses[role.task] = (*addresses.get(role.task, ()), f"127.0.0.1:{port}")
-        return tuple(ClusterMember(role=role, addresses=addresses) for role in cluster.roles)
+        return members_of(cluster, (f"127.0.0.1:{port}" for port in ports))
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
         return Worker(starter, self._bundle, launch, member)

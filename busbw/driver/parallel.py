@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.driver.executor import Executor, ProbeCutShort, started_again, stopped
+from busbw.driver.executor import Executor, ProbeCutShort, started_again, stopped, words_of
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
@@ -63,8 +63,8 @@ class Parallel:
                     answer = self._described(group, topology)
                 if isinstance(answer, Failure):
                     if stopped(answer):
-                        raise ProbeCutShort(f"{_words(answer)}; it was tried twice")
-                    answer = Compiler(topology=topology.name, missing=_words(answer))
+                        raise ProbeCutShort(f"{words_of(answer)}; it was tried twice")
+                    answer = Compiler(topology=topology.name, missing=words_of(answer))
                 found.append(answer)
                 group = None if answer.missing else group
         return found
@@ -133,7 +133,3 @@ def cache_folder(text: str) -> Path | None:
     if text:
         return Path(text).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "busbw"
-
-
-def _words(failure: Failure) -> str:
-    return f"{failure.message}: {failure.last_line}"

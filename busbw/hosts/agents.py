@@ -23,7 +23,7 @@ from busbw.driver.transport import (
     Transport,
 )
 from busbw.model.launch import LaunchId
-from busbw.model.training import Cluster, ClusterMember
+from busbw.model.training import Cluster, ClusterMember, members_of
 from busbw.model.words import plural
 
 from . import messages
@@ -117,17 +117,12 @@ class AgentsTransport(Transport):
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         """As many on each agent, in the order of ranks, with ports that are free there."""
-        roles = cluster.roles
-        each = self._each(len(roles))
+        each = self._each(len(cluster.roles))
         peers = [self._peer(rank) for rank in range(self._count)]
-        found = [
+        addresses = [
             address_text(peer.address, port) for peer in peers for port in self._ports(peer, each)
         ]
-        addresses: dict[str, tuple[str, ...]] = {}
-        for role, address in zip(roles, found, strict=True):
-            addresses[role.task] = (*addresses.get(role.task, ()), address)
-        hosts = _hosts([peer.host for peer in peers])
-        return tuple(ClusterMember(role=role, addresses=addresses, hosts=hosts) for role in roles)
+        return members_of(cluster, addresses, _hosts([peer.host for peer in peers]))
 
     def start(
         self, starter: Starter, launch: LaunchId, member: ClusterMember | None

@@ -255,6 +255,15 @@ def number_of(host: str) -> str:
     return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
 
 
+def is_number(address: str) -> bool:
+    """Whether the address is a number of IP, and no name."""
+    try:
+        _mapped(address)
+    except ValueError:
+        return False
+    return True
+
+
 def is_any(number: str) -> bool:
     """Whether the address stands for every network of a host."""
     return _mapped(number).is_unspecified

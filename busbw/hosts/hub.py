@@ -19,9 +19,9 @@ from busbw import wire
 
 from . import messages
 from .connection import Connection, Direction, FrameError, Lost, Silent, fresh_nonce
-from .handshake import HANDSHAKE_S
+from .handshake import HANDSHAKE_S, is_number
 from .messages import PROTOCOL, ToAgent, ToSession
-from .peers import BACKLOG, Peer, Stranger, is_number
+from .peers import BACKLOG, Peer, Stranger
 
 MOST_UNPROVEN = 64
 # While that many are there others wait for their turn, and who says nothing for so long goes.

@@ -1,8 +1,8 @@
 """What a launcher tells a process that it started: its rank, how many there are, where rank 0 is.
 
 A function for each launcher reads the environment it is given, opens no port and starts nothing.
-Open MPI is asked before Slurm: where it runs inside an allocation,
-its processes inherit variables of Slurm's that do not count them.
+Open MPI is asked before Slurm: where it runs inside an allocation, its processes inherit variables
+of Slurm's that do not count them.
 """
 
 from __future__ import annotations

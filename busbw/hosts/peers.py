@@ -6,7 +6,6 @@ A thread for each agent tells what it says; a worker is asked and ended by anoth
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import itertools
 import os
 import socket
@@ -126,15 +125,6 @@ class Peer:
 
     def next_number(self) -> int:
         return next(self._numbers)
-
-
-def is_number(address: str) -> bool:
-    """Whether the address is a number of IP, and no name."""
-    try:
-        ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 # An agent needs a few seconds at most to end a worker.

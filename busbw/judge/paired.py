@@ -57,7 +57,7 @@ def decide(
 ) -> Decision:
     """The decision on one of `cases` cases from `shifts`, one log ratio per launch, in order.
 
-    Each look has the level that its part of the error rates allows (`stats.look_levels`). The
+    Each look has the level that its part of the error rates allows (`look_levels`). The
     bounds are those of the t-distribution. `floor` is the least slowdown that is a regression of
     this case, as a fraction; `prior` is what the session's cases say of its noise (`prior_of`).
     """
@@ -91,7 +91,7 @@ def prior_of(cases: Iterable[Sequence[float]], looks: Looks) -> Variance | None:
     """What the shifts of a session's `cases` say of the noise of each; None from fewer than two.
 
     Those up to the first look only, so that no look's answer changes with later launches. It weighs
-    as much as the cases are alike in (`stats.prior_variance`), never more than the number of other
+    as much as the cases are alike in (`prior_variance`), never more than the number of other
     cases, which is what this likeness is known from, and `pooled_freedom`. A case whose shifts do
     not differ at all says nothing.
     """

@@ -1,6 +1,6 @@
-"""Every threshold, each with its reason, in one frozen Policy per device class.
+"""Thresholds with their reasons, in one frozen Policy per device class.
 
-Numbers and nothing else: they are applied in `rule`, `session`, `paired` and `compiled`.
+Numbers and nothing else; what one rule alone needs may stand beside it.
 """
 
 from __future__ import annotations

@@ -206,9 +206,6 @@ def rise(
     return whole if whole > math.log1p(rule.rise) and slope > errors * error else 0.0
 
 
-# What a case is called.
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
     """Slower (1), faster (-1) or neither (0); None while a suspicion waits to be seen again.

@@ -1,7 +1,6 @@
-"""What is asked for and what is measured: Asked, Workload, Framework; Spec at collection, Case.
+"""What is asked for and what is measured: Asked; Spec at collection, Case on a machine.
 
-Knows no result and no file, and of the hardware only what a probe found. The workloads are in
-`busbw.workloads`, one file each; their base class is here.
+Knows no result and no file, and of the hardware only what a probe found.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -71,6 +71,16 @@ class ClusterMember:
     @property
     def on_host(self) -> int:
         return self.count // self.hosts
+
+
+def members_of(
+    cluster: Cluster, addresses: Iterable[str], hosts: int = 1
+) -> tuple[ClusterMember, ...]:
+    """The members of a cluster whose `addresses` are in the order of its roles."""
+    by_task: dict[str, tuple[str, ...]] = {}
+    for role, address in zip(cluster.roles, addresses, strict=True):
+        by_task[role.task] = (*by_task.get(role.task, ()), address)
+    return tuple(ClusterMember(role=one, addresses=by_task, hosts=hosts) for one in cluster.roles)
 
 
 class Net(str, enum.Enum):

@@ -77,7 +77,7 @@ _DIFFER: Mapping[str, _Word] = {
     "axes": lambda one: one.case.axes and f"along {one.case.axes}",
     "clock": lambda one: f"{one.case.clock.value} clock",
     "processes": lambda one: plural(one.session.environment.key.processes, "process"),
-    "host": lambda one: one.session.host and f"on {one.session.host}",
+    "host": lambda one: one.session.environment.host and f"on {one.session.environment.host}",
     "date": lambda one: f"{one.session.began:%Y-%m-%d}",
 }
 # And of these what differs among those whose names are still alike.
@@ -210,7 +210,7 @@ def bandwidth(sessions: Sequence[Session]) -> Chart:
 
 
 def _reference(session: Session) -> str:
-    return "reference" if session.is_paired else "baseline"
+    return "reference" if session.references else "baseline"
 
 
 def collectives_text(names: Iterable[str]) -> str:

@@ -50,7 +50,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         if option.ini:
             _add_ini(parser, option)
     flags = [name for one in groups.values() for option in one.options for name in option.names()]
-    parser.extra_info |= hints.of(_command_line(pluginmanager), flags)
+    hint = hints.of(_command_line(pluginmanager), flags)
+    parser.extra_info |= {"busbw": hint} if hint else {}
 
 
 def _add_ini(parser: pytest.Parser, option: Option) -> None:

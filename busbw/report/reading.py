@@ -43,11 +43,6 @@ class Session:
     measuring_s: float = 0.0
 
     @property
-    def host(self) -> str:
-        """The host that measured; "" where that is not known."""
-        return self.environment.host
-
-    @property
     def folders(self) -> tuple[str, ...]:
         """Where its machine's files lie below those of baselines and of a history.
 
@@ -58,11 +53,6 @@ class Session:
         shapes = dict.fromkeys((one.ranks, one.mesh) for one in cases)
         keys = [key, *(replace(key, ranks=ranks, mesh=mesh) for ranks, mesh in shapes)]
         return tuple(dict.fromkeys(str(one.folder) for one in keys))
-
-    @property
-    def is_paired(self) -> bool:
-        """Whether two stacks were measured in turn."""
-        return bool(self.references)
 
     def version(self, framework: str) -> str:
         """The framework with its version, such as ``jax 0.10.2``."""

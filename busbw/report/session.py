@@ -6,7 +6,7 @@ import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from busbw import metrics
 from busbw.model import variables
@@ -42,7 +42,6 @@ _CURVE_COLUMNS = (Column("group", fits=True, left=True), Column("curve", left=Tr
 def header_lines(
     environment: Environment,
     baselines: Path | None,
-    folder: PurePath,
     unreached: Mapping[str, str],
     *,
     verbose: bool = False,
@@ -62,8 +61,9 @@ def header_lines(
         lines.append(f"busbw {framework}: does not reach the device: {reason}")
     if baselines is None:
         return lines
-    there = "" if (baselines / folder).is_dir() else " (none yet)"
-    lines.append(f"busbw baselines: {_shown(baselines / folder)}{there}")
+    folder = baselines / key.folder
+    there = "" if folder.is_dir() else " (none yet)"
+    lines.append(f"busbw baselines: {_shown(folder)}{there}")
     return lines
 
 
@@ -80,9 +80,7 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def reference_lines(
-    probes: Sequence[Probe], flags: Mapping[str, str], home: str = ""
-) -> Sequence[str]:
+def reference_lines(probes: Sequence[Probe], flags: Mapping[str, str], home: str) -> Sequence[str]:
     """Where each framework was loaded from, and other flags than ours; ``~`` stands for homes."""
     return [
         f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "

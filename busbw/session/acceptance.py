@@ -7,7 +7,7 @@ written from a session without a verdict.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from busbw import files, grid
@@ -84,12 +84,13 @@ def _times(judged: Judged, measured: Measured) -> Judged:
     reason = settings.accept_regression
     session = Record(at=moment_text(judged.collected.began), commit=measured.environment.commit)
     rules = Rules(budget=measured.policy.budget, only_new=settings.update_baselines == "new")
-    wanted, notes = _wanted(judged, measured) if settings.update_baselines else ([], [])
+    able = _storable(judged, measured)
+    wanted, notes = _wanted(judged, measured, able) if settings.update_baselines else ([], [])
     with drafted(settings.baselines, TIMED) as draft:
         saved = save(draft, wanted, session=session, rules=rules, reason=reason)
         changes = list(saved.changes)
         if settings.rebase:
-            cases = [(job.key, job.case) for job in _storable(judged, measured).values()]
+            cases = [(job.key, job.case) for job in able.values()]
             changes += rebase(draft, cases, session=session, reason=settings.rebase)
         if settings.prune_baselines:
             changes += prune(draft, _asked(measured), session=session, reason="pruned")
@@ -130,9 +131,11 @@ def _storable(judged: Judged, measured: Measured) -> dict[Spec, TimedJob]:
     return {spec: jobs[spec] for spec in {jobs[spec].case: spec for spec in able}.values()}
 
 
-def _wanted(judged: Judged, measured: Measured) -> tuple[list[Accepted], list[str]]:
+def _wanted(
+    judged: Judged, measured: Measured, able: Mapping[Spec, TimedJob]
+) -> tuple[list[Accepted], list[str]]:
     found, notes = [], []
-    for spec, job in _storable(judged, measured).items():
+    for spec, job in able.items():
         outcome = judged.verdicts[spec].outcome
         if judged.settings.update_baselines == "improved" and outcome is not Outcome.IMPROVED:
             continue

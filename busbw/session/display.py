@@ -48,18 +48,12 @@ class Display:
 
     def header(self, resolved: Measured) -> None:
         settings, environment = resolved.settings, resolved.environment
-        header = header_lines(
-            environment,
-            None if resolved.paired else settings.baselines,
-            environment.key.folder,
-            resolved.machine.target.unreached,
-            verbose=self._verbose,
-        )
+        baselines = None if resolved.paired else settings.baselines
+        unreached = resolved.machine.target.unreached
+        for text in header_lines(environment, baselines, unreached, verbose=self._verbose):
+            self.line(text)
         home = os.path.expanduser("~")
-        for text in (
-            *header,
-            *reference_lines(resolved.machine.references, environment.flags, home),
-        ):
+        for text in reference_lines(resolved.machine.references, environment.flags, home):
             self.line(text)
         if settings.injection is not None:
             self.line(f"busbw injected: {settings.injection.text}; the times are not real")

@@ -143,7 +143,7 @@ def device(text: str) -> Device | None:
 
 
 def frameworks(text: str) -> tuple[str, ...]:
-    """None for those installed."""
+    """Nothing for those installed."""
     return () if text == "auto" else words(tuple(FRAMEWORKS), {"tf": "tensorflow"})(text)
 
 

@@ -38,10 +38,9 @@ _SIZE = re.compile(r"\d+[KMGkmg]")
 _LIKENESS = 0.8
 
 
-def of(arguments: Sequence[str], flags: Sequence[str]) -> dict[str, str]:
-    """By the name that it is shown with; nothing where there is none. `flags` are our options."""
-    hints = [*_of_nccl_tests(_asked(arguments)), *_nearly(arguments, flags)]
-    return {"busbw": "; ".join(hints)} if hints else {}
+def of(arguments: Sequence[str], flags: Sequence[str]) -> str:
+    """Empty where there is none; `flags` are our options."""
+    return "; ".join([*_of_nccl_tests(_asked(arguments)), *_nearly(arguments, flags)])
 
 
 def of_keyword(keyword: str, selected: Sequence[tuple[str, str]]) -> str:

@@ -72,7 +72,7 @@ class Option:
 
     @property
     def flag_name(self) -> str:
-        return "--" + self.name.replace("_", "-")
+        return forms.flag(self.name)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -257,7 +257,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _ratio(ratio: float | None) -> str:
-    """None for a step that takes no longer than one device's: nothing to compare."""
+    """``-`` for a step that takes no longer than one device's: nothing to compare."""
     return f"{ratio:.2f}" if ratio is not None and ratio > 0 else "-"
 
 

@@ -72,16 +72,16 @@ class DenseStep(Workload):
     def check(cls, asked: Asked) -> None:
         check_sums_in_place(cls.kind, asked)
         for size in asked.payloads:
-            if size % cls.row_bytes("float32"):
+            if size % cls.row_bytes():
                 raise GridError(
                     f"a gradient of {payload_text(size)} is no multiple of "
-                    f"{payload_text(cls.row_bytes('float32'))}, the weights of one input"
+                    f"{payload_text(cls.row_bytes())}, the weights of one input"
                 )
 
     @classmethod
-    def row_bytes(cls, dtype: str) -> int:
+    def row_bytes(cls) -> int:
         """Bytes of the weights of one input: payloads are multiples of that."""
-        return cls.outputs * DTYPES[dtype].size_bytes
+        return cls.outputs * DTYPES["float32"].size_bytes
 
     def case_on(self, spec: Spec, key: EnvironmentKey, found: DeviceSet, only: str) -> Case:
         """What a step costs is what the host waits for; the device's clock knows collectives."""

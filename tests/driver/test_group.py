@@ -112,7 +112,7 @@ def test_kill_9_from_outside_is_seen_though_that_one_was_not_asked(bundle: Bundl
         assert isinstance(server, Worker)
         timer = threading.Timer(SHORT_S, os.kill, (server.pid, signal.SIGKILL))
         timer.start()
-        found = failure(members.ask_all(REQUEST, LONG_S, "training"))
+        found = failure(members.train(REQUEST, LONG_S))
         timer.join()
     assert found.message == "ps 0: the worker was killed (SIGKILL) while training"
     assert not processes(bundle.path)
@@ -203,7 +203,7 @@ def test_one_by_itself_that_dies_is_over_and_its_failure_names_no_role(bundle: B
 def test_a_cluster_of_a_single_worker_is_not_one_by_itself(bundle: Bundle) -> None:
     cluster = Cluster(counts={"worker": 1}, asked="worker")
     with group(bundle, cluster, worker0="out_of_memory") as members:
-        found = failure(members.ask_all(REQUEST, LONG_S, "training"))
+        found = failure(members.train(REQUEST, LONG_S))
         assert members.is_over
     assert found.message.startswith("worker 0: RESOURCE_EXHAUSTED")
     assert found.launch.text == "1.worker0"
@@ -251,7 +251,7 @@ def test_what_a_member_says_that_was_not_asked_is_nobody_s_answer(
         os.write(writing, b".")
         monkeypatch.setattr(Worker, "received", babbling)
         monkeypatch.setattr(server, "fileno", lambda: reading)
-        answers = members.ask_all(REQUEST, LONG_S, "training")
+        answers = members.train(REQUEST, LONG_S)
         os.close(reading)
         os.close(writing)
     assert said

@@ -18,7 +18,11 @@ from tests.report.written import document, program, session, verdict
 def test_what_was_written_is_read() -> None:
     written = verdict(4096, 6.0)
     found = session(written, host="vm", commit="abc")
-    assert (found.began, found.host, found.version("jax")) == (build.BEGAN, "vm", "jax 0.10.0")
+    assert (found.began, found.environment.host, found.version("jax")) == (
+        build.BEGAN,
+        "vm",
+        "jax 0.10.0",
+    )
     assert found.environment == build.environment(host="vm", commit="abc")
     (read,) = found.verdicts
     assert read == replace(written, spec=read.spec)

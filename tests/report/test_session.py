@@ -35,7 +35,7 @@ FOLDER = PurePosixPath("amd-epyc-2c/4r")
 def _header(
     environment: Environment | None = None, root: Path = Path("gone"), **unreached: str
 ) -> list[str]:
-    return list(header_lines(environment or build.environment(), root, FOLDER, unreached))
+    return list(header_lines(environment or build.environment(), root, unreached))
 
 
 def _on_tpu(**key: Any) -> Environment:
@@ -55,7 +55,7 @@ def test_the_devices_of_several_processes_of_a_cpu_are_not_virtual() -> None:
 def test_why_other_devices_were_not_found_is_said_only_if_more_is_asked_for() -> None:
     found = build.environment(not_found=("no TPU to measure on (jax: no libtpu)",))
     assert "libtpu" not in "".join(_header(found))
-    lines = header_lines(found, None, FOLDER, {}, verbose=True)
+    lines = header_lines(found, None, {}, verbose=True)
     assert lines[1] == "busbw device: no TPU to measure on (jax: no libtpu)"
 
 

@@ -57,7 +57,7 @@ def _answers(
             return failure
         beside = threading.Thread(target=meanwhile, args=(group,))
         beside.start()
-        found = group.ask_all(request, LONG_S, "training")
+        found = group.train(request, LONG_S)
         beside.join()
     finally:
         group.kill()
