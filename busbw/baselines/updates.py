@@ -131,7 +131,7 @@ class Refusal:
     stored: Baseline
     wanted: Baseline
     budget: float
-    why: str = ""
+    why: str
 
     @property
     def text(self) -> str:
@@ -156,8 +156,8 @@ class Refusal:
 class Saved:
     """What was saved of a session's times, and what was refused."""
 
-    changes: tuple[Updated, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    changes: tuple[Updated, ...]
+    refusals: tuple[Refusal, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

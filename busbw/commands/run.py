@@ -206,7 +206,7 @@ class Options:
 
     own: Mapping[str, str]
     passed: tuple[str, ...]
-    defaults: tuple[str, ...] = ()
+    defaults: tuple[str, ...]
 
     @property
     def are_shown(self) -> bool:

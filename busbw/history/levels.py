@@ -51,7 +51,7 @@ class LevelChange:
     sessions: int
     changes: tuple[str, ...]
     monthly: float | None = None
-    reason: str = ""
+    reason: str
 
     @property
     def ratio(self) -> float:

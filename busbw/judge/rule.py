@@ -61,8 +61,8 @@ class Limit:
     own: float
     alone: float
     launch: float
-    fastest: float | None = None
-    rise: float = 0.0
+    fastest: float | None
+    rise: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +74,7 @@ class Tonight:
 
     limits: Mapping[Case, Limit]
     shared: Mapping[str, Shared]
-    noisier: float = 1.0
+    noisier: float
 
 
 def limits(past: Past, today: Mapping[Case, Launches], rule: Rule) -> Tonight:

@@ -38,12 +38,12 @@ class SizeGroup:
     case: Case
     before: Curve | None
     now: Curve | None
-    located: str = ""
-    shifted: str = ""
+    located: str
+    shifted: str
 
 
 def groups_of_cases(
-    verdicts: Sequence[Verdict], policy: Policy, *, in_turn: bool = False
+    verdicts: Sequence[Verdict], policy: Policy, *, in_turn: bool
 ) -> tuple[SizeGroup, ...]:
     found: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:

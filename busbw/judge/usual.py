@@ -63,7 +63,7 @@ class Usual:
     own: BySession
     squares: float
     freedom: int
-    by_fastest: bool = False
+    by_fastest: bool
     variance: float = 0.0
     expected: float = 0.0
 

@@ -7,7 +7,7 @@ template is named like the part that it writes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from busbw.report.table import Table
@@ -37,8 +37,8 @@ class Text:
 class Facts:
     """Names with what they are, such as the device; with a title they are folded below it."""
 
-    facts: Mapping[str, str] = field(default_factory=dict)
-    title: str = ""
+    facts: Mapping[str, str]
+    title: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +84,7 @@ class Section:
     """A heading, what is below it, and sections one level deeper."""
 
     heading: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Part, ...]
     sections: tuple[Section, ...] = ()
 
 

@@ -134,7 +134,7 @@ def _injected(session: Session) -> str:
 
 
 def session_sections(
-    session: Session, history: Sequence[Section] = (), since: Sequence[str] = ()
+    session: Session, history: Sequence[Section], since: Sequence[str]
 ) -> tuple[Section, ...]:
     return filled(
         Section(heading="What changed", parts=tuple(_changed(session, since))),

@@ -143,7 +143,7 @@ def _unkept(session: pytest.Session) -> str:
     return verdict.headline() if verdict.failed else ""
 
 
-def _set_exit_code(session: pytest.Session, code: int | pytest.ExitCode, why: str = "") -> None:
+def _set_exit_code(session: pytest.Session, code: int | pytest.ExitCode, why: str) -> None:
     """The session's own, which no later hook turns into a green one; `why`, if no test says it."""
     session.exitstatus = code
     session.config.stash[_OWN] = code, why

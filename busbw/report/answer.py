@@ -38,7 +38,8 @@ _MOST_CHARACTERS = 750
 def answer_lines(verdicts: Sequence[Verdict], session: SessionVerdict) -> list[TextLine]:
     """Such as ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x``; last the session's."""
     labels = _labels(verdicts)
-    failed = sorted((one for one in verdicts if one.failed), key=_gravity)
+    failed = [one for one in verdicts if one.failed]
+    failed.sort(key=lambda one: (_rank(one), -(one.ratio or 0.0)))
     alike = itertools.groupby(failed, key=lambda one: (_rank(one), labels[one.spec]))
     groups = [list(group) for _, group in alike]
     lines = [_line(group, labels[group[0].spec]) for group in groups[:_MOST_LINES]]
@@ -69,10 +70,6 @@ def _inert(line: str) -> str:
 
 def _rank(verdict: Verdict) -> int:
     return _WORST.index(verdict.outcome) if verdict.outcome in _WORST else len(_WORST)
-
-
-def _gravity(verdict: Verdict) -> tuple[int, float]:
-    return _rank(verdict), -(verdict.ratio or 0.0)
 
 
 # What names a kind of cases where it differs within a session.

@@ -1,10 +1,6 @@
 """Times from recordings, as a table and as a document.
 
 The table has a row for each payload and a column for each slice, as the published one for TPU v2.
-
-Schema history of the document:
-1  the first.
-2  cells: all_ranks, recorded; unknown.
 """
 
 from __future__ import annotations
@@ -149,7 +145,7 @@ def trace_document(
     files: Sequence[str],
     problems: Sequence[Problem],
     warnings: Sequence[str],
-    unknown: Sequence[Unknown] = (),
+    unknown: Sequence[Unknown],
 ) -> dict[str, object]:
     return {
         "schema_version": TRACE_SCHEMA,

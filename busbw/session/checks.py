@@ -33,7 +33,7 @@ _OLDEST_PYTHON = "3.10"
 def check(settings: Settings, specs: Sequence[Spec]) -> None:
     """Raises UsageError: it may be selection, interpreters, locks or examples."""
     frameworks = machine.frameworks_of(settings, specs)
-    _check_places(settings, specs)
+    _check_strategies(settings, specs)
     _check_slice(settings, frameworks)
     _check_blocks(settings, specs)
     if settings.against is None:
@@ -69,7 +69,7 @@ def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> 
         machine.machine_of(settings, specs, executor)
 
 
-def _check_places(settings: Settings, specs: Sequence[Spec]) -> None:
+def _check_strategies(settings: Settings, specs: Sequence[Spec]) -> None:
     """What starts processes of its own, on one host, is not measured on agents' hosts."""
     own = [spec.id for spec in specs if isinstance(spec.workload, OwnProcesses)]
     if settings.agents is None or not own:

@@ -114,7 +114,7 @@ def judged(programs: Programs, skip: str) -> Judged:
         first = case_key not in previous
         before = job.stored if first else previous[case_key]
         other = "" if first or before is None else before.release
-        terms = _terms(programs.settings, other, stored=first)
+        terms = _terms(programs.settings, other or "the baseline", stored=first)
         found[spec] = judge_compiled(spec, job.case, now, before, terms, release=release)
         previous[case_key] = as_baseline(job.case, now, release, programs.collected.date)
     verdicts = {spec: found[spec] for spec in programs.specs}
@@ -181,15 +181,15 @@ def _described(
     return found
 
 
-def _terms(settings: Settings, other: str, *, stored: bool) -> CompileTerms:
+def _terms(settings: Settings, before: str, *, stored: bool) -> CompileTerms:
     """`stored`: it is compared with what is stored; only then a baseline can be required."""
-    terms = CompileTerms(
+    return CompileTerms(
         require_baselines=settings.require_baselines and stored,
         accept_changes=settings.compile is not None and settings.compile.accept_changes,
         accept_all=settings.update_baselines == "all",
         accept_new=settings.update_baselines in ("all", "new"),
+        before=before,
     )
-    return replace(terms, before=other) if other else terms
 
 
 def as_baseline(

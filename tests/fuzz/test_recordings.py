@@ -103,7 +103,7 @@ def _shown(path: Path) -> None:
         for rate in RATES:
             assert bool(cells) is bool(trace_lines(cells, rate=rate))
         problems, warnings = gathering.problems, gathering.warnings
-        document = trace_document(cells, files=[], problems=problems, warnings=warnings)
+        document = trace_document(cells, files=[], problems=problems, warnings=warnings, unknown=[])
         assert json.dumps(document, allow_nan=False)
         try:
             found = device_clock.read(

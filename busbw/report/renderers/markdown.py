@@ -16,7 +16,7 @@ _WIDTH = 100
 
 
 def render(table: Table) -> list[TextLine]:
-    heads = [_heading(column) for column in table.columns]
+    heads = [f"{c.heading} ({c.unit})" if c.unit else c.heading for c in table.columns]
     rows = [heads, *map(table.cells, table.rows)]
     widths = [max(map(len, cells)) for cells in zip(*rows)]
     head, *body = [_line(table.columns, cells, widths) for cells in rows]
@@ -25,10 +25,6 @@ def render(table: Table) -> list[TextLine]:
     for notes in (_row_notes(table), table.notes):
         lines += ["", *notes] if notes else []
     return [TextLine(line) for line in lines]
-
-
-def _heading(column: Column) -> str:
-    return f"{column.heading} ({column.unit})" if column.unit else column.heading
 
 
 def _rule(columns: Sequence[Column], widths: Sequence[int]) -> str:
