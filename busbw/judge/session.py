@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, Curve, SessionVerdict, Verdict
+from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome, cut_short, payload_text, plural
 from busbw.stats.variance import t_quantile
 
@@ -25,21 +25,6 @@ from .rule import Shared
 _ALIKE = 1.5
 # As many failed cases are named in the answer for the stack.
 _MOST_NAMED = 3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SizeGroup:
-    """One framework, collective and strategy over its sizes.
-
-    `before` and `now` are None where no curve can be fitted. `located` says what got slower, and
-    `shifted` what no single size shows; both are empty for nothing.
-    """
-
-    case: Case
-    before: Curve | None
-    now: Curve | None
-    located: str
-    shifted: str
 
 
 def groups_of_cases(

@@ -57,6 +57,21 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SizeGroup:
+    """One framework, collective and strategy over its sizes.
+
+    `before` and `now` are None where no curve can be fitted. `located` says what got slower, and
+    `shifted` what no single size shows; both are empty for nothing.
+    """
+
+    case: Case
+    before: Curve | None
+    now: Curve | None
+    located: str
+    shifted: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
     """A figure that somebody else published, measured by another method: shown, never judged."""
 

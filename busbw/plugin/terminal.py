@@ -17,12 +17,7 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, plural
 from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.renderers import RENDERERS
-from busbw.report.session import (
-    CurveGroup,
-    change_tables,
-    measured_table,
-    session_tables,
-)
+from busbw.report.session import change_tables, measured_table, session_tables
 from busbw.report.table import Table, TextLine, span_text
 from busbw.report.verdicts import compiled_tables, legend, release_lines
 from busbw.session import hints
@@ -176,15 +171,10 @@ def _shown(
 def _timed_tables(
     found: Judged | Observed, measured: Measured, verdicts: Sequence[Verdict], *, verbose: bool
 ) -> Sequence[Table]:
-    curves = [
-        CurveGroup(name=group.case.group_name, now=group.now, before=group.before)
-        for group in (found.groups if isinstance(found, Judged) else ())
-        if group.now is not None
-    ]
     tables = session_tables(
         verdicts,
         measured.measurements,
-        curves,
+        found.groups if isinstance(found, Judged) else (),
         verbose=verbose,
         changed=measured.environment.changed,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from busbw import metrics
@@ -15,7 +15,7 @@ from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
 from busbw.model.stored import CompiledBaseline, Stored
 from busbw.model.training import TrainingRun, TrainingStrategy
-from busbw.model.verdict import Curve, Summary, Verdict
+from busbw.model.verdict import Curve, SizeGroup, Summary, Verdict
 from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
 from busbw.report.table import Column, Table, TextLine, attributes, explained, percent_text, rows_of
 from busbw.report.verdicts import verdict_tables
@@ -113,7 +113,7 @@ def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
 def session_tables(
     verdicts: Sequence[Verdict],
     measured: Mapping[Spec, Measurement],
-    curves: Sequence[CurveGroup] = (),
+    groups: Sequence[SizeGroup] = (),
     *,
     verbose: bool = False,
     changed: str = "",
@@ -122,7 +122,7 @@ def session_tables(
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
         *step_tables(verdicts, measured),
         *strategy_tables(verdicts, measured),
-        *curve_tables(curves),
+        *curve_tables(groups),
     ]
 
 
@@ -180,29 +180,24 @@ def _baseline_text(case: Case, baseline: Stored | None) -> str:
     return f"{seconds_text(level_s)} ({rate}{counts}, pinned {seconds_text(pinned_s)})"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CurveGroup:
-    """A framework's collective by one strategy: its curve now, and the baseline's if any."""
-
-    name: str
-    now: Curve
-    before: Curve | None = None
-
-
-def curve_tables(groups: Sequence[CurveGroup]) -> list[Table]:
-    rows = rows_of({"group": group.name, "curve": _figures(group)} for group in groups)
+def curve_tables(groups: Sequence[SizeGroup]) -> list[Table]:
+    """The curve of each group now, where there is one, and the baseline's if any."""
+    rows = rows_of(
+        {"group": one.case.group_name, "curve": _figures(one.now, one.before)}
+        for one in groups
+        if one.now is not None
+    )
     table = Table(title=TextLine(_CURVE_TITLE), columns=_CURVE_COLUMNS, rows=rows, indent=4)
     return [table] if rows else []
 
 
-def _figures(group: CurveGroup) -> str:
-    latency = _latency_text(group.now)
-    bandwidth = rate_text(group.now.bandwidth_bytes_per_s)
-    if group.before is not None:
-        before = _latency_text(group.before)
-        latency = latency if before == latency else f"{before} -> {latency}"
-        bandwidth = f"{rate_text(group.before.bandwidth_bytes_per_s)} -> {bandwidth}"
-    error = f"fit error {100 * group.now.rms_log_error:.0f} %"
+def _figures(now: Curve, before: Curve | None) -> str:
+    latency, bandwidth = _latency_text(now), rate_text(now.bandwidth_bytes_per_s)
+    if before is not None:
+        was = _latency_text(before)
+        latency = latency if was == latency else f"{was} -> {latency}"
+        bandwidth = f"{rate_text(before.bandwidth_bytes_per_s)} -> {bandwidth}"
+    error = f"fit error {100 * now.rms_log_error:.0f} %"
     return f"latency {latency}, bandwidth {bandwidth} ({error})"
 
 

@@ -14,7 +14,6 @@ from busbw.judge.paired import judge_pair, prior_of_pairs
 from busbw.judge.rule import Shared, Tonight
 from busbw.judge.session import (
     Circumstances,
-    SizeGroup,
     groups_of_cases,
     judge_session,
     slower_text,
@@ -22,7 +21,7 @@ from busbw.judge.session import (
 from busbw.judge.validity import straggler_of, with_ceiling, with_injections
 from busbw.model.case import Case, Spec
 from busbw.model.machine import EnvironmentKey
-from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
 from . import acceptance, references

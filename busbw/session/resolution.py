@@ -183,13 +183,11 @@ def _stored(
 
 
 def _with_stored(settings: Settings, job: TimedJob) -> TimedJob:
-    root, limit_bytes = settings.baselines, settings.memory_limit_bytes
-    roots = (root, files.shipped_baselines())
-    published = (find_published(one, job.key, job.case) for one in roots)
+    root, about = settings.baselines, (job.key, job.case)
     return replace(
         job,
-        stored=find(root, job.key, job.case, memory_limit_bytes=limit_bytes),
-        published=next(filter(None, published), None),
+        stored=find(root, *about, memory_limit_bytes=settings.memory_limit_bytes),
+        published=find_published(root, *about) or find_published(files.shipped_baselines(), *about),
     )
 
 

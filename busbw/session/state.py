@@ -17,12 +17,11 @@ from busbw.driver.parallel import Job
 from busbw.grid import Target
 from busbw.judge.levels import Levels
 from busbw.judge.policy import POLICIES, Policy
-from busbw.judge.session import SizeGroup
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Measurement, Plan
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
 from busbw.model.stored import CompiledBaseline, Session
-from busbw.model.verdict import Reference, SessionVerdict, Verdict
+from busbw.model.verdict import Reference, SessionVerdict, SizeGroup, Verdict
 from busbw.stacks.interpreter import Installed
 
 from .settings import Settings

@@ -11,7 +11,6 @@ import pytest
 from busbw.judge.rule import Shared
 from busbw.judge.session import (
     Circumstances,
-    SizeGroup,
     groups_of_cases,
     judge_session,
     limits_text,
@@ -19,7 +18,7 @@ from busbw.judge.session import (
     within_text,
 )
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, SessionVerdict, Verdict
+from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from tests import build
 

@@ -12,11 +12,10 @@ from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.machine import Environment
 from busbw.model.training import CNN, CNN_BYTES
-from busbw.model.verdict import Curve, Verdict
+from busbw.model.verdict import Curve, SizeGroup, Verdict
 from busbw.model.words import Device
 from busbw.report.renderers import rendered
 from busbw.report.session import (
-    CurveGroup,
     change_tables,
     curve_tables,
     header_lines,
@@ -97,7 +96,7 @@ def shown(*tables: Table) -> list[str]:
 def test_verdicts_come_before_steps_and_these_before_curves() -> None:
     step = build.verdict(spec=build.spec(step="dense"), case=build.case(step="dense"))
     curve = Curve(latency_s=1e-5, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
-    tables = session_tables([step], {}, [CurveGroup(name="jax", now=curve)])
+    tables = session_tables([step], {}, [_group(curve)])
     assert [table.columns[-1].id for table in tables] == ["outcome", "overlap_fraction", "curve"]
 
 
@@ -148,12 +147,17 @@ def test_no_changed_baselines_are_no_lines() -> None:
     assert shown(*change_tables([])) == []
 
 
+def _group(now: Curve, before: Curve | None = None, framework: str = "jax") -> SizeGroup:
+    case = build.case(framework=framework)
+    return SizeGroup(case=case, before=before, now=now, located="", shifted="")
+
+
 BEFORE = Curve(latency_s=52.06e-6, bandwidth_bytes_per_s=3.412e9, rms_log_error=0.05)
 NOW = Curve(latency_s=60.34e-6, bandwidth_bytes_per_s=3.401e9, rms_log_error=0.081)
 
 
 def test_a_group_without_a_baseline_has_its_figures_of_now_below_what_was_fitted() -> None:
-    assert shown(*curve_tables([CurveGroup(name="jax all_reduce (psum)", now=NOW)])) == [
+    assert shown(*curve_tables([_group(NOW)])) == [
         "",
         "latency + payload / bandwidth, fitted to all payloads:",
         "    jax all_reduce (psum)  latency 60.3 us, bandwidth 3.40 GB/s (fit error 8 %)",
@@ -161,14 +165,15 @@ def test_a_group_without_a_baseline_has_its_figures_of_now_below_what_was_fitted
 
 
 def test_a_group_with_a_baseline_has_both_before_and_now() -> None:
-    (line,) = shown(*curve_tables([CurveGroup(name="jax", now=NOW, before=BEFORE)]))[2:]
+    (line,) = shown(*curve_tables([_group(NOW, BEFORE)]))[2:]
     assert line == (
-        "    jax  latency 52.1 us -> 60.3 us, bandwidth 3.41 GB/s -> 3.40 GB/s (fit error 8 %)"
+        "    jax all_reduce (psum)  latency 52.1 us -> 60.3 us, bandwidth 3.41 GB/s -> 3.40 GB/s "
+        "(fit error 8 %)"
     )
 
 
 def test_the_figures_of_several_groups_stand_below_one_another() -> None:
-    groups = [CurveGroup(name=name, now=NOW) for name in ("jax", "tensorflow")]
+    groups = [_group(NOW, framework=name) for name in ("jax", "tensorflow")]
     first, second = shown(*curve_tables(groups))[2:]
     assert first.index("latency") == second.index("latency")
 
@@ -184,7 +189,7 @@ def test_no_figure_is_written_with_an_exponent(
     latency_s: float, bytes_per_s: float, words: str
 ) -> None:
     curve = Curve(latency_s=latency_s, bandwidth_bytes_per_s=bytes_per_s, rms_log_error=0.0)
-    assert words in shown(*curve_tables([CurveGroup(name="jax", now=curve)]))[2]
+    assert words in shown(*curve_tables([_group(curve)]))[2]
 
 
 STEP = build.spec(step="dense")
