@@ -42,6 +42,15 @@ for word in sys.argv:
         os.close(int(word.split("=")[1]))
 time.sleep(60)
 """
+TWICE = """\
+#!{python}
+import os, sys, time
+
+for word in sys.argv:
+    if word.startswith("--replies="):
+        os.write(int(word.split("=")[1]), b'{{"reply": "ready", "value": null}}\\n' * 2)
+time.sleep(60)
+"""
 SHORT_S = 0.4
 
 
@@ -160,6 +169,19 @@ def test_a_worker_that_closes_its_replies_and_goes_on_hung_and_was_not_killed_by
     assert not processes(bundle.path)
 
 
+def test_a_worker_that_answers_twice_is_ended(bundle: Bundle, tmp_path: Path) -> None:
+    program = tmp_path / "twice"
+    program.write_text(TWICE.format(python=sys.executable))
+    program.chmod(0o755)
+    begin = Starter(python=str(program), framework="fake")
+    worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
+    answer = answer_of(worker, None, LONG_S)
+    worker.kill()
+    assert isinstance(answer, Ended)
+    assert answer.refused == "more than one"
+    assert not processes(bundle.path)
+
+
 def test_kill_9_from_outside_in_mid_case_is_seen_at_once(bundle: Bundle) -> None:
     with ready(bundle, starter(cases=[{"then": "hang"}])) as worker:
         timer = threading.Timer(SHORT_S, os.kill, (worker.pid, signal.SIGKILL))
@@ -189,6 +211,16 @@ def test_one_that_ends_before_anybody_listens_has_said_why(bundle: Bundle, tmp_p
     worker.kill()
     assert isinstance(answer, Ended)
     assert (answer.exit_code, answer.log) == (1, "too old")
+
+
+def test_what_was_logged_before_a_request_is_not_why_it_failed(bundle: Bundle) -> None:
+    with ready(bundle, starter(cases=[{"then": "exit"}])) as worker:
+        with bundle.log_path("1.fake.fake").open("a") as log:
+            log.write("ran out of memory, and went on\n")
+        answer = measure(worker)
+    assert isinstance(answer, Ended)
+    assert answer.log == "the script says exit"
+    assert failure_of(answer, worker.launch, "measuring").kind is FailureKind.CRASHED
 
 
 def test_what_a_worker_prints_is_log_and_never_a_reply(bundle: Bundle) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -148,6 +149,26 @@ def test_a_folder_that_cannot_be_made_is_an_error_beforehand(tmp_path: Path) -> 
         check(tmp_path / "file" / "history")
     check(tmp_path / "new" / "history")
     assert not (tmp_path / "new").exists()
+
+
+def test_of_a_session_that_the_disk_does_not_hold_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(tmp_path, KEY, session(_FIRST, cases=2))
+    (path,) = tmp_path.rglob("*.jsonl")
+    before, write, calls = path.read_bytes(), os.write, list[int]()
+
+    def full(descriptor: int, content: memoryview) -> int:
+        calls.append(len(content))
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        # A whole line, and the begin of the next.
+        return write(descriptor, content[: len(content) * 3 // 4])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(HistoryError, match="No space left on device"):
+        append(tmp_path, KEY, session(_SECOND, cases=2))
+    assert len(calls) == 2 and path.read_bytes() == before
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

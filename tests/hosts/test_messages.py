@@ -83,6 +83,7 @@ def test_a_path_outside_of_the_folder_or_of_no_source_is_refused(tmp_path: Path,
         zlib.compress(json.dumps({"a.py": "x"}).encode())[:-4],
         # More than all files of busbw.
         zlib.compress(b" " * 2**28),
+        pack({"a.py": b" " * 2**26}),
     ],
 )
 def test_what_holds_no_files_is_refused(tmp_path: Path, packed: bytes) -> None:

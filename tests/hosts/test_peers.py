@@ -6,12 +6,19 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import busbw
-from busbw.hosts.peers import DESCRIPTOR, hand_over, handed_over, listening_at
+from busbw.driver.process import Order
+from busbw.driver.transport import Request
+from busbw.hosts import messages
+from busbw.hosts.messages import ToAgent
+from busbw.hosts.peers import DESCRIPTOR, AgentWorker, hand_over, handed_over, listening_at
+from busbw.model.launch import LaunchId
 
 _BECOMES = """
 import os, sys
@@ -72,3 +79,31 @@ def test_it_is_taken_once() -> None:
         assert handed_over(environment) is None
         # Two objects have one descriptor here.
         found.detach()
+
+
+class Heard:
+    """A peer that is there and does nothing."""
+
+    why_lost = ""
+
+    def __init__(self) -> None:
+        self.workers: dict[int, AgentWorker] = {}
+        self.heard: list[tuple[ToAgent, bytes]] = []
+
+    def next_number(self) -> int:
+        return 1
+
+    def post(self, operation: ToAgent, content: bytes = b"", worker: int = 0) -> None:
+        """Remember it."""
+        self.heard.append((operation, content))
+
+
+def test_an_agent_leaves_the_session_the_time_to_end_a_worker_at_its_deadline_itself() -> None:
+    peer: Any = Heard()
+    worker = AgentWorker(peer, Order(name="1.fake"), LaunchId.parse("1"), clock=time.monotonic)
+    worker.allow(5.0)
+    worker.send(Request("probe"))
+    worker.lost("done")
+    worker.kill()
+    (sent,) = [content for one, content in peer.heard if one is ToAgent.SEND]
+    assert messages.decoded(messages.Send, sent).timeout_s >= 5.0 + 10.0

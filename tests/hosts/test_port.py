@@ -23,9 +23,9 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group
 from busbw.hosts.agents import AgentsTransport
-from busbw.hosts.connection import Connection, Direction, Key, fresh_nonce, key_of
+from busbw.hosts.connection import Connection, Direction, Key, Lost, fresh_nonce, key_of
 from busbw.hosts.handshake import JoinError, Place, joined
-from busbw.hosts.hub import MOST_UNPROVEN, Timing
+from busbw.hosts.hub import MOST_UNPROVEN, Hub, Timing
 from busbw.hosts.messages import Message, ToSession
 from busbw.model.launch import LaunchId
 from tests.driver.workers import starter, wait_until
@@ -114,6 +114,24 @@ def test_a_wrong_secret_is_refused(session: Attacked) -> None:
 
 
 def test_a_rank_joins_once(session: Attacked) -> None:
+    with pytest.raises(JoinError, match="refused this host: rank 0 has joined already"):
+        joined(session.place(rank=0), SECRET, 5)
+
+
+def test_one_that_is_gone_before_it_is_refused_opens_no_rank(
+    session: Attacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = session.transport.hub
+    answer = hub._answer
+
+    def answered(connection: Connection, refused: str) -> None:
+        if refused:
+            raise Lost("it was closed")
+        answer(connection, refused)
+
+    with monkeypatch.context() as patch, pytest.raises(JoinError, match="or is over"):
+        patch.setattr(hub, "_answer", answered)
+        joined(session.place(rank=0), SECRET, 5)
     with pytest.raises(JoinError, match="refused this host: rank 0 has joined already"):
         joined(session.place(rank=0), SECRET, 5)
 
@@ -310,3 +328,20 @@ def test_connections_that_say_nothing_and_come_again_keep_no_agent_out(session: 
     assert session.transport.hub.silent()[HOST] >= MOST_UNPROVEN
     connection.close()
     assert gone(session)
+
+
+def test_in_a_crowd_those_go_that_have_said_nothing_for_longest() -> None:
+    """And not only after the time that a proof may take where there is room."""
+    with listening() as port, contextlib.ExitStack() as held:
+        hub = Hub(port, SECRET, {}, ranks=1)
+        held.callback(hub.close, 0.0)
+        address = HOST, port.getsockname()[1]
+        for _ in range(MOST_UNPROVEN):
+            held.enter_context(socket.create_connection(address, timeout=LONG_S))
+        assert wait_until(lambda: len(hub.pending) == MOST_UNPROVEN, 10)
+        # Longer than they may be silent in a crowd.
+        time.sleep(1.2)
+        begun_s = time.monotonic()
+        place = Place(host=HOST, port=address[1], rank=0, name="late")
+        held.enter_context(contextlib.closing(joined(place, SECRET, LONG_S)[0]))
+        assert time.monotonic() - begun_s < Timing().handshake_s / 2

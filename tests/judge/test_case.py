@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -114,6 +115,19 @@ def test_the_ratio_s_error_is_what_sessions_may_differ_by() -> None:
     many = _verdict(build.measurement(1e-3), build.pooled(*nights(*[1e-3] * 12)))
     assert 0 < many.ratio_error < few.ratio_error
     assert few.ratio_error == pytest.approx(math.sqrt(2) * 0.01)
+
+
+@pytest.mark.parametrize(("stored", "tonight"), [(2**30, None), (None, 2**30), (2**30, 2**31)])
+def test_out_of_memory_under_another_limit_is_not_expected(
+    stored: int | None, tonight: int | None
+) -> None:
+    limited = replace(OOM, memory_limit_bytes=stored)
+    under = {"memory_limit_bytes": tonight, "require_baselines": True}
+    assert not _verdict(_all_out_of_memory(), limited, **under).expected
+    assert _verdict(_all_out_of_memory(), limited, **under).failed
+    assert _verdict(
+        _all_out_of_memory(), limited, **{**under, "memory_limit_bytes": stored}
+    ).expected
 
 
 def test_a_median_faster_than_the_limit_allows_has_improved_and_does_not_fail() -> None:

@@ -181,6 +181,14 @@ def test_a_level_is_never_above_the_pinned_one_and_its_budget() -> None:
     assert _level_s(found) == pytest.approx(1e-3 * (1 + POLICY.budget))
 
 
+def test_the_fastest_launch_is_held_against_the_pinned_level_too() -> None:
+    stored = build.pooled(night(2, 1e-3))
+    found = _usual(_levels(stored, history=[_earlier(at, 1.3e-3) for at in range(1, 15)]))
+    assert math.exp(found.level) == pytest.approx(1e-3 * (1 + POLICY.budget))
+    # Sessions of one launch.
+    assert found.fastest == pytest.approx(found.level)
+
+
 def test_a_level_below_that_is_as_it_is() -> None:
     found = _levels(build.pooled(night(2, 1e-3)), history=[_earlier(1, 0.5e-3)])
     assert _level_s(found) == pytest.approx(1e-3 * math.sqrt(0.5))

@@ -96,6 +96,17 @@ def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> Non
         assert found.is_noisy == (found.off > found.limit and not expected)
 
 
+@pytest.mark.parametrize("fresh", [1, 2])
+def test_fewer_fresh_launches_than_are_to_confirm_it_confirm_nothing(fresh: int) -> None:
+    """Another case may want fewer, and all get as many."""
+    device = Device(seed=1)
+    slow = device.cases[3]
+    today = device.night(4, {slow: 1.1}, launches=3 + fresh)
+    limit = levels(device.nights(4), TPU).tonight(today.times_s, TPU).limits[slow]
+    found = rule.call(today.times_s[slow], limit, 3, TPU.rule, limit.slower)
+    assert (found.called, found.fresh, found.wanted) == (None, None, 6)
+
+
 def test_a_limit_of_one_s_own_takes_the_place_of_the_computed_one() -> None:
     device = Device(seed=1)
     known, slow = levels(device.nights(4), TPU), device.cases[3]

@@ -79,6 +79,16 @@ def test_without_names_of_hosts_processes_have_their_numbers() -> None:
     assert chart is not None and chart.places(Kind.DOTS) == ["0", "1"]
 
 
+@pytest.mark.parametrize(("make", "of"), [(processes, "process_own_s"), (ranks, "rank_times_s")])
+def test_a_member_stands_at_its_median_over_the_launches(
+    make: Callable[[Session], Chart | None], of: str
+) -> None:
+    each = [(1e-3, 1e-3, 1e-3), (9e-3, 1e-3, 1e-3), (1e-3, 1e-3, 2e-3)]
+    chart = make(made.launched(*(build.run(1e-3, **{of: times_s}) for times_s in each)))
+    assert chart is not None
+    assert [one.y for one in chart.points if one.kind is Kind.DOTS] == [1.0, 1.0, 1.0]
+
+
 def test_figures_without_a_doubt_are_not_said_to_have_one() -> None:
     whole, _ = made.published_tables()
     assert "doubtful" in published([whole]).subtitle

@@ -116,9 +116,12 @@ def test_a_baseline_is_never_written_over_by_whichever_name(folder: Folder, how:
     assert folder.baseline_files == [baseline]
 
 
-def test_a_file_of_another_option_is_refused(folder: Folder) -> None:
-    both = folder.path / "report"
-    assert "is the file of --junitxml, too" in refused(folder, both, f"--junitxml={both}")
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_file_of_another_option_is_refused(folder: Folder, is_linked: bool) -> None:
+    both, link = folder.path / "report", folder.path / "link"
+    link.symlink_to(both)
+    other = link if is_linked else both
+    assert "is the file of --junitxml, too" in refused(folder, both, f"--junitxml={other}")
 
 
 @pytest.mark.exhaustive

@@ -59,6 +59,12 @@ def _changed(path: tuple[str | int, ...], value: Any) -> str:
     return json.dumps(written)
 
 
+@pytest.mark.parametrize("began", ["2026-01-02T05:04:05+02:00", "2026-01-01T22:04:05-05:00"])
+def test_a_moment_of_another_zone_is_the_same_moment(began: str) -> None:
+    found = read_results(_changed(("began",), began), "mine.json")
+    assert found.began.isoformat() == "2026-01-02T03:04:05+00:00"
+
+
 CASE = ("cases", 0, "case")
 
 

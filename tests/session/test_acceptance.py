@@ -85,6 +85,13 @@ def test_no_other_session_writes_anything_and_it_says_why(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_session_that_failed_and_has_no_verdict_either_writes_nothing(tmp_path: Path) -> None:
+    found = judged(tmp_path, session=SessionOutcome.FAILED)
+    outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
+    both = replace(found, session=replace(found.session, outcomes=outcomes))
+    assert write(found).changes and not write(both).changes
+
+
 WHY: dict[str, Any] = {"accept_regression": "why"}
 NAMED = {**WHY, "names_cases": True}
 NEW, BETTER = {"update_baselines": "new"}, {"update_baselines": "improved"}

@@ -14,7 +14,8 @@ from busbw.baselines.document import TIMED
 from busbw.baselines.files import drafted
 from busbw.baselines.store import find
 from busbw.baselines.updates import Accepted, Rules, save
-from busbw.history.files import read
+from busbw.driver.bundle import worker_hash
+from busbw.history.files import append, read
 from busbw.history.lines import Series, earlier
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
@@ -25,9 +26,13 @@ from busbw.model.words import Device, SessionOutcome
 from busbw.session import judgement, references
 from busbw.session.options import given
 from busbw.session.outputs import appended
-from busbw.session.settings import Settings, settings_of
+from busbw.session.settings import Against, Settings, settings_of
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
+from busbw.stacks import lock as locks
+from busbw.stacks.interpreter import Installed
+from busbw.stacks.lock import Lock
 from tests import build
+from tests.history.lines import line
 
 KEY, OTHER_KEY = build.key(), build.key(ranks=2)
 BEGAN = datetime(2026, 3, 4, 3, 5, 7, tzinfo=timezone.utc)
@@ -185,3 +190,66 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
     )
     limits = references.tonight(measured)
     assert set(limits[KEY].limits) == set(_cases(6))
+
+
+def test_nights_of_a_reference_that_other_code_of_ours_measured_say_nothing_of_the_machine(
+    tmp_path: Path,
+) -> None:
+    lock = Lock(
+        framework="jax", python="3.12.4", platform="linux-x86_64", date="2026-01-31", packages=()
+    )
+    night = line(is_reference=True, stack=lock.digest, paired=True)
+    own = replace(night, session="f" * 16, times_us=(2e3,), worker=worker_hash())
+    append(tmp_path / "history", KEY, [night, own])
+    settings = _settings(tmp_path, against=Against(is_baseline=True, locks={"jax": lock}))
+    found = references.nights_of(settings, [TimedJob(case=own.case, key=KEY)])
+    (one,) = found[KEY, "jax"] or ()
+    assert one.times_s == {own.case: (2e-3,)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "replaces"), [("all", True), ("new", False), ("improved", False)]
+)
+def test_a_stack_that_is_locked_is_replaced_where_all_times_are_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, replaces: bool
+) -> None:
+    packages = (
+        locks.Package(
+            name="jax",
+            version="2",
+            url="https://x/jax-2-py3-none-any.whl",
+            sha256="7" * 64,
+            record="8" * 64,
+        ),
+    )
+    monkeypatch.setattr(references, "packages_of", lambda stack, python: packages)
+    measured = _measured(tmp_path, [build.measurement(1e-3)])
+    settings = replace(measured.settings, update_baselines=asked)
+    tonight = replace(
+        measured,
+        collected=replace(measured.collected, settings=settings),
+        lockable={"jax": Installed(python="3.12.4", platform="linux-x86_64", distributions={})},
+    )
+    references.locked(tonight, ["jax"])
+    (path,) = locks.paths_below(settings.baselines, "jax")
+    first = locks.read(path)
+    packages = (replace(packages[0], sha256="9" * 64),)
+    assert bool(references.locked(tonight, ["jax"])) is replaces
+    assert (locks.read(path) != first) is replaces
+
+
+def test_a_session_that_lost_a_host_has_no_verdict_whatever_its_launches_say(
+    tmp_path: Path,
+) -> None:
+    whole = _measured(tmp_path, [build.measurement(1e-3, 1e-3, 1e-3)])
+    assert SessionOutcome.NO_VERDICT not in judgement.judged(whole, "").session.outcomes
+    found = judgement.judged(replace(whole, lost="the agent on b is gone"), "").session
+    assert SessionOutcome.NO_VERDICT in found.outcomes
+    assert "the agent on b is gone" in found.text
+
+
+def test_a_history_that_is_not_appended_to_is_an_error(tmp_path: Path) -> None:
+    found = _judged(_measured(tmp_path, [build.measurement(1e-3)]))
+    (tmp_path / "history").write_text("")
+    (error,) = appended(found).errors
+    assert error.startswith("the history was not appended to: ")

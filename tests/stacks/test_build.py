@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from busbw import locks
 from busbw.stacks import build, interpreter
-from busbw.stacks.lock import StackError
+from busbw.stacks.lock import Lock, Package, StackError
 from tests.sweep import sweep
 
 from .conftest import Machine, venv, wheel
@@ -271,3 +272,65 @@ def test_a_kept_wheel_that_somebody_edited_is_refused_with_its_path(machine: Mac
     path.write_bytes(path.read_bytes() + b"more")
     with pytest.raises(StackError, match=rf"{path} was changed since it was fetched: its sha256"):
         build.fetched(machine.cache, lock, machine.python)
+
+
+def test_a_kept_wheel_of_another_hash_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+    sha256 = hashlib.sha256(b"as fetched").hexdigest()
+    package = Package(
+        name="core", version="2.1", url="x/core-2.1.whl", sha256=sha256, record="f" * 64
+    )
+    lock = Lock(
+        framework="framework",
+        python="3.12.4",
+        platform="linux-x86_64",
+        date="2026-01-31",
+        packages=(package,),
+    )
+    path = build.wheel_of(tmp_path, package)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"exchanged")
+    with pytest.raises(StackError, match=rf"{path} was changed since it was fetched: its sha256"):
+        build.fetched(tmp_path, lock, "no interpreter")
+
+
+LOCK = Lock(
+    framework="framework", python="3.12.4", platform="linux-x86_64", date="2026-01-31", packages=()
+)
+
+
+@pytest.fixture
+def installing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What goes wrong, if anything, while a module is installed without an installer."""
+    problems = list[str]()
+
+    def install(folder: Path, *given: object) -> None:
+        (folder / "venv").mkdir()
+        (folder / "venv" / "core.py").write_text("VERSION = '2.1'\n")
+        for one in problems:
+            raise StackError(one)
+
+    monkeypatch.setattr(build, "_fitting", lambda lock, pythons: "python")
+    monkeypatch.setattr(build, "_install", install)
+    return problems
+
+
+def test_of_an_environment_that_could_not_be_installed_nothing_is_left(
+    installing: list[str], tmp_path: Path
+) -> None:
+    installing.append("no space left")
+    with pytest.raises(StackError, match="no space left"):
+        build.built(tmp_path, LOCK, [])
+    assert [one.is_torn for one in build.all_built(tmp_path)] == [True]
+    assert not list((build.folder_of(tmp_path) / LOCK.digest).iterdir())
+
+
+@pytest.mark.usefixtures("installing")
+def test_an_edit_of_as_many_bytes_is_found(tmp_path: Path) -> None:
+    found = build.built(tmp_path, LOCK, [])
+    assert not found.is_torn
+    core = found.folder / "venv" / "core.py"
+    state = core.stat()
+    core.write_text(core.read_text().replace("2.1", "6.6"))
+    os.utime(core, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    assert core.stat().st_size == state.st_size
+    assert build.all_built(tmp_path)[0].is_torn

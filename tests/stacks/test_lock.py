@@ -90,8 +90,14 @@ def test_all_but_the_date_makes_it_another_stack() -> None:
         replace(LOCK, flags={}),
         replace(LOCK, python="3.11.8"),
         replace(LOCK, packages=(PACKAGE,)),
+        # Another wheel of the same version and name, or one that brings other files.
+        *(
+            replace(LOCK, packages=(replace(one, **{name: "e" * 64}), *rest))
+            for one, *rest in [LOCK.packages]
+            for name in ("sha256", "record")
+        ),
     ]
-    assert len({LOCK.digest, *(one.digest for one in others)}) == 4
+    assert len({LOCK.digest, *(one.digest for one in others)}) == 6
 
 
 def test_it_is_beside_the_baselines_of_its_framework(tmp_path: Path) -> None:

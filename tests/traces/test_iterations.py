@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from busbw.collectives.base import GroupSize
 from busbw.traces.event import RecordedCollective, TraceError
 from busbw.traces.iterations import Iteration, iterations
 
@@ -114,3 +116,19 @@ def test_hosts_with_other_numbers_of_calls_are_a_cut_recording() -> None:
     ]
     with pytest.raises(TraceError, match="call 2: rank h/0 has 1 collectives, rank i/0 0"):
         iterations(found)
+
+
+@pytest.mark.parametrize("there", [(), ("h/0", "h/1", "h/2")])
+def test_a_program_of_as_many_ranks_as_its_groups_say_ran_on_no_others(
+    there: tuple[str, ...],
+) -> None:
+    pair = GroupSize(groups=1, size=2)
+    found = [
+        replace(one, program=program, groups=pair)
+        for program, device in (("a", 0), ("a", 1), ("b", 1), ("b", 2))
+        for one in _of(device, [9, 1])
+    ]
+    ran = [tuple(one.durations_s) for one in iterations(found, there=there)]
+    assert ran == [("h/0", "h/1"), ("h/1", "h/2")]
+    with pytest.raises(TraceError, match="cut"):
+        iterations([one for one in found if one.device < 2], there=there)

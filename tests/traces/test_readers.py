@@ -54,6 +54,25 @@ def test_times_count_from_the_first_clock_so_that_no_digit_is_lost() -> None:
     assert starts == pytest.approx([5e-6, 9e-6, 11e-6, 1e-6], rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"device_offset_ps": 3 * US, "device_duration_ps": -1},
+        {"device_offset_ps": 3 * US, "device_duration_ps": "long"},
+        {"device_offset_ps": 3 * US},
+        {"device_duration_ps": 5},
+    ],
+)
+def test_times_of_the_device_that_are_none_leave_those_of_the_profiler(
+    own: dict[str, int | str],
+) -> None:
+    made = Made(name="all-reduce.1", offset_ps=5 * US, duration_ps=7, stats=own)
+    (found,) = read_xplane(
+        space(plane("/device:TPU:0", [Line(name="XLA Ops", events=[made])]))
+    ).events
+    assert (found.start_s, found.duration_s) == pytest.approx((5e-6, 7e-12))
+
+
 def test_stats_keep_their_type_and_raw_bytes_are_left_out() -> None:
     first, _, third, _ = read_xplane(SPACE).events
     assert third.stats == {}

@@ -163,6 +163,23 @@ def test_what_an_allocator_kept_of_earlier_cases_counts_where_it_is_used_again(
     assert kind is type(desk.measure(build.case(), build.plan()))
 
 
+@pytest.mark.parametrize(("hosts", "available_bytes"), [(1, 25), (2, 50), (4, 100)])
+def test_processes_of_one_host_share_what_it_has_left(
+    room: dict[str, int], hosts: int, available_bytes: int
+) -> None:
+    """Each needs its own part, and none could have what another takes."""
+    key = build.key(processes=4, hosts=hosts)
+    fits = Backend(Program(), MemoryNeed(available_bytes), replace(WORLD, processes=4))
+    assert isinstance(_measured(fits, key=key), Run)
+    failure = _measured(Backend(Program(), MemoryNeed(available_bytes + 1)), key=key)
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.OUT_OF_MEMORY
+    assert (failure.available_bytes, failure.capacity_bytes) == (
+        available_bytes,
+        2 * available_bytes,
+    )
+
+
 def test_where_the_device_has_memory_of_its_own_nothing_is_predicted(room: dict[str, int]) -> None:
     run = _run_of(Program())
     assert (run.predicted_memory_bytes, run.peak_memory_bytes) == (None, 77)

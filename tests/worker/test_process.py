@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import busbw
 from busbw.model import variables
 from busbw.model.words import Capability, Device
 from busbw.worker import process
@@ -79,3 +82,20 @@ def test_after_an_import_that_failed_garbage_is_collected_again() -> None:
         raise ImportError
     assert gc.isenabled()
     gc.unfreeze()
+
+
+@pytest.mark.parametrize(("others", "ends"), [(0, (0, b"goes on\n")), (1, (1, b""))])
+def test_one_whose_driver_has_ended_while_it_started_ends_too(
+    others: int, ends: tuple[int, bytes]
+) -> None:
+    code = (
+        "import os; from busbw.worker import process; "
+        f"process.tie_to_parent(os.getppid() + {others}); print('goes on')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(busbw.__file__).parents[1])},
+    )
+    assert (done.returncode, done.stdout) == ends

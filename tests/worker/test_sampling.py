@@ -357,6 +357,14 @@ def test_the_time_for_sampling_is_over_for_all_of_them_at_once() -> None:
     assert len(one.samples_s) == len(other.samples_s) < 50
 
 
+def test_warming_up_is_over_for_all_of_them_at_once() -> None:
+    # Each run takes a tenth of the last: it goes on until the budget of the one is spent.
+    programs = [Program(lambda turn: 1e-3 * 0.1**turn), Program(lambda turn: 0.1**turn)]
+    one, other = together(programs, budget_s=4 * BESIDE_S + 0.5, samples=2)
+    assert len(one.samples_s) == len(other.samples_s)
+    assert programs[0].calls == programs[1].calls
+
+
 def test_processes_that_must_have_the_same_bits_are_compared() -> None:
     together([Agreeing(5), Agreeing(5)])
     with pytest.raises(MeasuringError, match="process 1 no longer agrees with process 0") as found:
