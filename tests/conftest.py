@@ -13,10 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from busbw import locks
 from tests.watch import sitecustomize as watch
 from tests.worker.backends import real
+
+# A busy machine makes no example wrong.
+settings.register_profile("busbw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busbw")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -37,13 +42,15 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def interruptible() -> None:
     """Sessions that tests start can be interrupted, also where a shell runs the tests beside it.
 
-    It has what it starts in the background ignore keys that end a program, and so would all that is
-    started here.
+    It has what it starts in the background ignore keys that end a program, and `nohup` the end of a
+    terminal, and so would all that is started here.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)
