@@ -204,6 +204,21 @@ def test_an_ssh_that_ends_without_a_word_is_named_with_how_it_ended(
     assert str(missing.value) == f"an agent did not start on one (rank 0): {end}"
 
 
+@pytest.mark.parametrize("end", ["exec <&-; wait", "exit 3"])
+def test_what_an_ssh_has_started_ends_with_its_session(
+    bundle: Bundle, instead: Path, end: str
+) -> None:
+    """Whether it runs until it is ended, or was over before."""
+    child = instead / "child"
+    (instead / "ssh").write_text(f'#!/bin/sh\nsleep 600 &\necho $! > "{child}"\n{end}\n')
+    asked = SshHosts(hosts=("one",))
+    agents = AgentStarter(bundle, SECRET, asked, exit_grace_s=0.2)
+    transport = AgentsTransport(bundle, None, SECRET, 1, starter=agents)
+    with contextlib.closing(transport), pytest.raises(AgentsMissing):
+        transport.join(2)
+    assert wait_until(lambda: state(int(child.read_text())) in ("", "Z"), 5)
+
+
 def first(instead: Path, command: str) -> None:
     """Have the program run this before it does what it did."""
     program = instead / "ssh"
