@@ -155,8 +155,8 @@ class AgentsTransport(Transport):
         if self._starter is None:
             raise AgentGone(peer.why_lost)
         self.hub.expect_again(rank)
-        self._start(rank, _AGAIN_S)
         try:
+            self._start(rank, _AGAIN_S)
             self._wait_for([rank], _AGAIN_S)
         except AgentsMissing as error:
             raise AgentGone(str(error)) from error

@@ -22,6 +22,7 @@ from typing import TypeAlias
 import busbw
 from busbw.driver.bundle import Bundle
 from busbw.driver.process import LOG_CHARACTERS, child, is_over, log_end, without_secret
+from busbw.driver.transport import AgentsMissing
 
 from . import remote, serve
 
@@ -77,7 +78,10 @@ class AgentStarter:
         return self._hosts is None
 
     def start(self, rank: int, adopt: Adopt) -> None:
-        """Start the agent of this rank; one that is still there is ended first."""
+        """Start the agent of this rank; one that is still there is ended first.
+
+        Raises AgentsMissing where nothing can be started.
+        """
         self._end(rank, 0.0)
         # For those who look for it: the program reads no words.
         command = [sys.executable, "-I", "-c", remote.FIRST, "agent", f"--rank={rank}"]
@@ -88,10 +92,15 @@ class AgentStarter:
             name, given = self._hosts.hosts[rank], dict(self._hosts.environment)
             command, environment = command_of(self._hosts, name), without_secret(os.environ)
         ours, theirs = socket.socketpair()
-        with theirs, self._log(rank).open("ab") as log:
-            channel = theirs.fileno()
-            streams = (channel, channel, log.fileno())
-            self._running[rank] = child(command, streams, environment)
+        try:
+            with theirs, self._log(rank).open("ab") as log:
+                channel = theirs.fileno()
+                streams = (channel, channel, log.fileno())
+                self._running[rank] = child(command, streams, environment)
+        except OSError as error:
+            ours.close()
+            why = f"{command[0]} cannot be started: {error.strerror or error}"
+            raise AgentsMissing(f"an agent did not start on {self._place(rank)}: {why}") from error
         own = {"rank": rank, "host": name, "secret": self._secret.decode()}
         adopt(ours, remote.pack({"files": self._files, "environment": given, **own}))
 
@@ -108,8 +117,10 @@ class AgentStarter:
         rank = (over or list(ranks))[0]
         lines = log_end(self._log(rank), 0)[-LOG_CHARACTERS:].splitlines()
         said = lines[-1] if lines else _end_of(_killed(self._running[rank]) if over else None)
-        place = _HERE if self._hosts is None else self._hosts.hosts[rank]
-        return f"{place} (rank {rank}): {said}"
+        return f"{self._place(rank)}: {said}"
+
+    def _place(self, rank: int) -> str:
+        return f"{_HERE if self._hosts is None else self._hosts.hosts[rank]} (rank {rank})"
 
     def close(self) -> None:
         for rank in list(self._running):

@@ -51,6 +51,13 @@ def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folde
     assert not folder.left_over()
 
 
+def test_a_missing_ssh_is_a_usage_error(folder: Folder) -> None:
+    folder.environment.setenv("PATH", str(folder.path))
+    ran = folder.run("--hosts=one", PYTHON, exit_code=4)
+    assert ran.sentence.endswith("one (rank 0): ssh cannot be started: No such file or directory")
+    assert not folder.left_over()
+
+
 def test_two_names_of_one_host_are_a_usage_error_that_names_both(folder: Folder) -> None:
     names = ",".join(ssh.HERE)
     ran = folder.run(f"--hosts={names}", PYTHON, exit_code=4)
