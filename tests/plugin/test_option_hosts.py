@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -95,6 +96,15 @@ def test_only_the_variables_of_the_list_are_forwarded(
 def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "t0, t1")
     assert forms.hosts("tpu") == ("t0", "t1")
+
+
+def test_100000_hosts_are_checked_in_one_pass() -> None:
+    names = [f"host-{i}" for i in range(100_000)]
+    begin_s = time.process_time()
+    assert len(forms.hosts(",".join(names))) == len(names)
+    with pytest.raises(ValueError, match="'host-7' is there twice"):
+        forms.hosts(",".join([*names, "host-7"]))
+    assert time.process_time() - begin_s < 10
 
 
 @pytest.mark.parametrize(
