@@ -201,6 +201,17 @@ def test_what_the_session_says_sent_back_to_it_ends_that_agent_alone(session: At
     assert "frame 2 was not made with the secret" in gone(session)
 
 
+def test_a_word_of_a_worker_that_was_never_asked_for_ends_that_agent_alone(
+    session: Attacked,
+) -> None:
+    connection, _ = joined(session.place(), SECRET, 5)
+    with socket_of(connection) as sock:
+        connection.send(Message(ToSession.OUTPUT, b"{}", 7).body)
+        rest(sock)
+    why = "output: expected one of the 0 workers that it was asked for, got 7"
+    assert gone(session).endswith(why)
+
+
 def gone(session: Attacked) -> str:
     """How the agent of rank 1 is gone; it may join again."""
     hub = session.transport.hub
