@@ -35,14 +35,15 @@ VERSION = 1
 _MOST_DIGITS = 4000
 _MOST_WHOLE = 2**63
 
-# All control characters but tabs and ends of lines, and those that override the direction of text.
-_MOVING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Half a surrogate pair, which JSON can hold, cannot be encoded.
 _HALF = re.compile(r"[\ud800-\udfff]")
+# All control characters but tabs and ends of lines, those that override the direction of text, and
+# halves.
+_MOVING = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|{_HALF.pattern}")
 
 
 def printable(text: str) -> str:
-    r"""`text` with escapes, such as ``\x1b``, for what would move a terminal."""
+    r"""`text` with escapes, such as ``\x1b``, for what moves a terminal or cannot be encoded."""
     return text if text.isprintable() else _MOVING.sub(lambda one: ascii(one[0])[1:-1], text)
 
 
@@ -53,7 +54,7 @@ class WireError(ValueError):
     """
 
     def __init__(self, text: str) -> None:
-        super().__init__(printable(text.encode("utf-8", "backslashreplace").decode("utf-8")))
+        super().__init__(printable(text))
 
 
 def parsed(content: bytes | str) -> Any:

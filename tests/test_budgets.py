@@ -28,24 +28,25 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # by 190 as the doctor keeps a recording and compares memory, noise and links with what is known.
 # `busbw/model` took the curve and the group of sizes from `busbw/judge`, and members of a cluster
 # from `busbw/driver` and `busbw/hosts`: copies of them in `busbw/report` and `busbw/plugin` went.
+# `busbw/hosts` and `busbw/session` rose: what no peer says, no ssh and ``--`` for a value.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (39_197, 216, 20_452),
-    "busbw/*": (1_408, 7, 791),
+    "busbw": (39_266, 216, 20_491),
+    "busbw/*": (1_409, 7, 791),
     "busbw/baselines": (1_142, 5, 575),
     "busbw/collectives": (542, 7, 262),
     "busbw/commands": (2_880, 14, 1_493),
-    "busbw/driver": (2_047, 10, 1_162),
+    "busbw/driver": (2_048, 10, 1_162),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (474, 4, 172),
     "busbw/history": (897, 5, 456),
-    "busbw/hosts": (2_417, 11, 1_480),
+    "busbw/hosts": (2_459, 11, 1_507),
     "busbw/judge": (2_665, 11, 1_325),
     "busbw/model": (2_476, 11, 1_161),
     "busbw/page": (3_038, 14, 1_413),
     "busbw/plugin": (1_068, 7, 603),
     "busbw/report": (1_655, 14, 812),
-    "busbw/session": (4_097, 22, 2_120),
+    "busbw/session": (4_122, 22, 2_132),
     "busbw/stacks": (865, 5, 480),
     "busbw/stats": (504, 4, 270),
     "busbw/studies": (2_133, 8, 1_046),
@@ -55,7 +56,7 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (51_819, 328, 26_606),
+    "tests": (51_966, 328, 26_680),
 }
 
 # docs: pages, words.

@@ -231,7 +231,7 @@ class Process:
 
     def print_stack(self) -> None:
         """Into its log, and end it: one that is stopped prints none."""
-        if not self.is_over():
+        if not is_over(self._process):
             os.kill(self.pid, signal.SIGUSR1)
         self.end(0.0 if self.is_stopped else STACK_GRACE_S, by_itself=False)
 
@@ -248,7 +248,7 @@ class Process:
 
     def look(self) -> Exit | None:
         """Its end, once it is over; kills it when its grace is."""
-        over = self.is_over()
+        over = is_over(self._process)
         if not over and (self._kill_s is None or self._clock() < self._kill_s):
             return None
         self._by_itself = self._by_itself and over
@@ -265,13 +265,6 @@ class Process:
         while (found := self.look()) is None:
             time.sleep(_LOOK_S)
         return found
-
-    def is_over(self) -> bool:
-        """Whether it has ended. It is not reaped, so that its id is not reused yet."""
-        if sys.platform == "darwin" or self._process.returncode is not None:
-            return self._process.poll() is not None
-        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, self.pid, look) is not None
 
     def interrupt(self) -> None:
         """Kill it with what it started, from any thread; its end is seen by whoever waits."""
@@ -290,6 +283,14 @@ class Process:
             if descriptor >= 0:
                 os.close(descriptor)
         self.requests = self.replies = -1
+
+
+def is_over(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended. It is not reaped, so that its id is not reused yet."""
+    if sys.platform == "darwin" or process.returncode is not None:
+        return process.poll() is not None
+    look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, process.pid, look) is not None
 
 
 def is_stopped(pid: int, proc: Path = Path("/proc")) -> bool:

@@ -155,8 +155,8 @@ class AgentsTransport(Transport):
         if self._starter is None:
             raise AgentGone(peer.why_lost)
         self.hub.expect_again(rank)
-        self._start(rank, _AGAIN_S)
         try:
+            self._start(rank, _AGAIN_S)
             self._wait_for([rank], _AGAIN_S)
         except AgentsMissing as error:
             raise AgentGone(str(error)) from error
@@ -210,6 +210,13 @@ class AgentsTransport(Transport):
         if self._starter is not None:
             waited = "" if self._starter.ended(ranks) else f"; it was waited for {wait_s:g} s"
             return f"an agent did not start on {self._starter.why(ranks)}{waited}"
+        joined = dict(self.hub.peers)
+        without = f"joined, but did not say within {wait_s:g} s that it has the session's files"
+        found = [f"{joined[rank].name} {without}" for rank in ranks if rank in joined]
+        absent = [rank for rank in ranks if rank not in joined]
+        return "; ".join([*found, self._absent_words(absent, wait_s)] if absent else found)
+
+    def _absent_words(self, ranks: Sequence[int], wait_s: float) -> str:
         words = "rank " if len(ranks) == 1 else "ranks "
         words += ", ".join(map(str, ranks))
         words = f"of {self._count} agents {words} did not join within {wait_s:g} s; "

@@ -226,7 +226,8 @@ class Hub:
     def _difference(self, who: str, what: str, theirs: object, ours: object) -> str:
         if theirs == ours:
             return ""
-        words = f"{who} has {what} {theirs!s:.20}, this session {ours}"
+        # A first frame may hold any JSON, of which nothing is checked.
+        words = wire.printable(f"{who} has {what} {theirs!s:.20}, this session {ours}")
         with self.changed:
             self.incomparable.append(words)
             self.changed.notify_all()

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from busbw import wire
+from busbw.model.limits import Seconds
 
 # Both sides of a connection must have the same.
 PROTOCOL = 5
@@ -135,8 +136,8 @@ class Welcome:
 
     protocol: int
     refused: str = ""
-    beat_s: float = 2.0
-    missed_s: float = 10.0
+    beat_s: Seconds = 2.0
+    missed_s: Seconds = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)

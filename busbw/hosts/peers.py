@@ -6,7 +6,6 @@ A thread for each agent tells what it says; a worker is asked and ended by anoth
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import socket
 import threading
@@ -14,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, MutableMapping
 
+from busbw import wire
 from busbw.driver.process import Exit, Order
 from busbw.driver.transport import MOST_REPLY_BYTES, Ended, Member, Reply, ended_of
 from busbw.model.launch import LaunchId
@@ -77,7 +77,8 @@ class Peer:
         self.workers: dict[int, AgentWorker] = {}
         self.ports: deque[tuple[int, ...]] = deque()
         self._changed = changed
-        self._numbers = itertools.count(1)
+        # The number of the worker that it was asked for last.
+        self._last = 0
 
     @property
     def name(self) -> str:
@@ -110,9 +111,7 @@ class Peer:
             self.post(ToAgent.BEAT)
             return
         if said in (ToSession.OUTPUT, ToSession.STATE, ToSession.EXITED):
-            worker = self.workers.get(message.worker)
-            if worker is not None:
-                worker.take(message)
+            self._take_of_worker(message)
             return
         with self._changed:
             if said is ToSession.READY:
@@ -123,8 +122,19 @@ class Peer:
                 self.ports.append(message.value(tuple[int, ...]))
             self._changed.notify_all()
 
+    def _take_of_worker(self, message: Message) -> None:
+        worker = self.workers.get(message.worker)
+        if worker is not None:
+            worker.take(message)
+        # The end of a worker that was killed may cross with what it said.
+        elif not 1 <= message.worker <= self._last:
+            asked = f"expected one of the {self._last} workers that it was asked for"
+            raise wire.WireError(f"{message.operation.value}: {asked}, got {message.worker}")
+
     def next_number(self) -> int:
-        return next(self._numbers)
+        with self._changed:
+            self._last += 1
+            return self._last
 
 
 # An agent needs a few seconds at most to end a worker.

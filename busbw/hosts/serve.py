@@ -233,8 +233,9 @@ class Agent:
             raise OrderError(f"worker {number}: {order.name[:80]!r} cannot be started")
         try:
             self._workers[number] = process = Process(order, self._folder, self._clock)
-        except OSError as error:
-            why = f"{order.python or 'python'}: {error.strerror or error}"
+        except (OSError, ValueError) as error:
+            # The latter for what no process can have, such as a variable with "=" in its name.
+            why = f"{order.python or 'python'}: {getattr(error, 'strerror', '') or error}"
             over = Exit(exit_code=_CANNOT_START, log=why)
             self._say(ToSession.EXITED, messages.encoded(over), number)
             return

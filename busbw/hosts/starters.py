@@ -7,13 +7,13 @@ thread that started it ends. Knows no worker.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +21,13 @@ from typing import TypeAlias
 
 import busbw
 from busbw.driver.bundle import Bundle
-from busbw.driver.process import LOG_CHARACTERS, child, log_end, without_secret
+from busbw.driver.process import LOG_CHARACTERS, child, is_over, log_end, without_secret
+from busbw.driver.transport import AgentsMissing
 
 from . import remote, serve
 
 EXIT_GRACE_S = 5.0
+_LOOK_S = 0.02
 
 # Hands the session's end of a connection over, with what is to be sent first.
 Adopt: TypeAlias = Callable[[socket.socket, bytes], None]
@@ -76,7 +78,10 @@ class AgentStarter:
         return self._hosts is None
 
     def start(self, rank: int, adopt: Adopt) -> None:
-        """Start the agent of this rank; one that is still there is ended first."""
+        """Start the agent of this rank; one that is still there is ended first.
+
+        Raises AgentsMissing where nothing can be started.
+        """
         self._end(rank, 0.0)
         # For those who look for it: the program reads no words.
         command = [sys.executable, "-I", "-c", remote.FIRST, "agent", f"--rank={rank}"]
@@ -87,10 +92,15 @@ class AgentStarter:
             name, given = self._hosts.hosts[rank], dict(self._hosts.environment)
             command, environment = command_of(self._hosts, name), without_secret(os.environ)
         ours, theirs = socket.socketpair()
-        with theirs, self._log(rank).open("ab") as log:
-            channel = theirs.fileno()
-            streams = (channel, channel, log.fileno())
-            self._running[rank] = child(command, streams, environment)
+        try:
+            with theirs, self._log(rank).open("ab") as log:
+                channel = theirs.fileno()
+                streams = (channel, channel, log.fileno())
+                self._running[rank] = child(command, streams, environment)
+        except OSError as error:
+            ours.close()
+            why = f"{command[0]} cannot be started: {error.strerror or error}"
+            raise AgentsMissing(f"an agent did not start on {self._place(rank)}: {why}") from error
         own = {"rank": rank, "host": name, "secret": self._secret.decode()}
         adopt(ours, remote.pack({"files": self._files, "environment": given, **own}))
 
@@ -99,16 +109,18 @@ class AgentStarter:
         return self._running[rank].pid
 
     def ended(self, ranks: Sequence[int]) -> bool:
-        return any(self._running[rank].poll() is not None for rank in ranks)
+        return any(is_over(self._running[rank]) for rank in ranks)
 
     def why(self, ranks: Sequence[int]) -> str:
         """Where one of them is that did not start, and the last line that it wrote or its end."""
-        over = [rank for rank in ranks if self._running[rank].poll() is not None]
+        over = [rank for rank in ranks if is_over(self._running[rank])]
         rank = (over or list(ranks))[0]
         lines = log_end(self._log(rank), 0)[-LOG_CHARACTERS:].splitlines()
-        said = lines[-1] if lines else _end_of(self._running[rank].poll())
-        place = _HERE if self._hosts is None else self._hosts.hosts[rank]
-        return f"{place} (rank {rank}): {said}"
+        said = lines[-1] if lines else _end_of(_killed(self._running[rank]) if over else None)
+        return f"{self._place(rank)}: {said}"
+
+    def _place(self, rank: int) -> str:
+        return f"{_HERE if self._hosts is None else self._hosts.hosts[rank]} (rank {rank})"
 
     def close(self) -> None:
         for rank in list(self._running):
@@ -119,20 +131,30 @@ class AgentStarter:
         if process is None:
             return
         try:
-            process.wait(grace_s)
-        except subprocess.TimeoutExpired:
-            # It was not told, or does not listen. Its workers end with it.
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(self._exit_grace_s)
+            if not _ends(process, grace_s):
+                # It was not told, or does not listen. Its workers end with it.
+                process.terminate()
+                _ends(process, self._exit_grace_s)
         finally:
-            # The id of a process that was waited for may belong to another one.
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            _killed(process)
 
     def _log(self, rank: int) -> Path:
         return self._bundle.log_path(f"agent{rank}")
+
+
+def _ends(process: subprocess.Popen[bytes], within_s: float) -> bool:
+    end_s = time.monotonic() + within_s
+    while not (over := is_over(process)) and time.monotonic() < end_s:
+        time.sleep(_LOOK_S)
+    return over
+
+
+def _killed(process: subprocess.Popen[bytes]) -> int:
+    """Its exit code, once it is killed with what it started, where it is over, too."""
+    # The id of a process that was waited for may belong to another one.
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
 
 
 def _end_of(exit_code: int | None) -> str:

@@ -9,6 +9,7 @@ import math
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -227,10 +228,10 @@ def hosts(text: str) -> tuple[str, ...]:
         found = _hosts_in(text[1:])
     else:
         found = tuple(one.strip() for one in text.split(","))
-    for host in found:
+    for host, times in Counter(found).items():
         if not _HOST.fullmatch(host):
             raise ValueError(f"{host[:100]!r} is no host; accepted is what ssh connects to")
-        if found.count(host) > 1:
+        if times > 1:
             raise ValueError(
                 f"{host!r} is there twice; accepted is each host once, and as many processes on "
                 "each as --processes shares out"

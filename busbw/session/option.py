@@ -6,6 +6,7 @@ driven by a `Given`, whoever read the command line.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,7 @@ GROUPS = {
 }
 
 _EMPTY = "it is given empty, as by a variable that is not set; leave it out for the default"
+_DASHES = "it is given '--', which is no value; leave it out for the default"
 
 
 class UsageError(Exception):
@@ -42,6 +44,29 @@ def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
     except kinds as error:
         words = files.reason(error) if isinstance(error, OSError) else error
         raise UsageError(f"{where}{words}") from error
+
+
+class _Store(argparse.Action):
+    """As argparse stores a value, which of an option's ``--`` makes an empty list."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if option_string and (values == [] or str(values) == "--"):
+            raise argparse.ArgumentError(self, _DASHES)
+        setattr(namespace, self.dest, self._kept(namespace, values))
+
+    def _kept(self, namespace: argparse.Namespace, value: Any) -> Any:
+        return value
+
+
+class _Append(_Store):
+    def _kept(self, namespace: argparse.Namespace, value: Any) -> Any:
+        return [*(getattr(namespace, self.dest) or ()), value]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,8 +108,7 @@ class Option:
             return {**found, "action": "store_true"}
         # As argparse shows choices; its own sentence on a wrong one is longer than ours.
         found["metavar"] = self.metavar or f"{{{','.join(self.choices)}}}"
-        if self.repeated:
-            return {**found, "action": "append"}
+        found["action"] = _Append if self.repeated else _Store
         return {**found, "nargs": "?", "const": self.const} if self.const else found
 
     def found(self, given: Given) -> Any:

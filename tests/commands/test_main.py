@@ -32,6 +32,7 @@ from .asked import asked_here, command
         (["estimate", "--parameter=3"], "unrecognized arguments: did you mean --parameters=3?"),
         (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
         (["history", "x", "--baselines="], "argument --baselines: it is given empty, as by a "),
+        (["history", "x", "--baselines=--"], "argument --baselines: it is given '--', which is "),
         (["page", "x", "-o", ""], "argument -o/--output: it is given empty, as by a variable"),
         (["history", ""], "argument DIR: it is given empty, as by a variable that is not set"),
         ([], "the following arguments are required: COMMAND"),

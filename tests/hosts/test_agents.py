@@ -27,6 +27,7 @@ from busbw.driver.transport import (
     Request,
     Starter,
 )
+from busbw.hosts.handshake import Place, joined
 from busbw.hosts.hub import Timing
 from busbw.hosts.peers import AgentWorker
 from busbw.model.launch import Failure, LaunchId, Run
@@ -208,6 +209,23 @@ def test_agents_that_do_not_join_are_named(bundle: Bundle) -> None:
         "of 3 agents ranks 0, 2 did not join within 0.1 s; did you start `python -m busbw agent`, "
         "or `python -m busbw run` by a launcher, on every host?"
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "others"),
+    [(2, "; of 2 agents rank 0 did not join within 0.3 s; did you start"), (1, "")],
+)
+def test_agents_that_joined_and_are_not_ready_are_named_by_host(
+    bundle: Bundle, count: int, others: str
+) -> None:
+    with waiting(bundle, count) as (transport, port):
+        place = Place(host=HOST, port=port, rank=count - 1, name="two")
+        connection, _ = joined(place, SECRET, LONG_S)
+        assert wait_until(lambda: transport.hub.peers, LONG_S)
+        with contextlib.closing(connection), pytest.raises(AgentsMissing) as missing:
+            transport.join(0.3)
+    said = f"the agent on two (rank {count - 1}) joined, but did not say within 0.3 s that it has "
+    assert str(missing.value).partition(" `")[0] == f"{said}the session's files{others}"
 
 
 @pytest.mark.parametrize(

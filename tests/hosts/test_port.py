@@ -6,6 +6,7 @@ Each test attacks a session of one agent, which must start a worker afterwards a
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import re
@@ -218,6 +219,17 @@ def test_what_the_session_says_sent_back_to_it_ends_that_agent_alone(session: At
     assert "frame 2 was not made with the secret" in gone(session)
 
 
+def test_a_word_of_a_worker_that_was_never_asked_for_ends_that_agent_alone(
+    session: Attacked,
+) -> None:
+    connection, _ = joined(session.place(), SECRET, 5)
+    with socket_of(connection) as sock:
+        connection.send(Message(ToSession.OUTPUT, b"{}", 7).body)
+        rest(sock)
+    why = "output: expected one of the 0 workers that it was asked for, got 7"
+    assert gone(session).endswith(why)
+
+
 def gone(session: Attacked) -> str:
     """How the agent of rank 1 is gone; it may join again."""
     hub = session.transport.hub
@@ -267,14 +279,29 @@ def test_an_agent_of_another_python_is_named_with_both_versions(session: Attacke
     assert words.startswith("unknown (rank 0) has Python 3, this session 3.")
 
 
-def test_an_agent_of_another_protocol_is_named_whatever_else_it_says(session: Attacked) -> None:
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            '"protocol": 99, "host": "new", "rank": 1, "more": 1',
+            "new (rank 1) has the protocol of agents 99, this session 5",
+        ),
+        (
+            r'"protocol": "4\u001b[1m", "host": "\u009b1m\ud800", "rank": "\u001b[1m"',
+            r"\x9b1m\ud800 (rank \x1b[1m) has the protocol of agents 4\x1b[1m, this session 5",
+        ),
+    ],
+)
+def test_an_agent_of_another_protocol_is_named_whatever_else_it_says(
+    session: Attacked, body: str, said: str
+) -> None:
     with session.connected() as sock:
         _, hello = hello_of(sock)
         nonce = fresh_nonce()
         key = key_of(SECRET, Direction.TO_SESSION, bytes.fromhex(hello.nonce), nonce)
-        body = f'{{"protocol": 99, "nonce": "{nonce.hex()}", "host": "new", "rank": 1, "more": 1}}'
-        sock.sendall(Key(key).sealed(body.encode()))
-        assert b"new (rank 1) has the protocol of agents 99, this session 5" in rest(sock)
+        sock.sendall(Key(key).sealed(f'{{"nonce": "{nonce.hex()}", {body}}}'.encode()))
+        assert json.dumps(said).encode() in rest(sock)
+    assert session.transport.hub.incomparable == [said]
     session.transport.hub.incomparable.clear()
 
 

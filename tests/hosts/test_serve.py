@@ -189,6 +189,40 @@ def test_a_session_that_asks_for_what_none_does_is_left(
         assert ended(process) == (1, f"busbw agent: {why}\n")
 
 
+@pytest.mark.parametrize(
+    ("welcome", "got"),
+    sweep([({"beat_s": -1.0}, "beat_s: {}-1"), ({"missed_s": 1e300}, "missed_s: {}1e+300")]),
+)
+def test_a_welcome_with_times_that_none_has_is_refused(welcome: dict[str, float], got: str) -> None:
+    with listening() as port, agent(port.getsockname()[1]) as process:
+        with pytest.raises(Lost):
+            Session(port, **welcome)
+        code, text = ended(process)
+    assert (code, text.count("\n")) == (1, 1)
+    assert f"says no welcome: message.{got.format('expected 1e-12 to 1e+06 seconds, got ')}" in text
+
+
+@pytest.mark.parametrize(
+    ("order", "why"),
+    sweep(
+        [
+            (
+                Order(name="1", environment={"A=B": ""}),
+                "python: illegal environment variable name",
+            ),
+            (Order(name="1", python="/none"), "/none: No such file or directory"),
+        ]
+    ),
+)
+def test_a_worker_that_cannot_be_started_is_over_and_its_log_says_why(
+    order: Order, why: str
+) -> None:
+    with joined() as (session, _):
+        session.send_files({"__main__.py": b""})
+        session.post(ToAgent.START, order, 1)
+        assert session.heard(ToSession.EXITED).value(Exit) == Exit(exit_code=127, log=why)
+
+
 def test_a_session_that_sends_its_files_twice_is_left() -> None:
     with joined() as (session, process):
         session.send_files({"__main__.py": b""})

@@ -204,6 +204,37 @@ def test_an_ssh_that_ends_without_a_word_is_named_with_how_it_ended(
     assert str(missing.value) == f"an agent did not start on one (rank 0): {end}"
 
 
+@pytest.mark.parametrize("mode", [None, 0o644])
+def test_an_ssh_that_cannot_be_started_is_named_with_the_reason(
+    bundle: Bundle, instead: Path, monkeypatch: pytest.MonkeyPatch, mode: int | None
+) -> None:
+    monkeypatch.setenv("PATH", str(instead))
+    if mode is None:
+        (instead / "ssh").unlink()
+    else:
+        (instead / "ssh").chmod(mode)
+    with pytest.raises(AgentsMissing) as missing, through_ssh(bundle, "one", "two"):
+        pass
+    why = "No such file or directory" if mode is None else "Permission denied"
+    where = "an agent did not start on one (rank 0): "
+    assert str(missing.value) == f"{where}ssh cannot be started: {why}"
+
+
+@pytest.mark.parametrize("end", ["exec <&-; wait", "exit 3"])
+def test_what_an_ssh_has_started_ends_with_its_session(
+    bundle: Bundle, instead: Path, end: str
+) -> None:
+    """Whether it runs until it is ended, or was over before."""
+    child = instead / "child"
+    (instead / "ssh").write_text(f'#!/bin/sh\nsleep 600 &\necho $! > "{child}"\n{end}\n')
+    asked = SshHosts(hosts=("one",))
+    agents = AgentStarter(bundle, SECRET, asked, exit_grace_s=0.2)
+    transport = AgentsTransport(bundle, None, SECRET, 1, starter=agents)
+    with contextlib.closing(transport), pytest.raises(AgentsMissing):
+        transport.join(2)
+    assert wait_until(lambda: state(int(child.read_text())) in ("", "Z"), 5)
+
+
 def first(instead: Path, command: str) -> None:
     """Have the program run this before it does what it did."""
     program = instead / "ssh"
@@ -263,6 +294,17 @@ def test_an_agent_that_cannot_be_started_again_is_gone(bundle: Bundle, instead: 
         os.kill(agents.pid(0), signal.SIGKILL)
         assert wait_until(lambda: not transport.is_ready(0))
         with pytest.raises(AgentGone, match=r"on one \(rank 0\): ssh: no route any more"):
+            Group(transport, starter(), LAUNCH, ALONE)
+
+
+def test_an_ssh_that_is_gone_when_an_agent_is_started_again_ends_that_one_for_good(
+    bundle: Bundle, instead: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with through_ssh(bundle, "one") as (transport, agents):
+        monkeypatch.setenv("PATH", str(instead / "none"))
+        os.kill(agents.pid(0), signal.SIGKILL)
+        assert wait_until(lambda: not transport.is_ready(0))
+        with pytest.raises(AgentGone, match=r"on one \(rank 0\): ssh cannot be started: No such "):
             Group(transport, starter(), LAUNCH, ALONE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -51,6 +52,13 @@ def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folde
     assert not folder.left_over()
 
 
+def test_a_missing_ssh_is_a_usage_error(folder: Folder) -> None:
+    folder.environment.setenv("PATH", str(folder.path))
+    ran = folder.run("--hosts=one", PYTHON, exit_code=4)
+    assert ran.sentence.endswith("one (rank 0): ssh cannot be started: No such file or directory")
+    assert not folder.left_over()
+
+
 def test_two_names_of_one_host_are_a_usage_error_that_names_both(folder: Folder) -> None:
     names = ",".join(ssh.HERE)
     ran = folder.run(f"--hosts={names}", PYTHON, exit_code=4)
@@ -88,6 +96,15 @@ def test_only_the_variables_of_the_list_are_forwarded(
 def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "t0, t1")
     assert forms.hosts("tpu") == ("t0", "t1")
+
+
+def test_100000_hosts_are_checked_in_one_pass() -> None:
+    names = [f"host-{i}" for i in range(100_000)]
+    begin_s = time.process_time()
+    assert len(forms.hosts(",".join(names))) == len(names)
+    with pytest.raises(ValueError, match="'host-7' is there twice"):
+        forms.hosts(",".join([*names, "host-7"]))
+    assert time.process_time() - begin_s < 10
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,14 @@ def test_what_a_program_cannot_do_is_refused_before_devices_are_looked_for(
     assert "busbw device" not in ran.text
 
 
+@pytest.mark.parametrize("option", ["--hosts", "--against", "--history", "--against-env"])
+def test_dashes_are_no_value(folder: Folder, option: str) -> None:
+    ran = folder.run(f"{option}=--", exit_code=4)
+    assert "it is given '--', which is no value; leave it out for the default" in ran.text
+    assert f"argument {option}" in ran.text
+    assert not (folder.path / "[]").exists()
+
+
 @pytest.mark.parametrize(
     ("option", "choices"),
     [
