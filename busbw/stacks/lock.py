@@ -42,6 +42,8 @@ _LINE = re.compile(rf"[a-z-]+ = {_VALUE}|\[tool\.[a-z]+]|\[\[packages]]|(?:#.*)?
 # Tags in a wheel's name stand for all their combinations: of a thousand dots, for 37 million. The
 # other two characters can spell a dot.
 _DOTS, _MOST_DOTS = ".%\\", 40
+# Linux passes 128 KiB in one variable; a ~ may become a home of a hundred characters.
+_MOST_FLAG_BYTES, _HOME_BYTES = 2**16, 100
 
 
 class StackError(ValueError):
@@ -243,6 +245,13 @@ def _check(lock: Lock) -> None:
     _check_text("lock.platform", lock.platform, _PLATFORM, "a platform such as linux-x86_64")
     for name in sorted(lock.flags.keys() - variables.STACK):
         raise wire.WireError(f"lock.flags.{name[:60]}: no option of a stack")
+    texts = lock.flags.values()
+    size = sum(len(text.encode()) + _HOME_BYTES * text.count("~") for text in texts)
+    if size > _MOST_FLAG_BYTES:
+        raise wire.WireError(
+            f"lock.flags: expected {_MOST_FLAG_BYTES} bytes at most, with {_HOME_BYTES} more for "
+            f"each ~, got {size}"
+        )
     for index, one in enumerate(lock.packages):
         where = f"lock.packages[{index}]"
         _check_text(f"{where}: sha256", one.sha256, _SHA256, "64 hexadecimal digits")

@@ -197,6 +197,14 @@ def test_one_of_an_earlier_version_is_refused_and_not_overlooked(tmp_path: Path)
             _changed("[tool.busbw]", "[tool.busbw]\nmore = 1"),
             r"lock\.more: unknown key; accepted are",
         ),
+        (
+            _changed("_one", "_" * 2**16),
+            r"lock\.flags: expected 65536 bytes at most, with 100 more for each ~, got 65543",
+        ),
+        (
+            _changed('"--xla_one=1"', f'"{"~:" * 600}", NCCL_ALGO = "{"~:" * 600}"'),
+            r"lock\.flags: expected 65536 bytes at most, .* got 122400",
+        ),
     ],
 )
 def test_what_no_session_locks_is_refused_with_its_location(content: bytes, message: str) -> None:
