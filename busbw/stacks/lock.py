@@ -44,6 +44,8 @@ _LINE = re.compile(rf"[a-z-]+ = {_VALUE}|\[tool\.[a-z]+]|\[\[packages]]|(?:#.*)?
 _DOTS, _MOST_DOTS = ".%\\", 40
 # Linux passes 128 KiB in one variable; a ~ may become a home of a hundred characters.
 _MOST_FLAG_BYTES, _HOME_BYTES = 2**16, 100
+# Printable, without what separates folders.
+_WHEEL = re.compile(r"[!-.0-~]+")
 
 
 class StackError(ValueError):
@@ -256,7 +258,7 @@ def _check(lock: Lock) -> None:
         where = f"lock.packages[{index}]"
         _check_text(f"{where}: sha256", one.sha256, _SHA256, "64 hexadecimal digits")
         _check_text(f"{where}: record", one.record, _SHA256, "64 hexadecimal digits")
-        if not one.wheel or "/" in one.wheel:
+        if not _WHEEL.fullmatch(one.wheel):
             raise wire.WireError(f"{where}: url: expected that of a wheel, got {one.url[:100]!r}")
     names = [package.name for package in lock.packages]
     if not names or names != sorted(set(names)):

@@ -205,6 +205,8 @@ def test_one_of_an_earlier_version_is_refused_and_not_overlooked(tmp_path: Path)
             _changed('"--xla_one=1"', f'"{"~:" * 600}", NCCL_ALGO = "{"~:" * 600}"'),
             r"lock\.flags: expected 65536 bytes at most, .* got 122400",
         ),
+        (_changed("0-cp311-cp", "0-1%1b%5b31m-cp311-cp"), r"url: expected that of a wheel, got 'h"),
+        (_changed("0-cp311-cp", "0-1%00-cp311-cp"), r"url: expected that of a wheel, got 'h"),
     ],
 )
 def test_what_no_session_locks_is_refused_with_its_location(content: bytes, message: str) -> None:
