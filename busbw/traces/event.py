@@ -192,7 +192,10 @@ def host_devices(events: Sequence[Event]) -> list[int]:
     nodes: dict[tuple[str, ...], set[_Natural]] = defaultdict(set)
     for event in events:
         nodes[_instance(event)].add(_natural(node_of(event)))
-    replicas = {instance: sorted(found) for instance, found in nodes.items()}
+    replicas = {
+        instance: {node: number for number, node in enumerate(sorted(found))}
+        for instance, found in nodes.items()
+    }
     lines = {line: number for number, line in enumerate(sorted({one.line for one in events}))}
     devices = []
     for event in events:
@@ -200,7 +203,7 @@ def host_devices(events: Sequence[Event]) -> list[int]:
         if noted is not None:
             devices.append(noted)
         elif "instance_key" in event.stats:
-            devices.append(replicas[_instance(event)].index(_natural(node_of(event))))
+            devices.append(replicas[_instance(event)][_natural(node_of(event))])
         else:
             devices.append(lines[event.line])
     return devices
