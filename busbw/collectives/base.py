@@ -145,7 +145,8 @@ def coded(source: int, target: int, number: int) -> tuple[float, ...]:
 
 # The ranks of one collective, as XLA writes them after an instruction: {{0,2},{1,3}} lists the
 # groups, [2,4]<=[4,2]T(1,0) counts them out of an array of all ranks, mesh['x'=2,'y'=4] {'x'} names
-# the axes that they go along. Programs have fewer ranks than a number of more than nine digits.
+# the axes that they go along. Programs have fewer ranks than a number of more than nine digits, and
+# meshes 64 axes at most.
 _LISTED = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
 _SOME = r"\d{1,9}(?:,\d{1,9})*"
 _IOTA = re.compile(
@@ -154,8 +155,8 @@ _IOTA = re.compile(
 )
 _ONE_EXTENT = r"'\w+'=\d{1,9}"
 _MESH = re.compile(
-    rf"replica_groups=mesh\[(?P<mesh>{_ONE_EXTENT}(?:,{_ONE_EXTENT})*)\]"
-    r" *\{(?P<axes>'\w+'(?:,'\w+')*)\}"
+    rf"replica_groups=mesh\[(?P<mesh>{_ONE_EXTENT}(?:,{_ONE_EXTENT}){{0,63}})\]"
+    r" *\{(?P<axes>'\w+'(?:,'\w+'){0,63})\}"
 )
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _BRACED = re.compile(r"\{([\d,]*)\}")
