@@ -32,11 +32,11 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # cache or recording: nothing was there before.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (39_251, 216, 20_480),
+    "busbw": (39_256, 216, 20_482),
     "busbw/*": (1_408, 7, 791),
     "busbw/baselines": (1_142, 5, 575),
     "busbw/collectives": (543, 7, 262),
-    "busbw/commands": (2_880, 14, 1_493),
+    "busbw/commands": (2_885, 14, 1_495),
     "busbw/driver": (2_047, 10, 1_162),
     "busbw/frameworks": (121, 4, 32),
     "busbw/hardware": (474, 4, 172),
@@ -57,7 +57,7 @@ LIMITS = {
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),
     "perf": (34, 4, 11),
-    "tests": (51_505, 328, 26_417),
+    "tests": (51_528, 328, 26_424),
 }
 
 # docs: pages, words.

@@ -179,6 +179,11 @@ class Gathering:
     def _ranks(self, folder: str, groups: GroupSize | None, *, devices: int) -> int:
         """The size of a group, by the recording itself if it says so."""
         if groups is None:
+            if self.ranks and self.ranks > devices:
+                self.warnings.append(
+                    f"{folder}: --ranks={self.ranks}, but it holds {plural(devices, 'device')}: "
+                    "those that are missing may have been slower"
+                )
             return self.ranks or devices
         if self.ranks not in (None, groups.ranks):
             self.warnings.append(
