@@ -158,6 +158,8 @@ _MESH = re.compile(
     rf"replica_groups=mesh\[(?P<mesh>{_ONE_EXTENT}(?:,{_ONE_EXTENT}){{0,63}})\]"
     r" *\{(?P<axes>'\w+'(?:,'\w+'){0,63})\}"
 )
+# Nothing within the outer braces is one group of all ranks.
+_NAMED = re.compile(r"replica_groups=(?!\{\}|\{\{\}\})\S{1,60}")
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _BRACED = re.compile(r"\{([\d,]*)\}")
 _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
@@ -198,6 +200,12 @@ def group_size_of(line: str) -> GroupSize | None:
     layout = _layout_of(line)
     found = GroupSize(layout.groups, layout.size) if layout else None
     return found if found and found.ranks else None
+
+
+def unread_groups_of(line: str) -> str:
+    """What a line names in place of all ranks, if that has no one size: its first characters."""
+    named = _NAMED.search(line)
+    return named[0] if named and group_size_of(line) is None else ""
 
 
 def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:

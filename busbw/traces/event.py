@@ -130,9 +130,10 @@ class RecordedCollective:
     `call` is the launch of `program` that it belongs to, as that device counts them; both are ""
     where the recording does not say. `start_s` is on the device's own clock, and compares with
     those of the same device alone. The time holds the wait for devices that join later. `groups`
-    are the replica groups that run it at the same time, None where nothing says them. `track` is
-    the plane and the line on which it began, and `hidden_s` how much of it other instructions of
-    the device ran, None where that is not known; neither counts in a comparison.
+    are the replica groups that run it at the same time, None where nothing says them, or what says
+    them cannot be read: `unread_groups`. `track` is the plane and the line on which it began, and
+    `hidden_s` how much of it other instructions of the device ran, None where that is not known;
+    neither counts in a comparison.
     """
 
     kind: str
@@ -145,6 +146,7 @@ class RecordedCollective:
     payload_bytes: int | None
     program: str = ""
     groups: GroupSize | None = None
+    unread_groups: str = ""
     track: tuple[str, str] = field(default=("", ""), compare=False)
     hidden_s: float | None = field(default=None, compare=False)
 

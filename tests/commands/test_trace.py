@@ -447,6 +447,28 @@ def test_devices_and_hosts_that_the_recording_names_and_lacks_are_said_unless_th
     assert f"{missing}\n" in partly.out
 
 
+@pytest.mark.parametrize(
+    ("groups", "shown"),
+    [
+        ("{{0,1},{2}}", "'replica_groups={{0,1},{2}}'"),
+        ("[1000000000,1000000000]<=[1000000000000000000]", "'replica_groups=[1000000000,10000000"),
+        ("{{0,1}\x1b[31m", "'replica_groups={{0,1}\\x1b[31m'"),
+        ("mesh['x'=2] {'y'}", "\"replica_groups=mesh['x'=2]\""),
+        ("{}, to_apply=%a", ""),
+        ("{{}}, to_apply=%a", ""),
+        ("{{0,1}}", ""),
+    ],
+)
+def test_groups_that_cannot_be_used_are_a_warning(tmp_path: Path, groups: str, shown: str) -> None:
+    put(tmp_path, a_xplane=_named(TWO, groups))
+    answer = trace(tmp_path)
+    warnings = [line for line in answer.out.splitlines() if line.startswith("warning: ")]
+    assert [shown in line and " does not count: accepted are" in line for line in warnings] == (
+        [True] if shown else []
+    )
+    assert (answer.code, answer.err, len(answer.table)) == (0, "", 2)
+
+
 def test_idle_devices_beside_as_many_as_the_groups_name_are_not_missed(tmp_path: Path) -> None:
     put(tmp_path, a_xplane=_with_idle(_named(TWO, "{{0,1}}"), 2, 3))
     answer = trace(tmp_path)
