@@ -145,7 +145,8 @@ def coded(source: int, target: int, number: int) -> tuple[float, ...]:
 
 # The ranks of one collective, as XLA writes them after an instruction: {{0,2},{1,3}} lists the
 # groups, [2,4]<=[4,2]T(1,0) counts them out of an array of all ranks, mesh['x'=2,'y'=4] {'x'} names
-# the axes that they go along. Programs have fewer ranks than a number of more than nine digits.
+# the axes that they go along. Programs have fewer ranks than a number of more than nine digits, and
+# meshes 64 axes at most.
 _LISTED = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
 _SOME = r"\d{1,9}(?:,\d{1,9})*"
 _IOTA = re.compile(
@@ -154,9 +155,11 @@ _IOTA = re.compile(
 )
 _ONE_EXTENT = r"'\w+'=\d{1,9}"
 _MESH = re.compile(
-    rf"replica_groups=mesh\[(?P<mesh>{_ONE_EXTENT}(?:,{_ONE_EXTENT})*)\]"
-    r" *\{(?P<axes>'\w+'(?:,'\w+')*)\}"
+    rf"replica_groups=mesh\[(?P<mesh>{_ONE_EXTENT}(?:,{_ONE_EXTENT}){{0,63}})\]"
+    r" *\{(?P<axes>'\w+'(?:,'\w+'){0,63})\}"
 )
+# Nothing within the outer braces is one group of all ranks.
+_NAMED = re.compile(r"replica_groups=(?!\{\}|\{\{\}\})\S{1,60}")
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _BRACED = re.compile(r"\{([\d,]*)\}")
 _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
@@ -197,6 +200,12 @@ def group_size_of(line: str) -> GroupSize | None:
     layout = _layout_of(line)
     found = GroupSize(layout.groups, layout.size) if layout else None
     return found if found and found.ranks else None
+
+
+def unread_groups_of(line: str) -> str:
+    """What a line names in place of all ranks, if that has no one size: its first characters."""
+    named = _NAMED.search(line)
+    return named[0] if named and group_size_of(line) is None else ""
 
 
 def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:

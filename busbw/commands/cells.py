@@ -161,7 +161,7 @@ class Gathering:
         absent = _absent(found, session)
         if absent and not self.partial:
             raise CutError(f"{what}: {absent}; --partial reads the rest")
-        notes = [*filter(None, [absent]), *_ends(found)]
+        notes = [*filter(None, [absent]), *_unread_groups(found), *_ends(found)]
         self.warnings += [f"{folder}: {what}: {text}" for text in notes]
         if not paired:
             raise ValueError(f"of {what} only the warm-up was recorded")
@@ -179,6 +179,11 @@ class Gathering:
     def _ranks(self, folder: str, groups: GroupSize | None, *, devices: int) -> int:
         """The size of a group, by the recording itself if it says so."""
         if groups is None:
+            if self.ranks and self.ranks > devices:
+                self.warnings.append(
+                    f"{folder}: --ranks={self.ranks}, but it holds {plural(devices, 'device')}: "
+                    "those that are missing may have been slower"
+                )
             return self.ranks or devices
         if self.ranks not in (None, groups.ranks):
             self.warnings.append(
@@ -292,6 +297,16 @@ def _listed(ranks: Collection[str]) -> list[str]:
     """The first of them, ``a/9`` before ``a/10``, and how many more there are."""
     more = [f"{len(ranks) - _SHOWN} more"] if len(ranks) > _SHOWN else []
     return [*sorted(ranks, key=lambda rank: (len(rank), rank))[:_SHOWN], *more]
+
+
+def _unread_groups(found: Sequence[RecordedCollective]) -> Iterator[str]:
+    """That the replica groups of the instructions do not count, with the first of them."""
+    unread = {one.unread_groups for one in found} if found[0].groups is None else set()
+    for text in sorted(unread - {""})[:1]:
+        yield (
+            f"{text!r} does not count: accepted are groups of one size, in numbers of up to nine "
+            "digits; --ranks says how many ranks there are"
+        )
 
 
 def _ends(found: Sequence[RecordedCollective]) -> Iterator[str]:

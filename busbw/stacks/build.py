@@ -29,7 +29,7 @@ from .interpreter import Distribution, installed, output
 from .listing import record_hash
 from .lock import Lock, Package, StackError, public_url
 
-_MARK = "complete"
+_MARK, _MOST_MARK_BYTES = "complete", 64
 _TIMEOUT_S = 1800.0
 _FETCH_TIMEOUT_S = 3600.0
 _CHUNK = 1 << 20
@@ -59,9 +59,17 @@ def all_built(cache: Path) -> tuple[Built, ...]:
 
 
 def _built(folder: Path) -> Built:
-    mark = folder / _MARK
-    is_whole = mark.exists() and mark.read_text() == _files_hash(folder / "venv")
+    mark = _mark(folder)
+    is_whole = bool(mark) and mark == _files_hash(folder / "venv").encode()
     return Built(digest=folder.name, folder=folder, is_torn=not is_whole)
+
+
+def _mark(folder: Path) -> bytes:
+    """Empty where none can be read: something else than a build may have left it."""
+    try:
+        return files.content(folder / _MARK, _MOST_MARK_BYTES)
+    except files.InputError:
+        return b""
 
 
 def _files_hash(venv: Path) -> str:
@@ -121,9 +129,8 @@ def _build(cache: Path, lock: Lock, pythons: Sequence[str], found: Built) -> Bui
 
 def _clear(folder: Path) -> None:
     """Remove what a build left in `folder`, first what says that it is whole."""
-    (folder / _MARK).unlink(missing_ok=True)
-    for path in folder.iterdir():
-        if path.is_dir():
+    for path in sorted(folder.iterdir(), key=lambda path: path.name != _MARK):
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
@@ -275,11 +282,11 @@ def _is_kept(cache: Path, package: Package) -> bool:
     path = wheel_of(cache, package)
     if not path.exists():
         return False
-    found = _sha256(path)
-    if found != package.sha256:
+    # A pipe and a device have no end to hash.
+    found = f"its sha256 is {_sha256(path)}" if path.is_file() else "it is no file"
+    if found != f"its sha256 is {package.sha256}":
         raise StackError(
-            f"{path} was changed since it was fetched: its sha256 is {found}; remove it to "
-            "fetch it again"
+            f"{path} was changed since it was fetched: {found}; remove it to fetch it again"
         )
     return True
 

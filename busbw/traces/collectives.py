@@ -204,6 +204,7 @@ def _collective(
         payload_bytes=begun.payload_bytes or ended.payload_bytes,
         program=program,
         groups=begun.groups or ended.groups,
+        unread_groups=begun.unread_groups or ended.unread_groups,
         track=(first.plane, first.line),
     )
 

@@ -130,9 +130,10 @@ class RecordedCollective:
     `call` is the launch of `program` that it belongs to, as that device counts them; both are ""
     where the recording does not say. `start_s` is on the device's own clock, and compares with
     those of the same device alone. The time holds the wait for devices that join later. `groups`
-    are the replica groups that run it at the same time, None where nothing says them. `track` is
-    the plane and the line on which it began, and `hidden_s` how much of it other instructions of
-    the device ran, None where that is not known; neither counts in a comparison.
+    are the replica groups that run it at the same time, None where nothing says them, or what says
+    them cannot be read: `unread_groups`. `track` is the plane and the line on which it began, and
+    `hidden_s` how much of it other instructions of the device ran, None where that is not known;
+    neither counts in a comparison.
     """
 
     kind: str
@@ -145,6 +146,7 @@ class RecordedCollective:
     payload_bytes: int | None
     program: str = ""
     groups: GroupSize | None = None
+    unread_groups: str = ""
     track: tuple[str, str] = field(default=("", ""), compare=False)
     hidden_s: float | None = field(default=None, compare=False)
 
@@ -192,7 +194,10 @@ def host_devices(events: Sequence[Event]) -> list[int]:
     nodes: dict[tuple[str, ...], set[_Natural]] = defaultdict(set)
     for event in events:
         nodes[_instance(event)].add(_natural(node_of(event)))
-    replicas = {instance: sorted(found) for instance, found in nodes.items()}
+    replicas = {
+        instance: {node: number for number, node in enumerate(sorted(found))}
+        for instance, found in nodes.items()
+    }
     lines = {line: number for number, line in enumerate(sorted({one.line for one in events}))}
     devices = []
     for event in events:
@@ -200,7 +205,7 @@ def host_devices(events: Sequence[Event]) -> list[int]:
         if noted is not None:
             devices.append(noted)
         elif "instance_key" in event.stats:
-            devices.append(replicas[_instance(event)].index(_natural(node_of(event))))
+            devices.append(replicas[_instance(event)][_natural(node_of(event))])
         else:
             devices.append(lines[event.line])
     return devices

@@ -20,7 +20,7 @@ TEXTS = ("long_name", "long name", "hlo_text", "hlo_op", "hlo")
 _OP = re.compile(r"\s(?P<op>[a-z][a-z-]*)\(")
 _INPUTS_END = re.compile(r"\)(?:,\s*[a-z_]+=|\s*$)")
 _SHAPE = re.compile(r"\b(?P<dtype>pred|[a-z]+[0-9][a-z0-9]*)\[(?P<dimensions>[0-9,]*)\]")
-_ARRAY = re.compile(r"\w+\[[0-9,]*\]")
+_ARRAY = re.compile(r"\b\w+\[[0-9,]*\]")
 # Beyond any rank's memory, and beyond any dimension of a shape.
 _MOST_BYTES, _MOST_DIGITS = 10**15, 18
 _DTYPE_BITS = re.compile(r"[a-z]+([0-9]+)")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from busbw.collectives import COLLECTIVES
-from busbw.collectives.base import GroupSize, group_size_of
+from busbw.collectives.base import GroupSize, group_size_of, unread_groups_of
 
 from .event import Event, Stats, device_of_plane
 from .instruction import TEXTS, NotedInstruction, instruction_of, nccl_bytes, payload_bytes
@@ -105,6 +105,7 @@ class Recognized:
     number: str = ""
     payload_bytes: int | None = None
     groups: GroupSize | None = None
+    unread_groups: str = ""
     sure: bool = True
     is_shared: bool = False
 
@@ -186,6 +187,7 @@ def _by_instruction(
         number=paired.number if paired is not None else name,
         payload_bytes=payload_bytes(kind, found),
         groups=group_size_of(found.attributes),
+        unread_groups=unread_groups_of(found.attributes),
     )
 
 

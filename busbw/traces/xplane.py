@@ -98,6 +98,9 @@ _STAT = _fields_of(
 )
 _KEY_TAG = 1 << 3 | _VARINT
 
+# What repeats itself is read; of the others a message of a profiler has some.
+_MOST_PASSED = 2**16
+
 _PS = 1e-12
 
 
@@ -343,10 +346,12 @@ def _named(
     that is `cut`, the last field ends where the message does.
     """
     at, stop = span
+    passed = 0
     while at < stop:
         begun = at
         tag, value = _varint(content, at, stop)
-        written = tag & 7
+        # No field has the number 0, of which a file that a crash emptied is full.
+        written = tag & 7 if tag >> 3 else None
         if written == _VARINT:
             value, end = _varint(content, value, stop)
         elif written == _BYTES:
@@ -365,6 +370,12 @@ def _named(
         if tag in table:
             name, meaning = table[tag]
             yield name, meaning(content, value, end)
+        else:
+            passed += 1
+            if passed > _MOST_PASSED:
+                raise TraceError(
+                    f"byte {begun}: more than {_MOST_PASSED} unknown fields until here"
+                )
         at = end
 
 

@@ -16,6 +16,12 @@ def _line(groups: str) -> str:
     )
 
 
+def _mesh(axes: int) -> str:
+    """One rank, along all axes."""
+    names = [f"'a{number}'" for number in range(axes)]
+    return f"mesh[{','.join(f'{name}=1' for name in names)}] {{{','.join(names)}}}"
+
+
 @pytest.mark.parametrize(
     ("groups", "found"),
     [
@@ -89,6 +95,7 @@ def test_pairs_of_a_permute_are_read_in_order(pairs: str, found: tuple[tuple[int
         ("mesh['x'=2,'y'=4] {'y'}", 2, 4),
         ("mesh['x'=2,'y'=4] {'x'}", 4, 2),
         ("mesh['x'=2,'y'=4] {'x','y'}", 1, 8),
+        (_mesh(64), 1, 1),
     ],
 )
 def test_how_many_groups_of_which_size_is_read_from_each_form(
@@ -109,6 +116,7 @@ def test_how_many_groups_of_which_size_is_read_from_each_form(
         f"mesh['x'={'9' * 400},'y'=4] {{'y'}}",
         "mesh['x'=2,'y'=4] {'z'}",
         "mesh['x'=0,'y'=4] {'x'}",
+        _mesh(65),
         "[4,2",
         "",
     ],

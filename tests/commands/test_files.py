@@ -38,7 +38,7 @@ def _brackets(path: Path) -> None:
     path.write_text("[" * 200_000 + "]" * 200_000)
 
 
-def _no_text(path: Path) -> None:
+def no_text(path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
 
 
@@ -55,7 +55,7 @@ NO_JSON = {
     loop: ": Too many levels of symbolic links",
     Path.touch: ":1:1: not JSON",
     _brackets: ": lists and objects are nested too deeply",
-    _no_text: ": byte 0: not UTF-8",
+    no_text: ": byte 0: not UTF-8",
     _digits: ": a whole number of 5001 digits",
 }
 

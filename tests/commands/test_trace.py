@@ -204,6 +204,28 @@ def test_busbw_is_algbw_times_the_factor_of_the_ranks(
     assert "busbw = payload / time x 2(n-1)/n" in answer.out
 
 
+@pytest.mark.parametrize(
+    ("devices", "ranks", "says"),
+    [
+        (
+            TWO[:1],
+            2,
+            "--ranks=2, but it holds 1 device: those that are missing may have been slower",
+        ),
+        (TWO, 8, "--ranks=8, but it holds 2 devices: those that are missing may have been slower"),
+        (TWO, 2, ""),
+    ],
+)
+def test_fewer_devices_than_ranks_are_a_warning(
+    tmp_path: Path, devices: Sequence[Sequence[float]], ranks: int, says: str
+) -> None:
+    put(tmp_path, a_xplane=of_today(devices))
+    answer = trace(tmp_path, "--payload=1M", f"--ranks={ranks}")
+    warnings = [line for line in answer.out.splitlines() if line.startswith("warning: ")]
+    assert [line.endswith(f": {says}") for line in warnings] == [True] * bool(says)
+    assert (answer.code, len(answer.table)) == (0, 2)
+
+
 def test_other_collectives_have_tables_of_their_own_if_they_are_asked_for(tmp_path: Path) -> None:
     events = [
         Made(name=f"{name}.1", offset_ps=10**9 * turn, duration_ps=10**8)
@@ -302,8 +324,9 @@ def test_a_recording_with_no_collective_is_said_to_have_none(tmp_path: Path) -> 
 
 def test_one_device_alone_is_no_collective_and_a_warning(tmp_path: Path) -> None:
     put(tmp_path, a_xplane=of_today([[1.0, 2.0]]))
-    assert "warning" in trace(tmp_path, "--payload=1M").out
-    assert "warning" not in trace(tmp_path, "--payload=1M", "--ranks=8").out
+    alone = f"warning: {tmp_path}/plugins/profile/2019-10-14_15:56:32: only one device"
+    assert alone in trace(tmp_path, "--payload=1M").out
+    assert alone not in trace(tmp_path, "--payload=1M", "--ranks=8").out
 
 
 def test_sessions_on_other_numbers_of_devices_are_joined_with_a_warning(tmp_path: Path) -> None:
@@ -422,6 +445,28 @@ def test_devices_and_hosts_that_the_recording_names_and_lacks_are_said_unless_th
     partly = trace(tmp_path, "--payload=4K", "--partial")
     assert (partly.code, partly.err, len(partly.table)) == (0, "", 2)
     assert f"{missing}\n" in partly.out
+
+
+@pytest.mark.parametrize(
+    ("groups", "shown"),
+    [
+        ("{{0,1},{2}}", "'replica_groups={{0,1},{2}}'"),
+        ("[1000000000,1000000000]<=[1000000000000000000]", "'replica_groups=[1000000000,10000000"),
+        ("{{0,1}\x1b[31m", "'replica_groups={{0,1}\\x1b[31m'"),
+        ("mesh['x'=2] {'y'}", "\"replica_groups=mesh['x'=2]\""),
+        ("{}, to_apply=%a", ""),
+        ("{{}}, to_apply=%a", ""),
+        ("{{0,1}}", ""),
+    ],
+)
+def test_groups_that_cannot_be_used_are_a_warning(tmp_path: Path, groups: str, shown: str) -> None:
+    put(tmp_path, a_xplane=_named(TWO, groups))
+    answer = trace(tmp_path)
+    warnings = [line for line in answer.out.splitlines() if line.startswith("warning: ")]
+    assert [shown in line and " does not count: accepted are" in line for line in warnings] == (
+        [True] if shown else []
+    )
+    assert (answer.code, answer.err, len(answer.table)) == (0, "", 2)
 
 
 def test_idle_devices_beside_as_many_as_the_groups_name_are_not_missed(tmp_path: Path) -> None:

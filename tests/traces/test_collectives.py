@@ -8,6 +8,7 @@ import pytest
 
 from busbw.traces.collectives import Overlap, collectives, is_work_or_wanted
 from busbw.traces.event import Event, RecordedCollective, Trace
+from tests.fuzz.damage import bounded
 
 GPU, TPU, HOST = "/device:GPU:0", "/device:TPU:0", "/host:CPU"
 OPS = "XLA Ops"
@@ -222,6 +223,13 @@ def test_each_instance_and_iteration_of_tensorflow_has_its_own_replicas() -> Non
         _replica("_1", 41, iter_id=1),
     )
     assert [one.device for one in found] == [0, 0, 0, 1, 1, 1]
+
+
+def test_replicas_of_one_instance_are_numbered_in_one_pass_however_many() -> None:
+    events = [_replica(f"_{number}", number) for number in range(30_000)]
+    with bounded():
+        found = _found(*events)
+    assert [one.device for one in found] == list(range(30_000))
 
 
 def test_tensorflows_collective_is_over_when_it_returns_and_not_when_its_event_ends() -> None:

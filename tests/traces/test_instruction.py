@@ -7,6 +7,7 @@ import pytest
 from busbw.traces import instruction
 from busbw.traces.event import Stats
 from busbw.traces.instruction import nccl_bytes, payload_bytes
+from tests.fuzz.damage import bounded
 
 TILED = "f32[4,1024]{1,0:T(8,128)}"
 
@@ -68,6 +69,15 @@ def test_without_counted_elements_and_their_type_nccl_says_no_payload(stats: Sta
 @pytest.mark.parametrize("text", ["", "psum.7", "%a = f32[8]{0} all-reduce(f32[8]{0} %x"])
 def test_what_is_no_whole_instruction_is_none(text: str) -> None:
     assert instruction.read(text) is None
+
+
+def test_a_word_without_end_among_the_outputs_is_passed_over_once() -> None:
+    found = instruction.read(
+        f"%g.1 = {'a' * 100_000} all-gather-update(f32[4]{{0}} %x), channel_id=1"
+    )
+    assert found is not None
+    with bounded():
+        assert payload_bytes("all_gather", found) is None
 
 
 def test_the_parts_of_an_instruction_are_told_apart() -> None:

@@ -140,6 +140,10 @@ def test_an_unknown_field_is_skipped() -> None:
         (b"\x0a", "ends within a number"),
         (b"\xff" * 30, "more than 64 bits"),
         (b"\x0b\x00", "byte 0: not a protobuf field"),
+        (b"\0" * 8, "byte 0: not a protobuf field"),
+        (SPACE + b"\0" * 8, f"byte {len(SPACE)}: not a protobuf field"),
+        (numbered(15, 0) * 65_537 + SPACE, "byte 131072: more than 65536 unknown fields"),
+        (sized(1, numbered(15, 0) * 65_537) + SPACE, "more than 65536 unknown fields"),
     ],
 )
 def test_what_is_no_whole_xplane_file_is_said_to_be_none(content: bytes, sentence: str) -> None:
