@@ -182,6 +182,10 @@ class AbstractValues(ABC):
     digest: int | None = None
 
     @abstractmethod
+    def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
+        """Draw `number` in the memory of each rank, a flat array that can be written."""
+
+    @abstractmethod
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         """Compare results by rank with those after `iterations` rounds from draw `number`.
 

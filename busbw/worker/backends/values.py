@@ -7,11 +7,12 @@ costs little however long the chain.
 
 from __future__ import annotations
 
+import ctypes
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,9 +27,10 @@ from .base import unavailable, wrong_result
 from .framework import AbstractValues
 
 Array = np.ndarray[Any, np.dtype[Any]]
+T = TypeVar("T")
 
 _COMPARED_AT_ONCE = 2**18
-_CHECKED_BY_THREADS = 2**24
+_BY_THREADS_BYTES = 2**24
 
 # The reference of a longer chain would take longer than the chain.
 MOST_STEPS = 256
@@ -84,14 +86,18 @@ class Values(AbstractValues):
         rounds = iterations if chained else 1
         return self._array(self.collective.after(self._draw(group, number), position, rounds))
 
+    def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
+        def write(rank: int) -> None:
+            for _, part, exact in pieces(self.start(rank, number), memories[rank]):
+                part[...] = exact
+
+        _each(write, memories, self.case.payload_bytes)
+
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         def check(rank: int) -> int:
             return self.check(rank, number, iterations, results[rank])
 
-        if self.case.payload_bytes < _CHECKED_BY_THREADS:
-            return sum(map(check, results))
-        with ThreadPoolExecutor(host.cores()) as threads:
-            return sum(threads.map(check, results))
+        return sum(_each(check, results, self.case.payload_bytes))
 
     def check(self, rank: int, number: int, iterations: int, got: Any) -> int:
         """Compare all of `rank`'s result, which can be sliced into arrays; how many elements.
@@ -103,7 +109,7 @@ class Values(AbstractValues):
             raise wrong_result(
                 f"rank {rank} holds {got.shape[0]} elements, expected {self._count()}"
             )
-        for begin, part, exact in self._pieces(self.after(rank, number, iterations), got):
+        for begin, part, exact in pieces(self.after(rank, number, iterations), got):
             if not np.array_equal(part, exact):
                 index = int(np.argmax(part != exact))
                 raise wrong_result(
@@ -114,16 +120,6 @@ class Values(AbstractValues):
     def _count(self) -> int:
         size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
         return size // int(np.dtype(self.dtype).itemsize)
-
-    @staticmethod
-    def _pieces(blocks: Array, got: Any) -> Any:
-        """(first element, values got, exact values) for stretches of every block."""
-        length = got.shape[0] // blocks.shape[0]
-        for number, period in enumerate(blocks):
-            stretch = tiled(period, length)
-            for begin in range(number * length, (number + 1) * length, stretch.shape[0]):
-                end = min(begin + stretch.shape[0], (number + 1) * length)
-                yield begin, np.asarray(got[begin:end]), stretch[: end - begin]
 
     def _group_and_position(self, rank: int) -> tuple[int, int]:
         for number, group in enumerate(self.case.groups):
@@ -143,6 +139,30 @@ class Values(AbstractValues):
     def _array(self, blocks: Any) -> Array:
         found: Array = np.array(blocks, dtype=np.float64).astype(self.dtype)
         return found
+
+
+def pieces(blocks: Array, got: Any) -> Iterator[tuple[int, Array, Array]]:
+    """(first element, values got, exact values) for stretches of every block."""
+    length = got.shape[0] // blocks.shape[0]
+    for number, period in enumerate(blocks):
+        stretch = tiled(period, length)
+        for begin in range(number * length, (number + 1) * length, stretch.shape[0]):
+            end = min(begin + stretch.shape[0], (number + 1) * length)
+            yield begin, np.asarray(got[begin:end]), stretch[: end - begin]
+
+
+def memory_at(address: int, count: int, dtype: Any) -> Array:
+    """`count` elements of a framework's own memory, which can be written."""
+    held = (ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(address)
+    return np.frombuffer(held, dtype)
+
+
+def _each(do: Callable[[int], T], ranks: Iterable[int], payload_bytes: int) -> list[T]:
+    """For every rank; large ones at the same time, numpy leaving the interpreter to others."""
+    if payload_bytes < _BY_THREADS_BYTES:
+        return [do(rank) for rank in ranks]
+    with ThreadPoolExecutor(host.cores()) as threads:
+        return list(threads.map(do, ranks))
 
 
 def tiled(period: Array, length: int) -> Array:
@@ -178,6 +198,13 @@ class StepValues(AbstractValues):
         """The first `PERIOD` rows of the weights in draw `number`, which repeat to the end."""
         found: Array = self._starts[number]
         return found
+
+    def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
+        def write(rank: int) -> None:
+            for _, part, exact in pieces(self.start(number).reshape(1, -1), memories[rank]):
+                part[...] = exact
+
+        _each(write, memories, self._step.inputs * self._step.outputs * 4)
 
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         first, *others = map(np.asarray, results.values())

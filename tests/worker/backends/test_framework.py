@@ -34,6 +34,9 @@ class Three(AbstractValues):
     unit = "rounds"
     located = "the result is"
 
+    def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
+        raise NotImplementedError
+
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         assert results == {0: 100 * number + iterations}
         return len(results)

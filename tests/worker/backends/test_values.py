@@ -185,10 +185,45 @@ def test_what_is_compared_at_once_is_whole_periods_and_no_more_than_needed() -> 
 
 
 @pytest.mark.parametrize("threads", [False, True])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_every_rank_s_memory_is_laid_out_to_its_last_element(
+    monkeypatch: pytest.MonkeyPatch, collective: str, threads: bool
+) -> None:
+    monkeypatch.setattr(held, "_COMPARED_AT_ONCE", 16)
+    monkeypatch.setattr(held, "_BY_THREADS_BYTES", 1 if threads else 2**40)
+    values = _values(collective=collective)
+    size = COLLECTIVES[collective].input_bytes(4 * COUNT, 4) // 4
+    memories = {rank: np.full(size, np.nan, np.float32) for rank in (1, 3)}
+    values.lay_out(2, memories)
+    for rank, memory in memories.items():
+        blocks = values.start(rank, 2)
+        whole = [np.resize(block, size // len(blocks)) for block in blocks]
+        np.testing.assert_array_equal(memory, np.concatenate(whole))
+
+
+@pytest.mark.parametrize("inputs", [1, 5, 1100])
+def test_every_rank_s_weights_are_laid_out_row_by_row(inputs: int) -> None:
+    step = _step(inputs=inputs)
+    values = StepValues(step, virtual=True)
+    memories = {rank: np.full(inputs * step.outputs, np.nan, np.float32) for rank in (0, 2)}
+    values.lay_out(1, memories)
+    for memory in memories.values():
+        np.testing.assert_array_equal(
+            memory.reshape(inputs, step.outputs), _trained(values, step, 1, 0)
+        )
+
+
+def test_memory_of_another_s_is_written_where_it_lies() -> None:
+    theirs = np.zeros(5, np.float16)
+    held.memory_at(theirs.ctypes.data, 3, np.float16)[...] = 7
+    assert theirs.tolist() == [7, 7, 7, 0, 0]
+
+
+@pytest.mark.parametrize("threads", [False, True])
 def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
     monkeypatch: pytest.MonkeyPatch, threads: bool
 ) -> None:
-    monkeypatch.setattr(held, "_CHECKED_BY_THREADS", 1 if threads else 2**40)
+    monkeypatch.setattr(held, "_BY_THREADS_BYTES", 1 if threads else 2**40)
     values = _values()
     results = {rank: _right(values, rank) for rank in range(4)}
     assert values.check_all(0, 1, results) == 4 * COUNT

@@ -130,12 +130,6 @@ def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
     form = formed()
     step = max(1, form.step)
     wanted = partial(proof.wanted, case, step, device=Device(mesh.devices.flat[0].platform))
-    each = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-    # What each rank starts with in a draw, of shape (blocks, period), on that rank.
-    draws = [
-        placed(np.stack([exact.start(rank, number) for rank in range(case.ranks)]), each)
-        for number in range(exact.draws)
-    ]
     return Work(
         values=exact,
         step=step,
@@ -143,8 +137,7 @@ def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
         lowered=lambda *, delayed: formed(delayed=delayed).lowered(case, mesh),
         proved=lambda text, *, delayed: proof.prove(text, wanted(plain=not delayed)),
         shapes=form.shapes(case, mesh),
-        draws=draws,
-        start=_compiled_start(case, mesh, form, draws[0]),
+        start=None if virtual else _start(case, mesh, form, exact),
         result=form.result,
         donated=form.donated,
         from_host=case.payload_bytes <= _FROM_HOST_BYTES,
@@ -164,19 +157,26 @@ def host_bytes(case: Case) -> int:
     return case.ranks * (taken + given + temporary)
 
 
-def _compiled_start(case: Case, mesh: Mesh, form: Form, draw: jax.Array) -> Any:
-    """``(draw, *buffers) -> buffers`` with the draw, tiled, in the first, in place."""
-    count, (_, blocks, period) = form.counts[0], draw.shape
+def _start(case: Case, mesh: Mesh, form: Form, exact: Values) -> Callable[..., Any]:
+    """``(number, *buffers) -> buffers`` with that draw, tiled, in the first, in place."""
+    each = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    # What each rank starts with in a draw, of shape (blocks, period), on that rank.
+    draws = [
+        placed(np.stack([exact.start(rank, number) for rank in range(case.ranks)]), each)
+        for number in range(exact.draws)
+    ]
+    count, (_, blocks, period) = form.counts[0], draws[0].shape
 
     def start(own: jax.Array, *held: jax.Array) -> tuple[jax.Array, ...]:
         length = count // blocks
         tiled = jnp.tile(own[0], (1, -(-length // period)))[:, :length]
         return (tiled.reshape(count), *held[1:])
 
-    arguments = [draw, *form.shapes(case, mesh)]
+    arguments = [draws[0], *form.shapes(case, mesh)]
     out_specs = (PartitionSpec(mesh.axis_names),) * len(form.counts)
     donated = tuple(range(1, len(arguments)))
-    return lowered_over(mesh, start, arguments, out_specs, donated).compile()
+    compiled = lowered_over(mesh, start, arguments, out_specs, donated).compile()
+    return lambda number, *buffers: compiled(draws[number], *buffers)
 
 
 def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:

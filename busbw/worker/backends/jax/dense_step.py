@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,8 +26,6 @@ def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
     layer = layer_of(case)
     reference = StepValues(layer, virtual=virtual)
     weights, rows, labels = shapes(layer, mesh)
-    starts = [reference.start(number) for number in range(reference.draws)]
-    draws = [placed(one, weights.sharding) for one in starts]
     return Work(
         values=reference,
         step=1,
@@ -34,8 +33,7 @@ def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
         lowered=partial(_lowered_chain, layer, mesh),
         proved=lambda text, *, delayed: prove(text, case),
         shapes=[weights],
-        draws=draws,
-        start=_compiled_start(draws[0], weights),
+        start=None if virtual else _start(reference, weights),
         batch=(placed(reference.rows, rows.sharding), placed(reference.labels, labels.sharding)),
     )
 
@@ -114,8 +112,10 @@ def _lowered_chain(layer: Layer, mesh: Mesh, *, delayed: bool) -> Any:
     return lowered_over(mesh, steps, arguments, (EVERYWHERE, EVERYWHERE), donated=(1,))
 
 
-def _compiled_start(start: jax.Array, weights: jax.ShapeDtypeStruct) -> Any:
-    """``(first rows, weights) -> (weights,)`` that repeat those rows, in the same buffers."""
+def _start(reference: StepValues, weights: jax.ShapeDtypeStruct) -> Callable[..., Any]:
+    """``(number, weights) -> (weights,)`` that repeat that draw's rows, in the same buffers."""
+    starts = [reference.start(number) for number in range(reference.draws)]
+    draws = [placed(one, weights.sharding) for one in starts]
     inputs = weights.shape[0]
     repeats = -(-inputs // PERIOD)
 
@@ -123,4 +123,5 @@ def _compiled_start(start: jax.Array, weights: jax.ShapeDtypeStruct) -> Any:
         return (jnp.tile(own, (repeats, 1))[:inputs],)
 
     jitted = jax.jit(tiled, donate_argnums=1, keep_unused=True, out_shardings=(weights.sharding,))
-    return jitted.lower(start, weights).compile()
+    compiled = jitted.lower(draws[0], weights).compile()
+    return lambda number, held: compiled(draws[number], held)

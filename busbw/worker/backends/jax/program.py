@@ -21,7 +21,7 @@ from busbw.model.launch import Proof
 
 from ..base import wrong_world
 from ..framework import AbstractChain, AbstractValues
-from ..values import Values
+from ..values import Values, memory_at
 from . import versions
 from .injection import busy
 
@@ -90,7 +90,8 @@ class Work:
     compiled yet; `delayed`, its first argument is ``(turns, steps of the busy loop)``.
     ``proved(text, delayed=...)`` is the proof of what was compiled. Buffers are of `shapes`; where
     they are `donated`, a call gives new ones. The `result`-th that it gives is the result.
-    ``start(draw, *buffers)`` lays out one of the `draws`.
+    ``start(number, *buffers)`` lays out a draw on the devices; None where a device's memory is the
+    host's, which lays it out in place.
     """
 
     values: AbstractValues
@@ -99,8 +100,7 @@ class Work:
     lowered: Callable[..., Any]
     proved: Callable[..., Proof]
     shapes: Sequence[jax.ShapeDtypeStruct]
-    draws: Sequence[jax.Array]
-    start: Callable[..., tuple[jax.Array, ...]]
+    start: Callable[..., tuple[jax.Array, ...]] | None
     batch: tuple[jax.Array, ...] = ()
     result: int = 0
     donated: bool = True
@@ -155,8 +155,12 @@ class JaxProgram(AbstractChain):
 
     def _lay_out(self, number: int) -> None:
         self._buffers = self._buffers or self._new_buffers()
-        self._buffers = self._work.start(self._work.draws[number], *self._buffers)
+        if self._work.start is not None:
+            self._buffers = self._work.start(number, *self._buffers)
         jax.block_until_ready(self._buffers)
+        if self._work.start is None:
+            shards = self._own(self._buffers[0]).items()
+            self._values.lay_out(number, {rank: _memory_of(shard.data) for rank, shard in shards})
 
     def _new_buffers(self) -> tuple[jax.Array, ...]:
         """Small ones come from the host, which is quicker than compiling a program."""
@@ -182,17 +186,18 @@ class JaxProgram(AbstractChain):
             self._buffers = tuple(buffers)
         return counted, buffers[self._work.result]
 
+    def _own(self, values: jax.Array) -> dict[int, Any]:
+        """The shards of this process, by rank."""
+        ranks = {device: rank for rank, device in enumerate(self._mesh.devices.flat)}
+        shards = [one for one in values.addressable_shards if one.device in ranks]
+        return {ranks[one.device]: one for one in shards}
+
     def _on_all(self, number: int) -> Any:
         return placed(np.array(number, np.int32), self._everywhere)
 
     def _compared(self, number: int, iterations: int) -> int:
         """Wrong ranks again on the host. Of several processes each compares its own."""
-        ranks = {device: rank for rank, device in enumerate(self._mesh.devices.flat)}
-        shards = {
-            ranks[shard.device]: shard
-            for shard in self._result.addressable_shards
-            if shard.device in ranks
-        }
+        shards = self._own(self._result)
         own, check = len(self._mesh.local_devices), self._work.on_devices
         if len(shards) != own:
             raise wrong_world(f"{self._values.located} on {len(shards)} devices, expected {own}")
@@ -202,6 +207,11 @@ class JaxProgram(AbstractChain):
         }
         self._values.check_all(number, iterations, doubtful)
         return sum(int(shard.data.size) for shard in shards.values())
+
+
+def _memory_of(held: jax.Array) -> Any:
+    """Of one virtual device: nobody else reads it between two calls."""
+    return memory_at(held.unsafe_buffer_pointer(), held.size, held.dtype)
 
 
 def placed(values: Any, sharding: Any) -> jax.Array:

@@ -20,7 +20,7 @@ from busbw.workloads.dense_step import LEARNING_RATE, layer_of
 
 from ..base import unavailable, wrong_world
 from ..framework import AbstractChain, AbstractValues
-from ..values import MOST_STEPS, StepValues, Values, tiled
+from ..values import MOST_STEPS, StepValues, Values, memory_at, tiled
 from . import proof
 
 
@@ -76,6 +76,7 @@ class TensorflowProgram(AbstractChain):
         # Of several processes each has ranks of its own, in the order of their indices.
         own, resolver = len(self._devices), strategy.cluster_resolver
         self._first = own * resolver.task_id if own < case.ranks else 0
+        self._is_host = all("CPU" in name for name in self._devices)
         self._gpus = [name for name in self._devices if "GPU" in name]
         for name in self._gpus:
             tf.config.experimental.reset_memory_stats(name)
@@ -97,8 +98,14 @@ class TensorflowProgram(AbstractChain):
         return max(peaks, default=None)
 
     def _lay_out(self, number: int) -> None:
-        self._start = None
-        self._start = self._on_ranks(lambda rank: self._of_rank(rank, number))
+        """In place where a device's memory is the host's; nobody reads it between two calls."""
+        if self._start is None or not self._is_host:
+            self._start = None
+            self._start = self._on_ranks(lambda rank: self._of_rank(rank, number))
+            return
+        held = (value._numpy() for value in self._local(self._start))
+        memories = (memory_at(one.ctypes.data, one.size, one.dtype) for one in held)
+        self._values.lay_out(number, dict(enumerate(memories, start=self._first)))
 
     def _on_ranks(self, made: Callable[[int], Any]) -> Any:
         def of_replica(context: Any) -> Any:
