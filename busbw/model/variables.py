@@ -49,6 +49,9 @@ class Variable:
     stack: bool = False
 
 
+# The folder where a worker keeps compiled programs for those that follow it in the session.
+PROGRAMS = "BUSBW_KEPT_PROGRAMS"
+
 # What glibc is told as a process starts.
 _TUNABLES = "GLIBC_TUNABLES"
 _HUGE_PAGES = "glibc.malloc.hugetlb=1"

@@ -50,6 +50,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     from busbw import wire
+    from busbw.model import variables
     from busbw.model.launch import LaunchId
     from busbw.model.training import ClusterMember
     from busbw.model.words import Capability
@@ -72,6 +73,9 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
                 trainer = backends.load_trainer(options.framework, member)
             serve_trainer(channel, trainer, launch=launch)
         else:
+            # Two stacks of the same version may differ: each side has its own.
+            parts = "programs", options.framework, launch.part
+            os.environ[variables.PROGRAMS] = os.path.join(sys.path[0], *parts)
             with without_garbage_collection():
                 backend = backends.load(options.framework, device, options.ranks, member)
             serve(channel, backend, launch=launch)

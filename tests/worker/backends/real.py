@@ -32,7 +32,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Injection, Measurement, Plan, Run
-from busbw.model.machine import Compiler, Probe
+from busbw.model.machine import Compiler, EnvironmentKey, Probe
 from busbw.model.training import EXAMPLE_CLASSES, EXAMPLE_SIDE
 from busbw.model.words import Capability, Device, FailureKind
 from busbw.worker import process
@@ -123,11 +123,8 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
     A case in which the machine stalled is launched once more, twice at most.
     """
     framework = specs[0].framework
-    target = grid.choose_target(
-        device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
-    )
     stacks = {Side.CANDIDATE: Stack(starters={framework: starter(framework, ranks)})}
-    keys = {grid.resolve(spec, target): target.key(spec) for spec in specs}
+    keys = keys_of(specs, ranks)
     found: dict[Case, Run | Failure] = {}
     with _executor() as executor:
         for _ in range(3):
@@ -137,6 +134,15 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
                 passes.run()
                 found |= {one.case: _only(one) for one in passes.measurements()}
     return [found[case] for case in keys]
+
+
+def keys_of(specs: Sequence[Spec], ranks: int) -> dict[Case, EnvironmentKey]:
+    """The cases of one framework here, each with where it is measured."""
+    framework = specs[0].framework
+    target = grid.choose_target(
+        device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
+    )
+    return {grid.resolve(spec, target): target.key(spec) for spec in specs}
 
 
 @functools.cache

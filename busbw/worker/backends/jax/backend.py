@@ -17,6 +17,7 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axes_of, parts_of
@@ -47,6 +48,8 @@ class JaxBackend(AbstractFramework):
         versions.make_cpu_devices(own)
         if member is not None:
             versions.join(member, device, own if ranks else None)
+        elif variables.PROGRAMS in os.environ:
+            versions.keep_programs(os.environ[variables.PROGRAMS])
         self._exchange: Exchange | None = None
         self.errors = (versions.runtime_error(), MemoryError)
         self.framework_path = os.path.dirname(jax.__file__)

@@ -23,7 +23,7 @@ from busbw.model.training import ClusterMember
 from busbw.model.words import Device
 
 from ..base import unavailable
-from ..framework import check_version, first_line
+from ..framework import check_version, first_line, is_before
 
 OLDEST = "0.4.30"
 
@@ -36,6 +36,9 @@ _OF_DEVICE: Mapping[Device | None, Mapping[str, str | int]] = {
         "tpu_num_sparse_core_tiles_to_trace": 0,
     }
 }
+
+# Before, nobody has tried what a CPU's program does when it is loaded.
+_KEEPS_PROGRAMS = "0.6"
 
 # The driver's own timeout for a start is longer.
 _JOIN_S = 120
@@ -56,6 +59,18 @@ def make_cpu_devices(count: int) -> None:
     # XLA reads its flags when the first device is asked for; of equal ones the last counts.
     flags = os.environ.get("XLA_FLAGS", "")
     os.environ["XLA_FLAGS"] = f"{flags} {_DEVICE_COUNT}={count}".strip()
+
+
+def keep_programs(folder: str) -> None:
+    """Compiled ones in `folder`, where a later process of the session finds them.
+
+    JAX's key is the program, the options and the versions. Only as of `_KEEPS_PROGRAMS`.
+    """
+    if is_before(jax.__version__, _KEEPS_PROGRAMS):
+        return
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def join(member: ClusterMember, device: Device | None, own: int | None) -> None:

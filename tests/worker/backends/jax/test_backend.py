@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw.collectives import COLLECTIVES
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import LocalTransport
+from busbw.driver.schedules import Schedule, Side, Stack
+from busbw.model import variables
 from busbw.model.case import Spec
 from busbw.model.words import FailureKind
 from tests import build
@@ -142,6 +148,49 @@ def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(
 def test_any_number_of_ranks_from_two_is_measured(ranks: int) -> None:
     (found,) = real.launch([_spec()], ranks=ranks)
     assert run_of({"": found}, "").proof.groups == (tuple(range(ranks)),)
+
+
+# What a worker that follows another one does with a case, and what JAX says that it compiled.
+_AFTER_ANOTHER = """
+import jax
+from busbw.model import variables
+from busbw.model.launch import LaunchId
+from busbw.model.words import Device
+from busbw.worker import backends, measure
+from tests import build
+loaded = []
+jax.monitoring.register_event_listener(
+    lambda event, **_: loaded.append(event) if event.endswith("/cache_hits") else None
+)
+real.prepare("jax", Device.CPU)
+backend = backends.load("jax", Device.CPU, 4)
+loaded.clear()
+desk = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
+run = desk.measure(build.case(framework="jax", strategy="psum"), real.QUICK)
+say([len(loaded), run.values_checked > 0, run.proof.collectives])
+"""
+
+
+@pytest.mark.exhaustive
+def test_what_one_worker_compiled_the_next_one_loads_proves_and_checks(tmp_path: Path) -> None:
+    script = f"os.environ[{variables.PROGRAMS!r}] = {str(tmp_path)!r}\n" + _AFTER_ANOTHER
+    (first,), (second,) = (real.said(script) for _ in range(2))
+    assert first == [0, True, {"all-reduce": 4}]
+    assert second == [1, True, {"all-reduce": 4}]
+
+
+@pytest.mark.exhaustive
+def test_the_sides_of_a_pair_share_no_program() -> None:
+    bundle = Bundle()
+    try:
+        stacks = {side: Stack(starters={"jax": real.starter("jax", 4)}) for side in Side}
+        keys = real.keys_of([_spec()], ranks=4)
+        Schedule(Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, shared=True).run()
+        kept = sorted((bundle.path / "programs" / "jax").iterdir())
+        assert [one.name for one in kept] == ["candidate", "reference"]
+        assert all(list(one.glob("jit_chain-*")) for one in kept)
+    finally:
+        bundle.remove()
 
 
 @pytest.mark.exhaustive

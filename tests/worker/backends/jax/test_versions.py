@@ -114,6 +114,19 @@ def test_an_older_jax_is_told_by_xla_s_flags_beside_the_user_s(
     assert os.environ["XLA_FLAGS"] == f"{after}--xla_force_host_platform_device_count=8"
 
 
+@pytest.mark.parametrize(("version", "kept"), [("0.5.3", False), ("0.6.0", True), ("0.12", True)])
+def test_programs_are_kept_where_what_a_loaded_one_does_was_tried(
+    load: Load, version: str, kept: bool
+) -> None:
+    said: dict[str, Any] = {}
+    config = SimpleNamespace(update=said.__setitem__)
+    load(__version__=version, config=config).keep_programs("/folder")
+    assert (said.get("jax_compilation_cache_dir") == "/folder") is kept
+    # However quickly they are compiled, and however small they are.
+    least = {name: said[name] for name in said if "_min_" in name}
+    assert sorted(least.values()) == ([-1, 0.0] if kept else [])
+
+
 def test_the_profiler_is_offered_where_it_can_leave_out_python_s_calls(load: Load) -> None:
     assert not load(profiler=SimpleNamespace(trace=called)).has_quiet_profiler()
     assert load(profiler=SimpleNamespace(ProfileOptions=SimpleNamespace)).has_quiet_profiler()
