@@ -44,6 +44,10 @@ MEMORY = [
     "memory: tensorflow all_reduce (ring): 1024M fits (peak 12.0 GiB, 1.002 x the prediction); "
     "2048M does not: needs 23.0 GiB, 21.5 GiB available (predicted before touching memory)",
 ]
+TIME = (
+    "time: 45.26 s of the curve's workers: sampling 25 %, compiling 20 %, warming up 19 %, laying "
+    "out 15 %, prefaulting 12 %, checking 9 %"
+)
 RECORDINGS = [
     "recording: jax.all_reduce.psum.float32.64M: 32.4 KiB, 2 all_reduce on 4 ranks, 29.46 ms by "
     "the slowest",
@@ -234,6 +238,7 @@ def test_what_a_cpu_with_both_frameworks_gave_is_read(tmp_path: Path) -> None:
     assert told.code == 1 and "device: Intel(R) Xeon(R) Processor, 2 cores" in lines
     assert "links: none, ranks on a CPU share its memory" in lines
     assert [one for one in lines if one.startswith("memory: ")] == MEMORY
+    assert TIME in lines
     assert [one for one in lines if one.startswith("recording: ")] == RECORDINGS
     odd = lines[lines.index(f"not as expected: {sum(ODD.values())}") + 1 :]
     assert Counter(one.split(":")[0] for one in odd) == ODD

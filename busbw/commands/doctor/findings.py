@@ -68,6 +68,8 @@ CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 _CLOCKS_DIFFER = 0.05
 _OF_CEILING, _OF_PUBLISHED = 0.5, 0.7
 _OF_MEMORY, _PEAK_DIFFERS = 0.8, 0.25
+# What is not said of where time goes.
+_LITTLE = 0.01
 _APART = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 
 _CLOCKS = tuple(clock.value for clock in Clock)
@@ -223,10 +225,11 @@ def _of_sessions(times_s: Sequence[float]) -> float | None:
 
 
 def notes(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
-    """Where memory ends, what recordings hold, and what explains the tables."""
+    """Where memory ends and time goes, what recordings hold, and what explains the tables."""
     curve = sessions["curve"].verdicts if "curve" in sessions else ()
     recorded = (text for one in checked for text, _ in texts(one.recordings))
-    return [*(text for text, _ in _memory(sessions)), *recorded, *legend(curve, verbose=True)]
+    ends = (text for text, _ in _memory(sessions))
+    return [*ends, *_spent(sessions), *recorded, *legend(curve, verbose=True)]
 
 
 def findings(checked: Sequence[Checked], sessions: Sessions) -> list[str]:
@@ -322,6 +325,24 @@ def _end_of_memory(session: Session, verdicts: Sequence[Verdict]) -> tuple[str, 
     text += f", predicted to need {bytes_text(needed)}{of_room}"
     ends_early = needed < _OF_MEMORY * room or session.environment.device is Device.CPU
     return text, is_odd or ends_early or needed * fits > room * size > 0
+
+
+def _spent(sessions: Sessions) -> Iterator[str]:
+    """What the time of a curve's workers went to, the longest first."""
+    spent_s: dict[str, float] = {}
+    for measured in sessions["curve"].measurements.values() if "curve" in sessions else ():
+        for run in measured.runs:
+            for name, phase_s in run.phases_s.items():
+                spent_s[name] = spent_s.get(name, 0.0) + phase_s
+    total_s = sum(spent_s.values())
+    longest = sorted(spent_s, key=lambda name: -spent_s[name])
+    shares = [
+        f"{name.replace('_', ' ')} {percent_text(spent_s[name] / total_s)} %"
+        for name in longest
+        if spent_s[name] > _LITTLE * total_s
+    ]
+    if shares:
+        yield f"time: {seconds_text(total_s)} of the curve's workers: {', '.join(shares)}"
 
 
 def _predicted(run: Run) -> int:
