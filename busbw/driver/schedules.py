@@ -15,7 +15,16 @@ from busbw.driver.executor import Executor, trained
 from busbw.driver.group import Group
 from busbw.driver.transport import Answer, Request, Starter
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, LaunchId, Measurement, OwnProcesses, Plan, Run
+from busbw.model.launch import (
+    Failure,
+    Injection,
+    LaunchId,
+    Measurement,
+    OwnProcesses,
+    Pace,
+    Plan,
+    Run,
+)
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Capability
 
@@ -244,11 +253,16 @@ class Schedule:
             injection = self.stacks[side].injection
             key = self.cases[case]
             values = {"case": case, "plan": self.plan, "key": key, "injection": injection}
+            values["pace"] = self._pace(side, case)
         doing = f"measuring {case.name}"
         answer = group.ask(Request(name, values), self.plan.timeout_s, doing)
         if isinstance(answer, (Run, Failure)):
             self._keep(side, case, answer)
         return answer
+
+    def _pace(self, side: Side, case: Case) -> Pace | None:
+        runs = [one for one in self._results.get((side, case), ()) if isinstance(one, Run)]
+        return Pace.of(runs[-1]) if runs else None
 
     def _close_previous(self) -> None:
         group, self._previous = self._previous, None

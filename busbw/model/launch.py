@@ -219,6 +219,26 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Pace:
+    """How fast a case was in the launch before, by the host's clock.
+
+    A chain of n collectives took `dispatch_s` + n `time_s`; `iterations` were enough for a sample.
+    """
+
+    iterations: AtLeast1
+    time_s: Positive
+    dispatch_s: NotNegative = 0.0
+
+    @classmethod
+    def of(cls, run: Run) -> Pace | None:
+        """None where the host's clock read no chain."""
+        time_s = run.clocks_s.get(Clock.HOST.value)
+        if time_s is None:
+            return None
+        return cls(iterations=run.iterations, time_s=time_s, dispatch_s=run.dispatch_s or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
     """A request that gave no Run: a value, not an exception.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
+from busbw.model.launch import Failure, Injection, LaunchId, Pace, Plan, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Extra, FailureKind
 from busbw.worker import host
@@ -52,9 +52,13 @@ class MeasureSession:
         plan: Plan,
         key: EnvironmentKey | None = None,
         injection: Injection | None = None,
+        pace: Pace | None = None,
     ) -> Run | Failure:
-        """The Run of `case`, or why there is none; `key` is the world it was resolved on."""
-        failure = self.open(case, plan, key, injection)
+        """The Run of `case`, or why there is none; `key` is the world it was resolved on.
+
+        With the `pace` of an earlier launch it is not found out again.
+        """
+        failure = self.open(case, plan, key, injection, pace)
         while failure is None and not self.enough:
             failure = self.turn()
         return failure or self.close()
@@ -65,6 +69,7 @@ class MeasureSession:
         plan: Plan,
         key: EnvironmentKey | None = None,
         injection: Injection | None = None,
+        pace: Pace | None = None,
     ) -> Failure | None:
         """Prepare `case` for its turns.
 
@@ -73,7 +78,7 @@ class MeasureSession:
         """
         self._held.close()
         applied = injection if injection is not None and injection.applies_to(case) else None
-        self._turns = self._measuring(case, plan, key, applied)
+        self._turns = self._measuring(case, plan, key, applied, pace)
         return self._go_on(None)
 
     def turn(self) -> Failure | None:
@@ -105,7 +110,12 @@ class MeasureSession:
         return None
 
     def _measuring(
-        self, case: Case, plan: Plan, key: EnvironmentKey | None, injection: Injection | None
+        self,
+        case: Case,
+        plan: Plan,
+        key: EnvironmentKey | None,
+        injection: Injection | None,
+        pace: Pace | None,
     ) -> _Turns:
         """Yields after each turn whether there are enough; is sent whether to take another one."""
         if injection is not None and injection.extra is Extra.MEMORY:
@@ -126,7 +136,7 @@ class MeasureSession:
             sampler = Sampler(
                 program, plan, self.backend.now_s, phases, gathered=self.backend.gathered
             )
-            sampler.begin(single=case.clock is Clock.DISPATCH)
+            sampler.begin(single=case.clock is Clock.DISPATCH, pace=pace)
             while True:
                 with phases.of("waiting"):
                     wanted = yield sampler.enough
@@ -221,7 +231,7 @@ class MeasureSession:
             return
         wanted = need.needed_bytes - self._kept_bytes(need)
         if wanted >= LARGE_BYTES:
-            host.prefault(wanted, host.cores())
+            self.backend.prefault(wanted)
 
     def _predicted_peak_bytes(self, need: MemoryNeed) -> int | None:
         now = host.resident_bytes()

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.model.launch import Plan
+from busbw.model.launch import Pace, Plan
 from busbw.worker.backends.base import AbstractProgram, unavailable, wrong_result
 
 # Values of one process to those of all.
@@ -26,6 +26,8 @@ def alone(values: Sequence[float]) -> Sequence[Sequence[float]]:
 LEAST_SAMPLES = 2
 # A chain that takes more than this share of the last one's time is warm.
 SETTLED = 0.7
+# So is one that took this share of it in the launch before.
+AS_BEFORE = 0.9
 
 # A chain that takes this many times as long as the warm-up's, for its length, met a stall.
 STALLED = 2.0
@@ -107,13 +109,17 @@ class Sampler:
     _own_s: float = 0.0
     _own_counts: int = 0
 
-    def begin(self, *, single: bool = False) -> None:
-        """Warm up and find out how long chains must be; `single`: a sample is one call."""
+    def begin(self, *, single: bool = False, pace: Pace | None = None) -> None:
+        """Warm up and find out how long chains must be; `single`: a sample is one call.
+
+        With the `pace` of the launch before a first chain as fast as then is warm, and chains are
+        as long, or longer.
+        """
         self._single = single
         with self.phases.of("warming_up"):
-            self._warm_s = self._warm_up()
+            self._warm_s = self._warm_up(pace)
             if not single:
-                self._iterations = self._calibrated(self._warm_s)
+                self._iterations = self._calibrated(self._warm_s, pace.iterations if pace else 1)
 
     def turn(self) -> None:
         if self._begun_s is None:
@@ -244,29 +250,33 @@ class Sampler:
             self._own_s += self.now_s() - self._left_s
         self._left_s = None
 
-    def _warm_up(self) -> float:
+    def _warm_up(self, pace: Pace | None) -> float:
         """The last one's seconds. The first says little: two, unless one takes too long."""
-        begun_s = self.now_s()
-        last_s = self.first_call_s = self.timed(self.program.step)
+        begun_s, step = self.now_s(), self.program.step
+        last_s = self.first_call_s = self.timed(step)
+        before_s = pace.dispatch_s + step * pace.time_s if pace else 0.0
         if last_s > LONG_WARM_UP_BUDGETS * self.plan.budget_s:
             return last_s
-        while True:
-            elapsed_s = self.timed(self.program.step)
+        while before_s <= AS_BEFORE * last_s:
+            elapsed_s = self.timed(step)
             is_over = self.slowest(self.now_s() - begun_s) > self.plan.budget_s
             if elapsed_s > SETTLED * last_s or is_over:
                 return elapsed_s
             last_s = elapsed_s
+        return last_s
 
-    def _calibrated(self, step_s: float) -> int:
+    def _calibrated(self, step_s: float, begin: int) -> int:
         """Iterations whose chain takes `min_sample_s` more than the shortest one, if exact.
 
-        `step_s` is what the warm-up's chain took. The chain that is settled on has run once,
-        unless even the warm-up's took as long as all sampling may.
+        `begin` at least. `step_s` is what the warm-up's chain took. The chain that is settled on
+        has run once, unless even the warm-up's took as long as all sampling may.
         """
         program, plan = self.program, self.plan
         iterations = program.shortest + program.step
         if step_s >= plan.budget_s:
             return iterations
+        longest = min(begin, program.most_iterations) // program.step * program.step
+        iterations = max(iterations, longest)
         gained_s = self._gained_s(iterations, step_s)
         while gained_s < plan.min_sample_s and iterations < program.most_iterations:
             wanted = 1.2 * plan.min_sample_s / max(gained_s, 1e-9)

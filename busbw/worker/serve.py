@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from busbw import wire, workloads
 from busbw.model.case import Case
-from busbw.model.launch import Compiled, Failure, Injection, LaunchId, Plan, Run
+from busbw.model.launch import Compiled, Failure, Injection, LaunchId, Pace, Plan, Run
 from busbw.model.machine import EnvironmentKey, Topology
 from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.worker import host
@@ -102,6 +102,7 @@ def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, An
         part(request, "plan", Plan),
         part(request, "key", EnvironmentKey),
         part(request, "injection", Injection) if request.get("injection") else None,
+        part(request, "pace", Pace) if request.get("pace") else None,
     )
     if name == "open":
         return _named(session.open(*asked) or session.enough)

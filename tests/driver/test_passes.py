@@ -12,6 +12,7 @@ import pytest
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
+from busbw.driver.group import Group
 from busbw.driver.local import Worker
 from busbw.driver.schedules import (
     LARGE_BYTES,
@@ -23,9 +24,9 @@ from busbw.driver.schedules import (
     cost,
     shuffled,
 )
-from busbw.driver.transport import Starter
+from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
-from busbw.model.launch import Injection, Measurement
+from busbw.model.launch import Injection, Measurement, Pace
 from busbw.model.machine import EnvironmentKey
 from busbw.model.training import CNN
 from busbw.model.words import Extra, FailureKind
@@ -98,6 +99,27 @@ def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) ->
     assert order(bundle, seed=2) != first
     assert first[:8] != first[8:]
     assert sorted(first[:8]) == sorted(first[8:]) == list(SMALL)
+
+
+def test_a_worker_is_told_the_pace_of_the_launch_before(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    ask = Group.ask
+
+    def noted(group: Group, request: Request, *rest: Any) -> Any:
+        asked.append(request.values.get("pace"))
+        return ask(group, request, *rest)
+
+    monkeypatch.setattr(Group, "ask", noted)
+    script = starter(cases=[{"passes": [2], "then": "kill"}])
+    _, (found,) = measured(bundle, [1024], script, launches=4)
+    first, third, _ = found.runs
+    # After a launch that gave none it is the one before that.
+    assert asked == [None, Pace.of(first), Pace.of(first), Pace.of(third)]
+    assert Pace.of(first) == Pace(
+        iterations=first.iterations, time_s=first.clocks_s["host"], dispatch_s=first.dispatch_s or 0
+    )
 
 
 def test_large_cases_stand_together_and_meet_those_of_the_next_launch(bundle: Bundle) -> None:

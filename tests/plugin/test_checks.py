@@ -119,7 +119,7 @@ def test_what_is_wrong_with_a_reference_counts_if_no_framework_has_one(busy: Fol
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "pylock.fake.toml: lock: Invalid statement"),
+        ("{", "pylock.fake.toml: lock: line 1: expected NAME = VALUE"),
         (None, "the reference needs Python 3.99 for linux-x86_64, and "),
     ],
 )

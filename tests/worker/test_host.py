@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +155,29 @@ def test_the_resident_size_and_its_peak_are_those_of_this_process(tmp_path: Path
     nothing = root / "nothing"
     assert (host.resident_bytes(nothing), host.peak_bytes(nothing)) == (None, None)
     assert host.least_limit_bytes(nothing) is None
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_memory_is_touched_to_its_last_byte_and_not_beyond(threads: int) -> None:
+    memory = (ctypes.c_char * 1000)()
+    host.touch(ctypes.addressof(memory), 999, threads)
+    assert bytes(memory) == 999 * b"\x01" + b"\x00"
+
+
+_LIMITED = """
+import resource
+from busbw.worker import host
+resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+before = host.resident_bytes()
+host.prefault(2**31, 2)
+host.prefault(2**20, 2)
+assert abs(host.resident_bytes() - before) < 2**23
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_nothing_is_kept_and_where_there_is_less_nothing_is_touched() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

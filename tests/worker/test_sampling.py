@@ -6,12 +6,14 @@ import statistics
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from busbw.model.launch import Pace
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.sampling import Gathered, Phases, Sampled, launch_time_s
@@ -41,6 +43,46 @@ def test_a_sample_is_an_empty_call_and_then_a_chain_from_the_same_values() -> No
     _slopes(program)
     assert program.events[-4:] == [("fresh", 0), ("run", 0), ("run", 12), ("check", 12)]
     assert program.calls.count(0) == 3 + 4
+
+
+PACE = Pace(iterations=12, time_s=2**-10, dispatch_s=0.25)
+
+
+@pytest.mark.parametrize(("first_s", "warm_up"), [(0.25, 1), (0.27, 1), (0.28, 2), (9.0, 2)])
+def test_a_first_chain_that_is_as_fast_as_in_the_launch_before_is_warm(
+    first_s: float, warm_up: int
+) -> None:
+    program = Program(lambda _: 2**-10, call_s=lambda turn: 0.25 if turn else first_s)
+    found = sampler(program)
+    found.begin(pace=PACE)
+    assert program.calls == [*[1] * warm_up, 0, 12]
+
+
+@pytest.mark.parametrize(
+    ("iterations", "most", "chains"),
+    [
+        # Shorter ones than before are not tried, longer ones where these are too short by now.
+        (12, 1000, [12]),
+        (40, 1000, [40]),
+        (4, 1000, [4, 12]),
+        (1, 1000, [1, 8, 12]),
+        # No longer than it is exact.
+        (40, 10, [10]),
+    ],
+)
+def test_chains_begin_as_long_as_in_the_launch_before(
+    iterations: int, most: int, chains: list[int]
+) -> None:
+    program = Program(lambda _: 2**-10, most=most)
+    found = sampler(program)
+    found.begin(pace=replace(PACE, iterations=iterations, dispatch_s=0.0))
+    assert program.runs == [1, *chains]
+
+
+def test_a_chain_of_whole_turns_is_of_whole_turns_at_any_pace() -> None:
+    program = Program(lambda _: 2**-10, step=4)
+    sampler(program).begin(pace=replace(PACE, iterations=11, dispatch_s=0.0))
+    assert program.runs == [4, 8, 12]
 
 
 @pytest.mark.parametrize("shortest", [0, 1])

@@ -198,7 +198,10 @@ class FakeBackend(AbstractBackend):
 
 
 class FakeProgram(AbstractProgram):
-    """Moves its back end's clock; a little more each time, so that samples differ."""
+    """Moves its back end's clock; a little more each time, so that samples differ.
+
+    Chains of another length begin anew: samples are the same however many warmed up.
+    """
 
     compile_s = 0.001
     step = 1
@@ -207,7 +210,7 @@ class FakeProgram(AbstractProgram):
         self._backend = backend
         self._case = case
         self._one_s, self._injected_s = one_s, injected_s
-        self._turn = 0
+        self._turn = self._length = 0
         self.most_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
@@ -215,7 +218,9 @@ class FakeProgram(AbstractProgram):
         self._backend.elapsed_s += self._backend.layout_s
 
     def run(self, iterations: int) -> None:
-        self._turn += iterations > 0
+        if iterations:
+            self._turn = self._turn + 1 if iterations == self._length else 0
+            self._length = iterations
         one_s = self._one_s + (self._injected_s if self.injecting else 0.0)
         one_s *= 1 + 0.01 * (self._turn * 7 % 4)
         self._backend.spend(self._backend.call_s, [one_s] * iterations)
