@@ -137,12 +137,7 @@ class MeasureSession:
                 program, plan, self.backend.now_s, phases, gathered=self.backend.gathered
             )
             sampler.begin(single=case.clock is Clock.DISPATCH, pace=pace)
-            while True:
-                with phases.of("waiting"):
-                    wanted = yield sampler.enough
-                if not wanted:
-                    break
-                sampler.turn()
+            yield from _asked_turns(sampler)
             ratio = measured_ratio(sampler) if injection is not None else None
             run = replace(
                 self._run(case, program, sampler),
@@ -263,6 +258,15 @@ def _by_process(run: Run, slopes: Sampled) -> Run:
         },
         process_own_s=slopes.own_s,
     )
+
+
+def _asked_turns(sampler: Sampler) -> Generator[bool, bool | None, None]:
+    while True:
+        with sampler.phases.of("waiting"):
+            wanted = yield sampler.enough
+        if not wanted:
+            break
+        sampler.turn()
 
 
 def measured_ratio(sampler: Sampler) -> float | None:

@@ -88,8 +88,7 @@ class Values(AbstractValues):
 
     def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
         def write(rank: int) -> None:
-            for _, part, exact in pieces(self.start(rank, number), memories[rank]):
-                part[...] = exact
+            _write(self.start(rank, number), memories[rank])
 
         _each(write, memories, self.case.payload_bytes)
 
@@ -151,6 +150,11 @@ def pieces(blocks: Array, got: Any) -> Iterator[tuple[int, Array, Array]]:
             yield begin, np.asarray(got[begin:end]), stretch[: end - begin]
 
 
+def _write(blocks: Array, memory: Array) -> None:
+    for _, part, exact in pieces(blocks, memory):
+        part[...] = exact
+
+
 def memory_at(address: int, count: int, dtype: Any) -> Array:
     """`count` elements of a framework's own memory, which can be written."""
     held = (ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(address)
@@ -200,11 +204,12 @@ class StepValues(AbstractValues):
         return found
 
     def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
-        def write(rank: int) -> None:
-            for _, part, exact in pieces(self.start(number).reshape(1, -1), memories[rank]):
-                part[...] = exact
+        rows = self.start(number)
 
-        _each(write, memories, self._step.inputs * self._step.outputs * 4)
+        def write(rank: int) -> None:
+            _write(rows.reshape(1, -1), memories[rank])
+
+        _each(write, memories, self._step.inputs * self._step.outputs * rows.itemsize)
 
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         first, *others = map(np.asarray, results.values())
