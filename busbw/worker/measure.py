@@ -226,7 +226,7 @@ class MeasureSession:
             return
         wanted = need.needed_bytes - self._kept_bytes(need)
         if wanted >= LARGE_BYTES:
-            self.backend.prefault(wanted)
+            host.prefault(wanted, host.cores())
 
     def _predicted_peak_bytes(self, need: MemoryNeed) -> int | None:
         now = host.resident_bytes()

@@ -19,7 +19,7 @@ from busbw.model.launch import Failure, Injection, LaunchId, Proof
 from busbw.model.machine import Compiler, EnvironmentKey, Probe, Topology
 from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.model.words import FailureKind, FoundBy
-from busbw.worker import host, process
+from busbw.worker import process
 
 if TYPE_CHECKING:
     # Imported only when a recording is read: most workers read none.
@@ -184,10 +184,6 @@ class AbstractBackend(ABC):
     @abstractmethod
     def memory_need(self, case: Case) -> MemoryNeed | None:
         """Host memory that `case` takes; None where the device has its own memory."""
-
-    def prefault(self, count: int) -> None:
-        """Have `count` more bytes of the host's memory at hand for the next case."""
-        host.prefault(count, host.cores())
 
     @abstractmethod
     def prepared(

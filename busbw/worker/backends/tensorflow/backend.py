@@ -110,16 +110,6 @@ class TensorflowBackend(AbstractFramework):
     def _host_bytes(self, case: Case) -> int:
         return host_bytes(case)
 
-    def prefault(self, count: int) -> None:
-        """Where it keeps memory, in the region that its allocator takes for as much at once."""
-        if not self.keeps_memory:
-            super().prefault(count)
-            return
-        with contextlib.suppress(*self.errors):
-            # Elements of 16 bytes: a tensor has at most 2^31 of them.
-            taken = tf.raw_ops.Empty(shape=[count // 16], dtype=tf.complex128)._numpy()
-            host.touch(taken.ctypes.data, taken.nbytes, host.cores())
-
     def _program(self, case: Case, injection: Injection | None) -> TensorflowProgram:
         if self._device is None:
             raise unavailable("the worker was opened for no device")

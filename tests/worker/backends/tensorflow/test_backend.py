@@ -88,30 +88,6 @@ def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(results: 
     real.check_clock(run_of(results, "device"), "device")
 
 
-# The resident size before anything is brought in, after it, and with as much in a tensor.
-_BROUGHT_IN = """
-import tensorflow
-from busbw.model.words import Device
-from busbw.worker import backends, host
-real.prepare("tensorflow", Device.CPU)
-backend = backends.load("tensorflow", Device.CPU, 2)
-tensorflow.zeros(4)
-found = [host.resident_bytes()]
-backend.prefault(2**28)
-found.append(host.resident_bytes())
-held = tensorflow.ones(2**28 // 4)
-say([*found, host.resident_bytes(), backend.keeps_memory])
-"""
-
-
-@pytest.mark.exhaustive
-def test_what_is_brought_in_is_where_tensors_come_from() -> None:
-    ((before, brought, taken, keeps),) = real.said(_BROUGHT_IN)
-    if keeps:
-        assert brought - before == pytest.approx(2**28, rel=0.1)
-        assert taken - brought < 2**25
-
-
 def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(results: Results) -> None:
     run = run_of(results, f"{2**26} bytes")
     assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None
