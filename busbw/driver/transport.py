@@ -266,6 +266,7 @@ _NAMES: Mapping[str, Mapping[str, type | None]] = {
     "release": {"gone": None},
     "describe": {"Compiler": Compiler},
     "compile": {"Compiled": Compiled, "Failure": Failure},
+    "program": {"Compiled": Compiled, "Failure": Failure},
     "offer": {"offered": None, "Failure": Failure},
     "train": {"TrainingAnswer": TrainingAnswer, "Failure": Failure},
 }

@@ -15,6 +15,7 @@ from busbw.model.verdict import Difference, Program, SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome, bytes_text, plural
 
 from .policy import LEAST_MEMORY_GROWTH_BYTES, MEMORY_GROWTH
+from .programs import collectives_changed
 from .session import session_verdict
 
 
@@ -151,6 +152,8 @@ _SAID: Mapping[str, Callable[[Compiled], str]] = {
 
 def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
     """Everything that changed, the algorithm first. Memory that shrank is no failure."""
+    if before.uses or now.uses:
+        return (*collectives_changed(before.uses, now.uses), *_memory(before, now))
     if bool(before.algorithm) is bool(now.algorithm):
         names = sorted({*before.algorithm, *now.algorithm})
         said = [(one, *(side.algorithm.get(one, "") for side in (before, now))) for one in names]
@@ -160,9 +163,13 @@ def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
     said += [(what, text(before), text(now)) for what, text in _SAID.items()]
     return (
         *(Difference(what=w, before=a, now=b, fails=True) for w, a, b in said if a != b),
-        *_bytes(_MEMORY[0], before.temporary_bytes, now.temporary_bytes),
-        *_bytes(_MEMORY[1], before.peak_bytes, now.peak_bytes),
+        *_memory(before, now),
     )
+
+
+def _memory(before: Compiled, now: Compiled) -> Iterator[Difference]:
+    yield from _bytes(_MEMORY[0], before.temporary_bytes, now.temporary_bytes)
+    yield from _bytes(_MEMORY[1], before.peak_bytes, now.peak_bytes)
 
 
 def _counted(counts: Mapping[str, int]) -> str:

@@ -120,6 +120,8 @@ class Spec(_HasWorkload):
             (self.clock, "default"),
         )
         parts = [self.topology, self.compiler, self.framework, self.workload.word]
+        if not self.workload.is_sized:
+            return "-".join(filter(None, (*parts, self.strategy)))
         parts += [word for word, usual in named if word not in usual.split()]
         parts += [
             file_name_of(self.mesh),
@@ -158,11 +160,15 @@ class CaseKey(_HasWorkload):
     @property
     def name(self) -> str:
         """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
+        if not self.workload.is_sized:
+            return ".".join((self.framework, self.workload.word, self.strategy))
         return ".".join((self.stem, self.strategy, self.dtype, payload_text(self.payload_bytes)))
 
     @property
     def group_name(self) -> str:
         """Such as ``jax all_reduce (psum)``; usual values are left out."""
+        if not self.workload.is_sized:
+            return f"{self.framework} {self.workload.kind} {self.strategy}"
         parts = [f"{self.framework} {self.collective} ({self.strategy})"]
         parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
         parts += [self.dtype] if self.dtype != "float32" else []
@@ -362,6 +368,8 @@ def _own_values(kind: type[Workload], words: Sequence[str]) -> dict[str, Any]:
 
 
 def _own_value(name: str, kind: type[Any], text: str) -> Any:
+    if kind is str:
+        return text
     if issubclass(kind, Enum):
         known = [one.value for one in kind]
         if text not in known:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from .case import Case
-from .limits import AtLeast1, Natural, NotNegative, Positive, Seconds, check_some
+from .limits import AtLeast1, Count, Natural, NotNegative, Positive, Seconds, check_some
+from .program import Use
 from .training import TrainingAnswer, TrainingRequest, TrainingRun
-from .words import MIB, Clock, Extra, FailureKind, FoundBy, payload_text
+from .words import MIB, Clock, Extra, FailureKind, FoundBy, payload_text, plural
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -289,11 +290,13 @@ class Compiled:
     many ranks each runs over, such as ``1x8``. `algorithm` is what the compiler published of its
     choice, empty where it published nothing. `starts`: the collective is asynchronous, started by
     one instruction and awaited by another. `around` counts by kind the other operations on the
-    payload in a turn of the loop, `around_loop` those outside of the loop, once in a call.
+    payload in a turn of the loop, `around_loop` those outside of the loop, once in a call. Of a
+    program of the user's `uses` are all its collectives and `mesh` the extents of its axes by name;
+    there are no groups of them all.
     """
 
     collectives: Mapping[str, Natural]
-    groups: str
+    groups: str = ""
     algorithm: Mapping[str, str] = field(default_factory=dict)
     starts: bool = False
     around: Mapping[str, Natural] = field(default_factory=dict)
@@ -303,9 +306,13 @@ class Compiled:
     alias_bytes: Natural = 0
     temporary_bytes: Natural = 0
     peak_bytes: Natural = 0
+    uses: tuple[Use, ...] = ()
+    mesh: Mapping[str, Count] = field(default_factory=dict)
 
     @property
     def algorithm_text(self) -> str:
+        if not self.groups:
+            return f"{plural(sum(self.collectives.values()), 'collective')} per step"
         if not self.algorithm:
             return "not published"
         names = dict.fromkeys((*_FIRST, *sorted(self.algorithm)))

@@ -34,7 +34,10 @@ class Capability(str, enum.Enum):
 
 
 class FailureKind(str, enum.Enum):
-    """Why a request gave no Run. `OTHER_DTYPE`: the compiler takes a wider dtype instead."""
+    """Why a request gave no Run. `OTHER_DTYPE`: the compiler takes a wider dtype instead.
+
+    `PROGRAM_ERROR`: the user's own program raised, or gives what is none.
+    """
 
     UNAVAILABLE = "UNAVAILABLE"
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
@@ -46,6 +49,7 @@ class FailureKind(str, enum.Enum):
     OTHER_DTYPE = "OTHER_DTYPE"
     WRONG_WORLD = "WRONG_WORLD"
     COMPILE_ERROR = "COMPILE_ERROR"
+    PROGRAM_ERROR = "PROGRAM_ERROR"
 
     @property
     def words(self) -> str:

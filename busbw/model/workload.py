@@ -25,7 +25,8 @@ class Workload(ABC):
     such as ``y`` (empty: all).
 
     `kind` is the workload's name in tests, results and requests. `is_bare`: only the collective is
-    timed, so that a bandwidth follows from the time. `own_strategies` are strategies of the
+    timed, so that a bandwidth follows from the time. `is_sized`: it has one collective, of one
+    payload. `own_strategies` are strategies of the
     workload instead of its collective; each is a case, with a payload of `own_payload_bytes`.
     """
 
@@ -36,6 +37,7 @@ class Workload(ABC):
 
     kind: ClassVar[str]
     is_bare: ClassVar[bool] = False
+    is_sized: ClassVar[bool] = True
     own_strategies: ClassVar[tuple[str, ...]] = ()
     own_payload_bytes: ClassVar[int] = 0
 

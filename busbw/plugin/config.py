@@ -11,6 +11,7 @@ from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session.option import Given, UsageError
 from busbw.session.options import OPTIONS
+from busbw.session.programs import weighted
 from busbw.session.settings import settings_of
 from busbw.session.state import Collected, Judged, Observed, Refused
 
@@ -48,7 +49,8 @@ def begun(config: pytest.Config) -> Refused | Collected:
     """A session without tests of ours is left as it is, whatever is wrong with its options."""
     if SESSION not in config.stash:
         try:
-            config.stash[SESSION] = Collected(settings=settings_of(given_of(config)))
+            settings = settings_of(given_of(config))
+            config.stash[SESSION] = Collected(settings=settings, programs=weighted(settings))
         except UsageError as error:
             config.stash[SESSION] = Refused(error=str(error))
     found = config.stash[SESSION]

@@ -41,26 +41,26 @@ def pytest_report_collectionfinish(
 
 def _header(config: pytest.Config) -> str:
     settings = collected_of(config).settings
-    sizes = settings.asked.payloads
+    sizes, what = settings.asked.payloads, ", ".join(settings.programs)
     if settings.compile is not None:
-        return _compile_header(settings.compile, len(sizes))
+        return _compile_header(settings.compile, what or plural(len(sizes), "payload"))
     device = f", --device={settings.device.value}" if settings.device else ""
     span = span_text(sizes) if sizes else "none"
+    grid = f"{plural(len(sizes), 'payload')} ({span}), {', '.join(settings.asked.dtypes)}"
     return (
-        f"busbw: {', '.join(settings.frameworks)}, "
-        f"{plural(len(sizes), 'payload')} ({span}), {', '.join(settings.asked.dtypes)}, "
+        f"busbw: {', '.join(settings.frameworks[: 1 if what else None])}, {what or grid}, "
         f"{plural(settings.launches, 'launch')}"
         + (" of each side" if settings.against else "")
         + device
     )
 
 
-def _compile_header(asked: CompileSettings, payloads: int) -> str:
+def _compile_header(asked: CompileSettings, what: str) -> str:
     names = ", ".join(one.name for one in asked.topologies)
     devices = {device for family in asked.families for device in FAMILIES[family]}
     absent = {} if asked.libtpus else missing()
     left_out = [f"; {why}" for device, why in absent.items() if device in devices]
-    return f"busbw: compiling for {names}, {plural(payloads, 'payload')}" + "".join(left_out)
+    return f"busbw: compiling for {names}, {what}" + "".join(left_out)
 
 
 class Terminal(Screen):

@@ -14,6 +14,7 @@ from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
 from .figures import PROGRAM_FIGURES, TIMED_FIGURES, Shown, values
+from .programs import program_table
 from .table import Column, Row, Table, TextLine, attributes, span_text
 
 _BOLD = {"bold": True}
@@ -175,14 +176,19 @@ def _reference_text(reference: Reference) -> str:
 
 
 def compiled_tables(verdicts: Sequence[Verdict]) -> list[Table]:
-    return [
-        Table(
-            title=TextLine(name, _BOLD),
-            columns=_COMPILED_COLUMNS,
-            rows=tuple(map(_compiled_row, group)),
+    found = []
+    for name, group in itertools.groupby(verdicts, key=_compiled_group):
+        alike = list(group)
+        found.append(
+            Table(
+                title=TextLine(name, _BOLD),
+                columns=_COMPILED_COLUMNS[0 if alike[0].spec.workload.is_sized else 1 :],
+                rows=tuple(map(_compiled_row, alike)),
+            )
         )
-        for name, group in itertools.groupby(verdicts, key=_compiled_group)
-    ]
+        uses = [one.program.now.uses for one in alike if one.program and one.program.now]
+        found += [program_table(one) for one in uses if one]
+    return found
 
 
 def _compiled_group(verdict: Verdict) -> str:

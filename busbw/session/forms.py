@@ -165,6 +165,23 @@ def mesh(text: str) -> tuple[int, ...]:
     return extents
 
 
+def program(text: str) -> str:
+    """A function of a file or module, which is not imported here; or a file or folder to read."""
+    if os.path.exists(text) and not text.endswith(".py"):
+        return text
+    place, _, function = text.rpartition(":")
+    is_file = place.endswith(".py")
+    names = [function] if is_file else [function, *place.split(".")]
+    if not place or not all(name.isidentifier() for name in names):
+        raise ValueError(
+            f"{text[:60]!r}; accepted is FILE.py:FUNCTION or MODULE:FUNCTION, such as "
+            "perf/programs.py:train_step, a file of optimised HLO, or a profiler recording"
+        )
+    if is_file and not os.path.isfile(place):
+        raise ValueError(f"{place}: there is no such file")
+    return text
+
+
 def python(text: str) -> tuple[str, str]:
     """A framework and its interpreter."""
     framework, equals, name = text.partition("=")

@@ -19,7 +19,7 @@ from busbw.judge.validity import injection_notes
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
 
-from . import checks, compilation, judgement, machine, measurement, resolution
+from . import checks, compilation, judgement, machine, measurement, programs, resolution
 from .acceptance import accepted
 from .agents import transport_of
 from .compilers import CompileSettings
@@ -99,23 +99,28 @@ class _Session:
         with alone(settings.device_wait_s, self._say_waiting):
             self.transport.join(settings.agents.wait_s if settings.agents is not None else 0.0)
             self.transport.lock(settings.device_wait_s, say)
-            found = machine.machine_of(settings, self.specs, executor)
-            resolved = resolution.resolved(collected, found, self.specs, executor, self.folder, say)
+            there = machine.machine_of(settings, self.specs, executor)
+            resolved = resolution.resolved(collected, there, self.specs, executor, self.folder, say)
             self.within.display.header(resolved)
+            for text in programs.opening(collected.programs):
+                say(f"busbw program: {text}")
             measured = measurement.measured(
                 resolved, executor, self.within.display, self.within.keep
             )
         for note in injection_notes(measured.measurements):
             executor.on_note(note)
-        return judgement.judged(measured, self.within.skip)
+        found = judgement.judged(measured, self.within.skip)
+        for note in programs.communication(collected.programs, found.verdicts):
+            executor.on_note(note)
+        return found
 
     def _compiled(self, collected: Collected, asked: CompileSettings) -> Judged:
         settings = collected.settings
         parallel = compilation.parallel_of(settings, asked, self.executor, self.within.display)
         resolved = compilation.resolved(collected, asked, self.specs, parallel)
         self.within.display.compilers(tuple(resolved.compilers.values()))
-        programs = compilation.compiled(resolved, parallel, self.within.display, self.within.keep)
-        return compilation.judged(programs, self.within.skip)
+        done = compilation.compiled(resolved, parallel, self.within.display, self.within.keep)
+        return compilation.judged(done, self.within.skip)
 
     def _say_waiting(self, who: str) -> None:
         waiting = "busbw session is measuring on this machine; waiting for its end"

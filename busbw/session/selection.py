@@ -15,6 +15,7 @@ from busbw.model.case import Asked, GridError, Spec
 from busbw.model.launch import Injection, OwnProcesses
 from busbw.model.words import Clock, Extra, payload_text
 from busbw.workloads import WORKLOADS
+from busbw.workloads.program import program_spec
 
 from .settings import Settings, how_to_get
 from .state import Collected
@@ -31,13 +32,20 @@ class Steps:
 def with_specs(collected: Collected, steps: Steps | None) -> tuple[Collected, tuple[Spec, ...]]:
     """`collected` with the Specs of one test, and these Specs. Raises GridError."""
     settings = collected.settings
-    if steps is None:
+    asked = settings.compile
+    if steps is None and asked is not None and settings.programs:
+        framework = _asked(settings).frameworks[0]
+        specs = more = tuple(program_spec(framework, one) for one in settings.programs)
+    elif steps is None and settings.programs:
+        specs = more = tuple(
+            dict.fromkeys(spec for one in collected.programs for spec in one.times)
+        )
+    elif steps is None:
         specs = more = grid.specs(_asked(settings))
     else:
         specs = _of_training(settings, steps)
         more = () if steps.alone else specs
     found = replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *more))))
-    asked = settings.compile
     if asked is None or steps is not None:
         return found, specs
     return found, tuple(

@@ -40,6 +40,11 @@ _MEASURING = (
     *("against", "against_env", "try_env", "inject"),
     *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase"),
 )
+# What is measured, but for a program, which says it itself.
+_GRID = (
+    *("payloads", "mesh", "axes", "strategies"),
+    *("collectives", "reduce_ops", "placement", "dtypes"),
+)
 _COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")
 
 
@@ -102,6 +107,7 @@ class Settings:
     page: Path | None
     history: Path | None
     compile: CompileSettings | None
+    programs: tuple[str, ...] = ()
 
     @property
     def writes_baselines(self) -> bool:
@@ -156,6 +162,7 @@ def settings_of(given: Given) -> Settings:
         **outputs_of(given, values, root),
         history=history_of(given, values, root),
         compile=compile_settings_of(values, pythons, root),
+        programs=tuple(dict.fromkeys(values["program"])),
     )
 
 
@@ -185,11 +192,15 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
         ("axes", not found["mesh"], "there is no --mesh whose axes they could be"),
         ("hosts", found["agents"], "starts agents itself; accepted is one of --hosts and --agents"),
         *((name, topology, unmeasured) for name in ("hosts", "agents")),
+        *((name, found["program"], "not with --program yet") for name in ("hosts", "agents")),
         *((name, not connects, no_agents) for name in ("listen", "secret_file")),
         *((name, not found["hosts"], no_hosts) for name in ("host_python", "host_env")),
     ):
         if is_wrong and found[name]:
             raise ValueError(f"{flag(name)}: {why}")
+    for name in _GRID if found["program"] else ():
+        if options[name]:
+            raise ValueError(f"{flag(name)}: not with --program, which says itself what it runs")
     for name in _MEASURING if topology else _COMPILING:
         if options[name]:
             raise ValueError(f"{flag(name)}: {unmeasured if topology else 'only with --topology'}")

@@ -35,16 +35,32 @@ class Refused:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Weighted:
+    """A program of the user's: how often a step runs each of its cases, and what they are called.
+
+    `left_out` says what has no case, and why. `recorded_s` is what they took in a recording.
+    """
+
+    name: str
+    times: Mapping[Spec, int]
+    called: Mapping[Spec, str]
+    left_out: tuple[str, ...] = ()
+    recorded_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Collected:
     """What the options ask for, and the grid of the tests collected so far; `error`: its problem.
 
-    `nothing_asked`: a test had nothing of what is asked for. `began` is when the session did, UTC.
+    `nothing_asked`: a test had nothing of what is asked for. `programs` are the user's own, whose
+    collectives are measured. `began` is when the session did, UTC.
     """
 
     settings: Settings
     grid: tuple[Spec, ...] = ()
     error: str = ""
     nothing_asked: bool = False
+    programs: tuple[Weighted, ...] = ()
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     @property

@@ -11,6 +11,8 @@ import hashlib
 import json
 import os
 import zlib
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure, LaunchId
 from busbw.model.machine import Compiler, Topology
 from busbw.model.words import FailureKind
+from busbw.program import inventory
 from busbw.worker.backends.base import (
     AbstractCompiler,
     CompileError,
@@ -50,7 +53,9 @@ class CompileSession:
                 raise unavailable(build.missing)
             lowered = self.compiler.lowered(case, topology)
             optimized = self._optimized(lowered, topology, build)
-            return _read(case, topology, lowered.step, optimized)
+            found = _read(case, topology, lowered, optimized)
+            _check_memory(topology, optimized)
+            return found
         except MeasuringError as error:
             return error.failure(self.launch)
 
@@ -66,9 +71,7 @@ class CompileSession:
             _keep(path, kept)
         if isinstance(kept, Optimized):
             return kept
-        if is_out_of_memory(kept):
-            raise out_of_memory(kept)
-        raise MeasuringError(FailureKind.COMPILE_ERROR, str(kept))
+        raise refused(kept)
 
     def _path(self, lowered: Lowered, topology: Topology, build: Compiler) -> Path | None:
         """Named by all that decides what comes out: program, compiler, flags, topology."""
@@ -116,9 +119,16 @@ def _keep(path: Path | None, kept: Optimized | CompileError) -> None:
         ) from error
 
 
-def _read(case: Case, topology: Topology, step: int, optimized: Optimized) -> Compiled:
-    """Raises MeasuringError for a program that is not the collective, or does not fit the chip."""
-    found = proof.find(optimized.text, proof.wanted(case, step, device=topology.device))
+def _read(case: Case, topology: Topology, lowered: Lowered, optimized: Optimized) -> Compiled:
+    """Raises MeasuringError for a program that is not the collective, or that cannot be read."""
+    if lowered.mesh is not None:
+        return _program(optimized, lowered.mesh)
+    wanted = proof.wanted(case, lowered.step, device=topology.device)
+    return proof.compiled_of(proof.find(optimized.text, wanted), case, optimized)
+
+
+def _check_memory(topology: Topology, optimized: Optimized) -> None:
+    """Raises MeasuringError for a program that does not fit the chip."""
     needed = (
         optimized.argument_bytes
         + optimized.output_bytes
@@ -133,4 +143,40 @@ def _read(case: Case, topology: Topology, step: int, optimized: Optimized) -> Co
             available_bytes=topology.memory_bytes,
             predicted=True,
         )
-    return proof.compiled_of(found, case, optimized)
+
+
+def program_of(lowered: Lowered) -> Compiled:
+    """Of a program of the user's, compiled now. Raises MeasuringError."""
+    try:
+        return _program(lowered.compiled(), lowered.mesh or {})
+    except CompileError as error:
+        raise refused(error) from error
+
+
+def refused(error: CompileError) -> MeasuringError:
+    if is_out_of_memory(error):
+        return out_of_memory(error)
+    return MeasuringError(FailureKind.COMPILE_ERROR, str(error))
+
+
+def _program(optimized: Optimized, mesh: Mapping[str, int]) -> Compiled:
+    """Raises MeasuringError for a text that cannot be read."""
+    try:
+        uses = inventory.read(optimized.text, mesh, os.getcwd())
+    except inventory.ProgramError as error:
+        raise MeasuringError(FailureKind.PROGRAM_ERROR, str(error)) from error
+    counts = Counter({one.kind: 0 for one in uses})
+    for one in uses:
+        counts[one.kind] += one.times
+    return Compiled(
+        collectives=dict(sorted(counts.items())),
+        groups="",
+        starts=any(one.asynchronous for one in uses),
+        argument_bytes=optimized.argument_bytes,
+        output_bytes=optimized.output_bytes,
+        alias_bytes=optimized.alias_bytes,
+        temporary_bytes=optimized.temporary_bytes,
+        peak_bytes=optimized.peak_bytes,
+        uses=uses,
+        mesh=mesh,
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, LaunchId, Pace, Plan, Run
+from busbw.model.launch import Compiled, Failure, Injection, LaunchId, Pace, Plan, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Extra, FailureKind
 from busbw.worker import host
@@ -91,6 +91,15 @@ class MeasureSession:
 
     def release(self) -> None:
         self._held.close()
+
+    def program(self, source: str) -> Compiled | Failure:
+        """The collectives of a program of the user's, made for the devices that are measured on."""
+        from busbw.worker.compile import program_of
+
+        try:
+            return program_of(self.backend.lowered(source))
+        except MeasuringError as error:
+            return error.failure(self.launch)
 
     def _go_on(self, another: bool | None) -> Failure | None:
         ended = self._step(another)

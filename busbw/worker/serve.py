@@ -68,6 +68,7 @@ def part(request: dict[str, Any], name: str, kind: type[T]) -> T:
 def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> None:
     """Measure: ``probe``, ``measure``, or ``open``, ``turn`` and ``close``, and ``release``.
 
+    ``program`` compiles one of the user's own, of which nothing is measured.
     ``measure`` takes a case from beginning to end. ``open``, ``turn`` and ``close`` do the same a
     sample at a time, so that another worker can be measured in turn.
     """
@@ -95,6 +96,8 @@ def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, An
         return _named(session.turn() or session.enough)
     if name == "close":
         return _named(session.close())
+    if name == "program":
+        return _named(session.program(part(request, "source", str)))
     if name not in ("open", "measure"):
         raise wire.WireError(f"request: there is no {name!r}")
     asked = (

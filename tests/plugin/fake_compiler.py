@@ -17,8 +17,9 @@ def script(folder: Folder, *cases: dict[str, object], **fields: object) -> None:
 def compiled(folder: Folder, *options: str, exit_code: int) -> Ran:
     """A small session with the fake compiler."""
     own = [] if any(option.startswith("--topology") for option in options) else list(TOPOLOGY)
+    own += [] if any(option.startswith("--program") for option in options) else ["--payloads=1K,1M"]
     return folder.pytest(
-        *("perf", "--frameworks=fake", "--payloads=1K,1M", "-p", "no:cacheprovider"),
+        *("perf", "--frameworks=fake", "-p", "no:cacheprovider"),
         *own,
         *options,
         exit_code=exit_code,

@@ -12,19 +12,24 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
 import busbw
 from busbw import files
-from busbw.commands import Commands, UsageError, add_command
+from busbw.commands import Commands, UsageError, add_command, usage_error
+from busbw.hardware.topologies import topology_of
+from busbw.session.forms import checked
 from busbw.session.option import Option, folder_option
 from busbw.session.options import OPTIONS
 
 ORDER = -1
 
 _CONFTEST, _WORKFLOW = "conftest.py", ".github/workflows/busbw.yml"
+_PROGRAM = ".github/workflows/busbw-program.yml"
+# What a shell takes as it is.
+_PLAIN = re.compile(r"[\w./-]+:\w+")
 
 # The extra of busbw that brings a framework, by device.
 _EXTRAS = {
@@ -68,6 +73,18 @@ _OPTIONS = (
         "the URL that this busbw was installed from, where it is no file of this machine; else the "
         "repository variable BUSBW_REQUIREMENT)",
     ),
+    Option(
+        name="program",
+        metavar="MODULE:FUNCTION",
+        help="a program of the repository, as --program of pytest takes it: a workflow for pull "
+        "requests compiles it and lists what changed about its collectives",
+    ),
+    Option(
+        name="topology",
+        metavar="LIST",
+        default="v5e:2x4",
+        help="with --program, the chips to compile it for",
+    ),
 )
 
 
@@ -90,6 +107,8 @@ def run(options: argparse.Namespace) -> int:
         _WORKFLOW: _workflow(options),
         "baselines/README.md": _text("baselines.md"),
     }
+    if options.program:
+        files[_PROGRAM] = _of_program(options)
     if any(name.startswith("--") for _, name in collisions):
         del files[_CONFTEST]
     done = [_put(root, root / name, text) for name, text in files.items()]
@@ -105,25 +124,47 @@ def _text(name: str) -> str:
 
 def _workflow(options: argparse.Namespace) -> str:
     device: str = options.device
-    extra = _EXTRAS[options.framework][device]
+    is_ours = device == "cpu"
+    words = {
+        "\n#@RUNNER_COMMENT@": _OF_GITHUB if is_ours else _OF_YOUR_OWN,
+        "@RUNNER@": "ubuntu-latest" if is_ours else "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}",
+        "@DEVICE@": device,
+        "@FRAMEWORK@": options.framework,
+    }
+    return _filled("workflow.yml", options, _EXTRAS[options.framework][device], words)
+
+
+def _of_program(options: argparse.Namespace) -> str:
+    with usage_error(ValueError):
+        asked = checked("topology", _topologies, options.topology)
+        if not _PLAIN.fullmatch(options.program):
+            raise ValueError(
+                f"--program: {options.program[:60]!r}; accepted is FILE.py:FUNCTION or "
+                "MODULE:FUNCTION, such as perf/programs.py:train_step"
+            )
+    words = {"@PROGRAM@": options.program, "@TOPOLOGY@": asked}
+    return _filled("program.yml", options, "compilers", words)
+
+
+def _topologies(text: str) -> str:
+    return ",".join(topology_of(word.strip()).name for word in text.split(","))
+
+
+def _filled(name: str, options: argparse.Namespace, extra: str, words: Mapping[str, str]) -> str:
+    """A workflow with its words, and with what pip installs for `extra`."""
     requirement = options.requirement or _installed_from(extra)
     if "${{" in requirement or _CREDENTIALS.search(requirement):
         raise UsageError(
             "--requirement: credentials or ${{ }}, which would be in the workflow for all to read "
             "or run; accepted is what pip installs without them"
         )
-    is_ours = device == "cpu"
-    words = {
+    asked_for = {
         "\n#@REQUIREMENT_COMMENT@": "" if requirement else _ASK_FOR_VARIABLE.format(extra=extra),
-        "\n#@RUNNER_COMMENT@": _OF_GITHUB if is_ours else _OF_YOUR_OWN,
-        "@RUNNER@": "ubuntu-latest" if is_ours else "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}",
         "@REQUIREMENT@": json.dumps(requirement) if requirement else _VARIABLE,
         "@EXTRA@": extra,
-        "@DEVICE@": device,
-        "@FRAMEWORK@": options.framework,
     }
-    text = _text("workflow.yml")
-    for mark, word in words.items():
+    text = _text(name)
+    for mark, word in {**asked_for, **words}.items():
         text = text.replace(mark, word)
     return text
 

@@ -195,6 +195,13 @@ class AbstractBackend(ABC):
         Raises MeasuringError.
         """
 
+    def lowered(self, source: str) -> Lowered:
+        """The program of the user's that `source` makes for the devices. Raises MeasuringError."""
+        raise unavailable(
+            "a program is made by JAX alone; name the file of its optimised HLO, as --xla_dump_to "
+            "writes it"
+        )
+
     @abstractmethod
     def recording(self, folder: Path) -> AbstractContextManager[Reader]:
         """The framework's profiler, writing into `folder` what runs meanwhile.
@@ -224,12 +231,13 @@ class Lowered:
     """A case's program for one topology, and what compiles it, or raises CompileError.
 
     `text` is all that it says. `step` collectives make one turn of its loop, or the whole of a
-    program without a loop.
+    program without a loop. Of a program of the user's `mesh` has the extents of its axes by name.
     """
 
     text: str
     step: int
     compiled: Callable[[], Optimized]
+    mesh: Mapping[str, int] | None = None
 
 
 class AbstractCompiler(ABC):

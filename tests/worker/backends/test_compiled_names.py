@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import pytest
 
 from busbw.hardware.topologies import USUAL_TOPOLOGIES
+from busbw.program import hlo
 from busbw.traces.event import Event
 from busbw.traces.recognition import Phase, Recognized, Recognizer, parse_name
-from busbw.worker.backends.hlo import text as hlo
 from tests.worker.backends import real
 
 pytestmark = [real.needs("jax"), real.needs("libtpu"), pytest.mark.exhaustive]

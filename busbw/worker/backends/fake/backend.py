@@ -17,6 +17,7 @@ last `hidden` of 1; without that key the recording holds no computing. Injected 
 `then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
 ``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
+A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,16 @@ from busbw.model.training import ClusterMember
 from busbw.model.words import Clock, Device, Extra, FailureKind
 from busbw.worker import host, process
 
-from ..base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed, Reader, World
+from ..base import (
+    AbstractBackend,
+    AbstractProgram,
+    Lowered,
+    MeasuringError,
+    MemoryNeed,
+    Optimized,
+    Reader,
+    World,
+)
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -126,6 +136,14 @@ class FakeBackend(AbstractBackend):
             flags=process.flags(),
             hosts=(host.name(),),
         )
+
+    def lowered(self, source: str) -> Lowered:
+        """What a file holds, in place of what `source` would make."""
+        said = self._script["program"]
+        names = ("argument", "output", "alias", "temporary", "peak")
+        none = {f"{name}_bytes": 0 for name in names}
+        found = Optimized(text=Path(said["hlo"]).read_text(), **none)
+        return Lowered(source, 1, lambda: found, said.get("mesh", {}))
 
     def world(self) -> World:
         there: dict[str, Any] = self._script | self._script.get("world", {})

@@ -5,11 +5,13 @@ compiling is simulated. The variable holds JSON::
 
     {"release": "fake 1", "missing": {"gpu": "no such compiler", "fake 0": "too old"},
      "cases": [{"topology": "v5e:2x4", "payload_bytes": 1048576, "strategy": "Ring",
-                "temporary_bytes": 4096, "then": "kill"}]}
+                "temporary_bytes": 4096, "then": "kill"},
+               {"program": "train.py:step", "hlo": "step.txt", "mesh": {"data": 8}}]}
 
 A line holds for the topologies and payloads that it names, and for all where it names none; with
 `rows` or `batch` for training steps that have these. Later lines win. `then` is what happens to it:
-kill, exit, hang, error, out_of_memory, or ``lose_collective``, a program without one.
+kill, exit, hang, error, out_of_memory, or ``lose_collective``, a program without one. A `program`
+of the user's is what the file `hlo` holds, its axes those of `mesh`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from busbw.collectives import COLLECTIVES
@@ -25,6 +28,7 @@ from busbw.model.machine import Compiler, DeviceSet, Topology
 from busbw.model.words import Clock, Device
 from busbw.worker import process
 from busbw.workloads.dense_step import layer_of
+from busbw.workloads.program import Program
 
 from ..base import AbstractCompiler, CompileError, Lowered, Optimized
 from .backend import happen
@@ -71,6 +75,10 @@ class FakeCompiler(AbstractCompiler):
         )
 
     def lowered(self, case: Case, topology: Topology) -> Lowered:
+        if isinstance(case.workload, Program):
+            line = self._line(0, topology, program=case.workload.source)
+            mesh = dict(line.get("mesh", {}))
+            return Lowered(json.dumps(line), 1, partial(_optimized, case, line), mesh)
         own: dict[str, int | str] = {"rows": 0, "batch": ""}
         if not case.workload.is_bare:
             layer = layer_of(case)
@@ -101,7 +109,7 @@ def _optimized(case: Case, line: dict[str, Any]) -> Optimized:
         happen(event)
     payload, temporary = case.payload_bytes, int(line.get("temporary_bytes", 0))
     return Optimized(
-        text=_text(case, line),
+        text=Path(line["hlo"]).read_text() if "hlo" in line else _text(case, line),
         argument_bytes=payload,
         output_bytes=payload,
         alias_bytes=payload,

@@ -15,10 +15,10 @@ from busbw.collectives.base import DTYPES, AbstractCollective, groups_of, pairs_
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Proof
 from busbw.model.words import Clock, Device, FailureKind, Placement
+from busbw.program.hlo import COLLECTIVES as KINDS
+from busbw.program.hlo import Instruction, Module, algorithm_of, read
 
 from ..base import MeasuringError, Optimized, not_a_collective
-from .text import COLLECTIVES as KINDS
-from .text import Instruction, Module, algorithm_of, read
 
 # Characters of an instruction, and of what is said of it in a sentence.
 _SHOWN, _SHOWN_FIRST = 300, 100

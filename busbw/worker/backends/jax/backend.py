@@ -25,9 +25,9 @@ from busbw.model.training import ClusterMember
 from busbw.model.words import Device
 from busbw.worker import host, process
 
-from ..base import Reader, unavailable
+from ..base import Lowered, Reader, unavailable
 from ..framework import AbstractFramework, clocks, package_versions, read_files
-from . import collective, dense_step, versions
+from . import collective, dense_step, user_program, versions
 from .injection import calibrate, delay_of
 from .program import EVERYWHERE, JaxProgram
 
@@ -81,9 +81,15 @@ class JaxBackend(AbstractFramework):
             calibrate(program, delay, case.payload_bytes, self.slowest)
         return program
 
+    def lowered(self, source: str) -> Lowered:
+        return user_program.lowered(source, self._devices())
+
+    def _devices(self) -> Sequence[Any]:
+        found: Sequence[Any] = jax.devices(self._device.value if self._device else None)
+        return found
+
     def _mesh(self, case: Case) -> jax.sharding.Mesh:
-        found = jax.devices(self._device.value if self._device else None)
-        return mesh_of(case, found)
+        return mesh_of(case, self._devices())
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:

@@ -20,18 +20,18 @@ from busbw.model.machine import Compiler, Topology, check_layout
 from busbw.model.words import Device
 from busbw.worker import process
 from busbw.workloads.dense_step import layer_of
+from busbw.workloads.program import Program
 
 from ..base import (
     AbstractCompiler,
-    CompileError,
     Lowered,
     MeasuringError,
-    Optimized,
     unavailable,
 )
 from ..framework import first_line, package_versions
-from . import collective, dense_step, versions
+from . import collective, dense_step, user_program
 from .backend import device_set, mesh_of, versions_of_packages
+from .program import optimized
 
 # Where JAX looks first for the compiler for TPUs.
 _LIBRARY = "TPU_LIBRARY_PATH"
@@ -64,35 +64,20 @@ class JaxCompiler(AbstractCompiler):
 
     def lowered(self, case: Case, topology: Topology) -> Lowered:
         found = self._of(topology)
+        if isinstance(case.workload, Program):
+            return user_program.lowered(case.workload.source, found)
         _check_hosts(case, found)
         mesh = mesh_of(case, found)
         if case.workload.is_bare:
             lowered, step = collective.lowered(case, mesh)
         else:
             lowered, step = dense_step.lowered(layer_of(case), mesh), 1
-        return Lowered(lowered.as_text(), step, partial(_optimized, lowered))
+        return Lowered(lowered.as_text(), step, partial(optimized, lowered))
 
     def _of(self, topology: Topology) -> list[Any]:
         if topology.name not in self._devices:
             self._devices[topology.name] = _devices(topology)
         return self._devices[topology.name]
-
-
-def _optimized(lowered: Any) -> Optimized:
-    """Where this jaxlib cannot read a newer compiler's output, that is its error, too."""
-    try:
-        compiled = lowered.compile()
-        stats, text = compiled.memory_analysis(), compiled.as_text()
-    except (versions.runtime_error(), RuntimeError, ValueError) as error:
-        raise CompileError(str(error).strip()) from error
-    return Optimized(
-        text=text,
-        argument_bytes=int(stats.argument_size_in_bytes),
-        output_bytes=int(stats.output_size_in_bytes),
-        alias_bytes=int(stats.alias_size_in_bytes),
-        temporary_bytes=int(stats.temp_size_in_bytes),
-        peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
-    )
 
 
 def _check_hosts(case: Case, found: Sequence[Any]) -> None:

@@ -19,7 +19,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.launch import Proof
 
-from ..base import wrong_world
+from ..base import CompileError, Optimized, wrong_world
 from ..framework import AbstractChain, AbstractValues
 from ..values import Values, memory_at
 from . import versions
@@ -266,6 +266,23 @@ def chain(
     start = (jnp.zeros_like(turns), *buffers)
     held: tuple[Any, ...] = jax.lax.while_loop(lambda held: held[0] < turns, turn, start)
     return held
+
+
+def optimized(lowered: Any) -> Optimized:
+    """Where this jaxlib cannot read a newer compiler's output, that is its error, too."""
+    try:
+        compiled = lowered.compile()
+        stats, text = compiled.memory_analysis(), compiled.as_text()
+    except (versions.runtime_error(), RuntimeError, ValueError) as error:
+        raise CompileError(str(error).strip()) from error
+    return Optimized(
+        text=text,
+        argument_bytes=int(stats.argument_size_in_bytes),
+        output_bytes=int(stats.output_size_in_bytes),
+        alias_bytes=int(stats.alias_size_in_bytes),
+        temporary_bytes=int(stats.temp_size_in_bytes),
+        peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
+    )
 
 
 def _memory_bytes(compiled: Any) -> int | None:

@@ -8,9 +8,9 @@ import pytest
 
 from busbw.model.launch import Proof
 from busbw.model.words import Device, FailureKind
+from busbw.program import hlo
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
-from busbw.worker.backends.hlo import text as hlo
 from busbw.worker.backends.hlo.proof import Proved, Wanted
 from tests import build
 

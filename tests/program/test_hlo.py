@@ -7,13 +7,12 @@ import json
 import pytest
 
 from busbw.model.words import Device
+from busbw.program import hlo
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
-from busbw.worker.backends.hlo import text as hlo
 from tests import build
-
-from . import programs
-from .programs import FIRST, SECOND
+from tests.worker.backends.hlo import programs
+from tests.worker.backends.hlo.programs import FIRST, SECOND
 
 BODY = "region_0.0_spmd"
 
@@ -317,3 +316,17 @@ def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: st
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
         proof.find(text, proof.wanted(CASE, 1, device=Device.TPU))
+
+
+@pytest.mark.parametrize(
+    "operands",
+    [
+        "%a.1, %b",
+        "a.1, b",
+        "f32[8,2]{1,0:T(8,128)} %a.1, (f32[], s32[]) %b",
+        "f32[8,2]{1,0} a.1, /*index=1*/f32[] b",
+    ],
+)
+def test_what_an_instruction_takes_has_names_in_every_form(operands: str) -> None:
+    line = f'  ROOT %x.1 = (f32[8]{{0}}, s32[]) tuple({operands}), metadata={{op_name="f(a, c)"}}'
+    assert _only(line).operands == ("a.1", "b")

@@ -9,6 +9,7 @@ fields there: one at its default says nothing, whichever library does the work.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -31,6 +32,7 @@ _ARRAY = re.compile(r"(?:[a-z]+(\d+)\w*|pred)\[([\d,]*)\]")
 _HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
 _BODY = re.compile(r"body=%?([\w.-]+)")
 _CALLED = re.compile(r"(?:calls|to_apply|called_computations=\{)=?%?([\w.-]+)")
+_MARK = re.compile(r"[()\[\]{},]")
 
 # An array's layout, with the number of its memory behind an S where it is not the main one.
 _MEMORY = re.compile(r"\w+\[[\d,]*\]\{[^}S]*(?:S\((\d+)\))?[^}]*\}")
@@ -59,6 +61,33 @@ class Instruction:
     @property
     def name(self) -> str:
         return self.text.removeprefix("ROOT ").partition(" = ")[0]
+
+    @functools.cached_property
+    def operands(self) -> tuple[str, ...]:
+        """The names of what it takes, without a percent sign; XLA may print shapes before them."""
+        found, at, depth = list[str](), self._parts.end(), 0
+        for mark in _MARK.finditer(self.text, at):
+            if mark[0] in "([{":
+                depth += 1
+            elif depth and mark[0] != ",":
+                depth -= 1
+            elif not depth:
+                found.append(self.text[at : mark.start()].rpartition("*/")[2].strip())
+                at = mark.end()
+                if mark[0] == ")":
+                    break
+        return tuple(one.split()[-1].lstrip("%") for one in found if one)
+
+    @property
+    def shape(self) -> str:
+        """The text of what it gives, such as ``(f32[4]{0}, f32[])``."""
+        return self._parts["shape"]
+
+    @property
+    def _parts(self) -> re.Match[str]:
+        found = _INSTRUCTION.search(self.text)
+        assert found is not None, "the line that it was read from"
+        return found
 
     @property
     def collective(self) -> str:

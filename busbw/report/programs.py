@@ -1,0 +1,65 @@
+"""The collectives of a program as a table: a row for each that differs, the largest first."""
+
+from __future__ import annotations
+
+from busbw.collectives import COLLECTIVES
+from busbw.model.program import Use, Uses
+from busbw.model.words import bytes_text, payload_text, plural
+
+from .table import Column, Table, rows_of
+
+_COLUMNS = (
+    Column("kind", "collective", left=True, fits=True),
+    Column("dtype", "dtype", left=True, fits=True, gap=2),
+    Column("payload_bytes", "payload", text=payload_text, fits=True),
+    Column("where", "over", left=True, fits=True, gap=2),
+    Column("times", "runs", left=True, fits=True, gap=2),
+    Column("traffic_bytes", "traffic", text=bytes_text, fits=True),
+    Column("started", "start to end", left=True, fits=True, gap=2),
+    Column("source", "source", left=True, gap=2),
+)
+
+
+def program_table(uses: Uses) -> Table:
+    rows = rows_of(
+        {
+            "kind": one.kind.replace("_", "-"),
+            "dtype": one.dtype,
+            "payload_bytes": one.payload_bytes,
+            "where": f"{one.axes} ({one.ranks})" if one.axes else f"groups of {one.ranks}",
+            "times": one.times_text(one.times),
+            "traffic_bytes": traffic_bytes(one),
+            "started": _started(one),
+            "source": one.source or None,
+        }
+        for one in uses
+    )
+    return Table(columns=_COLUMNS, rows=rows, notes=_notes(uses), indent=4)
+
+
+def traffic_bytes(use: Use) -> int | None:
+    """What a ring sends over each rank's link in a step: payload x busbw factor x runs.
+
+    None of what has no factor, or runs nobody knows how often.
+    """
+    one = COLLECTIVES.get(use.kind)
+    if one is None or use.per_iteration or use.ranks < 2:
+        return None
+    return round(use.payload_bytes * one.bus_factor(use.ranks) * use.times)
+
+
+def _started(use: Use) -> str:
+    if not use.asynchronous:
+        return "synchronous"
+    hidden = plural(use.hidden_by, "operation") if use.between else "nothing"
+    return f"asynchronous, {hidden} between"
+
+
+def _notes(uses: Uses) -> tuple[str, ...]:
+    known = [one for one in map(traffic_bytes, uses) if one is not None]
+    moved = sum(one.payload_bytes * one.times for one in uses if not one.per_iteration)
+    most = "at most " if any(one.at_most for one in uses) else ""
+    return (
+        f"a step: {most}{bytes_text(moved)} of payloads, {bytes_text(sum(known))} over each "
+        "rank's link in rings",
+    )

@@ -1,0 +1,202 @@
+"""With --program: the collectives of a user's own program, as cases, and what they come to.
+
+Without --topology a worker makes and compiles the program for the attached devices before tests are
+collected. What of it cannot be measured alone is said and never dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from busbw import files
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor, words_of
+from busbw.driver.local import LocalTransport
+from busbw.driver.schedules import Side
+from busbw.driver.transport import Request
+from busbw.model.case import GridError, Spec
+from busbw.model.launch import Compiled, Failure, LaunchId
+from busbw.model.machine import AXES
+from busbw.model.program import CONSECUTIVE, STRIDED, Use
+from busbw.model.verdict import Verdict
+from busbw.model.words import plural, seconds_text
+from busbw.program import inventory
+from busbw.workloads.collective import Collective, check_blocks
+from busbw.workloads.program import is_dump, program_spec
+
+from . import machine
+from .option import UsageError
+from .recordings import is_recording, recorded
+from .settings import Settings
+from .state import Weighted
+
+# Payloads that differ by less are measured as one.
+_ALIKE = 0.01
+
+
+def weighted(settings: Settings) -> tuple[Weighted, ...]:
+    """The programs to measure; none where nothing is measured. Raises UsageError."""
+    if settings.compile is not None:
+        return ()
+    return tuple(_weighted(settings, source) for source in settings.programs)
+
+
+def _weighted(settings: Settings, source: str) -> Weighted:
+    framework = settings.frameworks[0]
+    ran = recorded(source) if is_recording(source) else ()
+    if ran:
+        found = Compiled(collectives={}, uses=tuple(use for use, _ in ran))
+    else:
+        found = _read(source) if is_dump(source) else _compiled(settings, framework, source)
+    took_s = [seconds for _, seconds in ran] or [0.0] * len(found.uses)
+    name = program_spec(framework, source).strategy
+    times: dict[Spec, int] = {}
+    called: dict[Spec, str] = {}
+    recorded_s, left_out = 0.0, []
+    for use, own_s in zip(found.uses, took_s):
+        try:
+            spec = _alike(_spec(settings, framework, use, found.mesh), times)
+        except GridError as error:
+            took = f", {seconds_text(own_s, 3)} in the recording" if own_s else ""
+            left_out.append(f"{use.name}, {use.times_text(use.times)}{took}: {error}")
+            continue
+        times[spec] = times.get(spec, 0) + use.times
+        called.setdefault(spec, use.name)
+        recorded_s += own_s
+    if not times:
+        why = "; ".join(left_out) or "it has no collective"
+        raise UsageError(f"--program={source}: nothing of it can be measured: {why}")
+    return Weighted(
+        name=name,
+        times=times,
+        called=called,
+        left_out=tuple(left_out),
+        recorded_s=recorded_s or None,
+    )
+
+
+def _read(source: str) -> Compiled:
+    try:
+        text = files.content(Path(source)).decode(errors="replace")
+        return Compiled(collectives={}, uses=inventory.read(text))
+    except (inventory.ProgramError, files.InputError) as error:
+        raise UsageError(f"--program={source}: {error}") from error
+
+
+def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
+    """Made and compiled by a worker for the devices that are measured on."""
+    starter = machine.starter_of(
+        settings, framework, Side.CANDIDATE, device=settings.device, ranks=settings.ranks
+    )
+    bundle = Bundle()
+    with contextlib.ExitStack() as within:
+        within.callback(bundle.remove)
+        executor = Executor(LocalTransport(bundle), lambda note: None)
+        within.enter_context(executor)
+        group = executor.opened(starter, LaunchId(name="program"))
+        answer = (
+            group
+            if isinstance(group, Failure)
+            else group.ask(
+                Request("program", {"source": source}), settings.case_timeout_s, "compiling"
+            )
+        )
+    if isinstance(answer, Failure):
+        raise UsageError(f"--program={source}: {answer.kind.words}: {words_of(answer)}")
+    assert isinstance(answer, Compiled)
+    return answer
+
+
+def _spec(settings: Settings, framework: str, use: Use, mesh: Mapping[str, int]) -> Spec:
+    """The case of one collective alone. Raises GridError where there is none."""
+    one = COLLECTIVES.get(use.kind)
+    if one is None:
+        raise GridError("busbw has no such collective")
+    if not use.payload_bytes:
+        raise GridError("its payload is not known")
+    if use.per_iteration:
+        raise GridError("how often it runs depends on data")
+    if use.dtype not in DTYPES:
+        raise GridError(f"of {', '.join(DTYPES)}, and of no other dtype, values are checked")
+    if one.reduce_ops and use.reduce_op not in REDUCE_OPS:
+        raise GridError(f"its reduce op is none of {', '.join(REDUCE_OPS)}")
+    axes = use.axes.split(",") if use.axes else []
+    if not use.groups or (not axes and use.groups > 1):
+        raise GridError("its groups are no axes of a mesh, or no rings along one")
+    if use.axes == CONSECUTIVE:
+        mesh = {"": use.groups, CONSECUTIVE: use.ranks}
+    elif use.axes == STRIDED:
+        mesh = {STRIDED: use.ranks, "": use.groups}
+    letters = dict(zip(mesh, AXES))
+    several = bool(axes) and math.prod(mesh.values()) > use.ranks
+    spec = Spec(
+        framework=framework,
+        payload_bytes=use.payload_bytes,
+        workload=Collective(
+            collective=use.kind,
+            reduce_op=use.reduce_op or "none",
+            placement=one.placements[0],
+            axes="".join(letters[name] for name in axes) if several else "",
+        ),
+        dtype=use.dtype,
+        ranks=settings.ranks,
+        mesh="x".join(map(str, mesh.values())) if several else "",
+        clock=settings.asked.clock,
+    )
+    check_blocks(spec, use.ranks * use.groups)
+    return spec
+
+
+def _alike(spec: Spec, there: Sequence[Spec] | Mapping[Spec, int]) -> Spec:
+    """The case among those `there` that is but for a hundredth of its payload, or `spec` itself."""
+    for one in there:
+        same = replace(one, payload_bytes=spec.payload_bytes) == spec
+        if same and abs(one.payload_bytes - spec.payload_bytes) <= _ALIKE * one.payload_bytes:
+            return one
+    return spec
+
+
+def opening(programs: Sequence[Weighted]) -> Iterator[str]:
+    """What is measured of each program, and what is not."""
+    for one in programs:
+        cases = plural(len(one.times), "case")
+        yield f"{one.name}: {plural(sum(one.times.values()), 'collective')} per step in {cases}"
+        for text in one.left_out:
+            yield f"{one.name}: not measured: {text}"
+
+
+def _in_job(one: Weighted, total_s: float) -> str:
+    if one.recorded_s is None:
+        return ""
+    took = f"{seconds_text(one.recorded_s, 3)}, {one.recorded_s / total_s:.2f} x as long"
+    return f"; in the recording the same took {took}"
+
+
+def communication(programs: Sequence[Weighted], verdicts: Mapping[Spec, Verdict]) -> Iterator[str]:
+    """What a step's collectives take together, each measured alone, and the largest share."""
+    for one in programs:
+        now = {spec: verdicts[spec].now for spec in one.times if spec in verdicts}
+        parts_s = {spec: one.times[spec] * it.median_s for spec, it in now.items() if it}
+        if len(parts_s) < len(one.times):
+            missing = plural(len(one.times) - len(parts_s), "case")
+            yield f"communication of {one.name}: unknown, {missing} without a time"
+            continue
+        total_s = sum(parts_s.values())
+        stored = {spec: verdicts[spec].baseline for spec in parts_s}
+        before_s = [one.times[spec] * it.median_s for spec, it in stored.items() if it]
+        was = ""
+        if len(before_s) == len(parts_s):
+            change = 100 * (total_s / sum(before_s) - 1)
+            was = f", was {seconds_text(sum(before_s), 3)} ({change:+.0f} %)"
+        most = max(parts_s, key=lambda spec: parts_s[spec])
+        yield (
+            f"communication of {one.name}: {seconds_text(total_s, 3)} a step{was}: "
+            f"{one.called[most]} x {one.times[most]} is {parts_s[most] / total_s:.2f} of it; "
+            f"each collective alone, with nothing that hides it{_in_job(one, total_s)}"
+        )

@@ -1,0 +1,76 @@
+"""A program of the user's in JAX: his module is imported here, and his function called.
+
+Whatever it raises is said in a sentence, with the line of his own code that it comes from.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from busbw.model.words import FailureKind
+from busbw.program import frames, inventory
+
+from ..base import Lowered, MeasuringError
+from ..framework import first_line
+from .program import optimized
+
+_ACCEPTED = (
+    "expected what jax.jit(...).lower(...) gives, or a jitted function and its arguments: "
+    "(jitted, arguments)"
+)
+
+
+def lowered(source: str, devices: Sequence[Any]) -> Lowered:
+    """The program that `source`, ``MODULE:FUNCTION``, makes for `devices`.
+
+    Raises MeasuringError PROGRAM_ERROR.
+    """
+    place, _, name = source.rpartition(":")
+    try:
+        found = _function(place, name)(list(devices))
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], (tuple, list)):
+            found = found[0].lower(*found[1])
+    except MeasuringError:
+        raise
+    # SystemExit, too: it is the user's program that ends, not the worker.
+    except (Exception, SystemExit) as error:
+        text = f"{source}: {type(error).__name__}: {first_line(error)}{_where(error)}"
+        raise MeasuringError(FailureKind.PROGRAM_ERROR, text) from error
+    if not isinstance(found, jax.stages.Lowered):
+        text = f"{source} gives {type(found).__name__}; {_ACCEPTED}"
+        raise MeasuringError(FailureKind.PROGRAM_ERROR, text)
+    text = found.as_text()
+    return Lowered(text, 1, partial(optimized, found), inventory.mesh_of(text))
+
+
+def _function(place: str, name: str) -> Any:
+    """Found as ``python FILE`` and ``python -m MODULE`` find a module; imported once."""
+    path, module = Path(place).absolute(), place
+    folder = os.getcwd()
+    if place.endswith(".py"):
+        folder, module = str(path.parent), path.stem
+        there = sys.modules.get(module)
+        # Another program's file of the same name.
+        if there is not None and getattr(there, "__file__", None) != str(path):
+            del sys.modules[module]
+    if folder in sys.path:
+        sys.path.remove(folder)
+    sys.path.insert(0, folder)
+    return pkgutil.resolve_name(f"{module}:{name}")
+
+
+def _where(error: BaseException) -> str:
+    """Such as `` (train.py:31)``: the innermost line that is the user's own."""
+    for one in reversed(traceback.extract_tb(error.__traceback__)):
+        if one.filename != __file__ and not frames.is_of_a_library(one.filename):
+            return f" ({Path(one.filename).name}:{one.lineno})"
+    return ""

@@ -1,0 +1,114 @@
+"""What of a program's collectives is a change, and how it is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw.judge.compiled import differences
+from busbw.judge.programs import collectives_changed
+from busbw.model.launch import Compiled
+from busbw.model.program import Use
+
+GATHER = Use(
+    kind="all_gather",
+    dtype="float32",
+    payload_bytes=4 << 20,
+    ranks=4,
+    axes="model",
+    times=12,
+    asynchronous=True,
+    between={"fusion": 3},
+    algorithm={"emitter": "Ring"},
+    source="train.py:88",
+    op_name="jit(step)/dot_general",
+)
+SUM = replace(GATHER, kind="all_reduce", dtype="bfloat16", payload_bytes=12 << 20, axes="data")
+
+
+def _texts(before: tuple[Use, ...], now: tuple[Use, ...]) -> list[str]:
+    found = collectives_changed(before, now)
+    assert all(one.fails for one in found)
+    return [one.text for one in found]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"times": 24}, "12 -> 24 per step (train.py:88)"),
+        (
+            {"asynchronous": False, "between": {}},
+            "asynchronous -> synchronous (train.py:88)",
+        ),
+        ({"at_most": True}, "12 per step -> at most 12 per step (train.py:88)"),
+        ({"per_iteration": True}, "12 per step -> 12 per iteration (train.py:88)"),
+        ({"between": {}}, "none -> 12 of 12 hide behind nothing (train.py:88)"),
+        ({"algorithm": {"emitter": "Tree"}}, "Ring -> Tree (train.py:88)"),
+    ],
+)
+def test_a_change_says_both_sides_and_the_place(changes: dict[str, Any], text: str) -> None:
+    found = _texts((GATHER, SUM), (replace(GATHER, **changes), SUM))
+    assert found == [f"all-gather of float32 4M along model: {text}"]
+
+
+def test_what_came_and_what_went_are_said_with_their_lines() -> None:
+    assert _texts((GATHER, SUM), (replace(SUM, source="train.py:90"),)) == [
+        "all-gather of float32 4M along model: 12 per step -> none (train.py:88)"
+    ]
+    assert _texts((), (GATHER,)) == [
+        "all-gather of float32 4M along model: none -> 12 per step (train.py:88)"
+    ]
+
+
+def test_another_dtype_is_another_collective_the_larger_first() -> None:
+    wide = replace(SUM, dtype="float32", payload_bytes=24 << 20)
+    assert _texts((SUM,), (wide,)) == [
+        "all-reduce of float32 24M along data: none -> 12 per step (train.py:88)",
+        "all-reduce of bfloat16 12M along data: 12 per step -> none (train.py:88)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"source": "train.py:123"},
+        {"source": "other.py:1"},
+        {"op_name": "jit(other)/matmul"},
+        {"between": {"fusion": 1, "dot": 9}},
+        {"parts": (2 << 20, 2 << 20)},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_what_moves_no_collective_is_no_change(changes: dict[str, Any]) -> None:
+    assert _texts((GATHER, SUM), (SUM, replace(GATHER, **changes))) == []
+
+
+def test_equal_ones_at_several_lines_are_counted_together() -> None:
+    apart = (replace(GATHER, times=5), replace(GATHER, times=7, source="train.py:90"))
+    assert _texts((GATHER,), apart) == []
+    more = (*apart, replace(GATHER, times=2, source="train.py:91"))
+    assert _texts(apart, more) == [
+        "all-gather of float32 4M along model: 12 -> 14 per step (train.py:91)"
+    ]
+
+
+def test_some_that_wait_are_told_from_those_that_do_not() -> None:
+    mixed = (replace(GATHER, times=4), replace(GATHER, times=8, asynchronous=False))
+    assert _texts((GATHER,), mixed) == [
+        "all-gather of float32 4M along model: asynchronous -> 4 asynchronous, 8 synchronous "
+        "(train.py:88)"
+    ]
+
+
+def test_a_long_list_of_lines_is_cut() -> None:
+    many = tuple(replace(GATHER, source=f"train.py:{line}") for line in range(5))
+    (text,) = _texts((), many)
+    assert text.endswith("none -> 60 per step (train.py:0, train.py:1 and 3 more)")
+
+
+def test_memory_of_a_program_is_compared_as_ever() -> None:
+    before = Compiled(collectives={"all_gather": 12}, groups="", peak_bytes=1 << 30, uses=(GATHER,))
+    grown = replace(before, peak_bytes=2 << 30)
+    assert [one.text for one in differences(before, grown)] == ["peak memory: 1.0 GiB -> 2.0 GiB"]

@@ -1,0 +1,81 @@
+"""The line of the user's own code that an instruction comes from, in both forms of XLA's."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.program import frames
+
+# As jaxlib 0.10 prints it: each parent is one more than it is, the outermost its own.
+TABLES = """\
+HloModule jit_step, is_scheduled=true
+
+FileNames
+1 "/home/ann/run.py"
+2 "/home/ann/models/train.py"
+3 "/usr/lib/python3.12/site-packages/flax/linen.py"
+
+FunctionNames
+1 "main"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=12 end_line=12 column=4 end_column=9}
+2 {file_name_id=2 function_name_id=1 line=88 end_line=90 column=4 end_column=9}
+3 {file_name_id=3 function_name_id=1 line=7 end_line=7 column=4 end_column=9}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=2}
+3 {file_location_id=3 parent_frame_id=3}
+
+"""
+
+
+def _noted(frame: int) -> str:
+    return f'%x = f32[] add(), metadata={{op_name="jit(step)/add" stack_frame_id={frame}}}'
+
+
+def test_an_instruction_is_of_the_line_that_its_frame_names() -> None:
+    found = frames.read(TABLES, root="/home/ann")
+    assert found.source_of(_noted(1)) == "run.py:12"
+    assert found.source_of(_noted(2)) == "models/train.py:88"
+
+
+def test_a_library_s_own_line_is_of_the_user_s_that_called_it() -> None:
+    assert frames.read(TABLES, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
+
+
+def test_parents_may_be_counted_from_nought_as_well() -> None:
+    tables = TABLES
+    for number in (1, 2, 3):
+        tables = tables.replace(
+            f"{{file_location_id={number} parent_frame_id={number}}}",
+            f"{{file_location_id={number} parent_frame_id={number - 1}}}",
+        )
+    assert frames.read(tables, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
+
+
+def test_a_file_elsewhere_is_named_without_what_lies_above_its_folder() -> None:
+    assert frames.read(TABLES, root="/srv").source_of(_noted(2)) == "models/train.py:88"
+    assert frames.read(TABLES).source_of(_noted(1)) == "ann/run.py:12"
+
+
+def test_before_2025_the_line_stands_in_the_metadata() -> None:
+    line = '%x = f32[] add(), metadata={op_name="a/b" source_file="/w/t.py" source_line=31}'
+    assert frames.read("", root="/w").source_of(line) == "t.py:31"
+    assert frames.op_name_of(line) == "a/b"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["%x = f32[] add()", _noted(99), _noted(10**30)],
+    ids=["without metadata", "another frame", "a huge number"],
+)
+def test_what_names_no_line_has_none(line: str) -> None:
+    assert frames.read(TABLES).source_of(line) == ""
+
+
+def test_frames_that_call_each_other_end() -> None:
+    circle = "2 {file_location_id=3 parent_frame_id=4}\n3 {file_location_id=3 parent_frame_id=3}\n"
+    tables = TABLES[: TABLES.index("2 {file_location_id=2 parent")] + circle
+    assert frames.read(tables).source_of(_noted(3)) == ""

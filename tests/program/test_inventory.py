@@ -1,0 +1,421 @@
+"""The collectives of programs that XLA really compiled, and of forms that it may print.
+
+`dumps` are the four steps of `steps`, compiled for 8 CPU devices, v5e:2x4, v6e:2x4, tpu7x:2x2x1 by
+libtpu 0.0.42.1, and h100:8 by jax-cuda13-pjrt 0.10.2. What they must hold was counted by hand.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from busbw.model.program import Use
+from busbw.program import inventory
+
+DUMPS = Path(__file__).parent / "dumps"
+MESHES = {"tensor_parallel": {"data": 4, "model": 2}, "experts": {"expert": 8}}
+ASYNC = True
+
+# (kind, dtype, payload, axes, times a step, asynchronous) of every row, without scalars' sums.
+Row = tuple[str, str, int, str, int, bool]
+MIB = 1 << 20
+_GRADIENTS = 2 * 4 * MIB
+EXPECTED: dict[str, set[Row]] = {
+    "data_parallel.cpu": {("all_reduce", "float32", _GRADIENTS + 4, "data", 1, False)},
+    "data_parallel.v5e_2x4": {("all_reduce", "float32", _GRADIENTS + 4, "data", 1, False)},
+    "data_parallel.v6e_2x4": {("all_reduce", "float32", _GRADIENTS + 4, "data", 1, False)},
+    "data_parallel.tpu7x_2x2x1": {
+        ("all_reduce", "float32", _GRADIENTS, "data", 1, ASYNC),
+        ("all_reduce", "float32", 4, "data", 1, False),
+    },
+    "data_parallel.h100": {("all_reduce", "float32", _GRADIENTS + 4, "data", 1, False)},
+    # XLA for CPUs computes bfloat16 in float32, and has no reduce-scatter here.
+    "fsdp.cpu": {
+        ("all_gather", "float32", 4 * MIB, "data", 8, False),
+        ("all_reduce", "float32", 8 * MIB, "data", 4, False),
+        ("all_reduce", "float32", 4, "data", 1, False),
+    },
+    "fsdp.v5e_2x4": {
+        ("all_gather", "bfloat16", 2 * MIB, "data", 4, False),
+        ("all_gather", "bfloat16", 2 * MIB, "data", 4, ASYNC),
+        ("reduce_scatter", "bfloat16", 4 * MIB, "data", 4, False),
+        ("all_reduce", "float32", 4, "data", 1, False),
+    },
+    "fsdp.v6e_2x4": {
+        ("all_gather", "bfloat16", 2 * MIB, "data", 8, False),
+        ("reduce_scatter", "bfloat16", 4 * MIB, "data", 4, False),
+        ("all_reduce", "float32", 4, "data", 1, False),
+    },
+    "fsdp.tpu7x_2x2x1": {
+        ("all_gather", "bfloat16", 2 * MIB, "data", 8, ASYNC),
+        ("reduce_scatter", "bfloat16", 2 * MIB, "data", 8, ASYNC),
+        ("all_reduce", "float32", 4, "data", 1, False),
+    },
+    "fsdp.h100": {
+        ("all_gather", "bfloat16", 4 * MIB, "data", 4, False),
+        ("reduce_scatter", "bfloat16", 4 * MIB, "data", 4, ASYNC),
+        ("all_reduce", "float32", 4, "data", 1, ASYNC),
+    },
+    # The gradients of both blocks are added up before they are summed, but on a CPU.
+    "tensor_parallel.cpu": {
+        ("all_reduce", "float32", 256 << 10, "model", 3, False),
+        ("all_reduce", "float32", 8 * MIB + 4, "data", 1, False),
+    },
+    # A TPU multiplies in bfloat16: what only feeds a product is summed in it.
+    "tensor_parallel.v5e_2x4": {
+        ("all_reduce", "float32", 256 << 10, "model", 1, False),
+        ("all_reduce", "bfloat16", 128 << 10, "model", 2, False),
+        ("all_reduce", "float32", 4 * MIB + 4, "data", 1, False),
+    },
+    "tensor_parallel.v6e_2x4": {
+        ("all_reduce", "float32", 256 << 10, "model", 1, False),
+        ("all_reduce", "bfloat16", 128 << 10, "model", 2, False),
+        ("all_reduce", "float32", 4 * MIB + 4, "data", 1, False),
+    },
+    "tensor_parallel.tpu7x_2x2x1": {
+        ("all_reduce", "float32", 256 << 10, "model", 1, ASYNC),
+        ("all_reduce", "bfloat16", 128 << 10, "model", 2, False),
+        ("all_reduce", "float32", 4 * MIB, "data", 1, ASYNC),
+        ("all_reduce", "float32", 4, "data", 1, False),
+    },
+    "tensor_parallel.h100": {
+        ("all_reduce", "float32", 256 << 10, "model", 2, False),
+        ("all_reduce", "float32", 256 << 10, "model", 1, ASYNC),
+        ("all_reduce", "float32", 4 * MIB + 4, "data", 1, False),
+    },
+    "experts.cpu": {
+        ("all_to_all", "float32", 128 << 10, "expert", 3, False),
+        ("all_reduce", "float32", 4, "expert", 1, False),
+    },
+    "experts.v5e_2x4": {
+        ("all_to_all", "float32", 128 << 10, "expert", 1, False),
+        ("all_to_all", "bfloat16", 64 << 10, "expert", 2, False),
+        ("all_reduce", "float32", 4, "expert", 1, False),
+    },
+    "experts.v6e_2x4": {
+        ("all_to_all", "float32", 128 << 10, "expert", 1, False),
+        ("all_to_all", "bfloat16", 64 << 10, "expert", 2, False),
+        ("all_reduce", "float32", 4, "expert", 1, False),
+    },
+    "experts.tpu7x_2x2x1": {
+        ("all_to_all", "float32", 128 << 10, "expert", 1, False),
+        ("all_to_all", "bfloat16", 64 << 10, "expert", 2, False),
+        ("all_reduce", "float32", 4, "expert", 1, False),
+    },
+    "experts.h100": {
+        ("all_to_all", "float32", 128 << 10, "expert", 2, False),
+        ("all_to_all", "float32", 128 << 10, "expert", 1, ASYNC),
+        ("all_reduce", "float32", 4, "expert", 1, ASYNC),
+    },
+}
+
+
+def dump(name: str) -> str:
+    return gzip.decompress((DUMPS / f"{name}.hlo.gz").read_bytes()).decode()
+
+
+def uses_of(name: str) -> tuple[Use, ...]:
+    mesh = MESHES.get(name.partition(".")[0], {"data": 8})
+    return inventory.read(dump(name), mesh)
+
+
+def rows_of(uses: tuple[Use, ...]) -> set[Row]:
+    """Those that differ in nothing but their line or algorithm together."""
+    times: dict[tuple[str, str, int, str, bool], int] = {}
+    for one in uses:
+        key = (one.kind, one.dtype, one.payload_bytes, one.axes, one.asynchronous)
+        times[key] = times.get(key, 0) + one.times
+    return {(*key[:4], count, key[4]) for key, count in times.items()}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_collective_of_a_real_program_is_counted(name: str) -> None:
+    assert rows_of(uses_of(name)) == EXPECTED[name]
+
+
+def test_all_dumps_are_looked_at() -> None:
+    assert {path.name.partition(".hlo")[0] for path in DUMPS.iterdir()} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_collective_of_a_real_program_is_at_a_line_of_the_step(name: str) -> None:
+    sources = {one.source.rpartition("/")[2].partition(":")[0] for one in uses_of(name)}
+    assert sources == {"steps.py"}
+
+
+def test_each_part_of_what_was_combined_is_listed() -> None:
+    (one,) = uses_of("data_parallel.v5e_2x4")
+    assert one.parts == (4 * MIB, 4 * MIB, 4)
+    assert (one.ranks, one.groups) == (8, 1)
+    gathered, *_ = uses_of("fsdp.h100")
+    assert gathered.parts == (2 * MIB, 2 * MIB)
+
+
+def test_what_a_compiler_published_of_its_choice_is_there() -> None:
+    scattered, *_ = uses_of("fsdp.v5e_2x4")
+    assert scattered.algorithm["emitter"] == "AllReduceScatterFusion"
+    summed, *_ = uses_of("data_parallel.tpu7x_2x2x1")
+    assert summed.algorithm["offload"] == "SparseCore"
+
+
+def test_what_runs_meanwhile_is_said_of_what_is_started_apart() -> None:
+    (summed, _) = uses_of("data_parallel.tpu7x_2x2x1")
+    assert summed.between == {"all-reduce": 1, "multiply": 2}
+    exposed = [one for one in uses_of("tensor_parallel.tpu7x_2x2x1") if one.asynchronous]
+    assert [one.hidden_by for one in exposed] == [3, 0]
+
+
+HEAD = "HloModule jit_step, is_scheduled=true, num_partitions=8\n\n"
+GROUPS = "channel_id=1, replica_groups={{0,1},{2,3},{4,5},{6,7}}, use_global_device_ids=true"
+
+
+def _entry(*lines: str, before: str = "") -> str:
+    body = "\n".join(f"  {line}" for line in lines)
+    return f"{HEAD}{before}ENTRY %main (p: f32[1024]) -> f32[1024] {{\n{body}\n}}\n"
+
+
+def _read(*lines: str, before: str = "", mesh: dict[str, int] | None = None) -> tuple[Use, ...]:
+    return inventory.read(_entry(*lines, before=before), mesh or {"data": 4, "model": 2})
+
+
+@pytest.mark.parametrize(
+    ("groups", "axes", "ranks"),
+    [
+        ("{{0,1},{2,3},{4,5},{6,7}}", "model", 2),
+        ("[4,2]<=[8]", "model", 2),
+        ("[2,4]<=[4,2]T(1,0)", "data", 4),
+        ("{{0,1,2,3,4,5,6,7}}", "data,model", 8),
+        ("{}", "data,model", 8),
+        ("mesh['a'=4,'b'=2] {'b'}", "model", 2),
+        ("{{0,3},{1,2},{4,7},{5,6}}", "", 2),
+        ("{{0,1,2,3},{4,5,6,7}}", "consecutive", 4),
+        ("{{0,4},{1,5},{2,6},{3,7}}", "strided", 2),
+        ("{{0,1,2},{3,4,5,6,7}}", "", 5),
+    ],
+)
+def test_groups_have_the_names_of_the_mesh_s_axes(groups: str, axes: str, ranks: int) -> None:
+    (one,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add")
+    assert (one.axes, one.ranks) == (axes, ranks)
+
+
+def test_groups_that_no_axes_make_up_are_said_by_their_size() -> None:
+    (one,) = _read(
+        "%x = f32[1024]{0} all-reduce(%p), replica_groups={{0,3},{1,2},{4,7},{5,6}}, to_apply=%add"
+    )
+    assert one.name == "all-reduce of float32 4K in groups of 2"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "axes", "ranks"),
+    [
+        ("{{0,1},{1,0},{2,3},{3,2},{4,5},{5,4},{6,7},{7,6}}", "model", 2),
+        ("{{0,2},{2,4},{4,6},{6,0},{1,3},{3,5},{5,7},{7,1}}", "data", 4),
+        ("{{0,3},{3,0}}", "", 2),
+    ],
+)
+def test_pairs_go_along_an_axis_or_along_none(pairs: str, axes: str, ranks: int) -> None:
+    (one,) = _read(
+        f"%x = f32[1024]{{0}} collective-permute(%p), channel_id=1, source_target_pairs={pairs}"
+    )
+    assert (one.kind, one.axes, one.ranks) == ("permute", axes, ranks)
+
+
+LOOP = """\
+%inner (q: (s32[], f32[1024])) -> (s32[], f32[1024]) {
+  %r = f32[1024]{0} all-reduce(%q.1), GROUPS, to_apply=%add
+}
+
+%outer (q: (s32[], f32[1024])) -> (s32[], f32[1024]) {
+  %s = f32[2048]{0} all-gather(%q.1), GROUPS, dimensions={0}
+  %w.1 = (s32[], f32[1024]{0}) while(%t), condition=%c, body=%inner, KNOWN3
+}
+
+""".replace("GROUPS", GROUPS).replace("KNOWN3", 'backend_config={"known_trip_count":{"n":"3"}}')
+
+
+def test_what_nested_loops_run_is_multiplied_out() -> None:
+    known = 'backend_config={"known_trip_count":{"n":"4"}}'
+    loop = f"%w = (s32[], f32[1024]{{0}}) while(%t), condition=%c, body=%outer, {known}"
+    gathered, summed = _read(loop, before=LOOP)
+    assert (gathered.kind, gathered.times, summed.kind, summed.times) == (
+        *("all_gather", 4),
+        *("all_reduce", 12),
+    )
+
+
+def test_a_loop_whose_count_depends_on_data_counts_an_iteration() -> None:
+    loop = "%w = (s32[], f32[1024]{0}) while(%t), condition=%c, body=%outer"
+    gathered, summed = _read(loop, before=LOOP)
+    assert gathered.times_text(gathered.times) == "1 per iteration"
+    assert summed.times_text(summed.times) == "3 per iteration"
+
+
+@pytest.mark.parametrize(
+    "branches",
+    [
+        "branch_computations={%a, %inner, %inner}",
+        "true_computation=%inner, false_computation=%inner",
+    ],
+)
+def test_both_sides_of_a_branch_are_listed_as_at_most(branches: str) -> None:
+    (one,) = _read(f"%x = (s32[], f32[1024]) conditional(%p, %p, %p), {branches}", before=LOOP)
+    assert one.times_text(one.times) == "at most 2 per step"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "payload_bytes"),
+    [
+        ("f32[512]{0} reduce-scatter(%p), GROUPS, dimensions={0}", "reduce_scatter", 4096),
+        ("f32[1024]{0} ragged-all-to-all(%p, %o), GROUPS", "ragged-all-to-all", 4096),
+        ("f32[1024]{0} collective-broadcast(%p), GROUPS", "collective-broadcast", 4096),
+        ("(f32[512]{0}, f32[512]{0}) all-to-all(%p, %o), GROUPS", "all_to_all", 4096),
+        ("u8[1024]{0} all-gather(%p), GROUPS, dimensions={0}", "all_gather", 1024),
+        ("pred[] all-reduce(%p), GROUPS, to_apply=%or", "all_reduce", 1),
+        ("s4[1024]{0} all-gather(%p), GROUPS, dimensions={0}", "all_gather", 512),
+    ],
+)
+def test_a_collective_moves_the_larger_of_what_it_takes_and_gives(
+    line: str, kind: str, payload_bytes: int
+) -> None:
+    (one,) = _read("%x = " + line.replace("GROUPS", GROUPS))
+    assert (one.kind, one.payload_bytes, one.parts) == (kind, payload_bytes, ())
+
+
+@pytest.mark.parametrize(
+    ("printed", "dtype"),
+    [
+        ("bf16", "bfloat16"),
+        ("f8e4m3fn", "float8_e4m3fn"),
+        ("u32", "uint32"),
+        ("c64", "complex64"),
+        ("pred", "bool"),
+        ("s8", "int8"),
+    ],
+)
+def test_dtypes_have_the_names_that_arrays_have(printed: str, dtype: str) -> None:
+    (one,) = _read(f"%x = {printed}[1024]{{0}} all-gather(%p), {GROUPS}, dimensions={{0}}")
+    assert one.dtype == dtype
+
+
+ASYNC_PAIR = (
+    "%s = ((f32[512]{0}), f32[1024]{0}, u32[], u32[]) all-gather-start(%p), GROUPS, dimensions={0}",
+    "%d = f32[1024]{0} all-gather-done(%s)",
+)
+
+
+@pytest.mark.parametrize("meanwhile", [0, 2])
+def test_what_lies_between_a_start_and_its_end_is_counted(meanwhile: int) -> None:
+    start, done = (one.replace("GROUPS", GROUPS) for one in ASYNC_PAIR)
+    work = [f"%f.{at} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for at in range(meanwhile)]
+    (one,) = _read(start, "%g = f32[512]{0} get-tuple-element(%z), index=0", *work, done)
+    assert (one.payload_bytes, one.asynchronous, one.hidden_by) == (4096, True, meanwhile)
+
+
+def test_a_start_that_is_waited_for_at_once_is_synchronous() -> None:
+    start, done = (one.replace("GROUPS", GROUPS) for one in ASYNC_PAIR)
+    config = 'backend_config={"collective_backend_config":{"is_sync":true}}'
+    (one,) = _read(f"{start}, {config}", done)
+    assert not one.asynchronous
+
+
+def test_of_several_equal_ones_the_one_that_hides_least_is_told() -> None:
+    start, done = (one.replace("GROUPS", GROUPS) for one in ASYNC_PAIR)
+    again = [one.replace("%s", "%s.1").replace("%d =", "%d.1 =") for one in (start, done)]
+    work = "%f = f32[8]{0} fusion(%p), kind=kLoop, calls=%f"
+    (one,) = _read(start, work, done, *again)
+    assert (one.times, one.hidden_by) == (2, 0)
+
+
+def test_a_generic_asynchronous_call_is_its_collective() -> None:
+    scatter = f"%r = f32[512]{{0}} reduce-scatter(%q), {GROUPS}, dimensions={{0}}, to_apply=%add"
+    wrapped = f"%wrapped (q: f32[1024]) -> f32[512] {{\n  ROOT {scatter}\n}}\n\n"
+    (one,) = _read(
+        "%s = ((f32[1024]{0}), f32[512]{0}) async-start(%p), calls=%wrapped",
+        "%d = f32[512]{0} async-done(%s)",
+        before=wrapped,
+    )
+    assert (one.kind, one.asynchronous, one.payload_bytes) == ("reduce_scatter", True, 4096)
+
+
+def test_a_collective_that_combined_others_has_a_source_of_one_of_them() -> None:
+    noted = 'metadata={op_name="jit(step)/dot" source_file="/w/train.py" source_line=31}'
+    (one,) = _read(
+        f"%a = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f, {noted}",
+        "%b = f32[8]{0} bitcast(%a)",
+        f"%x = f32[1024]{{0}} all-reduce(%b), {GROUPS}, to_apply=%add",
+    )
+    assert one.source == "w/train.py:31"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "HloModule x\n", "not HLO at all {\n}\n", HEAD + "%f (p: f32[]) -> f32[] {\n}\n"],
+    ids=["nothing", "a head", "prose", "no entry"],
+)
+def test_what_is_no_program_is_refused(text: str) -> None:
+    with pytest.raises(inventory.ProgramError, match="no ENTRY"):
+        inventory.read(text)
+
+
+def test_a_computation_that_calls_itself_is_refused() -> None:
+    calls = "%f (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} call(%p), to_apply=%f\n}\n\n"
+    with pytest.raises(inventory.ProgramError, match="calls itself"):
+        _read("%y = f32[8]{0} call(%p), to_apply=%f", before=calls)
+
+
+def test_a_program_without_collectives_has_none() -> None:
+    assert _read("%x = f32[1024]{0} add(%p, %p)") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "mesh"),
+    [
+        ('sdy.mesh @mesh = <["data"=4, "model"=2]> {x}', {"data": 4, "model": 2}),
+        ('sdy.mesh @empty = <[]>\nsdy.mesh @mesh = <["x"=8], device_ids=[7, 6]>', {"x": 8}),
+        ("module {}", {}),
+    ],
+)
+def test_the_mesh_is_what_the_program_was_lowered_for(text: str, mesh: dict[str, int]) -> None:
+    assert inventory.mesh_of(text) == mesh
+
+
+@pytest.mark.parametrize(
+    ("groups", "where"),
+    [
+        ("{{0,1,2,3},{4,5,6,7}}", "in consecutive groups of 4"),
+        ("[4,2]<=[2,4]T(1,0)", "in strided groups of 2"),
+        ("{{0,1,2,3,4,5,6,7}}", "in groups of 8"),
+    ],
+)
+def test_without_a_mesh_groups_are_called_by_how_they_lie(groups: str, where: str) -> None:
+    line = f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add"
+    (one,) = inventory.read(_entry(line))
+    assert one.where == where
+
+
+@pytest.mark.parametrize(
+    ("op", "reduce_op"),
+    [("add", "sum"), ("maximum", "max"), ("minimum", "min"), ("multiply", "multiply")],
+)
+def test_the_reduce_op_is_what_its_computation_does(op: str, reduce_op: str) -> None:
+    applied = f"%op (a: f32[], b: f32[]) -> f32[] {{\n  ROOT %r = f32[] {op}(%a, %b)\n}}\n\n"
+    line = f"%x = f32[1024]{{0}} all-reduce(%p), {GROUPS}, to_apply=%op"
+    (one,) = _read(line, before=applied)
+    assert one.reduce_op == reduce_op
+    assert ("(" in one.name) is (reduce_op != "sum")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "groups"),
+    [
+        ("{{0,1},{1,0},{2,3},{3,2},{4,5},{5,4},{6,7},{7,6}}", 4),
+        ("{{0,1},{2,3},{4,5},{6,7}}", 0),
+    ],
+    ids=["rings", "half of them"],
+)
+def test_a_permute_that_is_no_ring_of_all_is_none(pairs: str, groups: int) -> None:
+    line = f"%x = f32[8]{{0}} collective-permute(%p), source_target_pairs={pairs}"
+    (one,) = _read(line)
+    assert (one.axes, one.groups) == ("model", groups)

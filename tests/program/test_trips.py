@@ -1,0 +1,133 @@
+"""How often a loop runs, of loops as XLA prints them, and of what only data could say."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.program import hlo
+from busbw.program.trips import Trips
+
+# Counter, limit and step are the arguments; `more` stands in the condition.
+LOOP = """\
+%body (p: (s32[], f32[8], s32[])) -> (s32[], f32[8], s32[]) {{
+  %p = (s32[], f32[8], s32[]) parameter(0)
+  %i = s32[] get-tuple-element(%p), index=0
+  %x = f32[8]{{0}} get-tuple-element(%p), index=1
+  %n = s32[] get-tuple-element(%p), index=2
+  %one = s32[] constant({step})
+  %next = s32[] add(%i, %one)
+  ROOT %t = (s32[], f32[8], s32[]) tuple(%next, %x, %n)
+}}
+
+%more (p.1: (s32[], f32[8], s32[])) -> pred[] {{
+  %p.1 = (s32[], f32[8], s32[]) parameter(0)
+  %i.1 = s32[] get-tuple-element(%p.1), index=0
+  %n.1 = s32[] get-tuple-element(%p.1), index=2
+  ROOT %lt = pred[] compare(%i.1, %n.1), direction={direction}
+}}
+
+ENTRY %main (a: f32[8], n: s32[]) -> f32[8] {{
+  %a = f32[8]{{0}} parameter(0)
+  %given = s32[] parameter(1)
+  %zero = s32[] constant({first})
+  %limit = s32[] constant({limit})
+  %copy = s32[] copy(%zero)
+  %start = (s32[], f32[8], s32[]) tuple(%copy, %a, %{last})
+  %loop = (s32[], f32[8], s32[]) while(%start), condition=%more, body=%body{known}
+  ROOT %out = f32[8]{{0}} get-tuple-element(%loop), index=1
+}}
+"""
+
+# As libtpu prints it: the condition is a fusion, the limit within it.
+FUSED = """\
+%compared (c: s32[]) -> pred[] {
+  %c = s32[]{:T(128)} parameter(0)
+  %limit = s32[]{:T(128)} constant(12)
+  ROOT %lt = pred[]{:T(512)} compare(%c, %limit), direction=LT
+}
+
+%more (p: (s32[], f32[8])) -> pred[] {
+  %p = (s32[]{:T(128)}, f32[8]{0}) parameter(0)
+  %i = s32[]{:T(128)} get-tuple-element(%p), index=0
+  ROOT %f = pred[]{:T(512)} fusion(%i), kind=kLoop, calls=%compared
+}
+
+%counted (c.1: s32[], x.1: f32[8]) -> (s32[], f32[8]) {
+  %c.1 = s32[]{:T(128)} parameter(0)
+  %x.1 = f32[8]{0} parameter(1)
+  %two = s32[]{:T(128)} constant(2)
+  %sum = s32[]{:T(128)} add(%c.1, %two)
+  ROOT %both = (s32[]{:T(128)}, f32[8]{0}) tuple(%sum, %x.1)
+}
+
+%body (p.2: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %p.2 = (s32[]{:T(128)}, f32[8]{0}) parameter(0)
+  %i.2 = s32[]{:T(128)} get-tuple-element(%p.2), index=0
+  %x.2 = f32[8]{0} get-tuple-element(%p.2), index=1
+  ROOT %f.2 = (s32[]{:T(128)}, f32[8]{0}) fusion(%i.2, %x.2), kind=kLoop, calls=%counted
+}
+
+ENTRY %main (a: f32[8]) -> (s32[], f32[8]) {
+  %a = f32[8]{0} parameter(0)
+  %zero = s32[]{:T(128)} constant(0)
+  %start = (s32[]{:T(128)}, f32[8]{0}) tuple(%zero, %a)
+  ROOT %loop = (s32[]{:T(128)}, f32[8]{0}) while(%start), condition=%more, body=%body
+}
+"""
+
+
+def _trips(text: str) -> int | None:
+    module = hlo.read(text)
+    (loop,) = (one for one in module.computations[module.entry] if one.op == "while")
+    return Trips(module).of(module.entry, loop)
+
+
+def _loop(**other: object) -> str:
+    usual = {"first": 0, "limit": 7, "step": 1, "direction": "LT", "last": "limit", "known": ""}
+    return LOOP.format(**{**usual, **other})
+
+
+@pytest.mark.parametrize(
+    ("loop", "turns"),
+    [
+        ({}, 7),
+        ({"direction": "LE"}, 8),
+        ({"first": 3}, 4),
+        ({"step": 3}, 3),
+        ({"first": 9, "limit": 2, "step": -2, "direction": "GT"}, 4),
+        ({"direction": "NE"}, 7),
+        ({"first": 7}, 0),
+        ({"limit": 3000}, 3000),
+    ],
+)
+def test_a_loop_is_run_on_its_counter_alone(loop: dict[str, object], turns: int) -> None:
+    assert _trips(_loop(**loop)) == turns
+
+
+def test_what_the_compiler_says_is_taken() -> None:
+    known = ', backend_config={"known_trip_count":{"n":"5"},"known_init_step":{"init":"0"}}'
+    assert _trips(_loop(known=known, last="given")) == 5
+
+
+def test_a_condition_and_a_counter_within_fusions_are_followed() -> None:
+    assert _trips(FUSED) == 6
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        {"last": "given"},
+        {"last": "nowhere"},
+        {"step": 0},
+        {"direction": "APPROXIMATELY"},
+        {"first": "nan"},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_what_depends_on_data_or_never_ends_has_no_count(loop: dict[str, object]) -> None:
+    assert _trips(_loop(**loop)) is None
+
+
+def test_a_computation_that_calls_itself_has_no_count() -> None:
+    text = FUSED.replace("kind=kLoop, calls=%compared", "kind=kLoop, calls=%more")
+    assert _trips(text) is None

@@ -1,0 +1,155 @@
+"""Programs of users, compiled for chips that are not there: what changed, and what they may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from busbw import grid
+from busbw.driver.parallel import Job
+from busbw.hardware.topologies import topology_of
+from busbw.judge.compiled import differences
+from busbw.model.launch import Compiled, Failure
+from busbw.model.verdict import Difference
+from busbw.model.words import FailureKind
+from busbw.workloads.program import program_spec
+from tests.program.test_inventory import EXPECTED, rows_of
+from tests.worker.backends import real
+
+pytestmark = [real.needs("jax"), real.needs("libtpu")]
+
+STEPS, VARIANTS = "tests/program/steps.py", "tests/program/variants.py"
+USUAL = ("data_parallel", "fsdp", "tensor_parallel", "experts")
+
+# What each fault must be called at, and where.
+FAULTS: Mapping[str, tuple[str, ...]] = {
+    "dropped_psum": (
+        "all-reduce of float32 8388612 along data: 1 per step -> none (",
+        "steps.py:3",
+    ),
+    "replicated": ("reduce-scatter of bfloat16 4M along data: 4 per step -> none (", "steps.py:"),
+    "doubled_gather": ("all-gather of bfloat16 2M along data: 8 -> 16 per step (", "steps.py:"),
+    "wide": ("reduce-scatter of float32 8M along data: none -> 4 per step (", "steps.py:49"),
+    "in_the_loop": ("all-reduce of ", "per step (", "steps.py:49"),
+}
+SILENT = ("renamed", "reordered", "another_name")
+
+# What a user's module may do: its text, and what is said.
+MODULES: Mapping[str, tuple[str, str]] = {
+    "raises": (
+        "def step(devices):\n    raise ValueError('no such\\nshape')\n",
+        "ValueError: no such",
+    ),
+    "ends": ("import sys\n\ndef step(devices):\n    sys.exit(3)\n", "SystemExit: 3"),
+    "is no Python": ("def step(devices:\n", "SyntaxError"),
+    "lacks a module": ("import gone\n", "ModuleNotFoundError: No module named 'gone'"),
+    "lacks the function": ("def other(devices): ...\n", "has no attribute 'step'"),
+    "gives nothing": ("def step(devices): ...\n", "gives NoneType; expected what jax.jit"),
+    "is not lowered": (
+        "import jax\n\ndef step(devices):\n    return jax.jit(lambda x: x)\n",
+        "expected what jax.jit(...).lower(...) gives",
+    ),
+    "wants a larger mesh": (
+        "import jax\n\ndef step(devices):\n    jax.make_mesh((16,), ('x',), devices=devices)\n",
+        "ValueError: ",
+    ),
+}
+PAIR = """
+import jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+print("a line that is no reply")
+
+def step(devices):
+    mesh = jax.make_mesh((len(devices),), ("x",), devices=devices,
+                         axis_types=(jax.sharding.AxisType.Explicit,))
+    rows = jax.ShapeDtypeStruct((1024,), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+    return jax.jit(lambda rows: jnp.sum(rows)), (rows,)
+"""
+
+
+def _answers(
+    sources: Mapping[str, str], topology: str = "v5e:2x4"
+) -> dict[str, Compiled | Failure]:
+    devices = real.compilers([topology])[topology].devices
+    assert devices is not None
+    jobs = {
+        name: Job(
+            case=grid.resolve_on(program_spec("jax", source), devices)[0],
+            topology=topology_of(topology),
+        )
+        for name, source in sources.items()
+    }
+    with real.compiling() as parallel:
+        parallel.run(list(jobs.values()))
+        return {name: parallel.results[job] for name, job in jobs.items()}
+
+
+def _programs(names: Mapping[str, str], topology: str = "v5e:2x4") -> dict[str, Compiled]:
+    found = _answers(names, topology)
+    assert not [one for one in found.values() if isinstance(one, Failure)]
+    return {name: one for name, one in found.items() if isinstance(one, Compiled)}
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Compiled]:
+    steps = {name: f"{STEPS}:{name}" for name in USUAL}
+    return _programs(steps | {name: f"{VARIANTS}:{name}" for name in (*FAULTS, *SILENT)})
+
+
+def test_the_four_steps_hold_what_was_counted_by_hand(programs: dict[str, Compiled]) -> None:
+    for name in USUAL:
+        assert rows_of(programs[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_at_its_place(programs: dict[str, Compiled], fault: str) -> None:
+    changed = [one.text for one in _changes(programs, fault)]
+    wanted = FAULTS[fault]
+    assert any(all(text in one for text in wanted) for one in changed), changed
+
+
+@pytest.mark.parametrize("variant", SILENT)
+def test_what_moves_no_collective_is_silent(programs: dict[str, Compiled], variant: str) -> None:
+    assert _changes(programs, variant) == []
+
+
+def _changes(programs: dict[str, Compiled], variant: str) -> list[Difference]:
+    from tests.program.variants import CHANGES
+
+    found = differences(programs[CHANGES[variant][0]], programs[variant])
+    return [one for one in found if "memory" not in one.what]
+
+
+def test_whatever_a_module_does_is_a_sentence(tmp_path: Path) -> None:
+    sources = {}
+    for at, (name, (text, _)) in enumerate(MODULES.items()):
+        path = tmp_path / f"module{at}.py"
+        path.write_text(text)
+        sources[name] = f"{path}:step"
+    sources["cannot be divided"] = f"{VARIANTS}:uneven"
+    said = {name: text for name, (_, text) in MODULES.items()}
+    said["cannot be divided"] = "should evenly divide"
+    for name, answer in _answers(sources).items():
+        real.refused(answer, FailureKind.PROGRAM_ERROR, said[name])
+
+
+def test_a_jitted_function_and_its_arguments_will_do_and_may_print(tmp_path: Path) -> None:
+    (tmp_path / "pair.py").write_text(PAIR)
+    (found,) = _programs({"pair": f"{tmp_path}/pair.py:step"}).values()
+    (one,) = found.uses or ()
+    assert (one.kind, one.axes, one.payload_bytes) == ("all_reduce", "x", 4)
+
+
+def test_two_files_of_the_same_name_are_two_programs(tmp_path: Path) -> None:
+    sources = {}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(
+            f"def step(devices):\n    raise ValueError({name!r})\n"
+        )
+        sources[name] = f"{tmp_path}/{name}/train.py:step"
+    for name, answer in _answers(sources).items():
+        real.refused(answer, FailureKind.PROGRAM_ERROR, f"ValueError: {name}")
