@@ -6,6 +6,7 @@ nothing; the lines say where a change is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from busbw.model.program import Use, Uses
@@ -71,8 +72,11 @@ def _algorithm(uses: Sequence[Use]) -> str:
 
 def _places(before: Sequence[Use], now: Sequence[Use]) -> str:
     """The lines that one side alone has, else the first ones of all."""
-    then, there = ({one.source: one.times for one in uses} for uses in (before, now))
-    moved = [one for one in {**there, **then} if then.get(one) != there.get(one)]
+    then, there = Counter[str](), Counter[str]()
+    for counts, uses in ((then, before), (there, now)):
+        for one in uses:
+            counts[one.source] += one.times
+    moved = [one for one in {**there, **then} if then[one] != there[one]]
     found = list(filter(None, moved or there))
     more = f" and {len(found) - _MOST_PLACES} more" if len(found) > _MOST_PLACES else ""
     return f" ({', '.join(found[:_MOST_PLACES])}{more})" if found else ""

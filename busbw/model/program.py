@@ -40,8 +40,8 @@ class Use:
     times: Count = 1
     parts: tuple[Natural, ...] = ()
     asynchronous: bool = False
-    between: Mapping[str, Natural] = field(default_factory=dict)
-    algorithm: Mapping[str, str] = field(default_factory=dict)
+    between: Mapping[str, Natural] = field(default_factory=dict, hash=False)
+    algorithm: Mapping[str, str] = field(default_factory=dict, hash=False)
     at_most: bool = False
     per_iteration: bool = False
     source: str = ""

@@ -25,6 +25,7 @@ COLLECTIVES = (
     "ragged-all-to-all",
     "collective-broadcast",
     "collective-permute",
+    "send",
 )
 
 _INSTRUCTION = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)\(")

@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from busbw.collectives import COLLECTIVES
@@ -56,7 +56,7 @@ _Mark = tuple[str, str]
 # Nothing that a collective could hide behind.
 _IDLE = {
     *("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "after-all", "copy"),
-    *("partition-id", "replica-id", "opt-barrier", "iota", "broadcast", "add-dependency"),
+    *("partition-id", "replica-id", "opt-barrier", "iota", "broadcast", "recv"),
 }
 _IDLE_TARGETS = re.compile(
     r'custom_call_target="(?:PrepareAsyncCall|AllocateBuffer|ConcatBitcast|AsyncCollective)'
@@ -92,7 +92,7 @@ def read(text: str, mesh: Mesh | None = None, root: str = "") -> Uses:
             frames=frames.read(head, root),
             trips=Trips(module),
         )
-        found = [_use(key, count) for key, count in reader.of(module.entry).items()]
+        found = [count.of(use) for use, count in reader.of(module.entry).items()]
     except ProgramError:
         raise
     # Of a number in the text: nothing else is converted.
@@ -118,24 +118,6 @@ def mesh_of(lowered: str) -> dict[str, int]:
     return max(meshes, key=lambda one: math.prod(one.values()), default={})
 
 
-class _Key(NamedTuple):
-    """What equal collectives have in common: fields of a Use."""
-
-    kind: str
-    dtype: str
-    payload_bytes: int
-    ranks: int
-    groups: int
-    axes: str
-    reduce_op: str
-    parts: tuple[int, ...]
-    asynchronous: bool
-    algorithm: tuple[tuple[str, str], ...]
-    source: str
-    at_most: bool = False
-    per_iteration: bool = False
-
-
 class _Count(NamedTuple):
     """How often they run, and of the one that hides least the operations that it hides behind."""
 
@@ -147,13 +129,12 @@ class _Count(NamedTuple):
         least = min(self, other, key=lambda one: sum(count for _, count in one.between))
         return self._replace(times=min(self.times + other.times, _MOST), between=least.between)
 
+    def of(self, use: Use) -> Use:
+        return replace(use, times=self.times, between=dict(self.between), op_name=self.op_name)
 
-_Found = dict[_Key, _Count]
 
-
-def _use(key: _Key, count: _Count) -> Use:
-    values = {**key._asdict(), **count._asdict()}
-    return Use(**{**values, "algorithm": dict(key.algorithm), "between": dict(count.between)})
+# By a Use that has nothing of what its _Count has.
+_Found = dict[Use, _Count]
 
 
 class _Part(enum.Enum):
@@ -222,7 +203,8 @@ class _Reader:
     def _part(self, line: Instruction, under_way: set[_Mark]) -> _Part | None:
         """Which part of a collective `line` is, if any; those it takes from are `under_way`."""
         if line.collective:
-            return _Part.BEGINS if line.op.endswith("-start") else _Part.WHOLE
+            begins = line.op.endswith("-start") or line.op == "send"
+            return _Part.BEGINS if begins else _Part.WHOLE
         if line.op.endswith(("-done", "-update")):
             return _Part.ENDS if line.op.endswith("-done") else _Part.GOES_ON
         callees = line.called if line.op in _CALLS or line.op.endswith("-start") else ()
@@ -252,7 +234,7 @@ class _Reader:
             for several, one in _BRANCHES.findall(line.text):
                 for branch in (several or one).split(","):
                     for key, count in self.of(branch.strip().lstrip("%")).items():
-                        _merge(found, {key._replace(at_most=True): count})
+                        _merge(found, {replace(key, at_most=True): count})
             return found
         parts = dict(_LOOP.findall(line.text))
         inside = [self.of(parts[one]) for one in ("body", "condition") if one in parts]
@@ -262,7 +244,7 @@ class _Reader:
         for of_part, times in zip(inside, (trips, trips and trips + 1)):
             for key, count in of_part.items():
                 if times is None:
-                    _merge(found, {key._replace(per_iteration=True): count})
+                    _merge(found, {replace(key, per_iteration=True): count})
                 elif times:
                     _merge(found, {key: count._replace(times=min(count.times * times, _MOST))})
         return found
@@ -279,7 +261,7 @@ class _Reader:
                 if name in within and within[name].collective:
                     _merge(own, self._with_origin(line, self._collective(within[name])))
         waits = line.is_waited_for_at_once
-        return {key._replace(asynchronous=not waits): count for key, count in own.items()}
+        return {replace(key, asynchronous=not waits): count for key, count in own.items()}
 
     def _own(self, line: Instruction) -> _Found:
         if line.collective:
@@ -289,7 +271,7 @@ class _Reader:
             scattered = line.op == "fusion" and self._scatters(name)
             for key, count in self._with_origin(line, self.of(name)).items():
                 kind = "reduce_scatter" if scattered and key.kind == "all_reduce" else key.kind
-                _merge(found, {key._replace(kind=kind): count})
+                _merge(found, {replace(key, kind=kind): count})
         return found
 
     def _scatters(self, name: str) -> bool:
@@ -314,16 +296,16 @@ class _Reader:
                 names += one.operands
         placed: _Found = {}
         for key, count in found.items():
-            _merge(placed, {key._replace(source=key.source or source): count})
+            _merge(placed, {replace(key, source=key.source or source): count})
         return placed
 
     def _with_origin(self, line: Instruction, found: _Found) -> _Found:
         """With source, name and algorithm of the instruction that calls it, where it has none."""
         source, name = self.frames.source_of(line.text), frames.op_name_of(line.text)
-        chosen = tuple(algorithm_of([line]).items())
+        chosen = algorithm_of([line])
         return {
-            key._replace(
-                source=key.source or source, algorithm=key.algorithm or chosen
+            replace(
+                key, source=key.source or source, algorithm=key.algorithm or chosen
             ): count._replace(op_name=count.op_name or name)
             for key, count in found.items()
         }
@@ -335,7 +317,7 @@ class _Reader:
         sizes = tuple(min(size * whole, _MOST) for _, size in arrays)
         # What an all-to-all gives is one buffer, cut up for each rank.
         parts = sizes if len(sizes) > 1 and line.collective != "all-to-all" else ()
-        key = _Key(
+        key = Use(
             kind=_KINDS.get(line.collective, line.collective),
             dtype="+".join(sorted({name for name, _ in arrays})),
             payload_bytes=min(sum(sizes), _MOST),
@@ -344,8 +326,7 @@ class _Reader:
             axes=axes,
             reduce_op=self._reduce_op(line),
             parts=parts,
-            asynchronous=False,
-            algorithm=tuple(algorithm_of([line]).items()),
+            algorithm=algorithm_of([line]),
             source=self.frames.source_of(line.text),
         )
         return {key: _Count(1, op_name=frames.op_name_of(line.text))}
@@ -466,8 +447,10 @@ def _bare(line: Instruction) -> str:
 def _arrays(line: Instruction) -> list[tuple[str, int]]:
     """(dtype, bytes) of each array that a collective gives: of a start not what it takes."""
     shape = _COMMENT.sub("", line.shape)
-    if line.op.endswith("-start") and line.collective != "all-reduce":
-        elements = _elements(shape)
+    elements = _elements(shape)
+    if line.op == "send":
+        shape = elements[0] if elements else shape
+    elif line.op.endswith("-start") and line.collective != "all-reduce":
         shape = elements[1] if len(elements) > 1 else shape
     return [
         (_dtype(name), _size(extents) * int(bits or 8) // 8)
@@ -484,7 +467,9 @@ def _size(extents: str) -> int:
 
 
 def _elements(shape: str) -> list[str]:
-    """Those of a tuple, each whole."""
+    """Those of a tuple, each whole; none of what is no tuple."""
+    if not shape.startswith("("):
+        return []
     found, depth, begin = [], 0, 1
     for at, letter in enumerate(shape):
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(letter, 0)

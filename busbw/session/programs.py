@@ -17,9 +17,9 @@ from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, words_of
-from busbw.driver.local import LocalTransport
+from busbw.driver.local import BusyError, LocalTransport, alone
 from busbw.driver.schedules import Side
-from busbw.driver.transport import Request
+from busbw.driver.transport import Answer, Request
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Compiled, Failure, LaunchId
 from busbw.model.machine import AXES
@@ -31,7 +31,7 @@ from busbw.workloads.collective import Collective, check_blocks
 from busbw.workloads.program import is_dump, program_spec
 
 from . import machine
-from .option import UsageError
+from .option import UsageError, usage_error
 from .recordings import is_recording, recorded
 from .settings import Settings
 from .state import Weighted
@@ -94,19 +94,17 @@ def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
     starter = machine.starter_of(
         settings, framework, Side.CANDIDATE, device=settings.device, ranks=settings.ranks
     )
-    bundle = Bundle()
+    bundle, request = Bundle(), Request("program", {"source": source})
     with contextlib.ExitStack() as within:
         within.callback(bundle.remove)
-        executor = Executor(LocalTransport(bundle), lambda note: None)
-        within.enter_context(executor)
+        # A device has one user at a time.
+        within.enter_context(usage_error(BusyError))
+        within.enter_context(alone(settings.device_wait_s, lambda who: None))
+        executor = within.enter_context(Executor(LocalTransport(bundle), lambda note: None))
         group = executor.opened(starter, LaunchId(name="program"))
-        answer = (
-            group
-            if isinstance(group, Failure)
-            else group.ask(
-                Request("program", {"source": source}), settings.case_timeout_s, "compiling"
-            )
-        )
+        answer: Answer = group if isinstance(group, Failure) else None
+        if not isinstance(group, Failure):
+            answer = group.ask(request, settings.case_timeout_s, "compiling")
     if isinstance(answer, Failure):
         raise UsageError(f"--program={source}: {answer.kind.words}: {words_of(answer)}")
     assert isinstance(answer, Compiled)
@@ -127,6 +125,8 @@ def _spec(settings: Settings, framework: str, use: Use, mesh: Mapping[str, int])
     if one.reduce_ops and use.reduce_op not in REDUCE_OPS:
         raise GridError(f"its reduce op is none of {', '.join(REDUCE_OPS)}")
     axes = use.axes.split(",") if use.axes else []
+    if len(mesh) > len(AXES):
+        raise GridError(f"its mesh has more than {len(AXES)} axes")
     if not use.groups or (not axes and use.groups > 1):
         raise GridError("its groups are no axes of a mesh, or no rings along one")
     if use.axes == CONSECUTIVE:
@@ -145,7 +145,7 @@ def _spec(settings: Settings, framework: str, use: Use, mesh: Mapping[str, int])
             axes="".join(letters[name] for name in axes) if several else "",
         ),
         dtype=use.dtype,
-        ranks=settings.ranks,
+        ranks=use.ranks * use.groups,
         mesh="x".join(map(str, mesh.values())) if several else "",
         clock=settings.asked.clock,
     )

@@ -129,7 +129,8 @@ class _Ground:
         _copied(kept, checkout / name)
 
     def _addopts(self, text: str) -> Mapping[str, str]:
-        if not self._short:
+        # A program says itself what it runs.
+        if not self._short or "--program" in text:
             return {}
         if "--topology" in text:
             return {"PYTEST_ADDOPTS": _SHORT}

@@ -419,3 +419,15 @@ def test_a_permute_that_is_no_ring_of_all_is_none(pairs: str, groups: int) -> No
     line = f"%x = f32[8]{{0}} collective-permute(%p), source_target_pairs={pairs}"
     (one,) = _read(line)
     assert (one.axes, one.groups) == ("model", groups)
+
+
+def test_what_is_sent_to_one_rank_counts_once_and_what_is_received_is_the_same() -> None:
+    pairs = "frontend_attributes={_xla_send_recv_source_target_pairs={{0,2},{2,4}}}"
+    (one,) = _read(
+        f"%s = (f32[1024]{{0}}, u32[], token[]) send(%p, %t), channel_id=2, {pairs}",
+        f"%r = (f32[1024]{{0}}, u32[], token[]) recv(%t), channel_id=2, {pairs}",
+        "%f = f32[8]{0} fusion(%p), kind=kLoop, calls=%f",
+        "%e = token[] send-done(%s), channel_id=2",
+        "%d = (f32[1024]{0}, token[]) recv-done(%r), channel_id=2",
+    )
+    assert (one.kind, one.payload_bytes, one.asynchronous, one.hidden_by) == ("send", 4096, True, 1)

@@ -21,6 +21,7 @@ from busbw.program import frames, inventory
 
 from ..base import Lowered, MeasuringError
 from ..framework import first_line
+from . import versions
 from .program import optimized
 
 _ACCEPTED = (
@@ -48,7 +49,8 @@ def lowered(source: str, devices: Sequence[Any]) -> Lowered:
     if not isinstance(found, jax.stages.Lowered):
         text = f"{source} gives {type(found).__name__}; {_ACCEPTED}"
         raise MeasuringError(FailureKind.PROGRAM_ERROR, text)
-    text = found.as_text()
+    # Lines that moved are another program to the cache: what was compiled names the old ones.
+    text = versions.text_with_lines(found)
     return Lowered(text, 1, partial(optimized, found), inventory.mesh_of(text))
 
 

@@ -73,6 +73,15 @@ def keep_programs(folder: str) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+def text_with_lines(lowered: Any) -> str:
+    """All that a lowered program says, with the lines of its source where this JAX writes these."""
+    try:
+        text: str = lowered.as_text(debug_info=True)
+    except TypeError:
+        text = lowered.as_text()
+    return text
+
+
 def join(member: ClusterMember, device: Device | None, own: int | None) -> None:
     """Make this process one of its group, before any device is asked for.
 

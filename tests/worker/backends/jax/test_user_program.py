@@ -71,7 +71,7 @@ def step(devices):
 
 
 def _answers(
-    sources: Mapping[str, str], topology: str = "v5e:2x4"
+    sources: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
 ) -> dict[str, Compiled | Failure]:
     devices = real.compilers([topology])[topology].devices
     assert devices is not None
@@ -83,12 +83,15 @@ def _answers(
         for name, source in sources.items()
     }
     with real.compiling() as parallel:
+        parallel.cache = cache
         parallel.run(list(jobs.values()))
         return {name: parallel.results[job] for name, job in jobs.items()}
 
 
-def _programs(names: Mapping[str, str], topology: str = "v5e:2x4") -> dict[str, Compiled]:
-    found = _answers(names, topology)
+def _programs(
+    names: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
+) -> dict[str, Compiled]:
+    found = _answers(names, topology, cache)
     assert not [one for one in found.values() if isinstance(one, Failure)]
     return {name: one for name, one in found.items() if isinstance(one, Compiled)}
 
@@ -141,6 +144,16 @@ def test_a_jitted_function_and_its_arguments_will_do_and_may_print(tmp_path: Pat
     (found,) = _programs({"pair": f"{tmp_path}/pair.py:step"}).values()
     (one,) = found.uses or ()
     assert (one.kind, one.axes, one.payload_bytes) == ("all_reduce", "x", 4)
+
+
+def test_lines_that_moved_are_named_although_the_program_is_the_same(tmp_path: Path) -> None:
+    path, sources = tmp_path / "train.py", []
+    for above in ("", "\n\n\n"):
+        path.write_text(above + PAIR)
+        (found,) = _programs({"train": f"{path}:step"}, cache=tmp_path / "cache").values()
+        sources.append((found.uses or ())[0].source)
+    first, second = (int(one.rpartition(":")[2]) for one in sources)
+    assert second == first + 3
 
 
 def test_two_files_of_the_same_name_are_two_programs(tmp_path: Path) -> None:
