@@ -242,10 +242,12 @@ def alike(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for one in verdicts:
         name = one.case.group_name if one.case is not None else one.spec.framework
         name = f"{one.spec.topology}: {name}" if one.spec.topology else name
-        reasons.setdefault((name, one.text), []).append(one.spec.payload_bytes)
+        sizes = reasons.setdefault((name, one.text), [])
+        sizes += [one.spec.payload_bytes] if one.spec.workload.is_sized else []
     shown = list(reasons.items())[:_MOST_REASONS]
     for (name, text), sizes in shown:
-        yield f"{name} {span_text(sizes)}: {text}"
+        # A program's name is that of its group, and it has no size.
+        yield f"{name} {span_text(sizes)}: {text}" if sizes else f"{name}: {text}"
     if len(reasons) > len(shown):
         yield f"and {len(reasons) - len(shown)} more: see the tables of cases"
 

@@ -100,7 +100,9 @@ def _line(group: Sequence[Verdict], label: str) -> str:
 
 
 def _sizes(group: Sequence[Verdict]) -> str:
-    """Each of a few, the first and the last of many."""
+    """Each of a few, the first and the last of many; a program has a name and no size."""
+    if not group[0].spec.workload.is_sized:
+        return _listed([one.spec.strategy for one in group], ", ")
     payloads = [one.spec.payload_bytes for one in group]
     few = len(payloads) <= _MOST_SIZES
     return ", ".join(map(payload_text, payloads)) if few else span_text(sorted(payloads))

@@ -152,7 +152,7 @@ def change_tables(
             columns=_CHANGES,
             rows=rows_of(
                 {
-                    "case": f"{case.dtype} {payload_text(case.payload_bytes)}",
+                    "case": _line_text(case),
                     "before": _baseline_text(case, before),
                     "after": _baseline_text(case, after),
                     "why": why or None,
@@ -163,6 +163,12 @@ def change_tables(
         )
         for path, group in itertools.groupby(changes, key=lambda change: change[0])
     ]
+
+
+def _line_text(case: Case) -> str:
+    """What its line in its file is of: a program's file has but one."""
+    one = f"{case.dtype} {payload_text(case.payload_bytes)}"
+    return one if case.workload.is_sized else case.strategy
 
 
 def _baseline_text(case: Case, baseline: Stored | None) -> str:

@@ -135,6 +135,8 @@ def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
 
 
 def _span(verdicts: Sequence[Verdict]) -> str:
+    if not verdicts[0].spec.workload.is_sized:
+        return ", ".join(one.spec.strategy for one in verdicts)
     return span_text([one.spec.payload_bytes for one in verdicts])
 
 

@@ -64,6 +64,7 @@ def test_what_is_stored_passes_and_a_change_is_named_at_its_place(folder: Folder
     assert outcomes(_program(folder, "fsdp.v6e_2x4")) == {ID: "PASS"}
     ran = _program(folder, "fsdp.tpu7x_2x2x1", exit_code=1)
     assert outcomes(ran) == {ID: "CHANGED"}
+    assert "1 CHANGED: fake train-step: reduce-scatter of bfloat16 4M along data: " in ran.text
     for text in (
         "all-gather of bfloat16 2M along data: synchronous -> asynchronous (program/steps.py:52)",
         "reduce-scatter of bfloat16 4M along data: 4 per step -> none (program/steps.py:49)",

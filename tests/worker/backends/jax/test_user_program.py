@@ -70,6 +70,32 @@ def step(devices):
 """
 
 
+LOOPS = """
+from functools import partial
+import jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+def step(devices):
+    mesh = jax.make_mesh((len(devices),), ("x",), devices=devices)
+
+    @partial(jax.shard_map, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    def run(rows):
+        inner = lambda _, held: jax.lax.psum(held, "x") * 0.1
+        outer = lambda _, held: jax.lax.fori_loop(0, 3, inner, held) + 1
+        held = jax.lax.fori_loop(0, 4, outer, rows)
+        held = jax.lax.cond(held[0] > 0, lambda h: jax.lax.pmax(h, "x"), lambda h: h, held)
+        more, turn = lambda h: jnp.sum(h) < 1e3, lambda h: jax.lax.pmin(h, "x") + 1
+        return jax.lax.while_loop(more, turn, held)
+
+    rows = jax.ShapeDtypeStruct((8192,), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+    return jax.jit(run), (rows,)
+
+def mapped(devices):
+    rows = jax.ShapeDtypeStruct((len(devices), 1024), jnp.float32)
+    return jax.pmap(lambda row: jax.lax.psum(row, "i"), "i", devices=devices), (rows,)
+"""
+
+
 def _answers(
     sources: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
 ) -> dict[str, Compiled | Failure]:
@@ -144,6 +170,26 @@ def test_a_jitted_function_and_its_arguments_will_do_and_may_print(tmp_path: Pat
     (found,) = _programs({"pair": f"{tmp_path}/pair.py:step"}).values()
     (one,) = found.uses or ()
     assert (one.kind, one.axes, one.payload_bytes) == ("all_reduce", "x", 4)
+
+
+@pytest.mark.parametrize(
+    "topology",
+    ["v5e:2x4", pytest.param("h100:8", marks=real.needs("jax_plugins.xla_cuda13"))],
+)
+def test_loops_are_multiplied_out_and_what_may_not_run_is_said(
+    tmp_path: Path, topology: str
+) -> None:
+    (tmp_path / "loops.py").write_text(LOOPS)
+    sources = {name: f"{tmp_path}/loops.py:{name}" for name in ("step", "mapped")}
+    found = _programs(sources, topology)
+    runs = {one.name: one.times_text(one.times) for one in found["step"].uses}
+    assert runs == {
+        "all-reduce of float32 4K along x": "12 per step",
+        "all-reduce (max) of float32 4K along x": "at most 1 per step",
+        "all-reduce (min) of float32 4K along x": "1 per iteration",
+    }
+    (one,) = found["mapped"].uses
+    assert (one.payload_bytes, one.ranks, one.times) == (4096, 8, 1)
 
 
 def test_lines_that_moved_are_named_although_the_program_is_the_same(tmp_path: Path) -> None:
