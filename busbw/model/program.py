@@ -21,7 +21,8 @@ class Use:
     gets, of all `parts` (bytes each) that were combined in one. It runs in `groups` groups of
     `ranks` at the same time, none where a permute is no ring of each, along `axes` of the program's
     mesh such as ``data,model``. Where no axes make up the groups these may be CONSECUTIVE ranks, or
-    STRIDED ones; else `axes` is empty, as for all ranks of a program without a mesh.
+    STRIDED ones; else `axes` is empty, as for all ranks of a program without a mesh. Of groups that
+    cannot be read `ranks` is 0.
 
     In a step it runs `times` times: in an iteration of a loop whose count depends on data, where
     `per_iteration`; and `at_most`, where it is in a branch that may not be taken. `between` counts
@@ -49,6 +50,8 @@ class Use:
 
     @property
     def where(self) -> str:
+        if not self.ranks:
+            return "in groups that cannot be read"
         if self.axes in (CONSECUTIVE, STRIDED):
             return f"in {self.axes} groups of {self.ranks}"
         return f"along {self.axes}" if self.axes else f"in groups of {self.ranks}"

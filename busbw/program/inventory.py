@@ -30,6 +30,8 @@ Mesh = Mapping[str, int]
 _KINDS = {one.hlo: one.name for one in COLLECTIVES.values()}
 _ARRAY = re.compile(r"\b(pred|token|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 _CHANNEL = re.compile(r"\bchannel_id=(\d+)")
+# A compiler names all ranks by groups, too; a jaxlib that is too new for it may not read these.
+_LOST_GROUPS = re.compile(r"replica_groups=\{\}.*\buse_global_device_ids=true")
 _COMMENT = re.compile(r"/\*.*?\*/")
 _BRANCHES = re.compile(
     r"(?:branch_computations=\{([^}]*)\}|(?:true|false)_computation=(%?[\w.-]+))"
@@ -351,6 +353,8 @@ class _Reader:
             # Of unequal groups the largest; of what no parser reads nothing is known.
             sizes = [len(group) for group in groups_of(line.text, self.ranks) or ()]
             return max(sizes, default=0), len(sizes), ""
+        if size is None and _LOST_GROUPS.search(line.text):
+            return 0, 0, ""
         if size is None:
             return self.ranks, 1, ",".join(self.mesh) if self._fits else ""
         if size.ranks > _MOST_RANKS:

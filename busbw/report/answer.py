@@ -81,10 +81,15 @@ def _labels(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
     kinds = {one.spec: operator.attrgetter(*_KIND)(one.spec) for one in verdicts}
     varies = [len(set(column)) > 1 for column in zip(*kinds.values())]
     words = {
-        spec: [part for part, does in zip(kind, varies) if does and part not in ("", "default")]
+        spec: [part for part, does in zip(kind, varies) if does and part not in _unsaid(spec)]
         for spec, kind in kinds.items()
     }
     return {spec: " ".join([spec.framework, *own]) for spec, own in words.items()}
+
+
+def _unsaid(spec: Spec) -> tuple[str, ...]:
+    """Usual words, and the name of a program, which stands where others have a size."""
+    return ("", "default") if spec.workload.is_sized else ("", "default", spec.strategy)
 
 
 def _line(group: Sequence[Verdict], label: str) -> str:

@@ -26,7 +26,7 @@ def program_table(uses: Uses) -> Table:
             "kind": one.kind.replace("_", "-"),
             "dtype": one.dtype,
             "payload_bytes": one.payload_bytes,
-            "where": f"{one.axes} ({one.ranks})" if one.axes else f"groups of {one.ranks}",
+            "where": _over(one),
             "times": one.times_text(one.times),
             "traffic_bytes": traffic_bytes(one),
             "started": _started(one),
@@ -46,6 +46,12 @@ def traffic_bytes(use: Use) -> int | None:
     if one is None or use.per_iteration or use.ranks < 2:
         return None
     return round(use.payload_bytes * one.bus_factor(use.ranks) * use.times)
+
+
+def _over(use: Use) -> str:
+    if use.axes:
+        return f"{use.axes} ({use.ranks})"
+    return f"groups of {use.ranks}" if use.ranks else "unknown groups"
 
 
 def _started(use: Use) -> str:

@@ -395,6 +395,12 @@ def test_without_a_mesh_groups_are_called_by_how_they_lie(groups: str, where: st
     assert one.where == where
 
 
+def test_groups_that_a_newer_jaxlib_did_not_read_are_no_group_of_all() -> None:
+    lost = "replica_groups={}, use_global_device_ids=true, to_apply=%add"
+    (one,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), channel_id=1, {lost}")
+    assert (one.where, one.ranks) == ("in groups that cannot be read", 0)
+
+
 @pytest.mark.parametrize(
     ("op", "reduce_op"),
     [("add", "sum"), ("maximum", "max"), ("minimum", "min"), ("multiply", "multiply")],
