@@ -27,7 +27,7 @@ def collectives_changed(before: Uses, now: Uses) -> tuple[Difference, ...]:
 
 def _of_one(name: str, before: Sequence[Use], now: Sequence[Use]) -> Iterator[Difference]:
     where = _places(before, now)
-    for words in (_times, _starts, _hides, _algorithm):
+    for words in (_times, _starts, _algorithm):
         was, has = words(before), words(now)
         if was != has:
             # Such as 12 -> 24 per step: what both end with is said once.
@@ -54,13 +54,6 @@ def _starts(uses: Sequence[Use]) -> str:
         f"{sum(o.times for o in uses if o.asynchronous is way)} {words[way]}" for way in words
     )
     return ", ".join(counts)
-
-
-def _hides(uses: Sequence[Use]) -> str:
-    """Whether the compiler put work between start and end; how much follows every other change."""
-    apart = [one for one in uses if one.asynchronous]
-    exposed = sum(one.times for one in apart if not one.hidden_by)
-    return f"{exposed} of {sum(one.times for one in apart)} hide behind nothing" if exposed else ""
 
 
 def _algorithm(uses: Sequence[Use]) -> str:

@@ -25,10 +25,10 @@ class Use:
     cannot be read `ranks` is 0.
 
     In a step it runs `times` times: in an iteration of a loop whose count depends on data, where
-    `per_iteration`; and `at_most`, where it is in a branch that may not be taken. `between` counts
-    by kind the operations that the compiler put between its start and its end; of several equal
-    ones where these are fewest. `source` is the innermost line of the user's own code, such as
-    ``train.py:88``, and `op_name` what the framework calls the operation.
+    `per_iteration`; and `at_most`, where it is in a branch that may not be taken. It is
+    `asynchronous` where the compiler put operations between its start and its end: `between` counts
+    them by kind, of several equal ones where they are fewest. `source` is the innermost line of the
+    user's own code, such as ``train.py:88``, and `op_name` what the framework calls the operation.
     """
 
     kind: str

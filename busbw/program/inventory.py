@@ -425,13 +425,15 @@ def _merge(found: _Found, more: _Found) -> None:
 
 
 def _closed(begun: _Open, meanwhile: Sequence[Instruction]) -> _Found:
-    """With the operations between its start and its end, where that is not waited for at once."""
+    """With the operations between its start and its end; where there are none it is waited for."""
     work = Counter(one.op for one in meanwhile if _works(one))
-    between = tuple(sorted(work.items()))
-    return {
-        key: count._replace(between=between if key.asynchronous else ())
-        for key, count in begun.found.items()
-    }
+    found: _Found = {}
+    for key, count in begun.found.items():
+        if key.asynchronous and work:
+            _merge(found, {key: count._replace(between=tuple(sorted(work.items())))})
+        else:
+            _merge(found, {replace(key, asynchronous=False): count})
+    return found
 
 
 def _works(line: Instruction) -> bool:

@@ -57,8 +57,7 @@ def _over(use: Use) -> str:
 def _started(use: Use) -> str:
     if not use.asynchronous:
         return "synchronous"
-    hidden = plural(use.hidden_by, "operation") if use.between else "nothing"
-    return f"asynchronous, {hidden} between"
+    return f"asynchronous, {plural(use.hidden_by, 'operation')} between"
 
 
 def _notes(uses: Uses) -> tuple[str, ...]:

@@ -44,7 +44,6 @@ def _texts(before: tuple[Use, ...], now: tuple[Use, ...]) -> list[str]:
         ),
         ({"at_most": True}, "12 per step -> at most 12 per step (train.py:88)"),
         ({"per_iteration": True}, "12 per step -> 12 per iteration (train.py:88)"),
-        ({"between": {}}, "none -> 12 of 12 hide behind nothing (train.py:88)"),
         ({"algorithm": {"emitter": "Tree"}}, "Ring -> Tree (train.py:88)"),
     ],
 )

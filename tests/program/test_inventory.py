@@ -75,7 +75,7 @@ EXPECTED: dict[str, set[Row]] = {
         ("all_reduce", "float32", 4 * MIB + 4, "data", 1, False),
     },
     "tensor_parallel.tpu7x_2x2x1": {
-        ("all_reduce", "float32", 256 << 10, "model", 1, ASYNC),
+        ("all_reduce", "float32", 256 << 10, "model", 1, False),
         ("all_reduce", "bfloat16", 128 << 10, "model", 2, False),
         ("all_reduce", "float32", 4 * MIB, "data", 1, ASYNC),
         ("all_reduce", "float32", 4, "data", 1, False),
@@ -163,8 +163,8 @@ def test_what_a_compiler_published_of_its_choice_is_there() -> None:
 def test_what_runs_meanwhile_is_said_of_what_is_started_apart() -> None:
     (summed, _) = uses_of("data_parallel.tpu7x_2x2x1")
     assert summed.between == {"all-reduce": 1, "multiply": 2}
-    exposed = [one for one in uses_of("tensor_parallel.tpu7x_2x2x1") if one.asynchronous]
-    assert [one.hidden_by for one in exposed] == [3, 0]
+    (hidden,) = (one for one in uses_of("tensor_parallel.tpu7x_2x2x1") if one.asynchronous)
+    assert hidden.hidden_by == 3
 
 
 HEAD = "HloModule jit_step, is_scheduled=true, num_partitions=8\n\n"
@@ -310,7 +310,9 @@ def test_what_lies_between_a_start_and_its_end_is_counted(meanwhile: int) -> Non
     start, done = (one.replace("GROUPS", GROUPS) for one in ASYNC_PAIR)
     work = [f"%f.{at} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for at in range(meanwhile)]
     (one,) = _read(start, "%g = f32[512]{0} get-tuple-element(%z), index=0", *work, done)
-    assert (one.payload_bytes, one.asynchronous, one.hidden_by) == (4096, True, meanwhile)
+    assert (one.payload_bytes, one.hidden_by) == (4096, meanwhile)
+    # What is waited for at once hides behind nothing.
+    assert one.asynchronous is bool(meanwhile)
 
 
 def test_a_start_that_is_waited_for_at_once_is_synchronous() -> None:
@@ -322,10 +324,10 @@ def test_a_start_that_is_waited_for_at_once_is_synchronous() -> None:
 
 def test_of_several_equal_ones_the_one_that_hides_least_is_told() -> None:
     start, done = (one.replace("GROUPS", GROUPS) for one in ASYNC_PAIR)
-    again = [one.replace("%s", "%s.1").replace("%d =", "%d.1 =") for one in (start, done)]
-    work = "%f = f32[8]{0} fusion(%p), kind=kLoop, calls=%f"
-    (one,) = _read(start, work, done, *again)
-    assert (one.times, one.hidden_by) == (2, 0)
+    again, end = (one.replace("%s", "%s.1").replace("%d =", "%d.1 =") for one in (start, done))
+    work = [f"%f.{at} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for at in range(3)]
+    (one,) = _read(start, *work[:2], done, again, work[2], end)
+    assert (one.times, one.hidden_by) == (2, 1)
 
 
 def test_a_generic_asynchronous_call_is_its_collective() -> None:
@@ -333,6 +335,7 @@ def test_a_generic_asynchronous_call_is_its_collective() -> None:
     wrapped = f"%wrapped (q: f32[1024]) -> f32[512] {{\n  ROOT {scatter}\n}}\n\n"
     (one,) = _read(
         "%s = ((f32[1024]{0}), f32[512]{0}) async-start(%p), calls=%wrapped",
+        "%f = f32[8]{0} fusion(%p), kind=kLoop, calls=%f",
         "%d = f32[512]{0} async-done(%s)",
         before=wrapped,
     )
