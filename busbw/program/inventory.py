@@ -37,6 +37,8 @@ _BRANCHES = re.compile(
     r"(?:branch_computations=\{([^}]*)\}|(?:true|false)_computation=(%?[\w.-]+))"
 )
 _LOOP = re.compile(r"(condition|body)=%?([\w.-]+)")
+# A line that somebody broke by hand.
+_WRAPPED = re.compile(r"([,(])\n[ \t]+(?=\S)")
 _HEAD_END = re.compile(r"^(?:ENTRY )?%?[\w.-]+ \(.*\{$", re.MULTILINE)
 _COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
@@ -86,7 +88,7 @@ def read(text: str, mesh: Mesh | None = None, root: str = "") -> Uses:
     end = _HEAD_END.search(text)
     head = text[: end.start()] if end else ""
     try:
-        module = read_module(text)
+        module = read_module(_WRAPPED.sub(r"\1 ", text))
         reader = _Reader(
             module=module,
             mesh=mesh or {},

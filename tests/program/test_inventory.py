@@ -440,3 +440,33 @@ def test_what_is_sent_to_one_rank_counts_once_and_what_is_received_is_the_same()
         "%d = (f32[1024]{0}, token[]) recv-done(%r), channel_id=2",
     )
     assert (one.kind, one.payload_bytes, one.asynchronous, one.hidden_by) == ("send", 4096, True, 1)
+
+
+def test_lines_that_somebody_broke_by_hand_and_names_without_a_sign_are_read() -> None:
+    text = """\
+HloModule module, num_partitions=4
+
+turn {
+  held = (bf16[8]{0}, pred[]) parameter(0)
+  own = bf16[8]{0} get-tuple-element(held), index=0
+  ROOT sent = bf16[8]{0} collective-permute(own), source_target_pairs={{0,1},{1,2},{2,3}}
+}
+
+ENTRY main {
+  p = f32[8]{0} parameter(0)
+  start = f32[8]{0} all-reduce-start(
+    f32[8]{0} p), replica_groups={{0,1},{2,3}}, to_apply=add,
+    metadata={op_name="ar0" source_file="/w/a.py" source_line=3}
+  work = f32[8]{0} convolution(p, p),
+    window={size=16}, dim_labels=0fb_0io->0fb
+  done = f32[8]{0} all-reduce-done(start)
+  loop = (bf16[8]{0}, pred[]) while(start), condition=more, body=turn
+}
+"""
+    summed, sent = inventory.read(text)
+    assert (summed.where, summed.source, summed.between) == (
+        *("in consecutive groups of 2", "w/a.py:3", {"convolution": 1}),
+    )
+    assert (sent.name, sent.times_text(1)) == (
+        *("permute of bfloat16 16 in groups of 4", "1 per iteration"),
+    )
