@@ -51,7 +51,7 @@ def lowered(source: str, devices: Sequence[Any]) -> Lowered:
         raise MeasuringError(FailureKind.PROGRAM_ERROR, text)
     # Lines that moved are another program to the cache: what was compiled names the old ones.
     text = versions.text_with_lines(found)
-    return Lowered(text, 1, partial(optimized, found), inventory.mesh_of(text))
+    return Lowered(text, 1, partial(optimized, found, devices), inventory.mesh_of(text))
 
 
 def _function(place: str, name: str) -> Any:

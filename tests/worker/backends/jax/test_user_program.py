@@ -51,6 +51,11 @@ MODULES: Mapping[str, tuple[str, str]] = {
         "import jax\n\ndef step(devices):\n    return jax.jit(lambda x: x)\n",
         "expected what jax.jit(...).lower(...) gives",
     ),
+    "takes other devices": (
+        "import jax, jax.numpy as jnp\n\ndef step(devices):\n"
+        "    return jax.jit(jnp.sum).lower(jnp.ones(8))\n",
+        "it is made for other devices (cpu) than those that it was given",
+    ),
     "wants a larger mesh": (
         "import jax\n\ndef step(devices):\n    jax.make_mesh((16,), ('x',), devices=devices)\n",
         "ValueError: ",
