@@ -64,7 +64,7 @@ class Use:
         return f"{kind} of {self.dtype} {payload_text(self.payload_bytes)} {self.where}"
 
     def times_text(self, times: int) -> str:
-        """So many `times` such as this one: ``24 per step``, ``at most 4 per iteration``."""
+        """That number of `times`, in words: ``24 per step``, ``at most 4 per iteration``."""
         most = "at most " if self.at_most else ""
         return f"{most}{times} per {'iteration' if self.per_iteration else 'step'}"
 

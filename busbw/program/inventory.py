@@ -72,7 +72,7 @@ _MOST_DEPTH = 100
 _MOST_AXES, _MOST_RANKS = 8, 65_536
 # Beyond any rank's memory, and beyond what a step of any length runs.
 _MOST = 10**15
-# So many operands are looked through for a source.
+# How many operands are searched for a source.
 _MOST_OPERANDS = 64
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
 from busbw.stacks.lock import Lock
 from busbw.workloads.dense_step import STEP_PAYLOADS
+from busbw.workloads.program import program_spec
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
@@ -162,7 +163,7 @@ def settings_of(given: Given) -> Settings:
         **outputs_of(given, values, root),
         history=history_of(given, values, root),
         compile=compile_settings_of(values, pythons, root),
-        programs=tuple(dict.fromkeys(values["program"])),
+        programs=_programs(values["program"]),
     )
 
 
@@ -204,6 +205,16 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
     for name in _MEASURING if topology else _COMPILING:
         if options[name]:
             raise ValueError(f"{flag(name)}: {unmeasured if topology else 'only with --topology'}")
+
+
+def _programs(sources: Sequence[str]) -> tuple[str, ...]:
+    """Each once. Two of one name would share a baseline."""
+    found: dict[str, str] = {}
+    for source in sources:
+        name = program_spec("", source).strategy
+        if found.setdefault(name, source) != source:
+            raise ValueError(f"--program: {found[name]} and {source} would both be called {name}")
+    return tuple(found.values())
 
 
 def _against(values: Mapping[str, Any]) -> Against | None:

@@ -128,6 +128,17 @@ def test_what_names_no_function_is_a_usage_error(
     assert sentence in ran.sentence
 
 
+def test_two_programs_of_one_name_are_a_usage_error(folder: Folder) -> None:
+    for name in ("one", "two"):
+        (folder.path / name).mkdir()
+        (folder.path / name / "train.py").write_text("")
+    ran = compiled(
+        folder, "--program=one/train.py:step", "--program=two/train.py:step", exit_code=4
+    )
+    said = "one/train.py:step and two/train.py:step would both be called train-step"
+    assert said in ran.sentence
+
+
 @pytest.mark.parametrize("option", ["--payloads=1K", "--collectives=all_gather", "--mesh=2x2"])
 def test_what_a_program_says_itself_is_asked_of_it_alone(folder: Folder, option: str) -> None:
     (folder.path / "train.py").write_text("")

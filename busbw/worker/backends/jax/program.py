@@ -289,7 +289,7 @@ def optimized(lowered: Any, among: Sequence[Any] | None = None) -> Optimized:
 
 
 def _check_devices(compiled: Any, among: Sequence[Any]) -> None:
-    """Raise MeasuringError where a program of the user's was made for others than it was given."""
+    """Raise MeasuringError where a user's program uses devices that it was not given."""
     shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
     used = {device for one in shardings for device in getattr(one, "device_set", ())}
     if not used <= set(among):
