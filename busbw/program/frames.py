@@ -43,7 +43,9 @@ class Frames:
                 if not is_of_a_library(file):
                     return f"{self._shown(file)}:{number}"
         noted = _LINE_OF.search(line)
-        return f"{self._shown(noted[1])}:{noted[2]}" if noted else ""
+        if noted is None or is_of_a_library(noted[1]):
+            return ""
+        return f"{self._shown(noted[1])}:{noted[2]}"
 
     def _outwards(self, frame: int) -> Iterator[tuple[str, int]]:
         seen: set[int] = set()

@@ -17,9 +17,9 @@ from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, words_of
-from busbw.driver.local import BusyError, LocalTransport, alone
+from busbw.driver.local import BusyError, alone
 from busbw.driver.schedules import Side
-from busbw.driver.transport import Answer, Request
+from busbw.driver.transport import AgentsError, Answer, Request
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Compiled, Failure, LaunchId
 from busbw.model.machine import AXES
@@ -31,6 +31,7 @@ from busbw.workloads.collective import Collective, check_blocks
 from busbw.workloads.program import is_dump, program_spec
 
 from . import machine
+from .agents import transport_of
 from .option import UsageError, usage_error
 from .recordings import is_recording, recorded
 from .settings import Settings
@@ -90,17 +91,26 @@ def _read(source: str) -> Compiled:
 
 
 def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
-    """Made and compiled by a worker for the devices that are measured on."""
+    """Made and compiled by workers for the devices that are measured on."""
     starter = machine.starter_of(
         settings, framework, Side.CANDIDATE, device=settings.device, ranks=settings.ranks
     )
-    bundle, request = Bundle(), Request("program", {"source": source})
+    place, _, function = source.rpartition(":")
+    # Where the session was started is no folder of another host's.
+    there = str(Path(place).absolute()) if place.endswith(".py") else place
+    bundle, request = Bundle(), Request("program", {"source": f"{there}:{function}"})
+    agents, wait_s = settings.agents, settings.device_wait_s
     with contextlib.ExitStack() as within:
         within.callback(bundle.remove)
+        within.enter_context(usage_error(BusyError, AgentsError))
+        transport = within.enter_context(
+            contextlib.closing(transport_of(agents, bundle, lambda words: None, {}))
+        )
         # A device has one user at a time.
-        within.enter_context(usage_error(BusyError))
-        within.enter_context(alone(settings.device_wait_s, lambda who: None))
-        executor = within.enter_context(Executor(LocalTransport(bundle), lambda note: None))
+        within.enter_context(alone(wait_s, lambda who: None))
+        transport.join(agents.wait_s if agents is not None else 0.0)
+        transport.lock(wait_s)
+        executor = within.enter_context(Executor(transport))
         group = executor.opened(starter, LaunchId(name="program"))
         answer: Answer = group if isinstance(group, Failure) else None
         if not isinstance(group, Failure):

@@ -181,6 +181,7 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
     topology, is_all = found["topology"], found["update_baselines"] == "all"
     connects = found["agents"] not in (None, LOCAL)
     no_times = "these are no times for a baseline"
+    too_late = "agents that others start join after --program is compiled; accepted is --hosts"
     no_agents = "there are no --agents=N that connect from elsewhere"
     no_hosts = "there are no --hosts that it is for"
     unmeasured = "not with --topology, which measures nothing"
@@ -193,7 +194,7 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
         ("axes", not found["mesh"], "there is no --mesh whose axes they could be"),
         ("hosts", found["agents"], "starts agents itself; accepted is one of --hosts and --agents"),
         *((name, topology, unmeasured) for name in ("hosts", "agents")),
-        *((name, found["program"], "not with --program yet") for name in ("hosts", "agents")),
+        ("agents", found["program"] and connects, too_late),
         *((name, not connects, no_agents) for name in ("listen", "secret_file")),
         *((name, not found["hosts"], no_hosts) for name in ("host_python", "host_env")),
     ):

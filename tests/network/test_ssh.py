@@ -36,6 +36,16 @@ def test_two_hosts_measure_all_payloads_with_jax(two: Network, place: Place) -> 
     assert place.left() == []
 
 
+def test_a_program_is_compiled_and_measured_over_both_hosts(two: Network, place: Place) -> None:
+    step = Path(__file__).parents[1] / "program" / "steps.py"
+    options = ("--frameworks=jax", "--launches=1", f"--program={step}:data_parallel")
+    ran = place.ran(place.begin(BOTH, PYTHON, *options))
+    assert ran.exit_code == 0, ran.text
+    assert "communication of steps-data_parallel: " in ran.text
+    assert ran.hosts == 2
+    assert two.runs_only("sshd")
+
+
 def test_nothing_of_busbw_has_to_be_installed_there(
     two: Network, place: Place, tmp_path: Path
 ) -> None:

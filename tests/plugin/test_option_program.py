@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 
 import jsonschema
 import pytest
 
+from tests.hosts import ssh
 from tests.program import test_inventory
 from tests.program.test_inventory import DUMPS
 from tests.traces.written import complete, process
@@ -176,6 +178,48 @@ def test_each_collective_is_measured_and_they_come_to_a_time_a_step(folder: Fold
     assert " a step, was " in note
     assert "(+" in note
     assert "all-reduce of float32 256K along model x 3 is 0." in note
+
+
+def _with_ssh(folder: Folder) -> None:
+    there = ssh.written(folder.path / "programs")
+    folder.environment.setenv("PATH", f"{there}:{os.environ['PATH']}")
+
+
+def test_agents_of_the_session_compile_and_measure_it(folder: Folder) -> None:
+    _makes(folder, "tensor_parallel.cpu")
+    ran = _measured(folder, STEP, "--agents=local", "--processes=2")
+    assert len(ran.ids) == 2
+    assert ran.document["environment"]["key"]["processes"] == 2
+    assert not folder.left_over()
+
+
+@pytest.mark.exhaustive
+def test_hosts_compile_and_measure_it(folder: Folder) -> None:
+    _with_ssh(folder)
+    _makes(folder, "tensor_parallel.cpu")
+    ran = _measured(folder, STEP, "--hosts=one,two", f"--host-python={ssh.python()}")
+    assert len(ran.ids) == 2
+    assert ran.document["environment"]["key"]["hosts"] == 2
+    assert not folder.left_over()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            ["--agents=2"],
+            "--agents: agents that others start join after --program is compiled; accepted is "
+            "--hosts",
+        ),
+        ([f"--hosts={ssh.UNREACHED}"], "an agent did not start on unreached (rank 0)"),
+    ],
+)
+def test_agents_that_cannot_compile_it_are_refused(
+    folder: Folder, options: list[str], sentence: str
+) -> None:
+    _with_ssh(folder)
+    (folder.path / "train.py").write_text("")
+    assert sentence in _measured(folder, STEP, *options, exit_code=4).sentence
 
 
 def test_what_cannot_be_measured_alone_is_said(folder: Folder) -> None:

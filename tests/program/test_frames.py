@@ -68,8 +68,13 @@ def test_before_2025_the_line_stands_in_the_metadata() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["%x = f32[] add()", _noted(99), _noted(10**30)],
-    ids=["without metadata", "another frame", "a huge number"],
+    [
+        "%x = f32[] add()",
+        _noted(99),
+        _noted(10**30),
+        '%x = f32[] add(), metadata={source_file="/v/site-packages/tf/ops.py" source_line=1221}',
+    ],
+    ids=["without metadata", "another frame", "a huge number", "a library's"],
 )
 def test_what_names_no_line_has_none(line: str) -> None:
     assert frames.read(TABLES).source_of(line) == ""

@@ -470,3 +470,25 @@ ENTRY main {
     assert (sent.name, sent.times_text(1)) == (
         *("permute of bfloat16 16 in groups of 4", "1 per iteration"),
     )
+
+
+def test_what_tensorflow_s_jit_compile_makes_is_read() -> None:
+    """As 2.21 gives it: no partitions in the head, and no lines but those of its own files."""
+    text = """\
+HloModule a_inference_f_28__.4, is_scheduled=true, alias_passthrough_params=true
+
+%region_0.2 (x: f32[], y: f32[]) -> f32[] {
+  ROOT %XlaReduceScatter.7 = f32[] maximum(%x, %y)
+}
+
+ENTRY %a_inference_f_28__.4 (arg0.1: f32[128,256]) -> f32[128,64] {
+  %MatMul.2 = f32[128,64]{1,0} dot(%arg0.1, %arg1.1), metadata={op_type="MatMul" op_name="MatMul" \
+source_file="/v/lib/python3.11/site-packages/tensorflow/python/framework/ops.py" source_line=1221}
+  %XlaReduceScatter.11 = f32[32,64]{1,0} reduce-scatter(%MatMul.2), replica_groups={{0,1,2,3}}, \
+dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceScatter"}
+}
+"""
+    (one,) = inventory.read(text)
+    assert (one.name, one.source, one.op_name) == (
+        *("reduce-scatter (max) of float32 32K in groups of 4", "", "XlaReduceScatter"),
+    )

@@ -8,6 +8,14 @@ from pathlib import Path
 
 _STEPS = Path(__file__).with_name("steps.py")
 
+
+def _dropping(seed):
+    """Half of what a layer gives is set to zero, as a seed says."""
+    whole = "held = jax.nn.relu(held @ up) @ down\n"
+    kept = f"jax.random.bernoulli(jax.random.key({seed}), 0.5, held.shape)"
+    return whole, f"{whole[:-1]} * {kept}\n"
+
+
 # The step, and what is replaced in it by what.
 CHANGES = {
     "dropped_psum": ("data_parallel", 'jax.lax.psum(grads, "data")', "grads"),
@@ -34,6 +42,8 @@ CHANGES = {
         "value, grads = jax.value_and_grad(loss)(weights, rows)\n        return",
         "grads, value = jax.grad(loss)(weights, rows), loss(weights, rows)\n        return",
     ),
+    "seeded": ("fsdp", *_dropping(seed=1)),
+    "another_seed": ("fsdp", *_dropping(seed=2)),
     "another_name": ("experts", "step", "train_one_batch"),
 }
 
