@@ -45,6 +45,7 @@ _PURE: Mapping[str, set[str]] = {
     "worker": {"model", "wire", "files", "collectives", "program", "workloads", "traces"},
     "driver": {"model", "wire", "locks"},
     "hosts": {"model", "wire", "locks", "driver"},
+    "slow": {"model", "stats", "workloads", "frameworks", "grid", "driver", "report"},
 }
 _OURS = set(_PURE) - {"worker"}
 _FACES = {face: _OURS | {"session"} for face in ("plugin", "commands")}

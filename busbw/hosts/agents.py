@@ -6,6 +6,7 @@ gone; or one that somebody else started, and that is gone for good.
 
 from __future__ import annotations
 
+import copy
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -58,7 +59,21 @@ class AgentsTransport(Transport):
         self._count = count
         self.hub = Hub(listening, secret, bundle.sources(), ranks=count, timing=timing)
         self._starter = starter
+        self._ranks = tuple(range(count))
         self._locking: frozenset[int] = frozenset()
+
+    def of(self, ranks: Sequence[int]) -> AgentsTransport:
+        """The same, that starts workers on the hosts of these agents alone."""
+        found = copy.copy(self)
+        found._ranks = tuple(ranks)
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """Of the hosts, by rank; where several agents are on one, with the rank."""
+        peers = [self.hub.peers[rank] for rank in range(self._count)]
+        several = len({peer.host for peer in peers}) < len(peers)
+        return [f"{peer.host}/{peer.rank}" if several else peer.host for peer in peers]
 
     def join(self, wait_s: float) -> None:
         """Raises IncomparableHosts, AgentGone, AgentsMissing; AgentsError for a name twice."""
@@ -118,7 +133,7 @@ class AgentsTransport(Transport):
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         """As many on each agent, in the order of ranks, with ports that are free there."""
         each = self._each(len(cluster.roles))
-        peers = [self._peer(rank) for rank in range(self._count)]
+        peers = [self._peer(rank) for rank in self._ranks]
         addresses = [
             address_text(peer.address, port) for peer in peers for port in self._ports(peer, each)
         ]
@@ -128,16 +143,16 @@ class AgentsTransport(Transport):
         self, starter: Starter, launch: LaunchId, member: ClusterMember | None
     ) -> AgentWorker:
         """A process on the host that the member belongs to; one by itself is on the first."""
-        peer = self._peer(self._rank_of(member) if member is not None else 0)
+        peer = self._peer(self._rank_of(member) if member is not None else self._ranks[0])
         here = self._starter is not None and self._starter.is_here
         order = order_of(starter, launch, member)
         return AgentWorker(peer, order, launch, host="" if here else peer.host)
 
     def _each(self, members: int) -> int:
-        if members % self._count:
-            words = f"{members} processes cannot be shared equally by {self._count} agents"
+        if members % len(self._ranks):
+            words = f"{members} processes cannot be shared equally by {len(self._ranks)} agents"
             raise AgentsError(words)
-        return members // self._count
+        return members // len(self._ranks)
 
     def _rank_of(self, member: ClusterMember) -> int:
         place = member.role.index
@@ -145,7 +160,7 @@ class AgentsTransport(Transport):
             if task == member.role.task:
                 break
             place += len(addresses)
-        return place // self._each(sum(map(len, member.addresses.values())))
+        return self._ranks[place // self._each(sum(map(len, member.addresses.values())))]
 
     def _peer(self, rank: int) -> Peer:
         """The agent of this rank. Raises AgentGone for one that is gone for good."""

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from busbw import locks
+from busbw.worker.backends.fake.backend import HOST
 
 # Two names of one machine.
 HERE = ("localhost", "127.0.0.1")
@@ -26,6 +27,7 @@ case "$2" in
 {" | ".join(HERE)}) ;;
 *) export {locks.MACHINE}="${locks.MACHINE}/$2";;
 esac
+export {HOST}="$2"
 case "$2" in
 {UNREACHED}) echo "ssh: connect to host {UNREACHED} port 22: No route to host" >&2; exit 255;;
 {BROKEN}) exec sh -c "exec python-that-is-not-there";;

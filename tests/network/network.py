@@ -51,6 +51,11 @@ class Network:
         """What this host sends takes `factor` times as long; 1 is its own rate again."""
         set_rate(host, round(self.rate_bits_per_s / factor))
 
+    def narrow(self, sources: Sequence[Host], targets: Sequence[Host], bits_per_s: float) -> None:
+        """All that goes from these hosts to those shares one line of that rate."""
+        names = {"from": [one.name for one in sources], "to": [one.name for one in targets]}
+        self._order({"do": "narrow", **names, "bits_per_s": bits_per_s})
+
     def delivered(self) -> int:
         return int(self._order({"do": "count"})["delivered"])
 

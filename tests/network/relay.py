@@ -40,12 +40,30 @@ _PRIORITY = 1
 
 
 @dataclass(kw_only=True, slots=True)
+class Line:
+    """What all packets from some hosts to others share, one after the other; its rate in bits/s."""
+
+    sources: frozenset[str]
+    targets: frozenset[str]
+    rate: float
+    _free_s: float = 0.0
+
+    def carries(self, source: str, target: str) -> bool:
+        return source in self.sources and target in self.targets
+
+    def through_s(self, packet: bytes, now_s: float) -> float:
+        self._free_s = max(self._free_s, now_s) + 8 * len(packet) / self.rate
+        return self._free_s
+
+
+@dataclass(kw_only=True, slots=True)
 class Switch:
     """Which packet goes where, and when. `hosts` are their IPv4 addresses, as bytes, by name."""
 
     hosts: Mapping[str, bytes]
     delay_s: float
     delivered: int = 0
+    _lines: list[Line] = field(default_factory=list)
     _cuts: set[frozenset[str]] = field(default_factory=set)
     _waiting: list[tuple[float, int, str, str, bytes]] = field(default_factory=list)
     _number: int = 0
@@ -54,6 +72,8 @@ class Switch:
         target = self._target(packet)
         if target is not None and not self._is_cut(source, target):
             self._number += 1
+            for line in self._lines:
+                now_s = line.through_s(packet, now_s) if line.carries(source, target) else now_s
             due = (now_s + self.delay_s, self._number, source, target, packet)
             heapq.heappush(self._waiting, due)
 
@@ -74,14 +94,22 @@ class Switch:
         match order:
             case {"do": "cut", "hosts": [*names]} if self._can_be_cut(names):
                 self._cuts.add(frozenset(names))
+            case {"do": "narrow", "from": [*sources], "to": [*targets], "bits_per_s": rate} if {
+                *sources,
+                *targets,
+            } <= set(self.hosts) and rate > 0:
+                ends = frozenset(sources), frozenset(targets)
+                self._lines.append(Line(sources=ends[0], targets=ends[1], rate=rate))
             case {"do": "heal"}:
                 self._cuts.clear()
+                self._lines.clear()
             case {"do": "count"}:
                 return {"delivered": self.delivered}
             case _:
                 raise ValueError(
                     f"{json.dumps(order)}: accepted are cut with hosts (one, or two: between "
-                    f"them), heal and count; hosts are {', '.join(self.hosts)}"
+                    "them), narrow with from, to and bits_per_s, heal and count; hosts are "
+                    + ", ".join(self.hosts)
                 )
         return {}
 

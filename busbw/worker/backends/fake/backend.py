@@ -7,10 +7,11 @@ deadlines, memory), only the devices and the times are synthetic. The variable h
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
                {"step": "dense", "slower": 2}, {"dtype": "int32", "then": "wrong_result"}],
-     "processes": {"1": {"layout_s": 1e-3}}}
+     "processes": {"1": {"layout_s": 1e-3}}, "hosts": {"two": {"latency_s": 1e-3}}}
 
-`processes` has what is different in single processes of a group, by index; laying values out takes
-`layout_s`, and `versions` are added to its own.
+`processes` has what is different in single processes of a group, by index, `hosts` on those that
+the variable BUSBW_FAKE_HOST names; laying values out takes `layout_s`, and `versions` are added to
+its own.
 The all-reduce of a training step takes its `share_of_step`, by default a half. Computing hides its
 last `hidden` of 1; without that key the recording holds no computing. Injected work takes
 `injected_more` times what was asked for.
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
     from busbw.traces.event import Event, Keep, Trace
 
-VARIABLE = "BUSBW_FAKE"
+VARIABLE, HOST = "BUSBW_FAKE", "BUSBW_FAKE_HOST"
 _LONG_S = 3600
 _JOIN_S = 60.0
 _LOOK_S = 0.01
@@ -87,7 +88,8 @@ class FakeBackend(AbstractBackend):
         self._processes, self._hosts = (group.count, group.hosts) if group else (1, 1)
         self._index = group.role.index if group else 0
         shared: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
-        self._script = shared | shared.get("processes", {}).get(str(self._index), {})
+        here = shared.get("hosts", {}).get(os.environ.get(HOST, ""), {})
+        self._script = shared | here | shared.get("processes", {}).get(str(self._index), {})
         self._exchange = Exchange(group) if group and group.count > 1 else None
         self._device = device
         self._ranks = ranks

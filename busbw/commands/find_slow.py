@@ -1,0 +1,208 @@
+"""`busbw find-slow --hosts=LIST`: which host, or which link between two, is slow.
+
+Hosts are measured in pairs, all at once; who looks slow is measured again until it is accused or
+acquitted. The exit code is 1 where somebody is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+
+from busbw import grid, metrics
+from busbw.collectives import COLLECTIVES
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor, ProbeFailed, probe
+from busbw.driver.local import BusyError, alone
+from busbw.driver.transport import AgentsError, Starter
+from busbw.frameworks import FRAMEWORKS
+from busbw.hosts.agents import AgentsTransport
+from busbw.model.case import Spec
+from busbw.model.launch import Plan
+from busbw.model.words import Device, plural
+from busbw.report.renderers import rendered
+from busbw.session import forms
+from busbw.session.agents import agent_settings_of, transport_of
+from busbw.session.option import Option, file_option, takes
+from busbw.session.options import OPTIONS
+from busbw.slow import answer
+from busbw.slow.groups import Groups
+from busbw.slow.roll import NobodyAnswers
+from busbw.slow.search import LEAST_HOSTS, MOST_IN_PAIRS, Found, Search
+from busbw.workloads.collective import Collective
+
+from . import (
+    Commands,
+    UsageError,
+    add_command,
+    check_file,
+    command_error,
+    json_with,
+    usage_error,
+    write_file,
+)
+
+ORDER = 1
+_DESCRIPTION = f"""
+Measure hosts in pairs, all pairs at once, until every two have met, and name the host or the link
+that is slow, or a rack that is far. Who looks slow is measured again with others, by a sequential
+test: a cluster in which nobody is slow is accused once in a hundred times at most. Of more than
+{MOST_IN_PAIRS} hosts groups are measured instead. Exit code 1: somebody is named.
+"""
+
+# Those of a session.
+_SHARED = (
+    *("device", "hosts", "host_python", "host_env", "agents", "listen", "secret_file"),
+    *("agents_wait", "processes", "ranks_per_process", "device_wait"),
+)
+_OPTIONS = (
+    *(one for one in OPTIONS if one.name in _SHARED),
+    Option(
+        name="framework",
+        parse=forms.word(tuple(FRAMEWORKS)),
+        default="jax",
+        choices=tuple(FRAMEWORKS),
+        help="what measures",
+    ),
+    Option(
+        name="payloads",
+        **takes("SIZES", metrics.parse_payloads, "64K,16M"),
+        help="small for latency, large for bandwidth",
+    ),
+    Option(
+        name="least",
+        **takes("LOSS", forms.ratio, "1.05x"),
+        help="a smaller loss is nobody's fault, such as 1.05x; 5%% is the same",
+    ),
+    Option(name="pairs", flag=True, help="every two hosts meet, however many there are"),
+    Option(
+        name="case_timeout",
+        **takes("SECONDS", forms.seconds, "60"),
+        help="how long a pair may take to start, and to measure one payload",
+    ),
+    file_option("results", "write the answer as JSON, with the times of all pairs"),
+    file_option("write_good", "write the hosts that are not named, as --hosts=@FILE reads them"),
+)
+
+
+def add_to(commands: Commands) -> None:
+    add_command(
+        commands,
+        "find-slow",
+        run,
+        *_OPTIONS,
+        help="which host or link is slow",
+        description=_DESCRIPTION,
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    ours = json_with("document", "rounds")
+    check_file("--results", options.results, "answers of busbw find-slow", ours)
+    check_file("--write-good", options.write_good, "lists of hosts", _are_hosts)
+    began_s = time.monotonic()
+    with command_error(AgentsError, BusyError, NobodyAnswers), usage_error(ValueError):
+        found, names = _found(options)
+    took_s = time.monotonic() - began_s
+    shown = answer.table(found, names)
+    print(f"{answer.opening(names, found.rounds)}, {took_s:.0f} s", "", sep="\n")
+    print(*rendered("text", shown), "", *answer.sentences(found, names), sep="\n")
+    written = 0
+    if options.results is not None:
+        document = answer.document(found, names, seconds=took_s, framework=options.framework)
+        written |= write_file(json.dumps(document, indent=1) + "\n", options.results)
+    if options.write_good is not None:
+        written |= write_file("\n".join([*answer.good(found, names), ""]), options.write_good)
+    return written or int(answer.is_anybody(found))
+
+
+def _found(options: argparse.Namespace) -> tuple[Found, list[str]]:
+    """The answer, and the names of the hosts."""
+    agents = agent_settings_of(vars(options), os.environ)
+    if agents is None:
+        raise UsageError("there are no hosts; accepted are --hosts=LIST and --agents=N")
+    if agents.count < LEAST_HOSTS:
+        raise UsageError(
+            f"{plural(agents.count, 'host')}: accepted are {LEAST_HOSTS} or more: of fewer a slow "
+            "host cannot be told from a slow link"
+        )
+    bundle = Bundle()
+    with contextlib.ExitStack() as left:
+        left.callback(bundle.remove)
+        transport = transport_of(agents, bundle, _say, os.environ)
+        assert isinstance(transport, AgentsTransport)
+        left.enter_context(contextlib.closing(transport))
+        left.enter_context(alone(options.device_wait, _say))
+        transport.join(agents.wait_s)
+        transport.lock(options.device_wait, _say)
+        groups = Groups(
+            transport_of=transport.of,
+            starter=_starter(options, transport),
+            specs=_specs(options),
+            plan=Plan(launches=1, timeout_s=options.case_timeout),
+            each=(options.processes or agents.count) // agents.count,
+        )
+        search = Search(
+            hosts=agents.count,
+            measure=groups.measure,
+            least=options.least - 1,
+            in_pairs=options.pairs,
+            say=_say,
+        )
+        return search.run(), transport.names
+
+
+def _starter(options: argparse.Namespace, transport: AgentsTransport) -> Starter:
+    """For the device that is asked for, else for the one that the first host to answer has."""
+    framework = FRAMEWORKS[options.framework]
+    starter = Starter(
+        python=sys.executable, framework=options.framework, defaults=framework.environment
+    )
+    device = options.device or _device(starter, transport)
+    ranks = options.ranks_per_process or (1 if device is Device.CPU else None)
+    return replace(starter, device=device.value, ranks=ranks)
+
+
+def _device(starter: Starter, transport: AgentsTransport) -> Device:
+    why = ""
+    for host in range(len(transport.names)):
+        try:
+            found = probe(starter, Executor(transport.of([host])))
+        except (AgentsError, ProbeFailed) as error:
+            why = str(error)
+        else:
+            there = {one.device for one in found.devices}
+            return next(one for one in grid.AUTO_ORDER if one in there)
+    raise NobodyAnswers(why)
+
+
+def _specs(options: argparse.Namespace) -> list[Spec]:
+    """All-reduce of each payload and, where the framework has it, the permute."""
+    kinds = ["all_reduce"] if FRAMEWORKS[options.framework].only_sums else ["all_reduce", "permute"]
+    return [
+        Spec(
+            framework=options.framework,
+            payload_bytes=size,
+            workload=Collective(
+                collective=kind,
+                reduce_op="sum" if COLLECTIVES[kind].reduce_ops else "none",
+                placement=COLLECTIVES[kind].placements[0],
+            ),
+        )
+        for kind in kinds
+        for size in options.payloads
+    ]
+
+
+def _say(words: str) -> None:
+    print(f"busbw: {words.removeprefix('busbw: ')}", file=sys.stderr, flush=True)
+
+
+def _are_hosts(text: str) -> bool:
+    """A file that it wrote: one word in each line."""
+    return all(len(line.split()) == 1 for line in text.splitlines())

@@ -1,0 +1,126 @@
+"""Groups of hosts, each a launch of its own through their agents, measured at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from busbw import grid
+from busbw.driver import group as driver
+from busbw.driver.executor import Executor, words_of
+from busbw.driver.transport import AgentsError, Answer, Request, Starter, Transport
+from busbw.grid import Target
+from busbw.model.case import GridError, Spec
+from busbw.model.launch import Failure, LaunchId, Plan, Run
+from busbw.model.machine import Probe
+from busbw.model.training import Cluster
+from busbw.model.words import Device, payload_text
+from busbw.stats.launches import launch_time_s
+
+from .roll import Times
+from .rounds import Group, Round
+
+
+def quantity(spec: Spec) -> str:
+    """Such as ``all-reduce 16M``."""
+    return f"{spec.workload.collective.replace('_', '-')} {payload_text(spec.payload_bytes)}"
+
+
+class _NoTime(Exception):
+    """Why a group gives none; the message is the sentence."""
+
+
+@dataclass(kw_only=True)
+class Groups:
+    """On every host `each` processes, started as `starter` says, measure `specs` by `plan`.
+
+    `transport_of` gives the transport of some hosts; the ranks of `starter` are those of a process.
+    """
+
+    transport_of: Callable[[Group], Transport]
+    starter: Starter
+    specs: Sequence[Spec]
+    plan: Plan
+    each: int = 1
+    rounds: int = 0
+
+    def measure(self, groups: Round) -> Sequence[Times | str]:
+        """The seconds by quantity; or why there are none.
+
+        All have started before one is measured, and all measure the same at the same time.
+        """
+        self.rounds += 1
+        with ExitStack() as left:
+            executors = [left.enter_context(Executor(self.transport_of(one))) for one in groups]
+            taking = [_Taking(self, *one) for one in zip(executors, groups)]
+            threads = left.enter_context(ThreadPoolExecutor(max(1, len(groups))))
+            try:
+                list(threads.map(_Taking.begin, taking))
+                for spec in self.specs:
+                    list(threads.map(lambda one, spec=spec: one.measure(spec), taking))
+                list(threads.map(_Taking.end, taking))
+            except BaseException:
+                for executor in executors:
+                    executor.stop()
+                raise
+        return [one.why or one.times_s for one in taking]
+
+
+@dataclass
+class _Taking:
+    """One group in one round; `why` it gave no time, as soon as something failed."""
+
+    of: Groups
+    executor: Executor
+    group: Group
+    why: str = ""
+    times_s: dict[str, float] = field(default_factory=dict)
+    _launch: driver.Group | None = None
+    _target: Target | None = None
+
+    def begin(self) -> None:
+        starter, count = self.of.starter, self.of.each * len(self.group)
+        starter = replace(starter, processes=count, ranks=starter.ranks and starter.ranks * count)
+        name = LaunchId(name=f"slow-{self.of.rounds}-{'-'.join(map(str, self.group))}")
+        with self._failing():
+            cluster = Cluster(counts={"worker": count})
+            self._launch = self.executor.start(starter, name, cluster)
+            failure = self._launch.begin(self.of.plan.timeout_s)
+            if failure is not None:
+                raise _NoTime(words_of(failure))
+            probe = self._asked(Request("probe"), "looking for devices")
+            assert isinstance(probe, Probe)
+            self._target = grid.choose_target(
+                device=Device(starter.device), ranks=None, probes=[probe], named=[probe.framework]
+            )
+
+    def measure(self, spec: Spec) -> None:
+        if self.why or self._target is None:
+            return
+        with self._failing():
+            case, key = grid.resolve(spec, self._target), self._target.key(spec)
+            values = {"case": case, "plan": self.of.plan, "key": key, "injection": None}
+            request = Request("measure", {**values, "pace": None})
+            run = self._asked(request, f"measuring {quantity(spec)}")
+            assert isinstance(run, Run)
+            self.times_s[quantity(spec)] = launch_time_s(run)
+
+    def end(self) -> None:
+        if self._launch is not None and not self._launch.is_over:
+            self.executor.close(self._launch)
+
+    def _asked(self, request: Request, doing: str) -> Answer:
+        assert self._launch is not None
+        answer = self._launch.ask(request, self.of.plan.timeout_s, doing)
+        if isinstance(answer, Failure):
+            raise _NoTime(words_of(answer))
+        return answer
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except (AgentsError, GridError, _NoTime) as error:
+            self.why = str(error)

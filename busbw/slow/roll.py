@@ -1,0 +1,79 @@
+"""Who answers: groups of hosts are asked at once, and who is to blame for silence is found out.
+
+A pair that gives no time has one host, or two, that do not answer: each is asked again with others
+that have answered, until it answers itself or has failed with several of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .rounds import Group, Round, pair
+
+# Seconds by quantity.
+Times = Mapping[str, float]
+# Measures groups of hosts at once: the times of each, or why there are none.
+Measure = Callable[[Round], Sequence[Times | str]]
+
+# With how many others one must have failed.
+_FAILURES = 3
+
+
+class NobodyAnswers(Exception):
+    """No group has given a time; the message is why the last one did not."""
+
+
+@dataclass
+class Roll:
+    """Hosts 0 to `count` - 1; those that are `dead` with why, and the `rounds` that it took."""
+
+    count: int
+    measure: Measure
+    chance: random.Random
+    rounds: int = 0
+    dead: dict[int, str] = field(default_factory=dict)
+    _answered: set[int] = field(default_factory=set)
+    # Why there was no time, by host, as long as that is not settled.
+    _silent: dict[int, list[str]] = field(default_factory=dict)
+
+    @property
+    def alive(self) -> list[int]:
+        return [host for host in range(self.count) if host not in self.dead]
+
+    def ask(self, groups: Iterable[Group]) -> dict[Group, Times]:
+        """Those that gave times, of what of them is alive. Raises NobodyAnswers."""
+        asked = [tuple(host for host in one if host not in self.dead) for one in groups]
+        found = self._round(tuple(one for one in asked if len(one) > 1))
+        if not self._answered and self.rounds >= _FAILURES:
+            raise NobodyAnswers(next(iter(self._silent.values()))[-1])
+        while self._silent and self._answered:
+            self._ask_again()
+        return found
+
+    def _round(self, groups: Round, answered: Collection[int] = ()) -> dict[Group, Times]:
+        """Those of a group that gives no time are silent, but for those that have just answered."""
+        found: dict[Group, Times] = {}
+        self.rounds += bool(groups)
+        for group, taken in zip(groups, self.measure(groups) if groups else ()):
+            for host in group:
+                if not isinstance(taken, str):
+                    self._answered.add(host)
+                    self._silent.pop(host, None)
+                elif host not in answered:
+                    self._answered.discard(host)
+                    self._silent.setdefault(host, []).append(taken)
+            if not isinstance(taken, str):
+                found[group] = taken
+        return found
+
+    def _ask_again(self) -> None:
+        """Each of the silent with one that has answered."""
+        partners = sorted(self._answered)
+        self.chance.shuffle(partners)
+        pairs = dict(zip(list(self._silent), partners))
+        self._round(tuple(pair(*one) for one in pairs.items()), partners)
+        for host in pairs:
+            if len(self._silent.get(host, ())) >= _FAILURES:
+                self.dead[host] = self._silent.pop(host)[-1]

@@ -1,0 +1,119 @@
+"""The answer: its sentences, its table, its document, and the hosts that are left."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from busbw.report.renderers import rendered
+from busbw.slow import answer
+from busbw.slow.fit import Fit, Racks
+from busbw.slow.search import Accused, Found
+
+NAMES = ["a", "b", "c", "d"]
+SIZE = "all-reduce 16M"
+FIT = Fit(level=-4.0, hosts={0: 0.0, 1: 0.0, 2: math.log(1.8), 3: 0.0}, links={}, spread=0.01)
+HEALTHY = Found(
+    accused=(),
+    fits={SIZE: replace(FIT, hosts=dict.fromkeys(range(4), 0.0))},
+    racks={},
+    dead={},
+    undecided=(),
+    least={SIZE: 0.15},
+    rounds=7,
+    times_s={(0, 1): {SIZE: 0.02}},
+)
+HOST = Accused(who=(2,), quantity=SIZE, ratio=1.8, p=0.0006)
+LINK = Accused(who=(0, 3), quantity=SIZE, ratio=2.3, p=0.003, alone=2.2)
+
+
+def _said(found: Found) -> list[str]:
+    return list(answer.sentences(found, NAMES))
+
+
+def test_of_nobody_it_is_said_what_would_have_been_named() -> None:
+    assert _said(HEALTHY) == [
+        "nobody is slow: a loss of 15 % in all-reduce 16M would have been named; a healthy cluster "
+        "is accused once in 100 times at most"
+    ]
+    assert not answer.is_anybody(HEALTHY)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            replace(HEALTHY, accused=(HOST,)),
+            "host c: all-reduce 16M takes 1.80 x as long (p <= 0.0006)",
+        ),
+        (
+            replace(HEALTHY, accused=(LINK,)),
+            "link a - d: 0.43 of the others' speed in all-reduce 16M (p <= 0.003); 2.20 x as long "
+            "alone",
+        ),
+        (
+            replace(HEALTHY, accused=(replace(LINK, alone=1.05),)),
+            "link a - d: 0.43 of the others' speed in all-reduce 16M (p <= 0.003); 1.05 x as long "
+            "alone: what it shares with others is slow",
+        ),
+        (
+            replace(HEALTHY, dead={1: "it hangs"}),
+            "host b: no answer, with several partners: it hangs",
+        ),
+        (
+            replace(HEALTHY, racks={SIZE: Racks(hosts=((0, 1), (2, 3)), ratio=2.0, alone=1.9)}),
+            "a, b | c, d: between them all-reduce 16M takes 2.00 x as long as within, 1.90 x while "
+            "nobody else is measured: they are far from each other",
+        ),
+    ],
+)
+def test_who_is_named_is_named_with_how_much_and_how_sure(found: Found, sentence: str) -> None:
+    assert _said(found) == [sentence]
+    assert answer.is_anybody(found)
+
+
+def test_a_shared_switch_is_told_and_is_nobody_s_fault() -> None:
+    racks = Racks(hosts=((0, 1), (2, 3)), ratio=2.0, alone=1.02)
+    found = replace(HEALTHY, racks={SIZE: racks})
+    assert _said(found)[0].endswith(
+        "1.02 x while nobody else is measured: they share what connects them"
+    )
+    assert _said(found)[1].startswith("nobody is slow: ")
+    assert not answer.is_anybody(found)
+
+
+def test_what_is_undecided_is_said() -> None:
+    assert _said(replace(HEALTHY, undecided=((0, 3),)))[0] == (
+        "link a - d: undecided, which more rounds might settle"
+    )
+
+
+def test_the_table_has_a_row_for_each_host_and_marks_the_named() -> None:
+    found = replace(HEALTHY, fits={SIZE: FIT}, accused=(HOST,), dead={3: "it hangs"})
+    lines = rendered("text", answer.table(found, NAMES))
+    assert [line.split() for line in lines] == [
+        ["host", "all-reduce", "16M"],
+        ["a", "1.00"],
+        ["b", "1.00"],
+        ["c", "1.80", "*"],
+        ["d", "1.00", "*"],
+    ]
+
+
+def test_the_document_has_all_of_it_by_name() -> None:
+    found = replace(HEALTHY, accused=(LINK,), dead={1: "it hangs"})
+    document = json.loads(json.dumps(answer.document(found, NAMES, seconds=3.0)))
+    assert document["document"] == answer.DOCUMENT
+    assert document["seconds"] == 3.0
+    assert document["accused"][0]["hosts"] == ["a", "d"]
+    assert document["dead"] == {"b": "it hangs"}
+    assert document["groups"] == [{"hosts": ["a", "b"], "seconds": {SIZE: 0.02}}]
+
+
+def test_the_good_hosts_are_those_that_are_not_named_but_one_of_a_link() -> None:
+    found = replace(HEALTHY, accused=(LINK,), dead={1: "it hangs"})
+    assert answer.good(found, NAMES) == ["a", "c"]
+    assert answer.good(replace(HEALTHY, accused=(HOST,)), NAMES) == ["a", "b", "d"]

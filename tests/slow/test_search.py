@@ -1,0 +1,118 @@
+"""The search on simulated clusters: who is named, who is not, and how many rounds that takes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from busbw.slow.rounds import Group
+from busbw.slow.search import Found, Search
+from tests.slow.cluster import Cluster
+
+
+def _found(cluster: Cluster, count: int, **own: object) -> Found:
+    return Search(hosts=count, measure=cluster.measure, **own).run()  # type: ignore[arg-type]
+
+
+def _named(found: Found) -> set[Group]:
+    return {one.who for one in found.accused}
+
+
+@pytest.mark.parametrize("heavy", [False, True], ids=["normal", "heavy tails"])
+@pytest.mark.parametrize("count", [4, 8, 64, 256])
+def test_where_nobody_is_slow_nobody_is_named(count: int, heavy: bool) -> None:
+    found = _found(Cluster(noise=0.05, heavy=heavy), count)
+    assert (found.accused, found.undecided, found.racks, found.dead) == ((), (), {}, {})
+    assert all(0.05 < loss < 0.2 for loss in found.least.values())
+
+
+@pytest.mark.parametrize("count", [4, 5, 8, 16, 64, 256])
+def test_a_slow_host_is_named_with_what_it_takes(count: int) -> None:
+    cluster = Cluster(noise=0.02, hosts={3: 0.5}, heavy=True)
+    found = _found(cluster, count)
+    assert _named(found) == {(3,)}
+    (one,) = found.accused
+    assert one.ratio == pytest.approx(1.5, rel=0.05)
+    assert one.p < 0.01
+    assert found.rounds == len(cluster.asked) < (count if count < 64 else 12) + 20
+
+
+@pytest.mark.parametrize("count", [4, 8, 16])
+def test_a_slow_link_is_named_and_neither_of_its_hosts(count: int) -> None:
+    found = _found(Cluster(noise=0.02, links={(1, 3): 1.0}), count)
+    assert _named(found) == {(1, 3)}
+    (one,) = found.accused
+    assert one.alone == pytest.approx(2.0, rel=0.1)
+
+
+def test_two_at_once_are_both_named() -> None:
+    found = _found(Cluster(noise=0.03, hosts={5: 0.3}, links={(1, 3): 1.0}), 8)
+    assert _named(found) == {(5,), (1, 3)}
+
+
+def test_half_of_the_hosts_are_named_where_the_others_are_alike() -> None:
+    slow = dict.fromkeys((0, 1, 4, 6, 9, 11, 12, 15), 0.5)
+    found = _found(Cluster(noise=0.02, hosts=slow), 16)
+    assert _named(found) == {(host,) for host in slow}
+
+
+def test_a_switch_that_four_hosts_share_is_no_slow_link() -> None:
+    rack = frozenset({1, 2, 4, 7})
+    found = _found(Cluster(noise=0.05, rack=rack), 8)
+    assert found.accused == ()
+    for racks in found.racks.values():
+        assert {frozenset(one) for one in racks.hosts} == {rack, frozenset(range(8)) - rack}
+        assert racks.ratio > 1.8
+        assert racks.alone == pytest.approx(1.0, abs=0.2)
+
+
+def test_a_rack_that_is_far_is_far_alone() -> None:
+    far: dict[Group, float] = {(a, b): 1.0 for a in range(4) for b in range(4, 8)}
+    found = _found(Cluster(noise=0.02, links=far), 8)
+    assert found.accused == ()
+    assert [racks.alone for racks in found.racks.values()] == pytest.approx([2.0, 2.0], rel=0.1)
+
+
+def test_one_that_hangs_is_named_and_the_rest_is_measured() -> None:
+    found = _found(Cluster(noise=0.02, hosts={1: 0.5}, dead=frozenset({3})), 8)
+    assert (set(found.dead), _named(found)) == ({3}, {(1,)})
+
+
+def test_a_smaller_loss_than_the_least_is_nobody_s_fault() -> None:
+    cluster = Cluster(noise=0.01, hosts={2: 0.15})
+    assert _named(_found(cluster, 8)) == {(2,)}
+    assert _named(_found(cluster, 8, least=0.2)) == set()
+
+
+def test_more_hosts_than_meet_meet_where_that_is_asked_for() -> None:
+    cluster = Cluster(noise=0.02, links={(7, 30): 1.0})
+    assert _named(_found(cluster, 34)) == set()
+    assert _named(_found(cluster, 34, in_pairs=True)) == {(7, 30)}
+
+
+def _share(count: int, runs: int, slow: int, loss: float, noise: float) -> tuple[int, int]:
+    """In how many runs the answer was right, and in how many somebody was named wrongly."""
+    right = wrong = 0
+    for seed in range(runs):
+        hosts = dict.fromkeys(random.Random(seed).sample(range(count), slow), loss)
+        cluster = Cluster(noise=noise, hosts=hosts, heavy=True, seed=seed)
+        named = _named(_found(cluster, count, seed=seed))
+        right += named == {(host,) for host in hosts}
+        wrong += bool(named - {(host,) for host in hosts})
+    return right, wrong
+
+
+def test_most_slow_hosts_are_found_and_hardly_anybody_else() -> None:
+    right, wrong = _share(16, runs=40, slow=2, loss=0.2, noise=0.03)
+    assert right >= 38
+    assert wrong <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("count", [8, 16, 256])
+def test_healthy_clusters_are_accused_once_in_a_hundred_times_at_most(count: int) -> None:
+    _, wrong = _share(count, runs=400, slow=0, loss=0.0, noise=0.05)
+    # Of 400 with 1 %, more than 9 have a chance of 0.8 %.
+    assert wrong <= 9
