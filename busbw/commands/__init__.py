@@ -241,6 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked and asked[0] in commands.choices:
         _check_spelling(commands.choices[asked[0]], asked[1:])
     options = parser.parse_args(asked)
+    options.words = asked[1:]
     try:
         code: int = options.run(options)
     except CommandError as error:

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw import grid, metrics
@@ -34,6 +35,7 @@ from busbw.slow import answer
 from busbw.slow.groups import Groups
 from busbw.slow.roll import NobodyAnswers
 from busbw.slow.search import LEAST_HOSTS, MOST_IN_PAIRS, Found, Search
+from busbw.slow.waiting import Waiting, waiting
 from busbw.workloads.collective import Collective
 
 from . import (
@@ -46,6 +48,7 @@ from . import (
     usage_error,
     write_file,
 )
+from . import run as ranks
 
 ORDER = 1
 _DESCRIPTION = f"""
@@ -55,6 +58,10 @@ test: a cluster in which nobody is slow is accused once in a hundred times at mo
 {MOST_IN_PAIRS} hosts groups are measured instead. Exit code 1: somebody is named.
 """
 
+# As rank 0 of a launcher goes on, which has started the others.
+_LED = ("-B", "-m", "busbw", "find-slow", "--launcher=none")
+# How often all hosts meet, to see who comes last.
+_ARRIVALS = 50
 # Those of a session.
 _SHARED = (
     *("device", "hosts", "host_python", "host_env", "agents", "listen", "secret_file"),
@@ -79,6 +86,9 @@ _OPTIONS = (
         **takes("LOSS", forms.ratio, "1.05x"),
         help="a smaller loss is nobody's fault, such as 1.05x; 5%% is the same",
     ),
+    Option(name="rank", **takes("I"), help="of a launcher's ranks, as for `busbw run`"),
+    Option(name="session", **takes("HOST:PORT"), help="where rank 0 listens, as for `busbw run`"),
+    Option(name="launcher", **takes("NAME"), help="who started the ranks, as for `busbw run`"),
     Option(name="pairs", flag=True, help="every two hosts meet, however many there are"),
     Option(
         name="case_timeout",
@@ -102,30 +112,36 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    asked = ranks.options_of(options.words)
+    part = ranks.part_of(asked, os.environ)
+    if part is not None:
+        return ranks.take(part, asked, _LED)
     ours = json_with("document", "rounds")
     check_file("--results", options.results, "answers of busbw find-slow", ours)
     check_file("--write-good", options.write_good, "lists of hosts", _are_hosts)
     began_s = time.monotonic()
     with command_error(AgentsError, BusyError, NobodyAnswers), usage_error(ValueError):
-        found, names = _found(options)
+        found, names, waited = _found(options)
     took_s = time.monotonic() - began_s
     shown = answer.table(found, names)
     print(f"{answer.opening(names, found.rounds)}, {took_s:.0f} s", "", sep="\n")
-    print(*rendered("text", shown), "", *answer.sentences(found, names), sep="\n")
+    print(*rendered("text", shown), "", *answer.sentences(found, names, waited), sep="\n")
     written = 0
     if options.results is not None:
-        document = answer.document(found, names, seconds=took_s, framework=options.framework)
+        document = answer.document(
+            found, names, waited, seconds=took_s, framework=options.framework
+        )
         written |= write_file(json.dumps(document, indent=1) + "\n", options.results)
     if options.write_good is not None:
         written |= write_file("\n".join([*answer.good(found, names), ""]), options.write_good)
     return written or int(answer.is_anybody(found))
 
 
-def _found(options: argparse.Namespace) -> tuple[Found, list[str]]:
-    """The answer, and the names of the hosts."""
+def _found(options: argparse.Namespace) -> tuple[Found, list[str], Waiting | None]:
+    """The answer, the names of the hosts, and who waits for whom."""
     agents = agent_settings_of(vars(options), os.environ)
     if agents is None:
-        raise UsageError("there are no hosts; accepted are --hosts=LIST and --agents=N")
+        raise UsageError("there are no hosts; accepted are --hosts=LIST, --agents=N and a launcher")
     if agents.count < LEAST_HOSTS:
         raise UsageError(
             f"{plural(agents.count, 'host')}: accepted are {LEAST_HOSTS} or more: of fewer a slow "
@@ -154,7 +170,23 @@ def _found(options: argparse.Namespace) -> tuple[Found, list[str]]:
             in_pairs=options.pairs,
             say=_say,
         )
-        return search.run(), transport.names
+        found = search.run()
+        return found, transport.names, _waited(groups, found, agents.count)
+
+
+def _waited(groups: Groups, found: Found, count: int) -> Waiting | None:
+    """In the largest all-reduce, of all that answer; a script's clocks say nothing."""
+    if FRAMEWORKS[groups.starter.framework].scripted:
+        return None
+    _say("who comes last to a collective of all hosts")
+    alive = tuple(host for host in range(count) if host not in found.dead)
+    arrivals = groups.arrivals(alive, _largest(groups.specs), _ARRIVALS)
+    return waiting(arrivals, alive) if arrivals else None
+
+
+def _largest(specs: Sequence[Spec]) -> Spec:
+    """All-reduce comes first."""
+    return max(specs, key=lambda one: (one.workload.reduce_op != "none", one.payload_bytes))
 
 
 def _starter(options: argparse.Namespace, transport: AgentsTransport) -> Starter:

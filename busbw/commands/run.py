@@ -102,22 +102,27 @@ def run(options: argparse.Namespace) -> int:
     if part is None:
         if {"-h", "--help"} & set(asked.passed):
             print(_DESCRIPTION)
-        _become_pytest(asked.passed)
+        _become(_PYTEST, asked.passed)
+    return take(part, asked, _PYTEST)
+
+
+def take(part: Part, asked: Options, command: Sequence[str]) -> int:
+    """Be an agent or, as rank 0, become `command`, which listens for all of them."""
     if part.rank == 0:
-        _lead(part, asked)
+        _lead(part, asked, command)
     return _follow(part, asked)
 
 
-def _become_pytest(options: Sequence[str]) -> NoReturn:
+def _become(command: Sequence[str], options: Sequence[str]) -> NoReturn:
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, *_PYTEST, *options])
+    os.execv(sys.executable, [sys.executable, *command, *options])
 
 
-def _lead(part: Part, asked: Options) -> NoReturn:
+def _lead(part: Part, asked: Options, command: Sequence[str]) -> NoReturn:
     wait_s = asked.wait_s
     with rank_error(SecretError):
-        # pytest needs it, too, and takes it out of its environment before it starts anything, as it
-        # does where nobody leads: so there is one way for both.
+        # The command needs it, too, and takes it out of its environment before it starts anything,
+        # as it does where nobody leads: so there is one way for both.
         secret = _secret(asked, dict(os.environ))
     listening = _listening(part, wait_s)
     address = address_text(*listening.getsockname()[:2])
@@ -128,9 +133,9 @@ def _lead(part: Part, asked: Options) -> NoReturn:
     if not asked.value("--processes"):
         options.append(f"--processes={part.count}")
     try:
-        _become_pytest([*options, *asked.passed])
+        _become(command, [*options, *asked.passed])
     finally:
-        # Only where there is no pytest to become.
+        # Only where there is no command to become.
         agent.kill()
 
 

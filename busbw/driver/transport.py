@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from busbw import wire
-from busbw.model.launch import Compiled, Failure, LaunchId, Run
+from busbw.model.launch import Arrivals, Compiled, Failure, LaunchId, Run
 from busbw.model.machine import Compiler, Probe
 from busbw.model.training import ALONE, Cluster, ClusterMember, Role, TrainingAnswer
 from busbw.model.words import Capability, FailureKind, FoundBy
@@ -58,7 +58,7 @@ class Request:
 
 
 # What a worker answers: a value, a Failure, or None for a mere confirmation.
-Answer = Run | Failure | Compiled | Compiler | Probe | TrainingAnswer | bool | None
+Answer = Run | Arrivals | Failure | Compiled | Compiler | Probe | TrainingAnswer | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +266,7 @@ _NAMES: Mapping[str, Mapping[str, type | None]] = {
     "release": {"gone": None},
     "describe": {"Compiler": Compiler},
     "compile": {"Compiled": Compiled, "Failure": Failure},
+    "arrivals": {"Arrivals": Arrivals, "Failure": Failure},
     "program": {"Compiled": Compiled, "Failure": Failure},
     "offer": {"offered": None, "Failure": Failure},
     "train": {"TrainingAnswer": TrainingAnswer, "Failure": Failure},

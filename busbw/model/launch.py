@@ -220,6 +220,14 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Arrivals:
+    """When a process came to each collective and when it left it, in seconds of its own clock."""
+
+    came_s: Annotated[tuple[Seconds, ...], check_some]
+    left_s: Annotated[tuple[Seconds, ...], check_some]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
     """How fast a case was in the launch before, by the host's clock.
 

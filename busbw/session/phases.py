@@ -112,6 +112,11 @@ class _Session:
         found = judgement.judged(measured, self.within.skip)
         for note in programs.communication(collected.programs, found.verdicts):
             executor.on_note(note)
+        slower = any(one.outcome is Outcome.REGRESSED for one in found.verdicts.values())
+        if slower and resolved.environment.key.hosts > 1:
+            ssh = settings.agents and settings.agents.hosts
+            how = f" --hosts={','.join(ssh.hosts)}" if ssh else ", as this session was started"
+            executor.on_note(f"which host or link is slow: busbw find-slow{how}")
         return found
 
     def _compiled(self, collected: Collected, asked: CompileSettings) -> Judged:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from busbw.model.words import plural
+from busbw.model.words import plural, seconds_text
 from busbw.report.table import Column, Table, rows_of
 
 from .fit import Racks
 from .rounds import Group
 from .search import RISK, Accused, Found
+from .waiting import Waiting
 
 DOCUMENT = "busbw find-slow 1"
 # What is shared is slow, and no link, where a pair alone loses less than half of what it does else.
 _SHARED = 0.5
+# Who comes last is named where that costs more than this share of the transfer.
+_LATE = 0.05
 
 
-def sentences(found: Found, names: Sequence[str]) -> Iterator[str]:
+def sentences(found: Found, names: Sequence[str], waited: Waiting | None = None) -> Iterator[str]:
     for one in found.accused:
         yield _accused(one, names)
     for host, why in sorted(found.dead.items()):
         yield f"host {names[host]}: no answer, with several partners: {why}"
     for quantity, racks in found.racks.items():
         yield _racks(quantity, racks, names)
+    if waited is not None:
+        yield _waiting(waited, names)
     for who in found.undecided:
         yield f"{_name(who, names)}: undecided, which more rounds might settle"
     if not is_anybody(found):
@@ -57,7 +63,9 @@ def table(found: Found, names: Sequence[str]) -> Table:
     return Table(columns=columns, rows=rows_of(rows))
 
 
-def document(found: Found, names: Sequence[str], **about: Any) -> dict[str, Any]:
+def document(
+    found: Found, names: Sequence[str], waited: Waiting | None = None, **about: Any
+) -> dict[str, Any]:
     """As JSON: `about` is what else is known of the session."""
 
     def hosts(who: Group) -> list[str]:
@@ -88,6 +96,7 @@ def document(found: Found, names: Sequence[str], **about: Any) -> dict[str, Any]
             }
             for quantity, one in found.racks.items()
         },
+        "waiting": dataclasses.asdict(waited) if waited else None,
         "least": dict(found.least),
         "groups": [
             {"hosts": hosts(group), "seconds": dict(times)}
@@ -100,6 +109,21 @@ def good(found: Found, names: Sequence[str]) -> list[str]:
     """The hosts without those that are named; of a link, without its second one."""
     left_out = {one.who[-1] for one in found.accused} | set(found.dead)
     return [name for host, name in enumerate(names) if host not in left_out]
+
+
+def _waiting(waited: Waiting, names: Sequence[str]) -> str:
+    clocks = f"clocks {_ms(waited.offset_s)} apart, known to {_ms(waited.error_s)}"
+    what = f"of {waited.rounds} collectives of all hosts"
+    text = f"{what}: {_ms(waited.transfer_s)} of transfer"
+    if not waited.is_late(RISK, _LATE):
+        most = _ms(max(waited.waited_s))
+        return f"{text}, up to {most} of waiting, for nobody in particular; {clocks}"
+    times = f"last in {waited.times}, {_ms(waited.late_s)} after the others"
+    return f"host {names[waited.last]} comes {times} (p <= {waited.p:.1g}), {text}; {clocks}"
+
+
+def _ms(seconds: float) -> str:
+    return seconds_text(seconds, 2)
 
 
 def _accused(one: Accused, names: Sequence[str]) -> str:

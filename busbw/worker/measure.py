@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from busbw.model.case import Case
-from busbw.model.launch import Compiled, Failure, Injection, LaunchId, Pace, Plan, Run
+from busbw.model.launch import (
+    Arrivals,
+    Compiled,
+    Failure,
+    Injection,
+    LaunchId,
+    Pace,
+    Plan,
+    Run,
+)
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Extra, FailureKind
 from busbw.worker import host
@@ -91,6 +100,25 @@ class MeasureSession:
 
     def release(self) -> None:
         self._held.close()
+
+    def arrivals(self, case: Case, key: EnvironmentKey, rounds: int) -> Arrivals | Failure:
+        """Of `rounds` collectives, before each of which it lays out its values, and waits for none.
+
+        The first, which may compile, is not among them.
+        """
+        times: list[tuple[float, float]] = []
+        try:
+            self.backend.world().check(case, key)
+            with self.backend.prepared(case) as program:
+                for _ in range(rounds + 1):
+                    program.fresh()
+                    came_s = self.backend.now_s()
+                    program.run(program.step)
+                    times.append((came_s, self.backend.now_s()))
+        except MeasuringError as error:
+            return error.failure(self.launch)
+        came, left = zip(*times[1:])
+        return Arrivals(came_s=came, left_s=left)
 
     def program(self, source: str) -> Compiled | Failure:
         """The collectives of a program of the user's, made for the devices that are measured on."""

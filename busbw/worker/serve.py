@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from busbw import wire, workloads
 from busbw.model.case import Case
-from busbw.model.launch import Compiled, Failure, Injection, LaunchId, Pace, Plan, Run
+from busbw.model.launch import Arrivals, Compiled, Failure, Injection, LaunchId, Pace, Plan, Run
 from busbw.model.machine import EnvironmentKey, Topology
 from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.worker import host
@@ -68,6 +68,7 @@ def part(request: dict[str, Any], name: str, kind: type[T]) -> T:
 def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> None:
     """Measure: ``probe``, ``measure``, or ``open``, ``turn`` and ``close``, and ``release``.
 
+    ``arrivals`` notes when this process comes to collectives, and when it leaves them.
     ``program`` compiles one of the user's own, of which nothing is measured.
     ``measure`` takes a case from beginning to end. ``open``, ``turn`` and ``close`` do the same a
     sample at a time, so that another worker can be measured in turn.
@@ -98,6 +99,9 @@ def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, An
         return _named(session.close())
     if name == "program":
         return _named(session.program(part(request, "source", str)))
+    if name == "arrivals":
+        case, key = part(request, "case", Case), part(request, "key", EnvironmentKey)
+        return _named(session.arrivals(case, key, part(request, "rounds", int)))
     if name not in ("open", "measure"):
         raise wire.WireError(f"request: there is no {name!r}")
     asked = (
@@ -112,7 +116,7 @@ def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, An
     return _named(session.measure(*asked))
 
 
-def _named(answer: Run | Failure | Compiled | TrainingAnswer | bool) -> tuple[str, Any]:
+def _named(answer: Run | Arrivals | Failure | Compiled | TrainingAnswer | bool) -> tuple[str, Any]:
     return ("enough" if isinstance(answer, bool) else type(answer).__name__), answer
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from busbw.model.variables import SECRET as SECRET_VARIABLE
 from busbw.slow import answer
 from busbw.worker.backends.fake.backend import VARIABLE
 from tests.hosts import ssh
+from tests.hosts.agents import HOST, SECRET
 
-from .asked import Answer, command
+from .asked import ROOT, Answer, command
 
 pytestmark = [pytest.mark.sessions, pytest.mark.workers]
 
@@ -90,6 +95,27 @@ def _dying(host: str, then: str) -> dict[str, Any]:
     return {"hosts": {host: {"cases": [{"then": then}]}}}
 
 
+@pytest.mark.exhaustive
+def test_ranks_of_a_launcher_measure_each_other(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, json.dumps({"latency_s": 1e-4}))
+    monkeypatch.setenv(SECRET_VARIABLE, SECRET.decode())
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with socket.create_server((HOST, 0)) as free:
+        session = f"--session={HOST}:{free.getsockname()[1]}"
+    started = []
+    for rank in (1, 2, 3, 0):
+        words = ["find-slow", f"--rank={rank}", "--agents=4", session, "--framework=fake"]
+        words += ["--payloads=64K", "--device=cpu", f"--results={cluster.results}"]
+        with (tmp_path / str(rank)).open("w") as log:
+            command_line = [sys.executable, "-m", "busbw", *words]
+            started.append(subprocess.Popen(command_line, stdout=log, stderr=log, cwd=tmp_path))
+    assert [one.wait(60) for one in started] == [0, 0, 0, 0], (tmp_path / "0").read_text()
+    assert "nobody is slow: " in (tmp_path / "0").read_text()
+    assert len(cluster.document["groups"]) == 6
+
+
 def test_where_no_pair_can_be_measured_nobody_is_blamed(cluster: Cluster) -> None:
     found = cluster.finds(cases=[{"then": "unavailable"}])
     assert found.code == 1
@@ -102,7 +128,7 @@ def test_where_no_pair_can_be_measured_nobody_is_blamed(cluster: Cluster) -> Non
     [
         (["--hosts=one,two,three"], "3 hosts: accepted are 4 or more: of fewer a slow host"),
         (["--agents=2"], "2 hosts: accepted are 4 or more"),
-        ([], "there are no hosts; accepted are --hosts=LIST and --agents=N"),
+        ([], "there are no hosts; accepted are --hosts=LIST, --agents=N and a launcher"),
         (["--hosts=one,two,three,four", "--least=0"], "--least: '0'; accepted is a loss such as"),
         (["--hosts=one,one"], "'one' is there twice"),
         (["--hosts=a,b,c,d", "--payloads=1Q"], "'1Q' is not a size"),

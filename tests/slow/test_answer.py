@@ -12,6 +12,7 @@ from busbw.report.renderers import rendered
 from busbw.slow import answer
 from busbw.slow.fit import Fit, Racks
 from busbw.slow.search import Accused, Found
+from busbw.slow.waiting import Waiting
 
 NAMES = ["a", "b", "c", "d"]
 SIZE = "all-reduce 16M"
@@ -83,6 +84,30 @@ def test_a_shared_switch_is_told_and_is_nobody_s_fault() -> None:
     )
     assert _said(found)[1].startswith("nobody is slow: ")
     assert not answer.is_anybody(found)
+
+
+def test_who_comes_last_is_said_with_what_the_others_wait() -> None:
+    waited = Waiting(
+        rounds=50,
+        transfer_s=0.08,
+        last=2,
+        times=41,
+        late_s=0.012,
+        p=1e-9,
+        waited_s=(0.012, 0.011, 0.0, 0.012),
+        offset_s=0.2,
+        error_s=0.0003,
+    )
+    clocks = "clocks 200 ms apart, known to 300 us"
+    assert list(answer.sentences(replace(HEALTHY, accused=(HOST,)), NAMES, waited))[1] == (
+        "host c comes last in 41, 12 ms after the others (p <= 1e-09), of 50 collectives of all "
+        f"hosts: 80 ms of transfer; {clocks}"
+    )
+    nobody = replace(waited, times=15, p=0.4)
+    assert next(answer.sentences(HEALTHY, NAMES, nobody)) == (
+        "of 50 collectives of all hosts: 80 ms of transfer, up to 12 ms of waiting, for nobody in "
+        f"particular; {clocks}"
+    )
 
 
 def test_what_is_undecided_is_said() -> None:
