@@ -31,11 +31,13 @@ from busbw.session import forms
 from busbw.session.agents import agent_settings_of, transport_of
 from busbw.session.option import Option, file_option, takes
 from busbw.session.options import OPTIONS
-from busbw.slow import answer
+from busbw.slow.answer import Answer, is_late
+from busbw.slow.chips import slow_chips
 from busbw.slow.groups import Groups
 from busbw.slow.roll import NobodyAnswers
-from busbw.slow.search import LEAST_HOSTS, MOST_IN_PAIRS, Found, Search
-from busbw.slow.waiting import Waiting, waiting
+from busbw.slow.rounds import Group
+from busbw.slow.search import CHIPS_SHARE, LEAST_HOSTS, MOST_IN_PAIRS, RISK, Search
+from busbw.slow.waiting import waiting
 from busbw.workloads.collective import Collective
 
 from . import (
@@ -60,7 +62,7 @@ test: a cluster in which nobody is slow is accused once in a hundred times at mo
 
 # As rank 0 of a launcher goes on, which has started the others.
 _LED = ("-B", "-m", "busbw", "find-slow", "--launcher=none")
-# How often all hosts meet, to see who comes last.
+# How often all hosts meet, and chips are measured.
 _ARRIVALS = 50
 # Those of a session.
 _SHARED = (
@@ -121,24 +123,20 @@ def run(options: argparse.Namespace) -> int:
     check_file("--write-good", options.write_good, "lists of hosts", _are_hosts)
     began_s = time.monotonic()
     with command_error(AgentsError, BusyError, NobodyAnswers), usage_error(ValueError):
-        found, names, waited = _found(options)
+        found = _found(options)
     took_s = time.monotonic() - began_s
-    shown = answer.table(found, names)
-    print(f"{answer.opening(names, found.rounds)}, {took_s:.0f} s", "", sep="\n")
-    print(*rendered("text", shown), "", *answer.sentences(found, names, waited), sep="\n")
+    print(f"{found.opening}, {took_s:.0f} s", "", sep="\n")
+    print(*rendered("text", found.table()), "", *found.sentences(), sep="\n")
     written = 0
     if options.results is not None:
-        document = answer.document(
-            found, names, waited, seconds=took_s, framework=options.framework
-        )
+        document = found.document(seconds=took_s, framework=options.framework)
         written |= write_file(json.dumps(document, indent=1) + "\n", options.results)
     if options.write_good is not None:
-        written |= write_file("\n".join([*answer.good(found, names), ""]), options.write_good)
-    return written or int(answer.is_anybody(found))
+        written |= write_file("\n".join([*found.good(), ""]), options.write_good)
+    return written or int(found.is_anybody)
 
 
-def _found(options: argparse.Namespace) -> tuple[Found, list[str], Waiting | None]:
-    """The answer, the names of the hosts, and who waits for whom."""
+def _found(options: argparse.Namespace) -> Answer:
     agents = agent_settings_of(vars(options), os.environ)
     if agents is None:
         raise UsageError("there are no hosts; accepted are --hosts=LIST, --agents=N and a launcher")
@@ -171,17 +169,37 @@ def _found(options: argparse.Namespace) -> tuple[Found, list[str], Waiting | Non
             say=_say,
         )
         found = search.run()
-        return found, transport.names, _waited(groups, found, agents.count)
+        alive = tuple(host for host in range(agents.count) if host not in found.dead)
+        answer = Answer(found=found, names=transport.names)
+        again = answer = _together(answer, groups, alive, search.least)
+        if answer.chips or (answer.waited and is_late(answer.waited)):
+            # What a launch happens to have is not the chip's, nor the host's.
+            again = _together(answer, groups, alive, search.least)
+        return _in_both(answer, again)
 
 
-def _waited(groups: Groups, found: Found, count: int) -> Waiting | None:
-    """In the largest all-reduce, of all that answer; a script's clocks say nothing."""
-    if FRAMEWORKS[groups.starter.framework].scripted:
-        return None
-    _say("who comes last to a collective of all hosts")
-    alive = tuple(host for host in range(count) if host not in found.dead)
-    arrivals = groups.arrivals(alive, _largest(groups.specs), _ARRIVALS)
-    return waiting(arrivals, alive) if arrivals else None
+def _together(answer: Answer, groups: Groups, alive: Group, least: float) -> Answer:
+    """With single chips, and who comes last to the largest all-reduce, of all that answer."""
+    _say("single chips, and who comes last to a collective of all hosts")
+    arrivals, chips = groups.together(alive, _largest(groups.specs), _ARRIVALS)
+    hosts = [answer.names[host] for host in alive]
+    scripted = FRAMEWORKS[groups.starter.framework].scripted
+    return replace(
+        answer,
+        chips=slow_chips(chips, hosts, least, RISK * CHIPS_SHARE) if chips else (),
+        # A script's clocks do not wait.
+        waited=waiting(arrivals, alive) if arrivals and not scripted else None,
+    )
+
+
+def _in_both(answer: Answer, again: Answer) -> Answer:
+    """What two launches name alike: nobody comes last who does not in both."""
+    named = {(one.what, one.quantity) for one in again.chips}
+    chips = [one for one in answer.chips if (one.what, one.quantity) in named]
+    waited = again.waited
+    if waited is not None and (answer.waited is None or answer.waited.last != waited.last):
+        waited = replace(waited, p=1.0)
+    return replace(answer, chips=chips, waited=waited)
 
 
 def _largest(specs: Sequence[Spec]) -> Spec:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from busbw.model.words import plural, seconds_text
 from busbw.report.table import Column, Table, rows_of
 
+from .chips import SlowChip
 from .fit import Racks
 from .rounds import Group
-from .search import RISK, Accused, Found
+from .search import LATE_SHARE, RISK, Accused, Found
 from .waiting import Waiting
 
 DOCUMENT = "busbw find-slow 1"
@@ -22,100 +23,118 @@ _SHARED = 0.5
 _LATE = 0.05
 
 
-def sentences(found: Found, names: Sequence[str], waited: Waiting | None = None) -> Iterator[str]:
-    for one in found.accused:
-        yield _accused(one, names)
-    for host, why in sorted(found.dead.items()):
-        yield f"host {names[host]}: no answer, with several partners: {why}"
-    for quantity, racks in found.racks.items():
-        yield _racks(quantity, racks, names)
-    if waited is not None:
-        yield _waiting(waited, names)
-    for who in found.undecided:
-        yield f"{_name(who, names)}: undecided, which more rounds might settle"
-    if not is_anybody(found):
-        healthy = f"a healthy cluster is accused once in {1 / RISK:g} times at most"
-        yield f"nobody is slow: {_least(found)}; {healthy}"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What was `found` of the hosts with these `names`, of single chips, and who waits for whom."""
 
+    found: Found
+    names: Sequence[str]
+    chips: Sequence[SlowChip] = ()
+    waited: Waiting | None = None
 
-def is_anybody(found: Found) -> bool:
-    """Whether somebody is named: slow, or without an answer, or a rack that is far by itself."""
-    far = [one for one in found.racks.values() if not _is_shared(one.ratio, one.alone)]
-    return bool(found.accused or found.dead or far)
+    @property
+    def opening(self) -> str:
+        return f"{plural(len(self.names), 'host')}, {plural(self.found.rounds, 'round')}"
 
+    def sentences(self) -> Iterator[str]:
+        for one in self.found.accused:
+            yield _accused(one, self.names)
+        for host, why in sorted(self.found.dead.items()):
+            yield f"host {self.names[host]}: no answer, with several partners: {why}"
+        for chip in self.chips:
+            what = f"{chip.what}: {chip.quantity} takes"
+            yield f"{what} {chip.ratio:.2f} x as long as the others' (p <= {chip.p:.1g})"
+        for quantity, racks in self.found.racks.items():
+            yield _racks(quantity, racks, self.names)
+        if self.waited is not None:
+            yield _waiting(self.waited, self.names)
+        for who in self.found.undecided:
+            yield f"{_name(who, self.names)}: undecided, which more rounds might settle"
+        if not self.is_anybody:
+            healthy = f"a healthy cluster is accused once in {1 / RISK:g} times at most"
+            yield f"nobody is slow: {_least(self.found)}; {healthy}"
 
-def table(found: Found, names: Sequence[str]) -> Table:
-    """What each host takes in its pairs over what the others take, by quantity."""
-    named = {host for one in found.accused for host in one.who} | set(found.dead)
-    columns = (
-        Column("host", "host", left=True, fits=True),
-        *(Column(one, one, text="{:.2f}".format, fits=True, gap=2) for one in found.fits),
-        Column("named", "", left=True, gap=2),
-    )
-    rows = (
-        {
-            "host": name,
-            **{quantity: _ratio(fit.hosts, host) for quantity, fit in found.fits.items()},
-            "named": "*" if host in named else None,
-        }
-        for host, name in enumerate(names)
-    )
-    return Table(columns=columns, rows=rows_of(rows))
+    @property
+    def is_anybody(self) -> bool:
+        """Whether somebody is named: slow, late, silent, or a rack that is far by itself."""
+        racks = self.found.racks.values()
+        far = [one for one in racks if not _is_shared(one.ratio, one.alone)]
+        late = self.waited is not None and is_late(self.waited)
+        return bool(self.found.accused or self.found.dead or far or self.chips or late)
 
-
-def document(
-    found: Found, names: Sequence[str], waited: Waiting | None = None, **about: Any
-) -> dict[str, Any]:
-    """As JSON: `about` is what else is known of the session."""
-
-    def hosts(who: Group) -> list[str]:
-        return [names[host] for host in who]
-
-    return {
-        "document": DOCUMENT,
-        **about,
-        "hosts": list(names),
-        "rounds": found.rounds,
-        "accused": [
+    def table(self) -> Table:
+        """What each host takes in its pairs over what the others take, by quantity."""
+        fits, names = self.found.fits, self.names
+        named = {host for one in self.found.accused for host in one.who} | set(self.found.dead)
+        columns = (
+            Column("host", "host", left=True, fits=True),
+            *(Column(one, one, text="{:.2f}".format, fits=True, gap=2) for one in fits),
+            Column("named", "", left=True, gap=2),
+        )
+        rows = (
             {
-                "hosts": hosts(one.who),
-                "quantity": one.quantity,
-                "ratio": one.ratio,
-                "p": one.p,
-                "alone": one.alone,
+                "host": name,
+                **{quantity: _ratio(fit.hosts, host) for quantity, fit in fits.items()},
+                "named": "*" if host in named else None,
             }
-            for one in found.accused
-        ],
-        "dead": {names[host]: why for host, why in found.dead.items()},
-        "undecided": [hosts(one) for one in found.undecided],
-        "racks": {
-            quantity: {
-                "hosts": [hosts(rack) for rack in one.hosts],
-                "ratio": one.ratio,
-                "alone": one.alone,
-            }
-            for quantity, one in found.racks.items()
-        },
-        "waiting": dataclasses.asdict(waited) if waited else None,
-        "least": dict(found.least),
-        "groups": [
-            {"hosts": hosts(group), "seconds": dict(times)}
-            for group, times in found.times_s.items()
-        ],
-    }
+            for host, name in enumerate(names)
+        )
+        return Table(columns=columns, rows=rows_of(rows))
+
+    def document(self, **about: Any) -> dict[str, Any]:
+        """As JSON: `about` is what else is known of the session. Hosts are by name."""
+        found = self.found
+        return {
+            "document": DOCUMENT,
+            **about,
+            "hosts": list(self.names),
+            "rounds": found.rounds,
+            "accused": [
+                {"hosts": self._hosts(one.who), **_without_who(one)} for one in found.accused
+            ],
+            "dead": {self.names[host]: why for host, why in found.dead.items()},
+            "chips": [asdict(one) for one in self.chips],
+            "racks": {
+                quantity: {**asdict(one), "hosts": [self._hosts(rack) for rack in one.hosts]}
+                for quantity, one in found.racks.items()
+            },
+            "waiting": self.waited
+            and {**asdict(self.waited), "last": self.names[self.waited.last]},
+            "undecided": [self._hosts(one) for one in found.undecided],
+            "least": dict(found.least),
+            "groups": [
+                {"hosts": self._hosts(group), "seconds": dict(times)}
+                for group, times in found.times_s.items()
+            ],
+        }
+
+    def good(self) -> list[str]:
+        """The hosts without those that are named; of a link, without its second one."""
+        left_out = {one.who[-1] for one in self.found.accused} | set(self.found.dead)
+        chips = {one.host for one in self.chips}
+        return [
+            name
+            for host, name in enumerate(self.names)
+            if host not in left_out and name not in chips
+        ]
+
+    def _hosts(self, who: Group) -> list[str]:
+        return [self.names[host] for host in who]
 
 
-def good(found: Found, names: Sequence[str]) -> list[str]:
-    """The hosts without those that are named; of a link, without its second one."""
-    left_out = {one.who[-1] for one in found.accused} | set(found.dead)
-    return [name for host, name in enumerate(names) if host not in left_out]
+def _without_who(one: Accused) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if name != "who"}
+
+
+def is_late(waited: Waiting) -> bool:
+    return waited.is_late(RISK * LATE_SHARE, _LATE)
 
 
 def _waiting(waited: Waiting, names: Sequence[str]) -> str:
     clocks = f"clocks {_ms(waited.offset_s)} apart, known to {_ms(waited.error_s)}"
     what = f"of {waited.rounds} collectives of all hosts"
     text = f"{what}: {_ms(waited.transfer_s)} of transfer"
-    if not waited.is_late(RISK, _LATE):
+    if not is_late(waited):
         most = _ms(max(waited.waited_s))
         return f"{text}, up to {most} of waiting, for nobody in particular; {clocks}"
     times = f"last in {waited.times}, {_ms(waited.late_s)} after the others"
@@ -162,7 +181,3 @@ def _name(who: Group, names: Sequence[str]) -> str:
 
 def _ratio(logs: Mapping[int, float], host: int) -> float | None:
     return math.exp(logs[host]) if host in logs else None
-
-
-def opening(names: Sequence[str], rounds: int) -> str:
-    return f"{plural(len(names), 'host')}, {plural(rounds, 'round')}"

@@ -13,7 +13,7 @@ from busbw.driver.executor import Executor, words_of
 from busbw.driver.transport import AgentsError, Answer, Request, Starter, Transport
 from busbw.grid import Target
 from busbw.model.case import GridError, Spec
-from busbw.model.launch import Arrivals, Failure, LaunchId, Plan, Run
+from busbw.model.launch import Arrivals, Chips, Failure, LaunchId, Plan, Run
 from busbw.model.machine import Probe
 from busbw.model.training import Cluster
 from busbw.model.words import Device, payload_text
@@ -67,15 +67,17 @@ class Groups:
                 raise
         return [one.why or one.times_s for one in taking]
 
-    def arrivals(self, group: Group, spec: Spec, rounds: int) -> tuple[Arrivals, ...]:
+    def together(self, group: Group, spec: Spec, rounds: int) -> tuple[list[Arrivals], list[Chips]]:
         """Of each process, in the order of hosts; none where the group fails."""
         self.rounds += 1
         with Executor(self.transport_of(group)) as executor:
             taking = _Taking(self, executor, group)
             taking.begin()
-            found = taking.arrivals(spec, rounds)
+            asked = {"rounds": rounds, "payload_bytes": spec.payload_bytes}
+            chips = taking.each(Request("chips", asked), "measuring chips")
+            arrivals = taking.arrivals(spec, rounds)
             taking.end()
-        return found
+        return arrivals, [one for one in chips if isinstance(one, Chips)]
 
 
 @dataclass
@@ -117,18 +119,23 @@ class _Taking:
             assert isinstance(run, Run)
             self.times_s[quantity(spec)] = launch_time_s(run)
 
-    def arrivals(self, spec: Spec, rounds: int) -> tuple[Arrivals, ...]:
-        if self._launch is None or self._target is None:
-            return ()
+    def arrivals(self, spec: Spec, rounds: int) -> list[Arrivals]:
+        if self._target is None:
+            return []
         with self._failing():
             case, key = grid.resolve(spec, self._target), self._target.key(spec)
             request = Request("arrivals", {"case": case, "key": key, "rounds": rounds})
-            asked = dict.fromkeys(self._launch.members, request)
-            timeout_s = self.of.plan.timeout_s
-            answers = self._launch.ask_each(asked, timeout_s, f"waiting in {quantity(spec)}")
-            if not isinstance(answers, Failure):
-                return tuple(one for one in answers.values() if isinstance(one, Arrivals))
-        return ()
+            found = self.each(request, f"waiting in {quantity(spec)}")
+            return [one for one in found if isinstance(one, Arrivals)]
+        return []
+
+    def each(self, request: Request, doing: str) -> list[Answer]:
+        """The answers of all processes; none where one of them is lost."""
+        if self._launch is None or self._launch.is_over:
+            return []
+        asked = dict.fromkeys(self._launch.members, request)
+        answers = self._launch.ask_each(asked, self.of.plan.timeout_s, doing, together=True)
+        return [] if isinstance(answers, Failure) else list(answers.values())
 
     def end(self) -> None:
         if self._launch is not None and not self._launch.is_over:

@@ -23,8 +23,10 @@ from .trial import LIKELY, Trial
 Suspect = tuple[Group, str]
 Met = Mapping[Group, Times]
 
-# Of a cluster in which nobody is slow, how often somebody is accused.
+# Of a cluster in which nobody is slow, how often somebody is accused; and which shares of that
+# hosts and links, single chips, and who comes last may have.
 RISK = 0.01
+_PAIRS_SHARE, CHIPS_SHARE, LATE_SHARE = 0.5, 0.25, 0.25
 # Of fewer hosts a slow one cannot be told from a slow link.
 LEAST_HOSTS = 4
 # With more hosts not every two of them meet: groups of at most that size stand for their hosts.
@@ -162,7 +164,10 @@ class Search:
         self, suspects: Sequence[Suspect]
     ) -> tuple[dict[Suspect, Trial], dict[str, list[list[float]]]]:
         """Each in rounds of its own; and the logarithms of the controls' times by round."""
-        trials = {one: Trial(least=self.least, risk=RISK / len(suspects)) for one in suspects}
+        trials = {
+            one: Trial(least=self.least, risk=RISK * _PAIRS_SHARE / len(suspects))
+            for one in suspects
+        }
         logs: dict[str, list[list[float]]] = {}
         for number in range(_MOST_TRIALS):
             left = _open(trials)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from busbw.model.case import Case
 from busbw.model.launch import (
     Arrivals,
+    Chips,
     Compiled,
     Failure,
     Injection,
@@ -119,6 +120,12 @@ class MeasureSession:
             return error.failure(self.launch)
         came, left = zip(*times[1:])
         return Arrivals(came_s=came, left_s=left)
+
+    def chips(self, rounds: int, payload_bytes: int) -> Chips | Failure:
+        try:
+            return self.backend.chips(rounds, payload_bytes)
+        except MeasuringError as error:
+            return error.failure(self.launch)
 
     def program(self, source: str) -> Compiled | Failure:
         """The collectives of a program of the user's, made for the devices that are measured on."""

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from busbw import wire, workloads
 from busbw.model.case import Case
-from busbw.model.launch import Arrivals, Compiled, Failure, Injection, LaunchId, Pace, Plan, Run
+from busbw.model.launch import (
+    Arrivals,
+    Chips,
+    Compiled,
+    Failure,
+    Injection,
+    LaunchId,
+    Pace,
+    Plan,
+    Run,
+)
 from busbw.model.machine import EnvironmentKey, Topology
 from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.worker import host
@@ -69,6 +79,7 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> No
     """Measure: ``probe``, ``measure``, or ``open``, ``turn`` and ``close``, and ``release``.
 
     ``arrivals`` notes when this process comes to collectives, and when it leaves them.
+    ``chips`` measures single chips, and the links between them.
     ``program`` compiles one of the user's own, of which nothing is measured.
     ``measure`` takes a case from beginning to end. ``open``, ``turn`` and ``close`` do the same a
     sample at a time, so that another worker can be measured in turn.
@@ -102,6 +113,9 @@ def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, An
     if name == "arrivals":
         case, key = part(request, "case", Case), part(request, "key", EnvironmentKey)
         return _named(session.arrivals(case, key, part(request, "rounds", int)))
+    if name == "chips":
+        rounds, payload_bytes = part(request, "rounds", int), part(request, "payload_bytes", int)
+        return _named(session.chips(rounds, payload_bytes))
     if name not in ("open", "measure"):
         raise wire.WireError(f"request: there is no {name!r}")
     asked = (
@@ -116,7 +130,9 @@ def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, An
     return _named(session.measure(*asked))
 
 
-def _named(answer: Run | Arrivals | Failure | Compiled | TrainingAnswer | bool) -> tuple[str, Any]:
+def _named(
+    answer: Run | Arrivals | Chips | Failure | Compiled | TrainingAnswer | bool,
+) -> tuple[str, Any]:
     return ("enough" if isinstance(answer, bool) else type(answer).__name__), answer
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from busbw.model.variables import SECRET as SECRET_VARIABLE
-from busbw.slow import answer
+from busbw.slow.answer import DOCUMENT
 from busbw.worker.backends.fake.backend import VARIABLE
 from tests.hosts import ssh
 from tests.hosts.agents import HOST, SECRET
@@ -60,7 +60,7 @@ def test_of_hosts_that_are_alike_nobody_is_named(cluster: Cluster) -> None:
     assert found.out.startswith("4 hosts, 7 rounds, ")
     assert "busbw: starting 4 agents through ssh" in found.err
     assert cluster.good.read_text() == "one\ntwo\nthree\nfour\n"
-    assert cluster.document["document"] == answer.DOCUMENT
+    assert cluster.document["document"] == DOCUMENT
     assert len(cluster.document["groups"]) == 6
 
 
@@ -93,6 +93,15 @@ def test_a_host_whose_processes_die_is_named_and_the_rest_is_measured(
 
 def _dying(host: str, then: str) -> dict[str, Any]:
     return {"hosts": {host: {"cases": [{"then": then}]}}}
+
+
+@pytest.mark.exhaustive
+def test_a_slow_chip_is_named_with_its_host(cluster: Cluster) -> None:
+    slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
+    found = cluster.finds("--payloads=64K", ranks=4, hosts=slow)
+    assert found.code == 1
+    assert "chip 5 of host two: computing takes 1.30 x as long as the others' (p <= " in found.out
+    assert cluster.good.read_text() == "one\nthree\nfour\n"
 
 
 @pytest.mark.exhaustive

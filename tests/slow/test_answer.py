@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from busbw.report.renderers import rendered
-from busbw.slow import answer
+from busbw.slow.answer import DOCUMENT, Answer
+from busbw.slow.chips import SlowChip
 from busbw.slow.fit import Fit, Racks
 from busbw.slow.search import Accused, Found
 from busbw.slow.waiting import Waiting
@@ -28,11 +29,16 @@ HEALTHY = Found(
     times_s={(0, 1): {SIZE: 0.02}},
 )
 HOST = Accused(who=(2,), quantity=SIZE, ratio=1.8, p=0.0006)
+CHIP = SlowChip(what="chip 3 of host a", host="a", quantity="computing", ratio=1.12, p=0.0005)
 LINK = Accused(who=(0, 3), quantity=SIZE, ratio=2.3, p=0.003, alone=2.2)
 
 
-def _said(found: Found) -> list[str]:
-    return list(answer.sentences(found, NAMES))
+def _answer(found: Found, waited: Waiting | None = None) -> Answer:
+    return Answer(found=found, names=NAMES, waited=waited)
+
+
+def _said(found: Found, waited: Waiting | None = None) -> list[str]:
+    return list(_answer(found, waited).sentences())
 
 
 def test_of_nobody_it_is_said_what_would_have_been_named() -> None:
@@ -40,7 +46,8 @@ def test_of_nobody_it_is_said_what_would_have_been_named() -> None:
         "nobody is slow: a loss of 15 % in all-reduce 16M would have been named; a healthy cluster "
         "is accused once in 100 times at most"
     ]
-    assert not answer.is_anybody(HEALTHY)
+    assert not _answer(HEALTHY).is_anybody
+    assert _answer(HEALTHY).opening == "4 hosts, 7 rounds"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +80,7 @@ def test_of_nobody_it_is_said_what_would_have_been_named() -> None:
 )
 def test_who_is_named_is_named_with_how_much_and_how_sure(found: Found, sentence: str) -> None:
     assert _said(found) == [sentence]
-    assert answer.is_anybody(found)
+    assert _answer(found).is_anybody
 
 
 def test_a_shared_switch_is_told_and_is_nobody_s_fault() -> None:
@@ -83,7 +90,7 @@ def test_a_shared_switch_is_told_and_is_nobody_s_fault() -> None:
         "1.02 x while nobody else is measured: they share what connects them"
     )
     assert _said(found)[1].startswith("nobody is slow: ")
-    assert not answer.is_anybody(found)
+    assert not _answer(found).is_anybody
 
 
 def test_who_comes_last_is_said_with_what_the_others_wait() -> None:
@@ -99,12 +106,12 @@ def test_who_comes_last_is_said_with_what_the_others_wait() -> None:
         error_s=0.0003,
     )
     clocks = "clocks 200 ms apart, known to 300 us"
-    assert list(answer.sentences(replace(HEALTHY, accused=(HOST,)), NAMES, waited))[1] == (
+    assert _said(replace(HEALTHY, accused=(HOST,)), waited)[1] == (
         "host c comes last in 41, 12 ms after the others (p <= 1e-09), of 50 collectives of all "
         f"hosts: 80 ms of transfer; {clocks}"
     )
     nobody = replace(waited, times=15, p=0.4)
-    assert next(answer.sentences(HEALTHY, NAMES, nobody)) == (
+    assert _said(HEALTHY, nobody)[0] == (
         "of 50 collectives of all hosts: 80 ms of transfer, up to 12 ms of waiting, for nobody in "
         f"particular; {clocks}"
     )
@@ -118,7 +125,7 @@ def test_what_is_undecided_is_said() -> None:
 
 def test_the_table_has_a_row_for_each_host_and_marks_the_named() -> None:
     found = replace(HEALTHY, fits={SIZE: FIT}, accused=(HOST,), dead={3: "it hangs"})
-    lines = rendered("text", answer.table(found, NAMES))
+    lines = rendered("text", _answer(found).table())
     assert [line.split() for line in lines] == [
         ["host", "all-reduce", "16M"],
         ["a", "1.00"],
@@ -130,8 +137,8 @@ def test_the_table_has_a_row_for_each_host_and_marks_the_named() -> None:
 
 def test_the_document_has_all_of_it_by_name() -> None:
     found = replace(HEALTHY, accused=(LINK,), dead={1: "it hangs"})
-    document = json.loads(json.dumps(answer.document(found, NAMES, seconds=3.0)))
-    assert document["document"] == answer.DOCUMENT
+    document = json.loads(json.dumps(_answer(found).document(seconds=3.0)))
+    assert document["document"] == DOCUMENT
     assert document["seconds"] == 3.0
     assert document["accused"][0]["hosts"] == ["a", "d"]
     assert document["dead"] == {"b": "it hangs"}
@@ -140,5 +147,14 @@ def test_the_document_has_all_of_it_by_name() -> None:
 
 def test_the_good_hosts_are_those_that_are_not_named_but_one_of_a_link() -> None:
     found = replace(HEALTHY, accused=(LINK,), dead={1: "it hangs"})
-    assert answer.good(found, NAMES) == ["a", "c"]
-    assert answer.good(replace(HEALTHY, accused=(HOST,)), NAMES) == ["a", "b", "d"]
+    assert _answer(found).good() == ["a", "c"]
+    assert _answer(replace(HEALTHY, accused=(HOST,))).good() == ["a", "b", "d"]
+    assert replace(_answer(HEALTHY), chips=[CHIP]).good() == ["b", "c", "d"]
+
+
+def test_a_slow_chip_is_said_with_its_host() -> None:
+    found = replace(_answer(HEALTHY), chips=[CHIP])
+    assert list(found.sentences()) == [
+        "chip 3 of host a: computing takes 1.12 x as long as the others' (p <= 0.0005)"
+    ]
+    assert found.is_anybody

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, LaunchId, Proof
+from busbw.model.launch import Chips, Failure, Injection, LaunchId, Proof
 from busbw.model.machine import Compiler, EnvironmentKey, Probe, Topology
 from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.model.words import FailureKind, FoundBy
@@ -201,6 +201,10 @@ class AbstractBackend(ABC):
             "a program is made by JAX alone; name the file of its optimised HLO, as --xla_dump_to "
             "writes it"
         )
+
+    def chips(self, rounds: int, payload_bytes: int) -> Chips:
+        """Each chip of this process, and the links to it. Raises MeasuringError."""
+        raise unavailable("single chips are measured by JAX alone")
 
     @abstractmethod
     def recording(self, folder: Path) -> AbstractContextManager[Reader]:

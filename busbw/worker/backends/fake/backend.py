@@ -18,6 +18,7 @@ last `hidden` of 1; without that key the recording holds no computing. Injected 
 `then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
 ``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
+Of its `chips` single ones are `slower`, by their number on the host.
 A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
 
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.launch import Injection, LaunchId, Proof
+from busbw.model.launch import Chips, Injection, LaunchId, Proof
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
 from busbw.model.training import ClusterMember
 from busbw.model.words import Clock, Device, Extra, FailureKind
@@ -138,6 +139,15 @@ class FakeBackend(AbstractBackend):
             flags=process.flags(),
             hosts=(host.name(),),
         )
+
+    def chips(self, rounds: int, payload_bytes: int) -> Chips:
+        """By the script's ``chips``: how many there are, and how much slower single ones are."""
+        said = self._script.get("chips", {})
+        own = self._script.get("ranks", VIRTUAL_RANKS)
+        ranks, slower = range(own * self._index, own * (self._index + 1)), said.get("slower", {})
+        seconds = [float(slower.get(str(rank % own), 1.0)) for rank in ranks]
+        rows = tuple((one,) * rounds for one in seconds)
+        return Chips(ranks=tuple(ranks), compute_s=rows, copy_s=((1.0,) * rounds,) * own)
 
     def lowered(self, source: str) -> Lowered:
         """What a file holds, in place of what `source` would make."""

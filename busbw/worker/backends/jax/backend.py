@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.model.launch import Injection
+from busbw.model.launch import Chips, Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axes_of, parts_of
 from busbw.model.training import ClusterMember
 from busbw.model.words import Device
@@ -83,6 +83,12 @@ class JaxBackend(AbstractFramework):
 
     def lowered(self, source: str) -> Lowered:
         return user_program.lowered(source, self._devices())
+
+    def chips(self, rounds: int, payload_bytes: int) -> Chips:
+        # It reads recordings, as few workers do.
+        from . import chips
+
+        return chips.measured(self._devices(), rounds, payload_bytes, self.recording)
 
     def _devices(self) -> Sequence[Any]:
         found: Sequence[Any] = jax.devices(self._device.value if self._device else None)

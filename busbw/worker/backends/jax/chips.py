@@ -1,0 +1,198 @@
+"""Single chips and the links between them: what a chip computes and copies, what each link carries.
+
+One program has a permute along each axis of the chips' torus in each direction, so that every link
+carries one payload each way; the times are those of the ranks that receive, from the profiler.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from busbw.collectives.base import pairs_of
+from busbw.model.launch import Chips
+from busbw.traces.collectives import WantedEvents, collectives
+
+from ..base import Reader, unavailable
+from . import versions
+from .program import placed
+
+Pairs = list[tuple[int, int]]
+
+# A chip computes so many products of square matrices, and copies so many bytes; a CPU's fewer.
+_PRODUCTS = 32
+_SIDE, _COPIED = {True: 256, False: 4096}, {True: 2**22, False: 2**28}
+_AXES = "xyz"
+# Chips whose slices are closed to a torus, and the extents of an axis from which that is so.
+_CLOSED = {"TPU v4": 4, "TPU v5": 4, "TPU v5p": 4, "TPU7x": 4, "TPU v5 lite": 16, "TPU v6 lite": 16}
+
+
+def links(devices: Sequence[Any]) -> dict[str, Pairs]:
+    """Which rank sends to which, by axis and direction, such as ``x+``; every link once each way.
+
+    Chips without coordinates are a ring. Two devices of one chip have a link of their own.
+    """
+    places = [_place(one, rank) for rank, one in enumerate(devices)]
+    at = {place: rank for rank, place in enumerate(places)}
+    found: dict[str, Pairs] = {}
+    for axis, extents in enumerate(zip(*places)):
+        size = max(extents) + 1
+        for way in (1, -1) if size > 2 else (1,):
+            closed = size >= 2 and (size == 2 or _is_closed(devices[0], size))
+            pairs = []
+            for place, rank in at.items():
+                to = place[axis] + way
+                if closed or 0 <= to < size:
+                    other = (*place[:axis], to % size, *place[axis + 1 :])
+                    pairs += [(rank, at[other])] if other in at else []
+            if pairs:
+                found[_name(axis, len(places[0]), way)] = pairs
+    return found
+
+
+def _place(device: Any, rank: int) -> tuple[int, ...]:
+    coords = getattr(device, "coords", None)
+    if coords is None:
+        return (rank,)
+    return (*coords, getattr(device, "core_on_chip", 0))
+
+
+def _name(axis: int, axes: int, way: int) -> str:
+    word = "core" if axes > 1 and axis == axes - 1 else _AXES[axis]
+    return f"{word}{'+' if way > 0 else '-'}"
+
+
+def _is_closed(device: Any, size: int) -> bool:
+    """Whether the last chip along an axis is linked to the first."""
+    if getattr(device, "coords", None) is None:
+        return True
+    least = _CLOSED.get(device.device_kind, math.inf)
+    return size >= least and size % 4 == 0
+
+
+def step(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
+    """All permutes in one program, lowered: a payload for each rank and each way."""
+    mesh = Mesh(np.array(devices), ("chips",))
+    ways = links(devices)
+    shape = (len(devices), payload_bytes // 4)
+    rows = jax.ShapeDtypeStruct(
+        shape, jnp.float32, sharding=NamedSharding(mesh, PartitionSpec("chips"))
+    )
+
+    def all_ways(*held: Any) -> tuple[Any, ...]:
+        return tuple(
+            jax.lax.ppermute(one, "chips", pairs) for one, pairs in zip(held, ways.values())
+        )
+
+    spec = (PartitionSpec("chips"),) * len(ways)
+    mapped = versions.shard_map(all_ways, mesh=mesh, in_specs=spec, out_specs=spec)
+    return jax.jit(mapped).lower(*([rows] * len(ways)))
+
+
+def measured(
+    devices: Sequence[Any],
+    rounds: int,
+    payload_bytes: int,
+    recording: Callable[[Path], AbstractContextManager[Reader]],
+) -> Chips:
+    """Of this process's chips, each of which computes and copies while the others do."""
+    own = [one for one in devices if one.process_index == jax.process_index()]
+    is_cpu = own[0].platform == "cpu"
+    side, copied = _SIDE[is_cpu], _COPIED[is_cpu]
+    ranks = {one: rank for rank, one in enumerate(devices)}
+    return Chips(
+        ranks=tuple(ranks[one] for one in own),
+        compute_s=_at_once(own, _computed, (side, side), rounds),
+        copy_s=_at_once(own, jnp.negative, (copied // 4,), rounds),
+        links_s=_carried(devices, len(own), rounds, payload_bytes, recording),
+        pairs={way: tuple(pairs) for way, pairs in links(devices).items()},
+    )
+
+
+def _computed(values: Any) -> Any:
+    return jax.lax.fori_loop(0, _PRODUCTS, lambda _, held: held @ values, values)
+
+
+def _at_once(
+    devices: Sequence[Any], function: Callable[..., Any], shape: tuple[int, ...], rounds: int
+) -> tuple[tuple[float, ...], ...]:
+    """Seconds by round, of each chip; all of them begin a round together."""
+    call, together = jax.jit(function), threading.Barrier(len(devices))
+    dtype = jnp.float32 if devices[0].platform == "cpu" else jnp.bfloat16
+    # Products of it neither grow nor vanish.
+    held = [jax.device_put(jnp.full(shape, 1 / shape[0], dtype), one) for one in devices]
+
+    def own(values: Any) -> tuple[float, ...]:
+        jax.block_until_ready(call(values))
+        found = []
+        for _ in range(rounds):
+            together.wait()
+            begun_s = time.perf_counter()
+            jax.block_until_ready(call(values))
+            found.append(time.perf_counter() - begun_s)
+        return tuple(found)
+
+    with ThreadPoolExecutor(len(devices)) as threads:
+        return tuple(threads.map(own, held))
+
+
+def _carried(
+    devices: Sequence[Any],
+    own: int,
+    rounds: int,
+    payload_bytes: int,
+    recording: Callable[[Path], AbstractContextManager[Reader]],
+) -> dict[str, tuple[tuple[float, ...], ...]]:
+    """Seconds by way and round, of each rank of this process, from the recording."""
+    if len(devices) < 2:
+        return {}
+    lowered = step(devices, payload_bytes)
+    compiled = lowered.compile()
+    ways = _ways(compiled.as_text(), links(devices))
+    shapes = jax.tree.leaves(lowered.args_info)
+    held = [
+        placed(np.zeros(one.shape, np.float32), compiled.input_shardings[0][0]) for one in shapes
+    ]
+    jax.block_until_ready(compiled(*held))
+    with tempfile.TemporaryDirectory(prefix="busbw-") as folder:
+        with recording(Path(folder)) as read:
+            for _ in range(rounds):
+                jax.block_until_ready(compiled(*held))
+        found: dict[str, dict[int, list[float]]] = {way: {} for way in ways.values()}
+        for trace in read(WantedEvents()):
+            for one in collectives(trace):
+                way = ways.get(one.name.lstrip("%"))
+                if way is not None:
+                    found[way].setdefault(one.device, []).append(one.duration_s)
+    kept: dict[str, tuple[tuple[float, ...], ...]] = {}
+    for way, rows in found.items():
+        if len(rows) != own or {len(row) for row in rows.values()} != {rounds}:
+            raise unavailable(f"the recording does not hold every permute along {way}")
+        kept[way] = tuple(tuple(rows[device]) for device in sorted(rows))
+    return kept
+
+
+def _ways(text: str, wanted: Mapping[str, Pairs]) -> dict[str, str]:
+    """The way of each permute of a compiled program, by its instruction's name."""
+    by_pairs: dict[frozenset[tuple[int, ...]], str] = {
+        frozenset(pairs): way for way, pairs in wanted.items()
+    }
+    found = {}
+    for line in text.splitlines():
+        pairs = pairs_of(line)
+        way = by_pairs.get(frozenset(pairs)) if pairs is not None else None
+        if way is not None:
+            found[line.split("=")[0].removeprefix("ROOT").strip().lstrip("%")] = way
+    return found
