@@ -14,8 +14,11 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
 
-from busbw import grid, metrics
+from busbw import files, grid, metrics
 from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeFailed, probe
@@ -26,12 +29,13 @@ from busbw.hosts.agents import AgentsTransport
 from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
+from busbw.report.prometheus import missing_for_metrics
 from busbw.report.renderers import rendered
 from busbw.session import forms
 from busbw.session.agents import agent_settings_of, transport_of
-from busbw.session.option import Option, file_option, takes
+from busbw.session.option import Option, file_option, folder_option, takes
 from busbw.session.options import OPTIONS
-from busbw.slow.answer import Answer, is_late
+from busbw.slow.answer import DOCUMENT, Answer, is_late
 from busbw.slow.chips import slow_chips
 from busbw.slow.groups import Groups
 from busbw.slow.roll import NobodyAnswers
@@ -98,6 +102,8 @@ _OPTIONS = (
         help="how long a pair may take to start, and to measure one payload",
     ),
     file_option("results", "write the answer as JSON, with the times of all pairs"),
+    folder_option("earlier", "earlier answers (--results), to say since when somebody is named"),
+    file_option("metrics", "write who is named and all times for Prometheus"),
     file_option("write_good", "write the hosts that are not named, as --hosts=@FILE reads them"),
 )
 
@@ -120,20 +126,44 @@ def run(options: argparse.Namespace) -> int:
         return ranks.take(part, asked, _LED)
     ours = json_with("document", "rounds")
     check_file("--results", options.results, "answers of busbw find-slow", ours)
+    check_file(
+        "--metrics", options.metrics, "metrics", lambda text: text.startswith("# HELP busbw")
+    )
+    if options.metrics is not None and (missing := missing_for_metrics()):
+        raise UsageError(f"--metrics: {missing}")
+    earlier = _earlier(options.earlier)
     check_file("--write-good", options.write_good, "lists of hosts", _are_hosts)
     began_s = time.monotonic()
     with command_error(AgentsError, BusyError, NobodyAnswers), usage_error(ValueError):
-        found = _found(options)
+        found = replace(_found(options), earlier=earlier)
     took_s = time.monotonic() - began_s
     print(f"{found.opening}, {took_s:.0f} s", "", sep="\n")
     print(*rendered("text", found.table()), "", *found.sentences(), sep="\n")
     written = 0
+    if options.metrics is not None:
+        written |= write_file(found.metrics(), options.metrics)
     if options.results is not None:
-        document = found.document(seconds=took_s, framework=options.framework)
+        document = found.document(date=_today(), seconds=took_s, framework=options.framework)
         written |= write_file(json.dumps(document, indent=1) + "\n", options.results)
     if options.write_good is not None:
         written |= write_file("\n".join([*found.good(), ""]), options.write_good)
     return written or int(found.is_anybody)
+
+
+def _earlier(folder: Path | None) -> list[dict[str, Any]]:
+    """The answers in a folder of `--results`, the latest last. Raises UsageError."""
+    found = []
+    for path in sorted(folder.glob("*.json")) if folder is not None else ():
+        with usage_error(files.InputError, ValueError, where=f"--earlier: {path}: "):
+            document = json.loads(files.content(path))
+        if not isinstance(document, dict) or document.get("document") != DOCUMENT:
+            raise UsageError(f"--earlier: {path}: it is no answer of this busbw find-slow")
+        found.append(document)
+    return sorted(found, key=lambda one: str(one.get("date", "")))
+
+
+def _today() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def _found(options: argparse.Namespace) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from busbw.model.words import plural, seconds_text
@@ -25,12 +26,16 @@ _LATE = 0.05
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What was `found` of the hosts with these `names`, of single chips, and who waits for whom."""
+    """What was `found` of the hosts with these `names`, of single chips, and who waits for whom.
+
+    `earlier` are documents of nights before, the latest last.
+    """
 
     found: Found
     names: Sequence[str]
     chips: Sequence[SlowChip] = ()
     waited: Waiting | None = None
+    earlier: Sequence[Mapping[str, Any]] = ()
 
     @property
     def opening(self) -> str:
@@ -38,7 +43,7 @@ class Answer:
 
     def sentences(self) -> Iterator[str]:
         for one in self.found.accused:
-            yield _accused(one, self.names)
+            yield f"{_accused(one, self.names)}{self._since(one)}"
         for host, why in sorted(self.found.dead.items()):
             yield f"host {self.names[host]}: no answer, with several partners: {why}"
         for chip in self.chips:
@@ -117,6 +122,36 @@ class Answer:
             for host, name in enumerate(self.names)
             if host not in left_out and name not in chips
         ]
+
+    def metrics(self) -> str:
+        """In the text format of Prometheus: who is named, and the times of all groups."""
+        from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+        registry = CollectorRegistry()
+        gauge = partial(Gauge, registry=registry)
+        gauge("busbw_slow_anybody", "1 where somebody is named").set(self.is_anybody)
+        named = gauge("busbw_slow_ratio", "time over the others'", ("who", "quantity"))
+        for one in self.found.accused:
+            named.labels(_name(one.who, self.names), one.quantity).set(one.ratio)
+        for chip in self.chips:
+            named.labels(chip.what, chip.quantity).set(chip.ratio)
+        dead = gauge("busbw_slow_silent", "1 for a host that does not answer", ("host",))
+        for host in self.found.dead:
+            dead.labels(self.names[host]).set(1)
+        taken = gauge("busbw_slow_seconds", "of a group", ("hosts", "quantity"))
+        for group, times in self.found.times_s.items():
+            for quantity, time_s in times.items():
+                taken.labels(" ".join(self._hosts(group)), quantity).set(time_s)
+        return generate_latest(registry).decode()
+
+    def _since(self, one: Accused) -> str:
+        """Since which of the earlier answers it has been named in every one, if in the last."""
+        hosts, since = self._hosts(one.who), ""
+        for document in reversed(self.earlier):
+            if hosts not in [found.get("hosts") for found in document.get("accused", ())]:
+                break
+            since = str(document.get("date", ""))
+        return f"; named since {since}" if since else ""
 
     def _hosts(self, who: Group) -> list[str]:
         return [self.names[host] for host in who]

@@ -10,7 +10,7 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from . import fit
@@ -106,7 +106,8 @@ class Search:
             for (who, name), one in trials.items()
             if one.is_guilty
         ]
-        accused = [self._with_alone(one) for one in _worst(guilty)]
+        slow = {one.who[0] for one in guilty if len(one.who) == 1}
+        accused = [self._with_alone(one, slow) for one in _worst(guilty)]
         racks = {name: self._apart_alone(name, one) for name, one in self._racks.items()}
         return Found(
             accused=tuple(accused),
@@ -218,11 +219,11 @@ class Search:
     def _between(self, one: int, other: int) -> bool:
         return any(racks.between((one, other)) for racks in self._racks.values())
 
-    def _with_alone(self, one: Accused) -> Accused:
+    def _with_alone(self, one: Accused, slow: Collection[int]) -> Accused:
         """Of a link: measured while nobody else is, as is a link that looks well."""
         if len(one.who) == 1:
             return one
-        others = [host for host in self._roll.alive if host not in one.who]
+        others = [host for host in self._roll.alive if host not in {*one.who, *slow}]
         pairs = itertools.combinations(others, 2)
         well = [other for other in pairs if not self._between(*other)]
         return replace(one, alone=self._alone(one.quantity, [one.who], well))

@@ -65,9 +65,16 @@ def test_of_hosts_that_are_alike_nobody_is_named(cluster: Cluster) -> None:
 
 
 def test_a_slow_host_is_named_and_left_out_of_the_good_ones(cluster: Cluster) -> None:
-    found = cluster.finds("--payloads=64K", **_slow("three"))
+    nights = cluster.folder / "nights"
+    nights.mkdir()
+    before = {"document": DOCUMENT, "date": "2026-11-03", "accused": [{"hosts": ["three"]}]}
+    (nights / "1.json").write_text(json.dumps(before))
+    metrics = f"--metrics={cluster.folder}/metrics"
+    found = cluster.finds("--payloads=64K", f"--earlier={nights}", metrics, **_slow("three"))
     assert found.code == 1
     assert "host three: " in found.out
+    assert found.out.endswith("; named since 2026-11-03\n")
+    assert "busbw_slow_anybody 1.0" in (cluster.folder / "metrics").read_text()
     (accused,) = cluster.document["accused"]
     assert accused["hosts"] == ["three"]
     assert accused["ratio"] > 1.9
@@ -137,6 +144,7 @@ def test_where_no_pair_can_be_measured_nobody_is_blamed(cluster: Cluster) -> Non
     [
         (["--hosts=one,two,three"], "3 hosts: accepted are 4 or more: of fewer a slow host"),
         (["--agents=2"], "2 hosts: accepted are 4 or more"),
+        (["--hosts=a,b,c,d", f"--earlier={ROOT}/docs"], "schema.json: it is no answer of this"),
         ([], "there are no hosts; accepted are --hosts=LIST, --agents=N and a launcher"),
         (["--hosts=one,two,three,four", "--least=0"], "--least: '0'; accepted is a loss such as"),
         (["--hosts=one,one"], "'one' is there twice"),
@@ -150,7 +158,7 @@ def test_what_is_asked_wrongly_is_a_usage_error(options: list[str], sentence: st
 
 def test_a_file_of_somebody_else_s_is_kept(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("do not lose this\n")
-    for option in ("--results", "--write-good"):
+    for option in ("--results", "--write-good", "--metrics"):
         refused = command("find-slow", "--hosts=a,b,c,d", f"{option}={tmp_path}/notes")
         refused.refuses(f"{option}: ")
     assert (tmp_path / "notes").read_text() == "do not lose this\n"

@@ -117,6 +117,32 @@ def test_who_comes_last_is_said_with_what_the_others_wait() -> None:
     )
 
 
+def test_one_that_was_named_in_every_answer_since_is_named_with_the_first_of_them() -> None:
+    def night(day: int, *named: str) -> dict[str, object]:
+        return {"date": f"2026-11-0{day}", "accused": [{"hosts": list(named)}]}
+
+    found = replace(HEALTHY, accused=(HOST,))
+    nights = [night(1, "c"), night(2), night(3, "c"), night(4, "c")]
+    (said,) = replace(_answer(found), earlier=nights).sentences()
+    assert said.endswith("(p <= 0.0006); named since 2026-11-03")
+    (said,) = replace(_answer(found), earlier=[*nights, night(5, "c", "d")]).sentences()
+    assert said.endswith("(p <= 0.0006)")
+
+
+def test_the_metrics_have_who_is_named_and_every_time() -> None:
+    pytest.importorskip("prometheus_client")
+    found = replace(_answer(replace(HEALTHY, accused=(LINK,), dead={1: "it hangs"})), chips=[CHIP])
+    lines = found.metrics().splitlines()
+    for line in (
+        "busbw_slow_anybody 1.0",
+        'busbw_slow_ratio{quantity="all-reduce 16M",who="link a - d"} 2.3',
+        'busbw_slow_ratio{quantity="computing",who="chip 3 of host a"} 1.12',
+        'busbw_slow_silent{host="b"} 1.0',
+        'busbw_slow_seconds{hosts="a b",quantity="all-reduce 16M"} 0.02',
+    ):
+        assert line in lines
+
+
 def test_what_is_undecided_is_said() -> None:
     assert _said(replace(HEALTHY, undecided=((0, 3),)))[0] == (
         "link a - d: undecided, which more rounds might settle"

@@ -47,8 +47,10 @@ def test_a_slow_link_is_named_and_neither_of_its_hosts(count: int) -> None:
 
 
 def test_two_at_once_are_both_named() -> None:
-    found = _found(Cluster(noise=0.03, hosts={5: 0.3}, links={(1, 3): 1.0}), 8)
+    found = _found(Cluster(noise=0.03, hosts={5: 1.0}, links={(1, 3): 1.0}), 8)
     assert _named(found) == {(5,), (1, 3)}
+    # No slow host is what the link is compared with.
+    assert sorted(one.alone or 0 for one in found.accused) == pytest.approx([0, 2.0], rel=0.1)
 
 
 def test_half_of_the_hosts_are_named_where_the_others_are_alike() -> None:
