@@ -234,20 +234,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"busbw {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     asked = sys.argv[1:] if arguments is None else arguments
-    for command in found(asked[0].replace("-", "_") if asked else "") or found():
+    there = found(asked[0].replace("-", "_") if asked else "") or found()
+    for command in there:
         command.add_to(commands)
+    asked, passed = parted(there[0], asked)
     if asked and not asked[0].startswith("-") and asked[0] not in commands.choices:
         parser.error(f"there is no command {refusal(asked[0], tuple(commands.choices))}")
     if asked and asked[0] in commands.choices:
         _check_spelling(commands.choices[asked[0]], asked[1:])
     options = parser.parse_args(asked)
-    options.words = asked[1:]
+    options.words, options.passed = asked[1:], passed
     try:
         code: int = options.run(options)
     except CommandError as error:
         print(f"busbw {options.command}: {error}", file=sys.stderr)
         return error.exit_code
     return code
+
+
+def parted(command: ModuleType, words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What is its own, and what a command with PASSES_ON passes on: the words after ``--``."""
+    passes = getattr(command, "PASSES_ON", False) and "--" in words
+    at = words.index("--") if passes else len(words)
+    return words[:at], words[at + 1 :]
 
 
 # An option in the help of argparse, not in the words on it.

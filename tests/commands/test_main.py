@@ -65,20 +65,8 @@ def test_the_script_runs_the_command_of_the_process(
 
 ROOT = Path(__file__).parents[2]
 NAMES = [
-    *(
-        "run",
-        "doctor",
-        "init",
-        "figure",
-        "find_slow",
-        "history",
-        "page",
-        "stack",
-        "summary",
-        "trace",
-    ),
-    "agent",
-    *("estimate", "tpu_v2", "parameter_server", "prediction"),
+    *("run", "doctor", "init", "bisect", "figure", "find_slow", "history", "page", "stack"),
+    *("summary", "trace", "agent", "estimate", "tpu_v2", "parameter_server", "prediction"),
 ]
 
 _STUDY = '''

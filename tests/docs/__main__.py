@@ -44,7 +44,7 @@ _UNRUN = {
     r"gcloud": "needs a bucket",
     r"busbw-secret|^(srun|mpirun)|--hosts=node": "needs other hosts",
     r"--libtpu=": "downloads compilers",
-    r"-m tox\b|evidence nights|-m venv|-m pytest -n": "takes long, or another environment",
+    r"-m tox\b|busbw bisect|evidence nights|-m venv|-m pytest -n": "takes long, or needs another",
     r"--shapes=": "needs a model's shapes",
 }
 # What pages take for granted: (file or folder, the words of pytest that write it).

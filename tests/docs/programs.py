@@ -54,6 +54,8 @@ def session(words: Sequence[str]) -> tuple[str, ...]:
     if "perf/" in words:
         return _of_rank_0(words[words.index("perf/") :])
     ours = list(words[2:] if words[:2] == ["python", "-m"] else words)
+    if ours[:2] == ["busbw", "bisect"] and "--" in ours:
+        return ("perf/", *ours[ours.index("--") + 1 :])
     if ours[:2] != ["busbw", "run"] or ours[2:] == ["OPTIONS"]:
         return ()
     named = [word.removeprefix("busbw/") for word in ours[2:]]
@@ -79,7 +81,9 @@ def _of_busbw(words: Sequence[str]) -> str:
         return ""
     if len(words) == 1 or words[1].isupper():
         return "" if words[0] in busbw_parsers() else f"no command {words[0]}"
-    return _parsed(busbw_parsers(), words)
+    command = next(iter(busbw_commands.found(words[0].replace("-", "_"))), None)
+    own = busbw_commands.parted(command, words)[0] if command else words
+    return _parsed(busbw_parsers(), own)
 
 
 def busbw_parsers() -> Mapping[str, argparse.ArgumentParser]:

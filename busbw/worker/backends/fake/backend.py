@@ -15,6 +15,7 @@ its own.
 The all-reduce of a training step takes its `share_of_step`, by default a half. Computing hides its
 last `hidden` of 1; without that key the recording holds no computing. Injected work takes
 `injected_more` times what was asked for.
+`releases` have by package what is different with one of its releases.
 `then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
 ``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
@@ -27,6 +28,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import importlib.metadata
 import json
 import os
 import signal
@@ -90,6 +92,8 @@ class FakeBackend(AbstractBackend):
         self._index = group.role.index if group else 0
         shared: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
         here = shared.get("hosts", {}).get(os.environ.get(HOST, ""), {})
+        for package, releases in shared.get("releases", {}).items():
+            here |= releases.get(importlib.metadata.version(package), {})
         self._script = shared | here | shared.get("processes", {}).get(str(self._index), {})
         self._exchange = Exchange(group) if group and group.count > 1 else None
         self._device = device

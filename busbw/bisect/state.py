@@ -1,0 +1,86 @@
+"""What is known so far, kept after every step, so that a bisection that was cut short goes on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw import files, wire
+
+from .search import Shown
+from .steps import Criterion
+
+DOCUMENT = "busbw bisect 1"
+
+
+class StateError(ValueError):
+    """A file that is no state of this bisection; the message says what is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tried:
+    """What one release showed beside `against`, and why or in which words."""
+
+    release: str
+    against: str
+    shown: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """The file: what was `asked`, what is looked for, and what was tried, in order."""
+
+    document: str = DOCUMENT
+    asked: tuple[str, ...]
+    criterion: Criterion | None = None
+    tried: tuple[Tried, ...] = ()
+    launches: int = 0
+
+
+@dataclass
+class State:
+    """At `path`, of a bisection that is `asked` with these words."""
+
+    path: Path
+    asked: tuple[str, ...]
+    criterion: Criterion | None = None
+    tried: list[Tried] = field(default_factory=list)
+    launches: int = 0
+
+    def read(self) -> None:
+        """Raises StateError for what is there and is not of this bisection."""
+        if not self.path.exists():
+            return
+        try:
+            kept = wire.from_json(Kept, wire.parsed(files.content(self.path)), "state")
+        except (wire.WireError, files.InputError) as error:
+            raise StateError(f"{self.path}: {error}") from error
+        if kept.document != DOCUMENT or kept.asked != self.asked:
+            raise StateError(
+                f"{self.path} is of another bisection ({' '.join(kept.asked)[:200]}); remove it, "
+                "or name another --state"
+            )
+        self.criterion, self.tried = kept.criterion, list(kept.tried)
+        self.launches = kept.launches
+
+    def keep(self) -> None:
+        kept = Kept(
+            asked=self.asked,
+            criterion=self.criterion,
+            tried=tuple(self.tried),
+            launches=self.launches,
+        )
+        files.write(self.path, json.dumps(wire.to_json(kept), indent=1) + "\n")
+
+    def shown(self, release: str, against: str) -> Shown | None:
+        """None for one that was not tried."""
+        for one in self.tried:
+            if (one.release, one.against) == (release, against):
+                return Shown(one.shown)
+        return None
+
+    def add(self, release: str, against: str, shown: Shown, why: str) -> None:
+        self.tried.append(Tried(release=release, against=against, shown=shown.value, why=why))
+        self.keep()
