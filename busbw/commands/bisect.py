@@ -238,8 +238,8 @@ class _Run:
         moved = [one for one in answer.verdicts.values() if one.outcome in _MOVED]
         if any(one.outcome in _BROKEN for one in moved) or not answer.verdicts:
             return Shown.UNTESTABLE, "; ".join(one.headline() for one in moved)
-        said = [_interval(one) for one in moved or answer.verdicts.values()]
-        return (Shown.BAD if moved else Shown.GOOD), "; ".join(said)
+        said = [_interval(one) for one in moved or answer.verdicts.values() if moved or one.ratio]
+        return (Shown.BAD if moved else Shown.GOOD), "; ".join(said) or "nothing changed"
 
     def _keep(self) -> None:
         self.state.launches = self.sessions.launches
@@ -262,10 +262,9 @@ class _Run:
             names = ", ".join(self.releases[at] for at in span.between)
             between = f", or one of {names}, which cannot be tested"
         tried = f"{len(span.tried)} of {plural(len(self.releases), 'release')} tried"
-        return (
-            f"{what}{between}; {tried}, {untestable} untestable, "
-            f"{plural(self.sessions.launches, 'launch')}"
-        )
+        launches = plural(self.sessions.launches, "launch")
+        asked = "" if self.sessions.is_compiled else f", {launches}"
+        return f"{what}{between}; {tried}, {untestable} untestable{asked}"
 
 
 # In how many sessions the bad one may show what it shows now and then.
