@@ -8,6 +8,7 @@ What the bad release shows and the good one does not is the criterion.
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -169,6 +170,12 @@ class Sessions:
             return self._run(*stack)
         return self._run(*stack, f"--against={self.framework}={against}")
 
+    def with_environment(self, variables: Mapping[str, str]) -> Answer:
+        """With variables beside without them: in turn, or compiled beside what is stored."""
+        if self.is_compiled:
+            return self._run(environment={**os.environ, **variables})
+        return self._run(*(f"--try-env={name}={text}" for name, text in variables.items()))
+
     def decided(self, criterion: Criterion, against: str, *stack: str) -> tuple[Shown, str]:
         """What it shows, and why nothing can be said if so. NOISY is asked again."""
         try:
@@ -224,13 +231,15 @@ class Sessions:
             if shown is not Shown.GOOD or launches >= wanted:
                 return shown or Shown.UNTESTABLE, f"{_why(criterion, answer)}; {launches} launches"
 
-    def _run(self, *words: str) -> Answer:
+    def _run(self, *words: str, environment: Mapping[str, str] | None = None) -> Answer:
         with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as folder:
             results = Path(folder, "results.json")
             command = [sys.executable, "-m", "busbw", "run", f"--frameworks={self.framework}"]
             command += [f"--results={results}", f"--baselines={self.baselines}"]
             command += ["-p", "no:cacheprovider", *words, *self.options]
-            done = subprocess.run(command, capture_output=True, check=False, text=True)
+            done = subprocess.run(
+                command, capture_output=True, check=False, text=True, env=environment
+            )
             self.log(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}")
             if done.returncode not in _JUDGED or not results.exists():
                 raise StepError(_last_words(done.stdout + done.stderr))

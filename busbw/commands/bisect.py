@@ -9,10 +9,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from busbw.bisect.flags import FlagsError, flags_in, tried
 from busbw.bisect.releases import ReleaseError, environment, releases_of
 from busbw.bisect.search import Bisection, Shown, Span, every
 from busbw.bisect.state import State, StateError
@@ -35,11 +38,10 @@ those of `busbw run`. Exit code 0: it was found.
 """
 
 _OPTIONS = (
-    Option(name="package", nargs="+", help="such as jaxlib, libtpu, tensorflow, jax-cuda13-pjrt"),
-    Option(
-        name="good", **takes("VERSION"), required=True, help="a release that is as it should be"
-    ),
-    Option(name="bad", **takes("VERSION"), required=True, help="a release that is not"),
+    Option(name="package", nargs="*", help="such as jaxlib, libtpu, tensorflow, jax-cuda13-pjrt"),
+    Option(name="good", **takes("VERSION"), help="a release that is as it should be"),
+    Option(name="bad", **takes("VERSION"), help="a release that is not"),
+    file_option("flags", "in place of releases: what each flag in FILE does, one in a line"),
     Option(
         name="fixed", flag=True, help="--good is the later one: find the release that mended it"
     ),
@@ -80,8 +82,39 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    with usage_error(StateError, ReleaseError), command_error(StackError, StepError):
+    with usage_error(StateError, ReleaseError, FlagsError), command_error(StackError, StepError):
+        if options.flags is not None:
+            return _flags(options)
         return _Run.of(options).answer()
+
+
+def _flags(options: argparse.Namespace) -> int:
+    """What each flag does; exit code 1 where one changes something, or is refused."""
+    if options.package or options.good or options.bad:
+        raise UsageError("--flags: accepted is it alone, or PACKAGE with --good and --bad")
+    flags = flags_in(options.flags)
+    with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as baselines:
+        sessions = Sessions(
+            framework=options.framework or "jax",
+            options=options.passed,
+            baselines=Path(baselines),
+            is_compiled=_is_compiled(options.passed),
+            log=_log(options.log),
+        )
+        found = []
+        for one in tried(sessions, flags):
+            print(f"{one.text}: {one.does}{': ' if one.how else ''}{one.how}", flush=True)
+            found.append(one)
+    each = found[1:] if len(flags) > 1 else found
+    counts = Counter(one.does for one in each)
+    print(
+        f"of {plural(len(each), 'flag')} " + ", ".join(f"{n} {does}" for does, n in counts.items())
+    )
+    return int(any(one.does != "nothing" for one in each))
+
+
+def _is_compiled(words: Sequence[str]) -> bool:
+    return any(word.startswith("--topology") for word in words)
 
 
 @dataclass(kw_only=True)
@@ -98,8 +131,11 @@ class _Run:
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> _Run:
-        if len(options.package) != 1:
-            raise UsageError("accepted is one PACKAGE, such as jaxlib, and after -- OPTIONS")
+        if len(options.package) != 1 or not (options.good and options.bad):
+            raise UsageError(
+                "accepted is one PACKAGE, such as jaxlib, with --good and --bad, or --flags=FILE; "
+                "and after -- OPTIONS"
+            )
         (package,) = options.package
         first, last = options.good, options.bad
         if options.fixed:
@@ -129,7 +165,7 @@ class _Run:
                 framework=framework,
                 options=options.passed,
                 baselines=baselines,
-                is_compiled=any(word.startswith("--topology") for word in options.passed),
+                is_compiled=_is_compiled(options.passed),
                 log=_log(options.log),
                 launches=state.launches,
             ),

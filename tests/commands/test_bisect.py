@@ -181,6 +181,25 @@ def test_what_is_asked_wrongly_is_a_usage_error(
     bisected.finds(*options, **ends).refuses(sentence)
 
 
+@pytest.mark.exhaustive
+def test_flags_that_do_nothing_are_named(bisected: Bisected) -> None:
+    bisected.does("1.0", {})
+    recipe = bisected.folder / "recipe"
+    recipe.write_text("--xla_a=1\n--xla_b=2\n")
+    (path := bisected.folder / "empty").write_text("")
+    found = command("bisect", f"--flags={recipe}", "--framework=fake", "--", "--payloads=64K")
+    assert found.code == 0, found.err
+    assert found.out.splitlines() == [
+        "--xla_a=1 --xla_b=2: nothing",
+        "--xla_a=1: nothing",
+        "--xla_b=2: nothing",
+        "of 2 flags 2 nothing",
+    ]
+    command("bisect", f"--flags={path}").refuses("no flags; accepted are flags such as")
+    command("bisect", "jaxlib", f"--flags={recipe}").refuses("accepted is it alone, or PACKAGE")
+    command("bisect", "jaxlib").refuses("with --good and --bad, or --flags=FILE")
+
+
 def test_a_state_of_another_bisection_is_kept(bisected: Bisected) -> None:
     bisected.state.write_text(
         json.dumps({"document": DOCUMENT, "asked": ["other"], "tried": [], "launches": 0})
