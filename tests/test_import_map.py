@@ -45,7 +45,9 @@ _PURE: Mapping[str, set[str]] = {
     "worker": {"model", "wire", "files", "collectives", "program", "workloads", "traces"},
     "driver": {"model", "wire", "locks"},
     "hosts": {"model", "wire", "locks", "driver"},
-    "bisect": {"model", "wire", "files", "locks", "stats", "judge", "stacks", "report"},
+    "bisect": {
+        *("model", "wire", "files", "locks", "stats", "judge", "stacks", "report", "driver"),
+    },
     "slow": {"model", "stats", "workloads", "frameworks", "grid", "driver", "report"},
 }
 _OURS = set(_PURE) - {"worker"}

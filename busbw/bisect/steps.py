@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw import files
+from busbw.driver.process import child, without_secret
 from busbw.judge.paired import pairs_of
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
@@ -237,12 +238,10 @@ class Sessions:
             command = [sys.executable, "-m", "busbw", "run", f"--frameworks={self.framework}"]
             command += [f"--results={results}", f"--baselines={self.baselines}"]
             command += ["-p", "no:cacheprovider", *words, *self.options]
-            done = subprocess.run(
-                command, capture_output=True, check=False, text=True, env=environment
-            )
-            self.log(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}")
-            if done.returncode not in _JUDGED or not results.exists():
-                raise StepError(_last_words(done.stdout + done.stderr))
+            code, said = _ran(command, environment or os.environ)
+            self.log(f"$ {' '.join(command)}\n{said}")
+            if code not in _JUDGED or not results.exists():
+                raise StepError(_last_words(said))
             try:
                 found = read_results(files.content(results), str(results))
             except (DocumentError, files.InputError) as error:
@@ -258,6 +257,18 @@ class Sessions:
             launches=launches,
             failed=max((len(one.failures) for one in taken), default=0),
         )
+
+
+def _ran(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Its exit code and what it said; it ends with this process, however that ends."""
+    streams = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+    process = child(command, streams, without_secret(environment))
+    try:
+        said, _ = process.communicate()
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, said.decode(errors="replace")
 
 
 def _shifts(found: Session) -> dict[str, list[float]]:
