@@ -1,7 +1,7 @@
 """The releases of a package, as the user's index has them, and environments of single ones.
 
-An environment is built once, whole or not at all, and kept in the cache of stacks: what depends on
-the package follows it, by pip's own resolver.
+An environment is built whole or not at all, in the cache of stacks: what depends on the package
+follows it, by pip's own resolver.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,24 +103,44 @@ def _listed(package: str, python: str, *options: str) -> tuple[str, ...]:
     return tuple(sorted(filter(None, found), key=Version))
 
 
-def environment(
-    cache: Path, package: str, version: str, pins: Sequence[str], python: str = sys.executable
-) -> str:
-    """The interpreter of an environment with this release. Raises StackError with pip's words."""
-    wanted = [f"{package}=={version}", *_following(package, version, pins), *pins]
-    digest = hashlib.sha256("\n".join([python, *wanted]).encode()).hexdigest()[:16]
-    folder = cache / "releases" / f"{package}-{version}-{digest}"
-    found = folder / "bin" / "python"
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with locks.folder(folder.parent.resolve(), _WAIT_S):
-            if not (folder / _MARK).exists():
-                _build(folder, wanted, python)
-    except locks.Busy as error:
-        raise StackError(f"{folder.parent}: another session ({error}) builds there") from error
-    except OSError as error:
-        raise StackError(f"{folder} cannot be built: {files.reason(error)}") from error
-    return str(found)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environments:
+    """Of single releases of `package`, each with `pins`, below `cache`, made by `python`.
+
+    One takes up to a gigabyte: `keep` removes all but those that are still needed.
+    """
+
+    cache: Path
+    package: str
+    pins: Sequence[str] = ()
+    python: str = sys.executable
+
+    def of(self, version: str) -> str:
+        """The interpreter that has this release. Raises StackError with pip's words."""
+        folder = self._folder(version)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with locks.folder(folder.parent.resolve(), _WAIT_S):
+                if not (folder / _MARK).exists():
+                    _build(folder, self._wanted(version), self.python)
+        except locks.Busy as error:
+            raise StackError(f"{folder.parent}: another session ({error}) builds there") from error
+        except OSError as error:
+            raise StackError(f"{folder} cannot be built: {files.reason(error)}") from error
+        return str(folder / "bin" / "python")
+
+    def keep(self, versions: Collection[str], among: Iterable[str]) -> None:
+        for version in set(among).difference(versions):
+            shutil.rmtree(self._folder(version), ignore_errors=True)
+
+    def _folder(self, version: str) -> Path:
+        wanted = "\n".join([self.python, *self._wanted(version)])
+        digest = hashlib.sha256(wanted.encode()).hexdigest()[:16]
+        return self.cache / "releases" / f"{self.package}-{version}-{digest}"
+
+    def _wanted(self, version: str) -> list[str]:
+        following = _following(self.package, version, self.pins)
+        return [f"{self.package}=={version}", *following, *self.pins]
 
 
 def _following(package: str, version: str, pins: Sequence[str]) -> list[str]:
@@ -137,7 +157,7 @@ def _build(folder: Path, wanted: Sequence[str], python: str) -> None:
         problem = "an environment cannot be made"
         output([python, "-m", "venv", "--without-pip", str(folder)], problem=problem, timeout_s=120)
         command = [*pip_command(), "--python", str(folder / "bin" / "python"), "install"]
-        options = ["--quiet", "--only-binary=:all:", "--disable-pip-version-check"]
+        options = ["-qq", "--only-binary=:all:", "--disable-pip-version-check"]
         output([*command, *options, *wanted], problem="pip says", timeout_s=_BUILD_TIMEOUT_S)
         files.write(folder / _MARK, "\n".join(wanted) + "\n")
     except BaseException:

@@ -37,6 +37,7 @@ class Kept:
     criterion: Criterion | None = None
     tried: tuple[Tried, ...] = ()
     launches: int = 0
+    answer: str = ""
 
 
 @dataclass
@@ -48,6 +49,7 @@ class State:
     criterion: Criterion | None = None
     tried: list[Tried] = field(default_factory=list)
     launches: int = 0
+    answer: str = ""
 
     def read(self) -> None:
         """Raises StateError for what is there and is not of this bisection."""
@@ -62,8 +64,10 @@ class State:
                 f"{self.path} is of another bisection ({' '.join(kept.asked)[:200]}); remove it, "
                 "or name another --state"
             )
-        self.criterion, self.tried = kept.criterion, list(kept.tried)
-        self.launches = kept.launches
+        # What could not be tested may be today: a download that broke off, a disk that was full.
+        known = [one for one in kept.tried if one.shown != Shown.UNTESTABLE.value]
+        self.criterion, self.tried = kept.criterion, known
+        self.launches, self.answer = kept.launches, kept.answer
 
     def keep(self) -> None:
         kept = Kept(
@@ -71,6 +75,7 @@ class State:
             criterion=self.criterion,
             tried=tuple(self.tried),
             launches=self.launches,
+            answer=self.answer,
         )
         files.write(self.path, json.dumps(wire.to_json(kept), indent=1) + "\n")
 

@@ -26,6 +26,16 @@ VERSIONS = [f"1.{number}" for number in range(9)]
 SLOW = {"latency_s": 3e-3}
 
 
+class Found(Answer):
+    """What a bisection said."""
+
+    @property
+    def sentence(self) -> str:
+        """The answer; the line after it shows the step again."""
+        (found,) = [line for line in self.out.splitlines() if line.startswith("first ")]
+        return found
+
+
 class Bisected:
     """A row of releases; those from `first` on do what `worse` says."""
 
@@ -52,8 +62,9 @@ class Bisected:
             *("--", "--payloads=64K", "--launches=2"),
         ]
 
-    def finds(self, *options: str, **ends: str) -> Answer:
-        return command(*self.words(*options, **ends))
+    def finds(self, *options: str, **ends: str) -> Found:
+        ran = command(*self.words(*options, **ends))
+        return Found(code=ran.code, out=ran.out, err=ran.err)
 
 
 @pytest.fixture
@@ -65,7 +76,7 @@ def test_of_three_releases_the_second_one_did_it(bisected: Bisected) -> None:
     bisected.does("1.1", SLOW)
     found = bisected.finds(bad="1.2")
     assert found.code == 0, found.err
-    assert found.out.splitlines()[-1].startswith(
+    assert found.sentence.startswith(
         f"first slow release: {PACKAGE} 1.1; 1.0 is the last good one; 3 of 3 releases tried, "
     )
 
@@ -75,11 +86,16 @@ def test_the_first_slow_release_is_found(bisected: Bisected) -> None:
     bisected.does("1.5", SLOW)
     found = bisected.finds()
     assert found.code == 0, found.err
-    last = found.out.splitlines()[-1]
     said = f"first slow release: {PACKAGE} 1.5; 1.4 is the last good one; 5 of 9 releases tried, "
-    assert last.startswith(said)
+    assert found.sentence.startswith(said)
+    again = found.out.splitlines()[-1]
+    assert again.startswith("again: busbw run --payloads=64K --launches=2 --python=fake=")
+    # Each takes up to a gigabyte: the ends are left, and what the answer lies between.
+    left = {path.name.split("-")[3] for path in (bisected.folder / "cache/releases").iterdir()}
+    assert left == {"1.0", "1.4", "1.5", "1.8"}
     kept = json.loads(bisected.state.read_text())
     assert kept["document"] == DOCUMENT
+    assert kept["answer"].startswith(said)
     assert [one["release"] for one in kept["tried"]] == ["1.4", "1.6", "1.5"]
 
 
@@ -97,7 +113,7 @@ def test_what_is_known_is_asked_no_more(bisected: Bisected) -> None:
 def test_a_release_that_does_not_start_is_stepped_around(bisected: Bisected) -> None:
     bisected.does("1.5", SLOW, releases={"1.4": {"probe": "exit"}})
     found = bisected.finds()
-    assert found.out.splitlines()[-1].startswith(
+    assert found.sentence.startswith(
         f"first slow release: {PACKAGE} 1.5; 1.3 is the last good one, or one of 1.4, which cannot "
         "be tested; "
     )
@@ -107,7 +123,7 @@ def test_a_release_that_does_not_start_is_stepped_around(bisected: Bisected) -> 
 def test_a_wrong_value_is_looked_for_by_itself(bisected: Bisected) -> None:
     bisected.does("1.7", {"cases": [{"then": "wrong_result"}]})
     found = bisected.finds()
-    assert found.out.splitlines()[-1].startswith(
+    assert found.sentence.startswith(
         f"first wrong result release: {PACKAGE} 1.7; 1.6 is the last good one; "
     )
 
@@ -116,7 +132,7 @@ def test_a_wrong_value_is_looked_for_by_itself(bisected: Bisected) -> None:
 def test_the_release_that_mended_it_is_found(bisected: Bisected) -> None:
     bisected.does("1.0", SLOW, releases={version: {} for version in VERSIONS[3:]})
     found = bisected.finds("--fixed", good="1.8", bad="1.0")
-    assert found.out.splitlines()[-1].startswith(
+    assert found.sentence.startswith(
         f"first release without it: {PACKAGE} 1.3; 1.2 is the last one with it; "
     )
 
@@ -163,7 +179,7 @@ def test_one_that_is_cut_short_goes_on(bisected: Bisected, number: signal.Signal
         process.wait(30)
     found = bisected.finds()
     said = f"first slow release: {PACKAGE} 1.3; 1.2 is the last good one; "
-    assert found.out.splitlines()[-1].startswith(said)
+    assert found.sentence.startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -182,11 +198,9 @@ def test_what_is_asked_wrongly_is_a_usage_error(
 
 
 @pytest.mark.exhaustive
-def test_flags_that_do_nothing_are_named(bisected: Bisected) -> None:
-    bisected.does("1.0", {})
-    recipe = bisected.folder / "recipe"
-    recipe.write_text("--xla_a=1\n--xla_b=2\n")
-    (path := bisected.folder / "empty").write_text("")
+def test_flags_that_do_nothing_are_named(tmp_path: Path) -> None:
+    (recipe := tmp_path / "recipe").write_text("--xla_a=1\n--xla_b=2\n")
+    (path := tmp_path / "empty").write_text("")
     found = command("bisect", f"--flags={recipe}", "--framework=fake", "--", "--payloads=64K")
     assert found.code == 0, found.err
     assert found.out.splitlines() == [
