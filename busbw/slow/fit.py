@@ -38,12 +38,15 @@ def of_pairs(times_s: Mapping[Group, float], good: Sequence[int] = ()) -> Fit:
     """
     logs = {group: math.log(time_s) for group, time_s in times_s.items()}
     of_host: dict[int, list[float]] = {}
-    for group, log in logs.items():
-        for host, other in (group, group[::-1]):
-            if not good or other in good:
-                of_host.setdefault(host, []).append(log)
+    for only_good in (True, False):
+        # One that met no good host is as slow as with those that it met.
+        there = set(of_host)
+        for group, log in logs.items():
+            for host, other in (group, group[::-1]):
+                if host not in there and (not only_good or not good or other in good):
+                    of_host.setdefault(host, []).append(log)
     rows = {host: statistics.median_low(found) for host, found in of_host.items()}
-    level = statistics.median_low(rows[host] for host in good or rows)
+    level = statistics.median_low(rows[host] for host in good or rows if host in rows)
     hosts = {host: row - level for host, row in rows.items()}
     links = {
         group: log - level - max(0.0, *(hosts[host] for host in group))
@@ -56,7 +59,7 @@ def of_groups(rounds: Sequence[Mapping[Group, float]]) -> Fit:
     """Of rounds that share out all hosts in groups: a slow host's group is slow in every round."""
     found: dict[int, list[float]] = {}
     noise = []
-    for times_s in rounds:
+    for times_s in filter(None, rounds):
         level = statistics.median(map(math.log, times_s.values()))
         for group, time_s in times_s.items():
             noise.append(math.log(time_s) - level)
@@ -108,7 +111,8 @@ def racks(times_s: Mapping[Group, float], least: float) -> Racks | None:
         near = [log for group, log in logs.items() if not found.between(group)]
         far = [log for group, log in logs.items() if found.between(group)]
         right = sum(log <= limit for log in near) + sum(log > limit for log in far)
-        if not _are_racks(sets, len(hosts)) or right < _CONSISTENT * len(logs):
+        told_apart = near and far and _are_racks(sets, len(hosts))
+        if not told_apart or right < _CONSISTENT * len(logs):
             continue
         ratio = math.exp(statistics.median(far) - statistics.median(near))
         # What the two leave over of the squares: the limit by Otsu's rule.

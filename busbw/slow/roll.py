@@ -1,13 +1,13 @@
 """Who answers: groups of hosts are asked at once, and who is to blame for silence is found out.
 
 A pair that gives no time has one host, or two, that do not answer: each is asked again with others
-that have answered, until it answers itself or has failed with several of them.
+that have answered, until it answers itself or has failed with several that still answer others.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .rounds import Group, Round, pair
@@ -17,8 +17,8 @@ Times = Mapping[str, float]
 # Measures groups of hosts at once: the times of each, or why there are none.
 Measure = Callable[[Round], Sequence[Times | str]]
 
-# With how many others one must have failed.
-_FAILURES = 3
+# With how many others that answer one must have failed; and in how many rounds somebody answers.
+_FAILURES, _ROUNDS = 2, 3
 
 
 class NobodyAnswers(Exception):
@@ -35,8 +35,9 @@ class Roll:
     rounds: int = 0
     dead: dict[int, str] = field(default_factory=dict)
     _answered: set[int] = field(default_factory=set)
-    # Why there was no time, by host, as long as that is not settled.
-    _silent: dict[int, list[str]] = field(default_factory=dict)
+    # Why there was no time, by host, and with whom, as long as that is not settled.
+    _silent: dict[int, str] = field(default_factory=dict)
+    _failed: dict[int, set[int]] = field(default_factory=dict)
 
     @property
     def alive(self) -> list[int]:
@@ -46,34 +47,44 @@ class Roll:
         """Those that gave times, of what of them is alive. Raises NobodyAnswers."""
         asked = [tuple(host for host in one if host not in self.dead) for one in groups]
         found = self._round(tuple(one for one in asked if len(one) > 1))
-        if not self._answered and self.rounds >= _FAILURES:
-            raise NobodyAnswers(next(iter(self._silent.values()))[-1])
+        if not self._answered and self.rounds >= _ROUNDS:
+            raise NobodyAnswers(next(iter(self._silent.values())))
         while self._silent and self._answered:
             self._ask_again()
         return found
 
-    def _round(self, groups: Round, answered: Collection[int] = ()) -> dict[Group, Times]:
-        """Those of a group that gives no time are silent, but for those that have just answered."""
+    def _round(self, groups: Round) -> dict[Group, Times]:
+        """Those of a group that gives no time are silent."""
         found: dict[Group, Times] = {}
         self.rounds += bool(groups)
         for group, taken in zip(groups, self.measure(groups) if groups else ()):
             for host in group:
-                if not isinstance(taken, str):
+                if isinstance(taken, str):
+                    self._answered.discard(host)
+                    self._silent[host] = taken
+                    # Of a larger group another may have been to blame.
+                    others = {*group} - {host} if len(group) == 2 else set()
+                    self._failed.setdefault(host, set()).update(others)
+                else:
                     self._answered.add(host)
                     self._silent.pop(host, None)
-                elif host not in answered:
-                    self._answered.discard(host)
-                    self._silent.setdefault(host, []).append(taken)
+                    self._failed.pop(host, None)
             if not isinstance(taken, str):
                 found[group] = taken
         return found
 
     def _ask_again(self) -> None:
-        """Each of the silent with one that has answered."""
+        """Each of the silent with one that answers, and with which it has not failed yet."""
         partners = sorted(self._answered)
         self.chance.shuffle(partners)
-        pairs = dict(zip(list(self._silent), partners))
-        self._round(tuple(pair(*one) for one in pairs.items()), partners)
-        for host in pairs:
-            if len(self._silent.get(host, ())) >= _FAILURES:
-                self.dead[host] = self._silent.pop(host)[-1]
+        pairs = []
+        for host in self._silent:
+            other = next((one for one in partners if one not in self._failed[host]), None)
+            if other is not None:
+                partners.remove(other)
+                pairs.append(pair(host, other))
+        self._round(tuple(pairs))
+        for host in list(self._silent):
+            alive = self._failed[host] & self._answered
+            if len(alive) >= _FAILURES or not pairs:
+                self.dead[host] = self._silent.pop(host)

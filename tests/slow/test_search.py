@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from busbw.slow.rounds import Group
+from busbw.slow.answer import Answer
+from busbw.slow.roll import NobodyAnswers, Times
+from busbw.slow.rounds import Group, Round
 from busbw.slow.search import Found, Search
 from tests.slow.cluster import Cluster
 
@@ -79,6 +83,28 @@ def test_a_rack_that_is_far_is_far_alone() -> None:
 def test_one_that_hangs_is_named_and_the_rest_is_measured() -> None:
     found = _found(Cluster(noise=0.02, hosts={1: 0.5}, dead=frozenset({3})), 8)
     assert (set(found.dead), _named(found)) == ({3}, {(1,)})
+
+
+def test_whoever_dies_whenever_there_is_an_answer_and_nobody_else_is_dead() -> None:
+    for seed in range(150):
+        chance = random.Random(seed)
+        count = chance.choice([4, 5, 6, 8, 33])
+        share = chance.choice([0.1, 0.5])
+        dies = {host: chance.randrange(60) for host in range(count) if chance.random() < share}
+
+        class Dying(Cluster):
+            ends: Mapping[int, int] = dies
+
+            def measure(self, groups: Round) -> Sequence[Times | str]:
+                self.dead = frozenset(h for h, at in self.ends.items() if len(self.asked) >= at)
+                return super().measure(groups)
+
+        slow = {host: 1.0 for host in range(count) if chance.random() < 0.2}
+        cluster = Dying(noise=chance.choice([0.001, 0.5]), hosts=slow, seed=seed)
+        with contextlib.suppress(NobodyAnswers):
+            found = _found(cluster, count, seed=seed)
+            assert set(found.dead) <= set(dies)
+            assert list(Answer(found=found, names=[*map(str, range(count))]).sentences())
 
 
 def test_a_smaller_loss_than_the_least_is_nobody_s_fault() -> None:
