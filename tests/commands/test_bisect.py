@@ -72,6 +72,7 @@ def bisected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bisected:
     return Bisected(tmp_path, monkeypatch)
 
 
+@pytest.mark.exhaustive
 def test_of_three_releases_the_second_one_did_it(bisected: Bisected) -> None:
     bisected.does("1.1", SLOW)
     found = bisected.finds(bad="1.2")
@@ -186,8 +187,14 @@ def test_one_that_is_cut_short_goes_on(bisected: Bisected, number: signal.Signal
     ("options", "ends", "sentence"),
     [
         ((), {"good": "0.9"}, f"{PACKAGE} 0.9: the index has no such release; the nearest ones"),
-        ((), {"good": "1.8", "bad": "1.0"}, f"{PACKAGE}: 1.8 is not older than 1.0"),
-        (("--fixed",), {}, f"{PACKAGE}: 1.8 is not older than 1.0"),
+        pytest.param(
+            *((), {"good": "1.8", "bad": "1.0"}, f"{PACKAGE}: 1.8 is not older than 1.0"),
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            *(("--fixed",), {}, f"{PACKAGE}: 1.8 is not older than 1.0"),
+            marks=pytest.mark.exhaustive,
+        ),
         (("--framework=fak",), {}, "argument --framework: 'fak'; did you mean 'fake'?"),
     ],
 )
