@@ -98,7 +98,12 @@ class Instruction:
 
     @property
     def result_bytes(self) -> int:
-        """Of a start the second array; a tuple's others belong to it, as in an all-to-all."""
+        """Of a start the second array; a tuple's others belong to it, as in an all-to-all.
+
+        Since jaxlib 0.11 an all-reduce's start is what it takes and what it gives, too.
+        """
+        if self.op == "all-reduce-start" and self.shape.startswith("(("):
+            return sum(self.array_bytes[len(self.array_bytes) // 2 :])
         if self.op.endswith("-start") and self.collective != "all-reduce":
             return self.array_bytes[1] if len(self.array_bytes) > 1 else sum(self.array_bytes)
         return sum(self.array_bytes)

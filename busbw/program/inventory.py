@@ -458,7 +458,7 @@ def _arrays(line: Instruction) -> list[tuple[str, int]]:
     elements = _elements(shape)
     if line.op == "send":
         shape = elements[0] if elements else shape
-    elif line.op.endswith("-start") and line.collective != "all-reduce":
+    elif line.op.endswith("-start") and (line.collective != "all-reduce" or shape.startswith("((")):
         shape = elements[1] if len(elements) > 1 else shape
     return [
         (_dtype(name), _size(extents) * int(bits or 8) // 8)

@@ -150,6 +150,8 @@ def test_what_a_collective_gives_is_the_sum_of_the_arrays_of_its_shape(
     [
         ("f32[1024]{0}", "all-reduce-start", "all-reduce", 4096),
         ("(f32[1024]{0}, f32[1024]{0})", "all-reduce-start", "all-reduce", 8192),
+        ("((f32[1024]{0}), f32[1024]{0})", "all-reduce-start", "all-reduce", 4096),
+        ("((f32[8]{0}, f32[4]{0}), (f32[8]{0}, f32[4]{0}))", "all-reduce-start", "all-reduce", 48),
         ("(f32[256]{0}, f32[1024]{0})", "all-gather-start", "all-gather", 4096),
         (
             "(f32[1024]{0:T(1024)}, f32[1024]{0:T(1024)S(1)}, u32[]{:S(2)}, u32[]{:S(2)})",

@@ -492,3 +492,11 @@ dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceSc
     assert (one.name, one.source, one.op_name) == (
         *("reduce-scatter (max) of float32 32K in groups of 4", "", "XlaReduceScatter"),
     )
+
+
+def test_a_start_that_has_what_it_takes_moves_what_it_gives() -> None:
+    (one,) = _read(
+        f"%s = ((f32[1024]{{0}}), f32[1024]{{0}}) all-reduce-start(%p), {GROUPS}, to_apply=%add",
+        "%d = f32[1024]{0} all-reduce-done(%s)",
+    )
+    assert (one.payload_bytes, one.parts) == (4096, ())

@@ -25,7 +25,7 @@ _SHOWN, _SHOWN_FIRST = 300, 100
 _ELEMENT = re.compile(r"([a-z]+\d+)\[")
 
 # Operations that start a collective which is waited for later, alone or within a computation.
-_WRAPPERS = {"call-start", "async-start", "custom-call-start"}
+_WRAPPERS = {"call-start", "async-start", "custom-call-start", "fusion-start"}
 _STARTS = {*_WRAPPERS, *(f"{kind}-start" for kind in KINDS)}
 
 # What writes nothing itself: what a call, on a SparseCore too, or an async start runs is looked at.

@@ -303,6 +303,13 @@ def started(kernel: str = "DEFAULT", *, of: str = "get-tuple-element.27", is_syn
 
 GPU_DONE = "%all-reduce-done = f32[1024]{0} all-reduce-done(%all-reduce-start)"
 
+# As jaxlib prints it since 0.11: with what it takes.
+GPU_WITH_OPERANDS = gpu(
+    started(is_sync=False).replace("= f32[1024]{0} ", "= ((f32[1024]{0}), f32[1024]{0}) "),
+    GPU_COUNT,
+    GPU_DONE,
+)
+
 # The round is counted while the all-reduce runs.
 GPU_IN_PLACE = gpu(started("TRITON_ONE_SHOT", is_sync=False), GPU_COUNT, GPU_DONE)
 

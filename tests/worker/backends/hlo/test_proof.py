@@ -62,6 +62,11 @@ def test_a_tpu_s_chain_is_proved_through_its_layouts() -> None:
     assert _proof(programs.TPU_ALL_REDUCE, 1).collectives == {"all-reduce": 1}
 
 
+def test_a_gpu_s_start_that_has_what_it_takes_is_proved_as_well() -> None:
+    found = _proof(programs.GPU_WITH_OPERANDS, 1)
+    assert (found.collectives, found.array_bytes) == ({"all-reduce": 1}, 4096)
+
+
 def test_a_tpu_s_permute_is_its_start_and_the_copy_beside_it_is_counted() -> None:
     proof = _proof(programs.TPU_PERMUTE, 1, strict=False, **PERMUTE)
     assert (proof.collectives, proof.payload_copies) == ({"collective-permute": 1}, 1)
