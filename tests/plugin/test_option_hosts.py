@@ -76,6 +76,7 @@ def test_a_process_that_dies_is_named_with_its_host(folder: Folder) -> None:
     assert not folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_a_regression_over_several_hosts_says_how_to_find_who_is_slow(folder: Folder) -> None:
     folder.script(latency_s=1e-3)
     folder.run("--hosts=one,two", PYTHON, "--update-baselines", exit_code=0)

@@ -113,6 +113,7 @@ def test_a_smaller_loss_than_the_least_is_nobody_s_fault() -> None:
     assert _named(_found(cluster, 8, least=0.2)) == set()
 
 
+@pytest.mark.exhaustive
 def test_more_hosts_than_meet_meet_where_that_is_asked_for() -> None:
     cluster = Cluster(noise=0.02, links={(7, 30): 1.0})
     assert _named(_found(cluster, 34)) == set()
@@ -131,6 +132,7 @@ def _share(count: int, runs: int, slow: int, loss: float, noise: float) -> tuple
     return right, wrong
 
 
+@pytest.mark.exhaustive
 def test_most_slow_hosts_are_found_and_hardly_anybody_else() -> None:
     right, wrong = _share(16, runs=40, slow=2, loss=0.2, noise=0.03)
     assert right >= 38
