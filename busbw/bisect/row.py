@@ -135,9 +135,10 @@ class Row:
 
         changed = every(range(len(self.releases)), test)
         self._tell_tried()
-        steps = plural(len(changed), "step")
-        self.tell(f"{steps} among {plural(len(self.releases), 'release')} of {self.package}")
-        return 0
+        untestable = sum(one.shown == Shown.UNTESTABLE.value for one in self.state.tried)
+        among = f"{plural(len(self.releases), 'release')} of {self.package}"
+        self.tell(f"{plural(len(changed), 'step')} among {among}, {untestable} untestable")
+        return int(untestable == len(self.releases) - 1)
 
     def _step(self, old: str, stack: tuple[str, ...]) -> tuple[Shown, str]:
         """Whether anything changed beside the release before, in either direction."""

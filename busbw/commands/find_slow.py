@@ -211,14 +211,15 @@ def _found(options: argparse.Namespace) -> Answer:
 def _together(answer: Answer, groups: Groups, alive: Group, least: float) -> Answer:
     """With single chips, and who comes last to the largest all-reduce, of all that answer."""
     _say("single chips, and who comes last to a collective of all hosts")
-    arrivals, chips = groups.together(alive, _largest(groups.specs), _ARRIVALS)
+    found = groups.together(alive, _largest(groups.specs), _ARRIVALS)
     hosts = [answer.names[host] for host in alive]
     scripted = FRAMEWORKS[groups.starter.framework].scripted
     return replace(
         answer,
-        chips=slow_chips(chips, hosts, least, RISK * CHIPS_SHARE) if chips else (),
+        chips=slow_chips(found.chips, hosts, least, RISK * CHIPS_SHARE) if found.chips else (),
         # A script's clocks do not wait.
-        waited=waiting(arrivals, alive) if arrivals and not scripted else None,
+        waited=waiting(found.arrivals, alive) if found.arrivals and not scripted else None,
+        unmeasured=found.why,
     )
 
 

@@ -28,13 +28,15 @@ _LATE = 0.05
 class Answer:
     """What was `found` of the hosts with these `names`, of single chips, and who waits for whom.
 
-    `earlier` are documents of nights before, the latest last.
+    `unmeasured` is why some of the latter is not known; `earlier` are documents of nights before,
+    the latest last.
     """
 
     found: Found
     names: Sequence[str]
     chips: Sequence[SlowChip] = ()
     waited: Waiting | None = None
+    unmeasured: str = ""
     earlier: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -53,11 +55,14 @@ class Answer:
             yield _racks(quantity, racks, self.names)
         if self.waited is not None:
             yield _waiting(self.waited, self.names)
+        if self.unmeasured:
+            yield f"single chips, or who comes last, were not measured: {self.unmeasured}"
         for who in self.found.undecided:
             yield f"{_name(who, self.names)}: undecided, which more rounds might settle"
         if not self.is_anybody:
             healthy = f"a healthy cluster is accused once in {1 / RISK:g} times at most"
-            yield f"nobody is slow: {_least(self.found)}; {healthy}"
+            word = "named" if self.found.undecided else "slow"
+            yield f"nobody is {word}: {_least(self.found)}; {healthy}"
 
     @property
     def is_anybody(self) -> bool:
@@ -105,6 +110,7 @@ class Answer:
             },
             "waiting": self.waited
             and {**asdict(self.waited), "last": self.names[self.waited.last]},
+            "unmeasured": self.unmeasured,
             "undecided": [self._hosts(one) for one in found.undecided],
             "least": dict(found.least),
             "groups": [

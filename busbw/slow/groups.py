@@ -28,6 +28,15 @@ def quantity(spec: Spec) -> str:
     return f"{spec.workload.collective.replace('_', '-')} {payload_text(spec.payload_bytes)}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Together:
+    """What each process said, in the order of hosts; `why` one of the two is empty."""
+
+    arrivals: Sequence[Arrivals]
+    chips: Sequence[Chips]
+    why: str = ""
+
+
 class _NoTime(Exception):
     """Why a group gives none; the message is the sentence."""
 
@@ -67,8 +76,8 @@ class Groups:
                 raise
         return [one.why or one.times_s for one in taking]
 
-    def together(self, group: Group, spec: Spec, rounds: int) -> tuple[list[Arrivals], list[Chips]]:
-        """Of each process, in the order of hosts; none where the group fails."""
+    def together(self, group: Group, spec: Spec, rounds: int) -> Together:
+        """Of all hosts of `group` in one launch."""
         self.rounds += 1
         with Executor(self.transport_of(group)) as executor:
             taking = _Taking(self, executor, group)
@@ -77,7 +86,11 @@ class Groups:
             chips = taking.each(Request("chips", asked), "measuring chips")
             arrivals = taking.arrivals(spec, rounds)
             taking.end()
-        return arrivals, [one for one in chips if isinstance(one, Chips)]
+        return Together(
+            arrivals=arrivals,
+            chips=[one for one in chips if isinstance(one, Chips)],
+            why=taking.why,
+        )
 
 
 @dataclass
@@ -135,7 +148,10 @@ class _Taking:
             return []
         asked = dict.fromkeys(self._launch.members, request)
         answers = self._launch.ask_each(asked, self.of.plan.timeout_s, doing, together=True)
-        return [] if isinstance(answers, Failure) else list(answers.values())
+        found: list[Answer] = [answers] if isinstance(answers, Failure) else list(answers.values())
+        refused = next((one for one in found if isinstance(one, Failure)), None)
+        self.why = self.why or (words_of(refused) if refused is not None else "")
+        return [] if refused is not None else found
 
     def end(self) -> None:
         if self._launch is not None and not self._launch.is_over:

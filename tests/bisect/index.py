@@ -1,4 +1,4 @@
-"""An index of one made-up package on this disk: wheels that hold nothing but their version."""
+"""An index on this disk of one package: wheels that hold nothing but their version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`busbw bisect`: releases of a made-up package, one of which makes the made-up framework worse."""
+"""`busbw bisect`: releases of a package, one of which makes the fake framework worse."""
 
 from __future__ import annotations
 
@@ -143,13 +143,21 @@ def test_every_step_is_named(bisected: Bisected) -> None:
     bisected.does("1.6", SLOW, releases={"1.2": {"latency_s": 2e-3}})
     found = bisected.finds("--every")
     lines = found.out.splitlines()
-    assert lines[-1] == f"3 steps among 9 releases of {PACKAGE}"
+    assert lines[-1] == f"3 steps among 9 releases of {PACKAGE}, 0 untestable"
     moved = [line for line in lines if ": bad: " in line]
     assert [line.split(": ")[0] for line in moved] == [
         f"{PACKAGE} 1.2 beside 1.1",
         f"{PACKAGE} 1.3 beside 1.2",
         f"{PACKAGE} 1.6 beside 1.5",
     ]
+
+
+@pytest.mark.exhaustive
+def test_where_nothing_can_be_tested_it_is_not_green(bisected: Bisected) -> None:
+    bisected.does("1.1", {"probe": "exit"})
+    found = bisected.finds("--every", bad="1.2")
+    assert found.code == 1
+    assert found.out.splitlines()[-1] == f"0 steps among 3 releases of {PACKAGE}, 2 untestable"
 
 
 @pytest.mark.exhaustive

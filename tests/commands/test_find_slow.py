@@ -1,4 +1,4 @@
-"""`busbw find-slow`: hosts that an ssh reaches, a made-up framework, and one of them slow."""
+"""`busbw find-slow`: hosts that an ssh reaches, the fake framework, and one of them slow."""
 
 from __future__ import annotations
 

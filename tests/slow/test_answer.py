@@ -144,8 +144,15 @@ def test_the_metrics_have_who_is_named_and_every_time() -> None:
 
 
 def test_what_is_undecided_is_said() -> None:
-    assert _said(replace(HEALTHY, undecided=((0, 3),)))[0] == (
-        "link a - d: undecided, which more rounds might settle"
+    undecided, nobody = _said(replace(HEALTHY, undecided=((0, 3),)))
+    assert undecided == "link a - d: undecided, which more rounds might settle"
+    assert nobody.startswith("nobody is named: ")
+
+
+def test_what_was_not_measured_is_said() -> None:
+    found = replace(_answer(HEALTHY), unmeasured="single chips are measured by JAX alone")
+    assert next(found.sentences()) == (
+        "single chips, or who comes last, were not measured: single chips are measured by JAX alone"
     )
 
 

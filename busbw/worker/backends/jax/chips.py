@@ -31,7 +31,7 @@ from .program import placed
 
 Pairs = list[tuple[int, int]]
 
-# A chip computes so many products of square matrices, and copies so many bytes; a CPU's fewer.
+# Products of square matrices in a round, the side of these, and the bytes copied; fewer on a CPU.
 _PRODUCTS = 32
 _SIDE, _COPIED = {True: 256, False: 4096}, {True: 2**22, False: 2**28}
 _AXES = "xyz"
