@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
@@ -12,8 +13,8 @@ from busbw.stacks.lock import StackError
 
 from .releases import Environments
 from .search import Bisection, Shown, Span, every
-from .state import State
-from .steps import Criterion, Sessions, StepError, criterion_of
+from .state import State, Tried
+from .steps import RISK, Criterion, Sessions, StepError, criterion_of
 
 # In how many sessions the bad one may show what it shows now and then.
 _LOOKS = 5
@@ -73,14 +74,13 @@ class Row:
         sentence = self._sentence(span, found)
         self.tell(sentence)
         self.tell(f"again: {self._command(span)}")
-        self.state.answer = sentence
-        self._keep()
+        self._keep(answer=sentence)
         return 0
 
     def _criterion(self, good: str, bad: str) -> Criterion | None:
         """What the bad one shows and the good one does not, as far as it is not known yet."""
-        if self.state.criterion is not None:
-            return self.state.criterion
+        if self.state.known.criterion is not None:
+            return self.state.known.criterion
         self.say(f"the good one, {self.package} {good}")
         known = self.environments.of(good)
         of_good = self.sessions.alone(*self._stack(known))
@@ -93,8 +93,7 @@ class Row:
             found = self.sessions.rate(found, *stack)
         if found is not None and found.outcome is Outcome.REGRESSED:
             found = self.sessions.ratio(found, known, *stack)
-        self.state.criterion = found
-        self._keep()
+        self._keep(criterion=found)
         return found
 
     def _stack(self, python: str) -> tuple[str, ...]:
@@ -115,8 +114,8 @@ class Row:
         except StackError as error:
             shown, why = Shown.UNTESTABLE, str(error)
         self.say(f"{self.package} {release}: {shown.value}: {why}")
-        self.state.launches = self.sessions.launches
-        self.state.add(release, against, shown, why)
+        tried = Tried(release=release, against=against, shown=shown.value, why=why)
+        self._keep(tried=(*self.state.known.tried, tried))
         self.environments.keep(self._needed(release), self.releases)
         return shown
 
@@ -124,7 +123,7 @@ class Row:
         """With it the ends, and those between which the answer still lies."""
         found = {release, *self._ends}
         for shown in (Shown.GOOD, Shown.BAD):
-            alike = [one.release for one in self.state.tried if one.shown == shown.value]
+            alike = [one.release for one in self.state.known.tried if one.shown == shown.value]
             found.update(alike[-1:])
         return found
 
@@ -135,7 +134,7 @@ class Row:
 
         changed = every(range(len(self.releases)), test)
         self._tell_tried()
-        untestable = sum(one.shown == Shown.UNTESTABLE.value for one in self.state.tried)
+        untestable = sum(one.shown == Shown.UNTESTABLE.value for one in self.state.known.tried)
         among = f"{plural(len(self.releases), 'release')} of {self.package}"
         self.tell(f"{plural(len(changed), 'step')} among {among}, {untestable} untestable")
         return int(untestable == len(self.releases) - 1)
@@ -159,12 +158,11 @@ class Row:
         said = [_interval(one) for one in moved or answer.verdicts.values() if moved or one.ratio]
         return (Shown.BAD if moved else Shown.GOOD), "; ".join(said) or "nothing changed"
 
-    def _keep(self) -> None:
-        self.state.launches = self.sessions.launches
-        self.state.keep()
+    def _keep(self, **changes: Any) -> None:
+        self.state.keep(launches=self.sessions.launches, **changes)
 
     def _tell_tried(self) -> None:
-        for one in self.state.tried:
+        for one in self.state.known.tried:
             self.tell(f"{self.package} {one.release} beside {one.against}: {one.shown}: {one.why}")
 
     def _command(self, span: Span) -> str:
@@ -190,8 +188,11 @@ class Row:
             between = f", or one of {names}, which cannot be tested"
         tried = f"{len(span.tried)} of {plural(len(self.releases), 'release')} tried"
         launches = plural(self.sessions.launches, "launch")
-        asked = "" if self.sessions.is_compiled else f", {launches}"
-        return f"{what}{between}; {tried}, {untestable} untestable{asked}"
+        sure = ""
+        if not self.sessions.is_compiled:
+            wrong = 100 * RISK * (len(span.tried) - untestable)
+            sure = f", {launches}; chance of a wrong answer <= {wrong:.1g} %"
+        return f"{what}{between}; {tried}, {untestable} untestable{sure}"
 
 
 def _interval(one: Verdict) -> str:

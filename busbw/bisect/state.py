@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from busbw import files, wire
 
@@ -42,14 +43,10 @@ class Kept:
 
 @dataclass
 class State:
-    """At `path`, of a bisection that is `asked` with these words."""
+    """What is `known` of a bisection at `path`."""
 
     path: Path
-    asked: tuple[str, ...]
-    criterion: Criterion | None = None
-    tried: list[Tried] = field(default_factory=list)
-    launches: int = 0
-    answer: str = ""
+    known: Kept
 
     def read(self) -> None:
         """Raises StateError for what is there and is not of this bisection."""
@@ -59,33 +56,22 @@ class State:
             kept = wire.from_json(Kept, wire.parsed(files.content(self.path)), "state")
         except (wire.WireError, files.InputError) as error:
             raise StateError(f"{self.path}: {error}") from error
-        if kept.document != DOCUMENT or kept.asked != self.asked:
+        if (kept.document, kept.asked) != (DOCUMENT, self.known.asked):
             raise StateError(
                 f"{self.path} is of another bisection ({' '.join(kept.asked)[:200]}); remove it, "
                 "or name another --state"
             )
         # What could not be tested may be today: a download that broke off, a disk that was full.
-        known = [one for one in kept.tried if one.shown != Shown.UNTESTABLE.value]
-        self.criterion, self.tried = kept.criterion, known
-        self.launches, self.answer = kept.launches, kept.answer
+        tested = tuple(one for one in kept.tried if one.shown != Shown.UNTESTABLE.value)
+        self.known = replace(kept, tried=tested)
 
-    def keep(self) -> None:
-        kept = Kept(
-            asked=self.asked,
-            criterion=self.criterion,
-            tried=tuple(self.tried),
-            launches=self.launches,
-            answer=self.answer,
-        )
-        files.write(self.path, json.dumps(wire.to_json(kept), indent=1) + "\n")
+    def keep(self, **changes: Any) -> None:
+        self.known = replace(self.known, **changes)
+        files.write(self.path, json.dumps(wire.to_json(self.known), indent=1) + "\n")
 
     def shown(self, release: str, against: str) -> Shown | None:
         """None for one that was not tried."""
-        for one in self.tried:
+        for one in self.known.tried:
             if (one.release, one.against) == (release, against):
                 return Shown(one.shown)
         return None
-
-    def add(self, release: str, against: str, shown: Shown, why: str) -> None:
-        self.tried.append(Tried(release=release, against=against, shown=shown.value, why=why))
-        self.keep()

@@ -38,8 +38,8 @@ _MOST_AGAIN = 12
 _KNOWN, _MOST_LAUNCHES = 5, 60
 # The standard error of the bad one's ratio, as a share of it.
 _EXACT = 0.08
-# Of a release without it: a step is one of some.
-_RISK = 0.01 / 8
+# How often a release is taken for another kind; there are some in a bisection.
+RISK = 0.01 / 8
 
 
 class StepError(Exception):
@@ -85,24 +85,24 @@ class Criterion:
 
     @property
     def launches(self) -> int:
-        """After how many without it its absence is sure: a wrong guess has a chance of _RISK.
+        """After how many without it its absence is sure: a wrong guess has a chance of RISK.
 
         It may be half as frequent as it seemed.
         """
         share = min(0.999, self.rate / 2)
-        return math.ceil(math.log(_RISK) / math.log1p(-share)) if self.rate < 1 else 1
+        return math.ceil(math.log(RISK) / math.log1p(-share)) if self.rate < 1 else 1
 
     def shown_by(self, shifts: Sequence[float]) -> Shown | None:
-        """By which half of the way to the bad one's ratio the time is in, with a chance of _RISK.
+        """By which half of the way to the bad one's ratio the time is in, with a chance of RISK.
 
         None where it is not known yet.
         """
         if len(shifts) < 2:
             return None
         found, half = of_launches(shifts), math.log(self.ratio) / 2
-        if found.lower(_RISK) > half:
+        if found.lower(RISK) > half:
             return Shown.BAD
-        return Shown.GOOD if found.upper(_RISK) < half else None
+        return Shown.GOOD if found.upper(RISK) < half else None
 
     def shown(self, answer: Answer) -> Shown | None:
         """None: it is not decided, so that the session is asked again.

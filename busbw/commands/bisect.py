@@ -17,7 +17,7 @@ from pathlib import Path
 from busbw.bisect.flags import FlagsError, flags_in, tried
 from busbw.bisect.releases import Environments, ReleaseError, releases_of
 from busbw.bisect.row import Row
-from busbw.bisect.state import State, StateError
+from busbw.bisect.state import Kept, State, StateError
 from busbw.bisect.steps import Sessions, StepError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
@@ -135,12 +135,13 @@ def _row(options: argparse.Namespace) -> Row:
     asked = (*asked, *[flag for flag in ("fixed", "every", "pre") if getattr(options, flag)])
     asked = (*asked, "--", *options.passed)
     name = hashlib.sha256("\0".join(asked).encode()).hexdigest()[:16]
-    state = State(path=options.state or cache / "bisect" / f"{name}.json", asked=asked)
+    path = options.state or cache / "bisect" / f"{name}.json"
+    state = State(path=path, known=Kept(asked=asked))
     baselines = state.path.with_suffix(".baselines")
     baselines.mkdir(parents=True, exist_ok=True)
     state.read()
-    if state.tried:
-        _say(f"goes on with {plural(len(state.tried), 'step')} of {state.path}")
+    if state.known.tried:
+        _say(f"goes on with {plural(len(state.known.tried), 'step')} of {state.path}")
     framework = options.framework or _framework_of(package)
     return Row(
         package=package,
@@ -153,7 +154,7 @@ def _row(options: argparse.Namespace) -> Row:
             baselines=baselines,
             is_compiled=_is_compiled(options.passed),
             log=_log(options.log),
-            launches=state.launches,
+            launches=state.known.launches,
         ),
         state=state,
         environments=Environments(
