@@ -236,8 +236,8 @@ class Chips:
     """
 
     ranks: tuple[Natural, ...]
-    compute_s: tuple[tuple[Seconds, ...], ...]
-    copy_s: tuple[tuple[Seconds, ...], ...]
+    compute_s: tuple[tuple[Seconds, ...], ...] = ()
+    copy_s: tuple[tuple[Seconds, ...], ...] = ()
     links_s: Mapping[str, tuple[tuple[Seconds, ...], ...]] = field(default_factory=dict)
     pairs: Mapping[str, tuple[tuple[Natural, ...], ...]] = field(default_factory=dict)
 

@@ -82,13 +82,13 @@ class Groups:
         with Executor(self.transport_of(group)) as executor:
             taking = _Taking(self, executor, group)
             taking.begin()
-            asked = {"rounds": rounds, "payload_bytes": spec.payload_bytes}
-            chips = taking.each(Request("chips", asked), "measuring chips")
+            chips = taking.chips(rounds, 0, "measuring chips")
+            links = taking.chips(rounds, spec.payload_bytes, "measuring links")
             arrivals = taking.arrivals(spec, rounds)
             taking.end()
         return Together(
             arrivals=arrivals,
-            chips=[one for one in chips if isinstance(one, Chips)],
+            chips=[replace(a, links_s=b.links_s, pairs=b.pairs) for a, b in zip(chips, links)],
             why=taking.why,
         )
 
@@ -131,6 +131,10 @@ class _Taking:
             run = self._asked(request, f"measuring {quantity(spec)}")
             assert isinstance(run, Run)
             self.times_s[quantity(spec)] = launch_time_s(run)
+
+    def chips(self, rounds: int, payload_bytes: int, doing: str) -> list[Chips]:
+        asked = {"rounds": rounds, "payload_bytes": payload_bytes}
+        return [one for one in self.each(Request("chips", asked), doing) if isinstance(one, Chips)]
 
     def arrivals(self, spec: Spec, rounds: int) -> list[Arrivals]:
         if self._target is None:

@@ -203,7 +203,7 @@ class AbstractBackend(ABC):
         )
 
     def chips(self, rounds: int, payload_bytes: int) -> Chips:
-        """Each chip of this process, and the links to it. Raises MeasuringError."""
+        """Each chip of this process; with a payload the links to it. Raises MeasuringError."""
         raise unavailable("single chips are measured by JAX alone")
 
     @abstractmethod

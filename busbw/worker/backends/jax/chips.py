@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ from .program import placed
 
 Pairs = list[tuple[int, int]]
 
-# Products of square matrices in a round, the side of these, and the bytes copied; fewer on a CPU.
+# A round is so many calls: about a tenth of a second of computing, so that a chip that is throttled
+# by turns, such as by the quota of a cgroup, is so in every round.
+_CALLS = 16
+# Products of square matrices in a call, the side of these, and the bytes copied; fewer on a CPU.
 _PRODUCTS = 32
 _SIDE, _COPIED = {True: 256, False: 4096}, {True: 2**22, False: 2**28}
 _AXES = "xyz"
@@ -107,17 +111,26 @@ def measured(
     payload_bytes: int,
     recording: Callable[[Path], AbstractContextManager[Reader]],
 ) -> Chips:
-    """Of this process's chips, each of which computes and copies while the others do."""
+    """Of this process's chips, each of which computes and copies while the others do.
+
+    With a payload the links between all chips in place of that: who computes for long would let
+    the others wait in a collective, which some back ends end.
+    """
     own = [one for one in devices if one.process_index == jax.process_index()]
     is_cpu = own[0].platform == "cpu"
     side, copied = _SIDE[is_cpu], _COPIED[is_cpu]
     ranks = {one: rank for rank, one in enumerate(devices)}
-    return Chips(
-        ranks=tuple(ranks[one] for one in own),
+    found = Chips(ranks=tuple(ranks[one] for one in own))
+    if payload_bytes:
+        return replace(
+            found,
+            links_s=_carried(devices, len(own), rounds, payload_bytes, recording),
+            pairs={way: tuple(pairs) for way, pairs in links(devices).items()},
+        )
+    return replace(
+        found,
         compute_s=_at_once(own, _computed, (side, side), rounds),
         copy_s=_at_once(own, jnp.negative, (copied // 4,), rounds),
-        links_s=_carried(devices, len(own), rounds, payload_bytes, recording),
-        pairs={way: tuple(pairs) for way, pairs in links(devices).items()},
     )
 
 
@@ -140,7 +153,8 @@ def _at_once(
         for _ in range(rounds):
             together.wait()
             begun_s = time.perf_counter()
-            jax.block_until_ready(call(values))
+            for _ in range(_CALLS):
+                jax.block_until_ready(call(values))
             found.append(time.perf_counter() - begun_s)
         return tuple(found)
 

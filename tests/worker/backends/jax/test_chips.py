@@ -76,8 +76,9 @@ def recording(folder):
     with versions.recording(folder, Device.CPU):
         yield partial(read_files, folder)
 
-found = chips.measured(jax.devices("cpu"), 5, 4096, recording)
-print(json.dumps(wire.to_json(found)))
+for payload_bytes in (0, 4096):
+    found = chips.measured(jax.devices("cpu"), 5, payload_bytes, recording)
+    print(json.dumps(wire.to_json(found)))
 """
 
 
@@ -91,9 +92,10 @@ def test_each_chip_and_link_has_a_time_for_every_round() -> None:
         check=True,
         timeout=120,
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["ranks"] == [0, 1, 2, 3]
-    for rows in (found["compute_s"], found["copy_s"], *found["links_s"].values()):
+    alone, found = map(json.loads, done.stdout.splitlines()[-2:])
+    assert alone["ranks"] == found["ranks"] == [0, 1, 2, 3]
+    assert alone["links_s"] == {}
+    for rows in (alone["compute_s"], alone["copy_s"], *found["links_s"].values()):
         assert [len(row) for row in rows] == [5] * 4
         assert all(seconds > 0 for row in rows for seconds in row)
     assert found["pairs"]["x+"] == [[0, 1], [1, 2], [2, 3], [3, 0]]
