@@ -40,7 +40,7 @@ _PURE: Mapping[str, set[str]] = {
     "report": {"model", "wire", "collectives", "workloads", "metrics", "hardware", "traces"},
     "page": {
         *("model", "wire", "collectives", "workloads", "metrics", "hardware"),
-        *("stats", "judge", "baselines", "history", "report"),
+        *("stats", "judge", "baselines", "history", "report", "slow"),
     },
     "worker": {"model", "wire", "files", "collectives", "program", "workloads", "traces"},
     "driver": {"model", "wire", "locks"},

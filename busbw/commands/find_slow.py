@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -29,19 +29,19 @@ from busbw.hosts.agents import AgentsTransport
 from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
+from busbw.page.html import html, is_page, missing_for_pages
+from busbw.page.slow import slow_page
 from busbw.report.prometheus import missing_for_metrics
 from busbw.report.renderers import rendered
 from busbw.session import forms
 from busbw.session.agents import agent_settings_of, transport_of
 from busbw.session.option import Option, file_option, folder_option, takes
 from busbw.session.options import OPTIONS
-from busbw.slow.answer import DOCUMENT, Answer, is_late
-from busbw.slow.chips import slow_chips
+from busbw.slow.answer import DOCUMENT, Answer
 from busbw.slow.groups import Groups
 from busbw.slow.roll import NobodyAnswers
-from busbw.slow.rounds import Group
-from busbw.slow.search import CHIPS_SHARE, LEAST_HOSTS, MOST_IN_PAIRS, RISK, Search
-from busbw.slow.waiting import waiting
+from busbw.slow.search import LEAST_HOSTS, MOST_IN_PAIRS, Search
+from busbw.slow.together import together
 from busbw.workloads.collective import Collective
 
 from . import (
@@ -66,8 +66,6 @@ test: a cluster in which nobody is slow is accused once in a hundred times at mo
 
 # As rank 0 of a launcher goes on, which has started the others.
 _LED = ("-B", "-m", "busbw", "find-slow", "--launcher=none")
-# How often all hosts meet, and chips are measured.
-_ARRIVALS = 50
 # Those of a session.
 _SHARED = (
     *("device", "hosts", "host_python", "host_env", "agents", "listen", "secret_file"),
@@ -102,6 +100,7 @@ _OPTIONS = (
         help="how long a pair may take to start, and to measure one payload",
     ),
     file_option("results", "write the answer as JSON, with the times of all pairs"),
+    file_option("page", "write the answer as an HTML page, with a heat map of all pairs"),
     folder_option("earlier", "earlier answers (--results), to say since when somebody is named"),
     file_option("metrics", "write who is named and all times for Prometheus"),
     file_option("write_good", "write the hosts that are not named, as --hosts=@FILE reads them"),
@@ -124,30 +123,44 @@ def run(options: argparse.Namespace) -> int:
     part = ranks.part_of(asked, os.environ)
     if part is not None:
         return ranks.take(part, asked, _LED)
-    ours = json_with("document", "rounds")
-    check_file("--results", options.results, "answers of busbw find-slow", ours)
-    check_file(
-        "--metrics", options.metrics, "metrics", lambda text: text.startswith("# HELP busbw")
-    )
-    if options.metrics is not None and (missing := missing_for_metrics()):
-        raise UsageError(f"--metrics: {missing}")
-    earlier = _earlier(options.earlier)
-    check_file("--write-good", options.write_good, "lists of hosts", _are_hosts)
+    earlier = _checked(options)
     began_s = time.monotonic()
     with command_error(AgentsError, BusyError, NobodyAnswers), usage_error(ValueError):
         found = replace(_found(options), earlier=earlier)
     took_s = time.monotonic() - began_s
     print(f"{found.opening}, {took_s:.0f} s", "", sep="\n")
     print(*rendered("text", found.table()), "", *found.sentences(), sep="\n")
-    written = 0
-    if options.metrics is not None:
-        written |= write_file(found.metrics(), options.metrics)
-    if options.results is not None:
-        document = found.document(date=_today(), seconds=took_s, framework=options.framework)
-        written |= write_file(json.dumps(document, indent=1) + "\n", options.results)
-    if options.write_good is not None:
-        written |= write_file("\n".join([*found.good(), ""]), options.write_good)
-    return written or int(found.is_anybody)
+    return _written(options, found, took_s) or int(found.is_anybody)
+
+
+def _checked(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The earlier answers, where every file can be read and written. Raises UsageError."""
+    for name, what, ours in (
+        ("results", "answers of busbw find-slow", json_with("document", "rounds")),
+        ("metrics", "metrics", lambda text: text.startswith("# HELP busbw")),
+        ("page", "pages of busbw", is_page),
+        ("write_good", "lists of hosts", _are_hosts),
+    ):
+        check_file(f"--{name.replace('_', '-')}", getattr(options, name), what, ours)
+    for name, missing in (("metrics", missing_for_metrics), ("page", missing_for_pages)):
+        if getattr(options, name) is not None and (why := missing()):
+            raise UsageError(f"--{name}: {why}")
+    return _earlier(options.earlier)
+
+
+def _written(options: argparse.Namespace, found: Answer, took_s: float) -> int:
+    """The exit code: 1 where a file cannot be written."""
+    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    about = {"date": date, "seconds": took_s, "framework": options.framework}
+    made: Mapping[str, Callable[[], str]] = {
+        "metrics": found.metrics,
+        "page": lambda: html(slow_page(found)),
+        "results": lambda: json.dumps(found.document(**about), indent=1) + "\n",
+        "write_good": lambda: "\n".join([*found.good(), ""]),
+    }
+    asked = {name: getattr(options, name) for name in made}
+    codes = [write_file(made[name](), path) for name, path in asked.items() if path is not None]
+    return max(codes, default=0)
 
 
 def _earlier(folder: Path | None) -> list[dict[str, Any]]:
@@ -160,10 +173,6 @@ def _earlier(folder: Path | None) -> list[dict[str, Any]]:
             raise UsageError(f"--earlier: {path}: it is no answer of this busbw find-slow")
         found.append(document)
     return sorted(found, key=lambda one: str(one.get("date", "")))
-
-
-def _today() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def _found(options: argparse.Namespace) -> Answer:
@@ -199,43 +208,11 @@ def _found(options: argparse.Namespace) -> Answer:
             say=_say,
         )
         found = search.run()
-        alive = tuple(host for host in range(agents.count) if host not in found.dead)
+        _say("single chips, and who comes last to a collective of all hosts")
         answer = Answer(found=found, names=transport.names)
-        again = answer = _together(answer, groups, alive, search.least)
-        if answer.chips or (answer.waited and is_late(answer.waited)):
-            # What a launch happens to have is not the chip's, nor the host's.
-            again = _together(answer, groups, alive, search.least)
-        return _in_both(answer, again)
-
-
-def _together(answer: Answer, groups: Groups, alive: Group, least: float) -> Answer:
-    """With single chips, and who comes last to the largest all-reduce, of all that answer."""
-    _say("single chips, and who comes last to a collective of all hosts")
-    found = groups.together(alive, _largest(groups.specs), _ARRIVALS)
-    hosts = [answer.names[host] for host in alive]
-    scripted = FRAMEWORKS[groups.starter.framework].scripted
-    return replace(
-        answer,
-        chips=slow_chips(found.chips, hosts, least, RISK * CHIPS_SHARE) if found.chips else (),
         # A script's clocks do not wait.
-        waited=waiting(found.arrivals, alive) if found.arrivals and not scripted else None,
-        unmeasured=found.why,
-    )
-
-
-def _in_both(answer: Answer, again: Answer) -> Answer:
-    """What two launches name alike: nobody comes last who does not in both."""
-    named = {(one.what, one.quantity) for one in again.chips}
-    chips = [one for one in answer.chips if (one.what, one.quantity) in named]
-    waited = again.waited
-    if waited is not None and (answer.waited is None or answer.waited.last != waited.last):
-        waited = replace(waited, p=1.0)
-    return replace(answer, chips=chips, waited=waited)
-
-
-def _largest(specs: Sequence[Spec]) -> Spec:
-    """All-reduce comes first."""
-    return max(specs, key=lambda one: (one.workload.reduce_op != "none", one.payload_bytes))
+        waits = not FRAMEWORKS[options.framework].scripted
+        return together(answer, groups, least=search.least, waits=waits)
 
 
 def _starter(options: argparse.Namespace, transport: AgentsTransport) -> Starter:

@@ -273,16 +273,20 @@ class HeatmapRow:
 class Heatmap:
     """Everything that a picture of it shows. `description` says it to those who do not see it.
 
-    `edges` are the ends of bins of ratios, as relative changes: with 0.03 the first bin is from
-    1 / 1.03 to 1.03.
+    Columns are nights, or names of what the rows meet. `edges` are the ends of bins of ratios, as
+    relative changes: with 0.03 the first bin is from 1 / 1.03 to 1.03.
     """
 
     title: str
-    columns: tuple[datetime, ...]
+    columns: tuple[datetime, ...] | tuple[str, ...]
     rows: tuple[HeatmapRow, ...]
     edges: tuple[float, ...]
     subtitle: str = ""
     description: str = ""
+
+    @property
+    def is_by_night(self) -> bool:
+        return all(isinstance(one, datetime) for one in self.columns)
 
     @property
     def ends(self) -> list[float]:
@@ -327,12 +331,14 @@ def _middle(cells: Sequence[HeatmapCell]) -> HeatmapCell | None:
     return None if gap is Gap.MISSING else gap
 
 
-def _periods(columns: Sequence[datetime]) -> list[tuple[str, slice]]:
-    if len(columns) <= _MOST_PERIODS:
-        return [(f"{one:%Y-%m-%d}", slice(at, at + 1)) for at, one in enumerate(columns)]
+def _periods(columns: Sequence[datetime | str]) -> list[tuple[str, slice]]:
+    nights = [one for one in columns if isinstance(one, datetime)]
+    if len(nights) <= _MOST_PERIODS:
+        names = (one if isinstance(one, str) else f"{one:%Y-%m-%d}" for one in columns)
+        return [(name, slice(at, at + 1)) for at, name in enumerate(names)]
     for form in ("%Y-%m-%d", "%Y-%m", "%Y"):
         found: list[tuple[str, slice]] = []
-        for period, those in itertools.groupby(one.strftime(form) for one in columns):
+        for period, those in itertools.groupby(one.strftime(form) for one in nights):
             first = found[-1][1].stop if found else 0
             found.append((period, slice(first, first + len(list(those)))))
         if len(found) <= _MOST_PERIODS:

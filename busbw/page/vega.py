@@ -51,7 +51,8 @@ _DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
 _SHOWN = f"domain('y')[1] < 10 * domain('y')[0] || indexof([1, 2, 5], {_DIGIT}) >= 0"
 _DECADES = f"{_SHOWN} ? {_NUMBER} : ''"
 _LONGEST = 1000
-_ROW_PX, _LABEL_PX = 12, 60
+# Of a night's row names need none each.
+_ROW_PX, _NAMED_ROW_PX, _LABEL_PX = 12, 16, 60
 # Above all points, for the labels of moments.
 _HEAD_PX = 130
 
@@ -227,8 +228,13 @@ def _heatmap(heatmap: Heatmap, width: int) -> Spec:
     groups, order = zip(*((plain(one.group), plain(one.label)) for one in heatmap.rows))
     rows = [one for row in heatmap.rows for one in _cells(heatmap, row)]
     y = {"field": "row", "type": "nominal", "sort": list(dict.fromkeys(order)), "title": None}
-    x = {"field": "from", "type": "temporal", "scale": {"type": "utc", "nice": False}}
+    x: Spec = {"field": "from", "type": "temporal", "scale": {"type": "utc", "nice": False}}
     x |= {"axis": {"title": None, "tickCount": 6, "orient": "top"}}
+    across: Spec = {"x": x, "x2": {"field": "to"}}
+    if not heatmap.is_by_night:
+        axis = {"title": None, "orient": "top", "labelAngle": 270, "ticks": False}
+        names = _borders(heatmap.columns)[:-1]
+        across = {"x": {"field": "from", "type": "nominal", "sort": names, "axis": axis}}
     there = {one.get("what") for one in rows}
     shown = {what: of for what, of in _bins(heatmap).items() if what in there or what not in _GAPS}
     scale = {"domain": list(shown), "range": list(shown.values())}
@@ -240,17 +246,17 @@ def _heatmap(heatmap: Heatmap, width: int) -> Spec:
         "facet": {"row": {"field": "group", "sort": list(dict.fromkeys(groups)), "header": header}},
         "spec": {
             "width": max(120, width - _LABEL_PX - 16),
-            "height": {"step": _ROW_PX},
+            "height": {"step": _ROW_PX if heatmap.is_by_night else _NAMED_ROW_PX},
             "layer": [
                 {
                     "transform": [{"filter": "isValid(datum.to)"}],
                     "mark": "rect",
-                    "encoding": {"x": x, "x2": {"field": "to"}, "y": y, "color": colour},
+                    "encoding": {**across, "y": y, "color": colour},
                 },
                 {
                     "transform": [{"filter": "!isValid(datum.to)"}],
                     "mark": bar,
-                    "encoding": {"x": x, "y": y},
+                    "encoding": {"x": across["x"], "y": y},
                 },
             ],
         },
@@ -260,22 +266,31 @@ def _heatmap(heatmap: Heatmap, width: int) -> Spec:
 
 
 def _cells(heatmap: Heatmap, row: HeatmapRow) -> Iterator[Spec]:
-    """Those with a reason or a ratio, by night, and where a level changed."""
-    columns, names, ends = heatmap.columns, list(_bins(heatmap)), heatmap.ends
-    nights = sorted(after - before for before, after in itertools.pairwise(columns))
-    last = columns[-1] + (nights[len(nights) // 2] if nights else timedelta(days=1))
-    across = [moment_text(one) for one in (*columns, last)]
+    """Those with a reason or a ratio, by night or name, and where a level changed."""
+    names, ends = list(_bins(heatmap)), heatmap.ends
     named = {"group": plain(row.group), "row": plain(row.label)}
-    what = (
+    what = [
         one.value if isinstance(one, Gap) else names[bisect.bisect(ends, one)] for one in row.cells
-    )
-    at = 0
-    for name, alike in itertools.groupby(what):
-        first, at = at, at + len(list(alike))
-        if name != Gap.MISSING.value:
-            yield {**named, "from": across[first], "to": across[at], "what": name}
+    ]
+    across = _borders(heatmap.columns)
+    # What is alike in nights next to each other is one rectangle; a name has one of its own.
+    alike = itertools.groupby(range(len(what)), lambda at: what[at] if heatmap.is_by_night else at)
+    for first, *others in (list(one) for _, one in alike):
+        if what[first] != Gap.MISSING.value:
+            to = across[[first, *others][-1] + 1]
+            yield {**named, "from": across[first], "to": to, "what": what[first]}
     for at, _ in row.marks:
         yield {**named, "from": across[at]}
+
+
+def _borders(columns: Sequence[datetime | str]) -> list[str]:
+    """Where each column begins, and where the last one ends."""
+    nights = [one for one in columns if isinstance(one, datetime)]
+    if not nights:
+        return [*(plain(str(one)) for one in columns), ""]
+    apart = sorted(after - before for before, after in itertools.pairwise(nights))
+    last = nights[-1] + (apart[len(apart) // 2] if apart else timedelta(days=1))
+    return [moment_text(one) for one in (*nights, last)]
 
 
 _GAPS = {

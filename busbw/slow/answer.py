@@ -63,6 +63,9 @@ class Answer:
             healthy = f"a healthy cluster is accused once in {1 / RISK:g} times at most"
             word = "named" if self.found.undecided else "slow"
             yield f"nobody is {word}: {_least(self.found)}; {healthy}"
+        if self.found.fits and not any(fit.links for fit in self.found.fits.values()):
+            rounds = plural(len(self.names) - 1, "round")
+            yield f"links were not looked for, as hosts met in groups: --pairs does, in {rounds}"
 
     @property
     def is_anybody(self) -> bool:

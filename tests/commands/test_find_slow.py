@@ -69,12 +69,13 @@ def test_a_slow_host_is_named_and_left_out_of_the_good_ones(cluster: Cluster) ->
     nights.mkdir()
     before = {"document": DOCUMENT, "date": "2026-11-03", "accused": [{"hosts": ["three"]}]}
     (nights / "1.json").write_text(json.dumps(before))
-    metrics = f"--metrics={cluster.folder}/metrics"
-    found = cluster.finds("--payloads=64K", f"--earlier={nights}", metrics, **_slow("three"))
+    files = (f"--{one}={cluster.folder}/{one}" for one in ("metrics", "page"))
+    found = cluster.finds("--payloads=64K", f"--earlier={nights}", *files, **_slow("three"))
     assert found.code == 1
     assert "host three: " in found.out
     assert found.out.endswith("; named since 2026-11-03\n")
     assert "busbw_slow_anybody 1.0" in (cluster.folder / "metrics").read_text()
+    assert "host three: " in (cluster.folder / "page").read_text()
     (accused,) = cluster.document["accused"]
     assert accused["hosts"] == ["three"]
     assert accused["ratio"] > 1.9
@@ -158,7 +159,7 @@ def test_what_is_asked_wrongly_is_a_usage_error(options: list[str], sentence: st
 
 def test_a_file_of_somebody_else_s_is_kept(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("do not lose this\n")
-    for option in ("--results", "--write-good", "--metrics"):
+    for option in ("--results", "--write-good", "--metrics", "--page"):
         refused = command("find-slow", "--hosts=a,b,c,d", f"{option}={tmp_path}/notes")
         refused.refuses(f"{option}: ")
     assert (tmp_path / "notes").read_text() == "do not lose this\n"

@@ -35,7 +35,11 @@ from busbw.page.curves import bandwidth, comparison, published
 from busbw.page.history_charts import case_history
 from busbw.page.nights import CaseNights, MachineNights
 from busbw.page.page import page
+from busbw.page.slow import slow_page
 from busbw.report.reading import CompiledSession, Session
+from busbw.slow.answer import Answer as Slow
+from busbw.slow.fit import Fit
+from busbw.slow.search import Accused, Found
 from tests import build
 from tests.history.lines import line
 from tests.history.year import FOLDER, year
@@ -362,6 +366,27 @@ def _names() -> Page:
     return Page(title="Names", sections=tuple(sections))
 
 
+def _slow() -> Page:
+    """Host c and the link a - b are slow; d did not meet c."""
+    times_s = {(0, 1): 0.02, (0, 2): 0.018, (1, 2): 0.0181, (0, 3): 0.01, (1, 3): 0.0101}
+    names = ("all-reduce 64K", "all-reduce 16M")
+    fit = Fit(level=-4.6, hosts={0: 0.0, 2: 0.6}, links={(0, 1): 0.7}, spread=0.01)
+    found = Found(
+        accused=(
+            Accused(who=(0, 1), quantity=names[1], ratio=2.0, p=0.003, alone=2.1),
+            Accused(who=(2,), quantity=names[1], ratio=1.8, p=0.0006),
+        ),
+        fits=dict.fromkeys(names, fit),
+        racks={},
+        dead={3: "it hangs"},
+        undecided=(),
+        least={},
+        rounds=30,
+        times_s={who: dict(zip(names, (1e-4, time_s))) for who, time_s in times_s.items()},
+    )
+    return slow_page(Slow(found=found, names=["a", "b", "c", "d"]))
+
+
 PAGES: Mapping[str, Callable[[], Page]] = {
     "pictures": pictures,
     "names": _names,
@@ -370,4 +395,5 @@ PAGES: Mapping[str, Callable[[], Page]] = {
     "several": _several,
     "machines": _machines,
     "year": lambda: page([], [year_of_nights()]),
+    "slow": _slow,
 }

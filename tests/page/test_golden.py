@@ -30,7 +30,7 @@ from tests.page import made
 
 GOLDEN = Path(__file__).parent / "golden"
 # Pages whose pictures have all that others have.
-SPECIFIED = ("pictures", "regression", "compiled")
+SPECIFIED = ("pictures", "regression", "compiled", "slow")
 # Of a year, only words are kept.
 MOST_ROWS = 50
 

@@ -17,7 +17,8 @@ from busbw.slow.waiting import Waiting
 
 NAMES = ["a", "b", "c", "d"]
 SIZE = "all-reduce 16M"
-FIT = Fit(level=-4.0, hosts={0: 0.0, 1: 0.0, 2: math.log(1.8), 3: 0.0}, links={}, spread=0.01)
+SLOW = {0: 0.0, 1: 0.0, 2: math.log(1.8), 3: 0.0}
+FIT = Fit(level=-4.0, hosts=SLOW, links={(0, 1): 0.0}, spread=0.01)
 HEALTHY = Found(
     accused=(),
     fits={SIZE: replace(FIT, hosts=dict.fromkeys(range(4), 0.0))},
@@ -48,6 +49,13 @@ def test_of_nobody_it_is_said_what_would_have_been_named() -> None:
     ]
     assert not _answer(HEALTHY).is_anybody
     assert _answer(HEALTHY).opening == "4 hosts, 7 rounds"
+
+
+def test_where_hosts_met_in_groups_it_is_said_that_links_were_not_looked_for() -> None:
+    _, sentence = _said(replace(HEALTHY, fits={SIZE: replace(FIT, links={})}))
+    assert (
+        sentence == "links were not looked for, as hosts met in groups: --pairs does, in 3 rounds"
+    )
 
 
 @pytest.mark.parametrize(
