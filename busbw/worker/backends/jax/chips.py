@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,33 +104,37 @@ def step(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
     return jax.jit(mapped).lower(*([rows] * len(ways)))
 
 
-def measured(
+def measured(devices: Sequence[Any], rounds: int) -> Chips:
+    """Of this process's chips, each of which computes and copies while the others do."""
+    own, ranks = _own(devices)
+    is_cpu = own[0].platform == "cpu"
+    return Chips(
+        ranks=ranks,
+        compute_s=_at_once(own, _computed, (_SIDE[is_cpu],) * 2, rounds),
+        copy_s=_at_once(own, jnp.negative, (_COPIED[is_cpu] // 4,), rounds),
+    )
+
+
+def carried(
     devices: Sequence[Any],
     rounds: int,
     payload_bytes: int,
     recording: Callable[[Path], AbstractContextManager[Reader]],
 ) -> Chips:
-    """Of this process's chips, each of which computes and copies while the others do.
-
-    With a payload the links between all chips in place of that: who computes for long would let
-    the others wait in a collective, which some back ends end.
-    """
-    own = [one for one in devices if one.process_index == jax.process_index()]
-    is_cpu = own[0].platform == "cpu"
-    side, copied = _SIDE[is_cpu], _COPIED[is_cpu]
-    ranks = {one: rank for rank, one in enumerate(devices)}
-    found = Chips(ranks=tuple(ranks[one] for one in own))
-    if payload_bytes:
-        return replace(
-            found,
-            links_s=_carried(devices, len(own), rounds, payload_bytes, recording),
-            pairs={way: tuple(pairs) for way, pairs in links(devices).items()},
-        )
-    return replace(
-        found,
-        compute_s=_at_once(own, _computed, (side, side), rounds),
-        copy_s=_at_once(own, jnp.negative, (copied // 4,), rounds),
+    """The links to this process's chips, of all chips that have places in a torus."""
+    own, ranks = _own(devices)
+    return Chips(
+        ranks=ranks,
+        links_s=_carried(devices, len(own), rounds, payload_bytes, recording),
+        pairs={way: tuple(pairs) for way, pairs in links(devices).items()},
     )
+
+
+def _own(devices: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
+    """The chips of this process, and their ranks."""
+    numbered = [one for one in enumerate(devices) if one[1].process_index == jax.process_index()]
+    ranks, own = zip(*numbered)
+    return list(own), ranks
 
 
 def _computed(values: Any) -> Any:

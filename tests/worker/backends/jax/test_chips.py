@@ -76,8 +76,8 @@ def recording(folder):
     with versions.recording(folder, Device.CPU):
         yield partial(read_files, folder)
 
-for payload_bytes in (0, 4096):
-    found = chips.measured(jax.devices("cpu"), 5, payload_bytes, recording)
+devices = jax.devices("cpu")
+for found in (chips.measured(devices, 5), chips.carried(devices, 5, 4096, recording)):
     print(json.dumps(wire.to_json(found)))
 """
 
