@@ -37,6 +37,10 @@ class Together:
     why: str = ""
 
 
+# How much longer than a pair all hosts may take: they wait for the slowest one, and in every round.
+_TOGETHER = 5.0
+
+
 class _NoTime(Exception):
     """Why a group gives none; the message is the sentence."""
 
@@ -80,7 +84,7 @@ class Groups:
         """Of all hosts of `group` in one launch."""
         self.rounds += 1
         with Executor(self.transport_of(group)) as executor:
-            taking = _Taking(self, executor, group)
+            taking = _Taking(self, executor, group, patience=_TOGETHER)
             taking.begin()
             chips = taking.chips(rounds, 0, "measuring chips")
             links = taking.chips(rounds, spec.payload_bytes, "measuring links")
@@ -95,11 +99,15 @@ class Groups:
 
 @dataclass
 class _Taking:
-    """One group in one round; `why` it gave no time, as soon as something failed."""
+    """One group in one round; `why` it gave no time, as soon as something failed.
+
+    It has `patience` times as long as the plan says for an answer.
+    """
 
     of: Groups
     executor: Executor
     group: Group
+    patience: float = 1.0
     why: str = ""
     times_s: dict[str, float] = field(default_factory=dict)
     _launch: driver.Group | None = None
@@ -151,7 +159,8 @@ class _Taking:
         if self._launch is None or self._launch.is_over:
             return []
         asked = dict.fromkeys(self._launch.members, request)
-        answers = self._launch.ask_each(asked, self.of.plan.timeout_s, doing, together=True)
+        timeout_s = self.patience * self.of.plan.timeout_s
+        answers = self._launch.ask_each(asked, timeout_s, doing, together=True)
         found: list[Answer] = [answers] if isinstance(answers, Failure) else list(answers.values())
         refused = next((one for one in found if isinstance(one, Failure)), None)
         self.why = self.why or (words_of(refused) if refused is not None else "")

@@ -33,8 +33,9 @@ LEAST_HOSTS = 4
 MOST_IN_PAIRS, _GROUP, _LEAST_GROUPS = 32, 16, 8
 # How far beyond the noise a suspect must be, in standard deviations, and how many links are tried.
 _SUSPICION, _MOST_LINKS = 2.0, 8
-# Rounds by which the noise is known where nobody is suspected, and after which one is undecided.
-_LEAST_TRIALS, _MOST_TRIALS = 4, 40
+# Rounds by which the noise is known where nobody is suspected, and after which one is undecided;
+# and in how many rounds each has had one, at the most.
+_LEAST_TRIALS, _MOST_TRIALS, _AT_A_TIME = 4, 40, 3
 # By how much racks must be told apart, and how often pairs are measured by themselves.
 _APART, _ALONE = 0.2, 5
 
@@ -170,14 +171,14 @@ class Search:
             for one in suspects
         }
         logs: dict[str, list[list[float]]] = {}
-        for number in range(_MOST_TRIALS):
-            left = _open(trials)
+        for number in range(_AT_A_TIME * _MOST_TRIALS):
+            had = {who: len(trial.excesses) for (who, _), trial in trials.items()}
+            left = [who for who in _open(trials) if had[who] < _MOST_TRIALS]
             if not left and number >= _LEAST_TRIALS:
                 break
             self.say(f"trial {number + 1}: {len(left)} suspected")
-            # Each is the first in its turn: there may be too few partners for all of them.
-            at = number % max(1, len(left))
-            asked, controls = self._pairs([*left[at:], *left[:at]], trials)
+            # There may be too few partners for all of them.
+            asked, controls = self._pairs(sorted(left, key=lambda who: had[who]), trials)
             taken = self._roll.ask([*asked.values(), *controls])
             calm = [taken[one] for one in controls if one in taken]
             for name in _names(taken) if calm else ():

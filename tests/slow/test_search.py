@@ -57,6 +57,15 @@ def test_two_at_once_are_both_named() -> None:
     assert sorted(one.alone or 0 for one in found.accused) == pytest.approx([0, 2.0], rel=0.1)
 
 
+def test_a_slow_link_is_found_beside_many_who_only_look_slow() -> None:
+    """Each of those takes a partner, of which there are few."""
+    for seed in range(5):
+        cluster = Cluster(noise=0.15, links={(4, 5): 2.0}, seed=seed)
+        found = _found(cluster, 8, seed=seed)
+        assert _named(found) == {(4, 5)}
+        assert found.undecided == ()
+
+
 def test_half_of_the_hosts_are_named_where_the_others_are_alike() -> None:
     slow = dict.fromkeys((0, 1, 4, 6, 9, 11, 12, 15), 0.5)
     found = _found(Cluster(noise=0.02, hosts=slow), 16)
