@@ -47,15 +47,13 @@ class Releases:
         for version in (first, last):
             if version not in self.versions:
                 raise ReleaseError(f"{self.package} {version}: {self._why_not(version)}")
-        low, high = Version(first), Version(last)
-        if low >= high:
+        if Version(first) >= Version(last):
             raise ReleaseError(f"{self.package}: {first} is not older than {last}")
-        return tuple(
-            one
-            for one in self.versions
-            if low <= Version(one) <= high
-            and (pre or not Version(one).is_prerelease or one in (first, last))
-        )
+        return _between(self.versions, first, last, pre)
+
+    def elsewhere(self, first: str, last: str, *, pre: bool = False) -> tuple[str, ...]:
+        """Those between them that are for another Python alone."""
+        return _between(self.foreign, first, last, pre)
 
     def _why_not(self, version: str) -> str:
         if version in self.foreign:
@@ -63,6 +61,15 @@ class Releases:
         near = sorted(self.versions, key=lambda one: _distance(one, version))[:_SHOWN]
         listed = ", ".join(sorted(near, key=Version))
         return f"the index has no such release; the nearest ones are {listed or 'none'}"
+
+
+def _between(versions: Iterable[str], first: str, last: str, pre: bool) -> tuple[str, ...]:
+    return tuple(
+        one
+        for one in versions
+        if Version(first) <= Version(one) <= Version(last)
+        and (pre or not Version(one).is_prerelease or one in (first, last))
+    )
 
 
 def _distance(one: str, version: str) -> tuple[int, ...]:

@@ -128,8 +128,9 @@ def _row(options: argparse.Namespace) -> Row:
         first, last = last, first
     listed = releases_of(package, options.python)
     found = listed.between(first, last, pre=options.pre)
-    if listed.foreign:
-        _say(f"not for this Python: {', '.join(listed.foreign)}; see --python")
+    foreign = listed.elsewhere(first, last, pre=options.pre)
+    if foreign:
+        _say(f"not for this Python: {', '.join(foreign)}; see --python")
     cache = stack_cache_of(options.stack_cache)
     asked = (package, first, last, *(getattr(options, "with") or ()), options.python)
     asked = (*asked, *[flag for flag in ("fixed", "every", "pre") if getattr(options, flag)])
