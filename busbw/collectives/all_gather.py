@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .base import AbstractCollective, Blocks, Draw, coded
+from collections.abc import Sequence
+
+from .base import AbstractCollective, Reduced, T
 
 
 class AllGather(AbstractCollective):
@@ -29,5 +31,5 @@ class AllGather(AbstractCollective):
     def output_blocks(self, ranks: int) -> int:
         return ranks
 
-    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        return tuple(coded(source, 0, draw.number) for source in range(draw.ranks))
+    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
+        return [blocks[0] for blocks in inputs]

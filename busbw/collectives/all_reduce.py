@@ -8,8 +8,9 @@ and minimum 4, 1 and 2. So some elements are wrong whichever rank is left out.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from .base import DTYPES, MOST_ROUNDS, AbstractCollective, Blocks, Draw
+from .base import DTYPES, MOST_ROUNDS, AbstractCollective, Blocks, Draw, Reduced, T
 
 WEIGHTS = (1.0, 2.0, 4.0, 2.0)
 
@@ -73,6 +74,9 @@ class AllReduce(AbstractCollective):
             factor = at_next if own == (position - 1) % draw.ranks else factor
             values.append(weight * factor)
         return (tuple(values),)
+
+    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
+        return [reduced([blocks[0] for blocks in inputs])]
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
         """n^k w(i) for the sum, 4 w(i) for the maximum, w(i) for the minimum."""

@@ -5,7 +5,9 @@ Not in place: two rounds would return the input, as doing nothing does.
 
 from __future__ import annotations
 
-from .base import AbstractCollective, Blocks, Draw, coded
+from collections.abc import Sequence
+
+from .base import AbstractCollective, Reduced, T
 
 
 class AllToAll(AbstractCollective):
@@ -38,6 +40,5 @@ class AllToAll(AbstractCollective):
     def output_blocks(self, ranks: int) -> int:
         return ranks
 
-    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """Transposed."""
-        return tuple(coded(source, position, draw.number) for source in range(draw.ranks))
+    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
+        return [blocks[position] for blocks in inputs]

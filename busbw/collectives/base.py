@@ -10,8 +10,9 @@ import itertools
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +37,9 @@ DTYPES: Mapping[str, Dtype] = {
 
 # One tuple of values per block: a period of it.
 Blocks = tuple[tuple[float, ...], ...]
+
+T = TypeVar("T")
+Reduced: TypeAlias = Callable[[Sequence[T]], T]
 
 # A chain whose values do not grow could go on for ever; loop counters and clocks could not.
 MOST_ROUNDS = 4096
@@ -123,11 +127,20 @@ class AbstractCollective(ABC):
         return tuple(coded(position, block, draw.number) for block in blocks)
 
     @abstractmethod
+    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
+        """The blocks that the rank at `position` gets of those that each rank puts in.
+
+        `reduced` makes one block of the blocks of all ranks.
+        """
+
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
         """What the rank at `position` holds after `rounds` chained rounds, at least one.
 
-        Out of place every round has the same input: that is one round.
+        Out of place every round has the same input: that is one round. By default of one that adds
+        nothing up.
         """
+        inputs = [self.start(draw, other) for other in range(draw.ranks)]
+        return tuple(self.result(inputs, position, lambda blocks: blocks[0]))
 
 
 PERIOD = 8

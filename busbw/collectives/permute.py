@@ -5,7 +5,9 @@ Not in place: n rounds would give back what was put in, as doing nothing does.
 
 from __future__ import annotations
 
-from .base import AbstractCollective, Blocks, Draw, coded
+from collections.abc import Sequence
+
+from .base import AbstractCollective, Reduced, T
 
 
 class Permute(AbstractCollective):
@@ -32,5 +34,5 @@ class Permute(AbstractCollective):
     def pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
         return tuple((position, (position + 1) % ranks) for position in range(ranks))
 
-    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        return (coded((position - 1) % draw.ranks, 0, draw.number),)
+    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
+        return [inputs[(position - 1) % len(inputs)][0]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .base import DTYPES, MOST_ROUNDS, PERIOD, AbstractCollective, Blocks, Draw
+from collections.abc import Sequence
+
+from .base import DTYPES, MOST_ROUNDS, PERIOD, AbstractCollective, Blocks, Draw, Reduced, T
 
 
 class ReduceScatter(AbstractCollective):
@@ -45,6 +47,9 @@ class ReduceScatter(AbstractCollective):
             )
             for block in range(draw.ranks)
         )
+
+    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
+        return [reduced([blocks[position] for blocks in inputs])]
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
         """The weights of the rank's own block, as often as all ranks together have them."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from busbw import wire
-from busbw.model.launch import Arrivals, Chips, Compiled, Failure, LaunchId, Run
+from busbw.model.launch import Arrivals, Chips, Compiled, Failure, LaunchId, Run, Soaked
 from busbw.model.machine import Compiler, Probe
 from busbw.model.training import ALONE, Cluster, ClusterMember, Role, TrainingAnswer
 from busbw.model.words import Capability, FailureKind, FoundBy
@@ -59,7 +59,17 @@ class Request:
 
 # What a worker answers: a value, a Failure, or None for a mere confirmation.
 Answer = (
-    Run | Arrivals | Chips | Failure | Compiled | Compiler | Probe | TrainingAnswer | bool | None
+    Run
+    | Soaked
+    | Arrivals
+    | Chips
+    | Failure
+    | Compiled
+    | Compiler
+    | Probe
+    | TrainingAnswer
+    | bool
+    | None
 )
 
 
@@ -270,6 +280,7 @@ _NAMES: Mapping[str, Mapping[str, type | None]] = {
     "compile": {"Compiled": Compiled, "Failure": Failure},
     "arrivals": {"Arrivals": Arrivals, "Failure": Failure},
     "chips": {"Chips": Chips, "Failure": Failure},
+    "soak": {"Soaked": Soaked, "Failure": Failure},
     "program": {"Compiled": Compiled, "Failure": Failure},
     "offer": {"offered": None, "Failure": Failure},
     "train": {"TrainingAnswer": TrainingAnswer, "Failure": Failure},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .case import Case, Spec
-from .launch import Compiled, Failure
+from .launch import Compiled, Failure, Tally
 from .limits import Natural, NotNegative, Positive
 from .stored import CompiledBaseline
 from .words import Outcome, SessionOutcome
@@ -169,7 +169,7 @@ class Verdict:
     `modes` are the launches, in seconds, of each of two modes, where a gap parts them. `tail_ratio`
     is p90 over p25, now over before, where that grew significantly. `published` is shown and never
     judged. `ceiling` is what the hardware allows, where that is known. `straggler` is what the
-    others of a group wait for.
+    others of a group wait for. `soaked` is what was compared where nothing was timed.
     """
 
     spec: Spec
@@ -193,6 +193,7 @@ class Verdict:
     ceiling: Ceiling | None = None
     straggler: Straggler | None = None
     program: Program | None = None
+    soaked: Tally | None = None
 
     @property
     def ceiling_share(self) -> float | None:

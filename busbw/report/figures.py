@@ -52,6 +52,8 @@ def kept(verdict: Verdict) -> dict[Figure, Any]:
 
 
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
+    if verdict.soaked is not None:
+        return SOAK_FIGURES
     return PROGRAM_FIGURES if verdict.spec.topology else TIMED_FIGURES
 
 
@@ -130,6 +132,24 @@ TIMED_FIGURES = (
     Figure("baseline_median_s", "baseline", **_US, width=8, of=_before, shown=Shown.IF_THERE),
     Figure("ratio", "ratio", text="{:.2f}".format, **_RATIO, of=lambda verdict: verdict.ratio),
     Figure("limit", "limit", text=ratio_text, **_RATIO, of=lambda verdict: verdict.limit),
+)
+
+
+def _soaked(name: str) -> Callable[[Verdict], Any]:
+    return lambda verdict: getattr(verdict.soaked, name, None)
+
+
+SOAK_FIGURES = (
+    Figure("rounds", "rounds", text="{:,}".format, fits=True, width=9, of=_soaked("rounds")),
+    Figure(
+        *("compared_bytes", "compared"),
+        unit="GB",
+        text=lambda count: f"{count / 1e9:.3g}",
+        fits=True,
+        width=8,
+        of=_soaked("compared_bytes"),
+    ),
+    Figure("soaked_s", "time", unit="s", text="{:.0f}".format, fits=True, of=_soaked("seconds")),
 )
 
 _BYTES: dict[str, Any] = {"text": bytes_text, "width": 11}

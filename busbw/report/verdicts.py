@@ -13,7 +13,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
-from .figures import PROGRAM_FIGURES, TIMED_FIGURES, Shown, values
+from .figures import PROGRAM_FIGURES, Shown, figures_of, values
 from .programs import program_table
 from .table import Column, Row, Table, TextLine, attributes, span_text
 
@@ -88,7 +88,7 @@ def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
     shown = {Shown.ALWAYS, Shown.VERBOSE} if verbose else {Shown.ALWAYS}
     figures = (
         one
-        for one in TIMED_FIGURES
+        for one in figures_of(group[0])
         if one.shown in shown or (one.shown is Shown.IF_THERE and one.id in given)
     )
     label = _STRATEGY if group[0].spec.workload.own_strategies else _LABEL

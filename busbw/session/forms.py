@@ -69,6 +69,17 @@ def seconds(text: str) -> float:
     return found
 
 
+_DURATIONS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration(text: str) -> float:
+    """Seconds of ``90s``, ``10m`` or ``8h``."""
+    try:
+        return seconds(text[:-1]) * _DURATIONS_S[text[-1:]]
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{text!r}; accepted is a duration such as 90s, 10m or 8h") from error
+
+
 def ratio(text: str) -> float:
     """A ratio above 1, such as 1.25 for ``25%`` and ``1.25x``."""
     try:

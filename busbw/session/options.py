@@ -146,6 +146,13 @@ OPTIONS = (
         help=f"comma list of {', '.join(DTYPES)}",
     ),
     Option(
+        name="soak",
+        **takes("DURATION", forms.duration),
+        help="for so long, such as 10m or 8h, compare every result of the cases on every rank, and "
+        "time nothing",
+        ini=False,
+    ),
+    Option(
         name="launches",
         **takes("N", forms.whole(1)),
         help="worker processes that each case is measured in, before any is added for what is "

@@ -19,7 +19,7 @@ from busbw.judge.validity import injection_notes
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
 
-from . import checks, compilation, judgement, machine, measurement, programs, resolution
+from . import checks, compilation, judgement, machine, measurement, programs, resolution, soaking
 from .acceptance import accepted
 from .agents import transport_of
 from .compilers import CompileSettings
@@ -102,6 +102,9 @@ class _Session:
             there = machine.machine_of(settings, self.specs, executor)
             resolved = resolution.resolved(collected, there, self.specs, executor, self.folder, say)
             self.within.display.header(resolved)
+            if settings.soak_s is not None:
+                display, keep = self.within.display, self.within.keep
+                return soaking.soaked(resolved, settings.soak_s, executor, display, keep)
             for text in programs.opening(collected.programs):
                 say(f"busbw program: {text}")
             measured = measurement.measured(
@@ -135,9 +138,14 @@ class _Session:
 def written(found: Judged) -> Judged | None:
     """With what was accepted, in the history and in the files that were asked for.
 
-    None where nothing was measured or compiled, of which nothing is written.
+    None where nothing was measured, soaked or compiled, of which nothing is written.
     """
-    measured = isinstance(found.observed, Measured) and bool(found.observed.measurements)
-    if not measured and not any(spec.topology for spec in found.verdicts):
+    observed = found.observed
+    measured = isinstance(observed, Measured) and bool(observed.measurements)
+    if (
+        not measured
+        and not found.settings.soak_s
+        and not any(spec.topology for spec in found.verdicts)
+    ):
         return None
     return with_outputs(accepted(found))

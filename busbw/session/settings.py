@@ -39,7 +39,12 @@ _MEASURING = (
     *("device", "ranks", "processes", "ranks_per_process", "agents", "hosts"),
     *("launches", "time_budget", "fail_above"),
     *("against", "against_env", "try_env", "inject"),
-    *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase"),
+    *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase", "soak"),
+)
+# Options that are about times, of which a soak has none.
+_TIMING = (
+    *("launches", "time_budget", "fail_above", "against", "against_env", "try_env", "inject"),
+    *("history", "accept_regression", "program", *WRITING),
 )
 # What is measured, but for a program, which says it itself.
 _GRID = (
@@ -109,6 +114,7 @@ class Settings:
     history: Path | None
     compile: CompileSettings | None
     programs: tuple[str, ...] = ()
+    soak_s: float | None = None
 
     @property
     def writes_baselines(self) -> bool:
@@ -164,6 +170,7 @@ def settings_of(given: Given) -> Settings:
         history=history_of(given, values, root),
         compile=compile_settings_of(values, pythons, root),
         programs=_programs(values["program"]),
+        soak_s=values["soak"],
     )
 
 
@@ -203,6 +210,9 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
     for name in _GRID if found["program"] else ():
         if options[name]:
             raise ValueError(f"{flag(name)}: not with --program, which says itself what it runs")
+    for name in _TIMING if found["soak"] else ():
+        if options[name]:
+            raise ValueError(f"{flag(name)}: not with --soak, which takes no times")
     for name in _MEASURING if topology else _COMPILING:
         if options[name]:
             raise ValueError(f"{flag(name)}: {unmeasured if topology else 'only with --topology'}")

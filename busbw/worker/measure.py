@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.launch import (
     Arrivals,
@@ -19,12 +20,20 @@ from busbw.model.launch import (
     Pace,
     Plan,
     Run,
+    Soaked,
 )
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Clock, Extra, FailureKind
+from busbw.model.words import Clock, Extra, FailureKind, Placement
 from busbw.worker import host
-from busbw.worker.backends.base import AbstractBackend, AbstractProgram, MeasuringError, MemoryNeed
+from busbw.worker.backends.base import (
+    AbstractBackend,
+    AbstractProgram,
+    MeasuringError,
+    MemoryNeed,
+    unavailable,
+)
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
+from busbw.workloads.collective import Collective
 
 if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
@@ -120,6 +129,42 @@ class MeasureSession:
             return error.failure(self.launch)
         came, left = zip(*times[1:])
         return Arrivals(came_s=came, left_s=left)
+
+    def soak(
+        self, case: Case, key: EnvironmentKey, seconds: float, turned: int = 0
+    ) -> Soaked | Failure:
+        """Rounds of `case`, one collective a call out of place: its input stays as it was.
+
+        On ranks that are `turned` on by so many devices.
+        """
+        from busbw.worker.soak import Soak
+
+        workload = case.workload
+        if not isinstance(workload, Collective):
+            return unavailable("only collectives by themselves are soaked").failure(self.launch)
+        if turned and not self.backend.turns:
+            return unavailable("its ranks cannot be moved").failure(self.launch)
+        self.backend.turned = turned
+        workload = replace(workload, placement=Placement.OUT_OF_PLACE.value)
+        protocol = replace(case.protocol, clock=Clock.DISPATCH)
+        case = replace(case, workload=workload, protocol=protocol)
+        ranks = case.ranks // key.processes
+        collective = COLLECTIVES[case.collective]
+        given = collective.output_bytes(case.payload_bytes, case.group_size)
+        try:
+            need = self.backend.memory_need(case)
+            if need is not None:
+                # Two inputs take turns.
+                more = ranks * collective.input_bytes(case.payload_bytes, case.group_size)
+                need = replace(need, needed_bytes=need.needed_bytes + more)
+                self._check_fits(need, Plan(), key)
+            self.backend.world().check(case, key)
+            with self.backend.prepared(case, soaking=True) as program:
+                backend = self.backend
+                soak = Soak(program, ranks * given, backend.now_s, backend.gathered)
+                return soak.run(seconds, self.launch)
+        except MeasuringError as error:
+            return error.failure(self.launch)
 
     def chips(self, rounds: int, payload_bytes: int) -> Chips | Failure:
         try:

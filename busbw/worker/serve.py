@@ -7,7 +7,7 @@ none. A worker measures, compiles or trains, and imports nothing of what the oth
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from busbw.model.launch import (
     Pace,
     Plan,
     Run,
+    Soaked,
 )
 from busbw.model.machine import EnvironmentKey, Topology
 from busbw.model.training import TrainingAnswer, TrainingRequest
@@ -80,6 +81,7 @@ def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> No
 
     ``arrivals`` notes when this process comes to collectives, and when it leaves them.
     ``chips`` measures single chips, and the links between them.
+    ``soak`` compares every result of a case for so long.
     ``program`` compiles one of the user's own, of which nothing is measured.
     ``measure`` takes a case from beginning to end. ``open``, ``turn`` and ``close`` do the same a
     sample at a time, so that another worker can be measured in turn.
@@ -104,20 +106,10 @@ def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, An
     if name == "release":
         session.release()
         return "gone", None
-    if name == "turn":
-        return _named(session.turn() or session.enough)
-    if name == "close":
-        return _named(session.close())
-    if name == "program":
-        return _named(session.program(part(request, "source", str)))
-    if name == "arrivals":
-        case, key = part(request, "case", Case), part(request, "key", EnvironmentKey)
-        return _named(session.arrivals(case, key, part(request, "rounds", int)))
-    if name == "chips":
-        rounds, payload_bytes = part(request, "rounds", int), part(request, "payload_bytes", int)
-        return _named(session.chips(rounds, payload_bytes))
     if name not in ("open", "measure"):
-        raise wire.WireError(f"request: there is no {name!r}")
+        if name not in _OTHERS:
+            raise wire.WireError(f"request: there is no {name!r}")
+        return _named(_OTHERS[name](session, request))
     asked = (
         part(request, "case", Case),
         part(request, "plan", Plan),
@@ -130,8 +122,33 @@ def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, An
     return _named(session.measure(*asked))
 
 
+def _arrivals(session: MeasureSession, request: dict[str, Any]) -> Arrivals | Failure:
+    case, key = part(request, "case", Case), part(request, "key", EnvironmentKey)
+    return session.arrivals(case, key, part(request, "rounds", int))
+
+
+def _chips(session: MeasureSession, request: dict[str, Any]) -> Chips | Failure:
+    return session.chips(part(request, "rounds", int), part(request, "payload_bytes", int))
+
+
+def _soak(session: MeasureSession, request: dict[str, Any]) -> Soaked | Failure:
+    case, key = part(request, "case", Case), part(request, "key", EnvironmentKey)
+    seconds, turned = part(request, "seconds", float), part(request, "turned", int)
+    return session.soak(case, key, seconds, turned)
+
+
+_OTHERS: Mapping[str, Callable[[MeasureSession, dict[str, Any]], Any]] = {
+    "turn": lambda session, _: session.turn() or session.enough,
+    "close": lambda session, _: session.close(),
+    "program": lambda session, request: session.program(part(request, "source", str)),
+    "arrivals": _arrivals,
+    "chips": _chips,
+    "soak": _soak,
+}
+
+
 def _named(
-    answer: Run | Arrivals | Chips | Failure | Compiled | TrainingAnswer | bool,
+    answer: Run | Soaked | Arrivals | Chips | Failure | Compiled | TrainingAnswer | bool,
 ) -> tuple[str, Any]:
     return ("enough" if isinstance(answer, bool) else type(answer).__name__), answer
 

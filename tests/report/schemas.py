@@ -17,12 +17,12 @@ from typing import Any
 
 from busbw import wire
 from busbw.model.limits import Within, check_some
-from busbw.report.figures import PROGRAM_FIGURES, TIMED_FIGURES
+from busbw.report.figures import PROGRAM_FIGURES, SOAK_FIGURES, TIMED_FIGURES
 from busbw.report.results import Results
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "results.schema.json"
 
-FIGURES = (*TIMED_FIGURES, *PROGRAM_FIGURES)
+FIGURES = (*TIMED_FIGURES, *PROGRAM_FIGURES, *SOAK_FIGURES)
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NOT_EMPTY = {"minItems": 1}
 _ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}

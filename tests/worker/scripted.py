@@ -126,7 +126,9 @@ class Backend(AbstractBackend):
         return self._need
 
     @contextlib.contextmanager
-    def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
+    def prepared(
+        self, case: Case, injection: Injection | None = None, *, soaking: bool = False
+    ) -> Iterator[AbstractProgram]:
         self.prepared_cases.append(case)
         self.injections.append(injection)
         self.released = False

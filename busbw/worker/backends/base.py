@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.model.case import Case
-from busbw.model.launch import Chips, Failure, Injection, LaunchId, Proof
+from busbw.model.launch import Chips, Failure, Injection, LaunchId, Proof, Wrong
 from busbw.model.machine import Compiler, EnvironmentKey, Probe, Topology
 from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.model.words import FailureKind, FoundBy
@@ -104,6 +104,11 @@ class AbstractProgram(ABC):
     # What the compiler says that one rank's part takes, with arguments; None where it does not.
     compiled_memory_bytes: int | None = None
     injecting: bool = True
+    # Of a soak: which input was laid out last, of which kind its values are, and which kinds need
+    # not be passed unchanged.
+    draw: int = 0
+    kind: str = ""
+    special: tuple[str, ...] = ()
 
     @property
     def digest(self) -> int | None:
@@ -125,6 +130,20 @@ class AbstractProgram(ABC):
         Raises MeasuringError WRONG_RESULT with the first wrong element, or with the number of
         rounds where the program counted another number than it was asked to run.
         """
+
+    def swap(self) -> None:  # noqa: B027 what is scripted has one input
+        """Of a soak: go on with the input that was laid out before this one; they take turns.
+
+        So a result that is still that of the round before is a wrong one.
+        """
+
+    def digests(self) -> tuple[int, ...]:
+        """Of a soak: hashes of the last result, one for each rank of this process."""
+        raise unavailable("this program is not made to be soaked")
+
+    def wrong(self, number: int) -> Wrong | None:
+        """Of a soak: the first wrong word of the last result, which is that of round `number`."""
+        raise unavailable("this program is not made to be soaked")
 
     @abstractmethod
     def device_peak_bytes(self) -> int | None:
@@ -161,6 +180,9 @@ class AbstractBackend(ABC):
 
     framework_path: str
     versions: Mapping[str, str]
+    # By how many devices the ranks of programs are moved on, and whether they can be.
+    turned: int = 0
+    turns: bool = False
 
     @abstractmethod
     def probe(self) -> Probe:
@@ -187,12 +209,12 @@ class AbstractBackend(ABC):
 
     @abstractmethod
     def prepared(
-        self, case: Case, injection: Injection | None = None
+        self, case: Case, injection: Injection | None = None, *, soaking: bool = False
     ) -> AbstractContextManager[AbstractProgram]:
         """`case` compiled and proved; its memory is released at the end.
 
-        With an `injection` of `delay` its program does that in addition to the case.
-        Raises MeasuringError.
+        One for `soaking` starts from whole words. With an `injection` of `delay` its program does
+        that in addition to the case. Raises MeasuringError.
         """
 
     def lowered(self, source: str) -> Lowered:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, final
 
 from busbw.model.case import Case
-from busbw.model.launch import Injection
+from busbw.model.launch import Injection, Wrong
 from busbw.model.machine import DeviceSet, Probe
 from busbw.model.training import ClusterMember
 from busbw.model.words import Clock, Device, FailureKind
@@ -130,10 +130,12 @@ class AbstractFramework(AbstractBackend):
 
     @final
     @contextlib.contextmanager
-    def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
+    def prepared(
+        self, case: Case, injection: Injection | None = None, *, soaking: bool = False
+    ) -> Iterator[AbstractProgram]:
         """Errors of running out of memory are ours; any other ends the worker, with its stack."""
         try:
-            program = self._program(case, injection)
+            program = self._soaked(case) if soaking else self._program(case, injection)
             try:
                 yield program
             finally:
@@ -161,6 +163,10 @@ class AbstractFramework(AbstractBackend):
     def _program(self, case: Case, injection: Injection | None) -> AbstractChain:
         """The program of `case`, with the injected work. Raises MeasuringError."""
 
+    def _soaked(self, case: Case) -> AbstractChain:
+        """The same of whole words, with an input that stays. Raises MeasuringError."""
+        raise unavailable(f"{self.name} is not soaked")
+
 
 def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:
     """The default first. A CPU's trace shows its threads' view; an accelerator's is best."""
@@ -172,11 +178,13 @@ def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:
 class AbstractValues(ABC):
     """What ranks start with, in `draws` draws, and what they must hold after some rounds.
 
+    Of what is soaked `special` kinds need not be passed unchanged.
     `unit` is what rounds are called, `located` begins the sentence that says where a result is.
     `digest` is below 2^32, of the last results if these must be the same in all processes.
     """
 
     draws: int
+    special: tuple[str, ...] = ()
     unit: str
     located: str
     digest: int | None = None
@@ -192,6 +200,14 @@ class AbstractValues(ABC):
         How many elements. Raises MeasuringError WRONG_RESULT with the first wrong one.
         """
 
+    def kind(self, number: int) -> str:
+        """What the values of draw `number` are called."""
+        return ""
+
+    def wrong(self, number: int, at: int, results: Mapping[int, Any]) -> Wrong | None:
+        """Of what is soaked: the first wrong word of results by rank, in round `at`."""
+        raise unavailable("only collectives by themselves are soaked")
+
 
 class AbstractChain(AbstractProgram):
     """The chain of `case`, whose results must be those of `values`."""
@@ -199,7 +215,8 @@ class AbstractChain(AbstractProgram):
     def __init__(self, case: Case, values: AbstractValues) -> None:
         self._case = case
         self._values = values
-        self._draw = -1
+        self.draw = self._drawn = self._other = -1
+        self.special = values.special
         self._result: Any = None
         self._counted: Any = None
 
@@ -210,9 +227,10 @@ class AbstractChain(AbstractProgram):
 
     @final
     def fresh(self) -> None:
-        self._draw = (self._draw + 1) % self._values.draws
+        self.draw = self._drawn = (self._drawn + 1) % self._values.draws
+        self.kind = self._values.kind(self.draw)
         self._result = None
-        self._lay_out(self._draw)
+        self._lay_out(self.draw)
 
     @final
     def run(self, iterations: int) -> None:
@@ -226,7 +244,22 @@ class AbstractChain(AbstractProgram):
             raise wrong_result(
                 f"the program ran {counted} {self._values.unit}, expected {iterations}"
             )
-        return self._compared(self._draw, iterations)
+        return self._compared(self.draw, iterations)
+
+    @final
+    def swap(self) -> None:
+        self.draw, self._other = self._other, self.draw
+        self.kind = self._values.kind(self.draw)
+        self._result = None
+        self._swap()
+
+    @final
+    def digests(self) -> tuple[int, ...]:
+        return self._digests()
+
+    @final
+    def wrong(self, number: int) -> Wrong | None:
+        return self._values.wrong(self.draw, number, self._results())
 
     @final
     @contextlib.contextmanager
@@ -247,9 +280,21 @@ class AbstractChain(AbstractProgram):
     def _called(self, iterations: int) -> tuple[Any, Any]:
         """`iterations` rounds in one call, waited for: turns of `step` counted, and the result."""
 
-    @abstractmethod
+    def _swap(self) -> None:
+        """Of what is soaked: put starting values aside, and take those that were, if any."""
+        raise NotImplementedError
+
     def _compared(self, number: int, iterations: int) -> int:
         """Compare the result on every rank; how many elements."""
+        return self._values.check_all(number, iterations, self._results())
+
+    @abstractmethod
+    def _results(self) -> Mapping[int, Any]:
+        """The result of each rank of this process, flat."""
+
+    def _digests(self) -> tuple[int, ...]:
+        """Of what is soaked: a hash of each, in their order."""
+        raise NotImplementedError
 
 
 def read_files(folder: Path, keep: Keep) -> list[Trace]:

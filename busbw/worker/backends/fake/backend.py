@@ -19,6 +19,8 @@ last `hidden` of 1; without that key the recording holds no computing. Injected 
 `then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
 out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
 ``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
+In a soak a case's ``{"flips": {"every": 1000, "word": {"rank": 1}, "stays": "device"}}`` makes the
+last of so many rounds wrong, on that rank or, wherever ranks are moved, its device.
 Of its `chips` single ones are `slower`, by their number on the host.
 A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
@@ -40,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.launch import Chips, Injection, LaunchId, Proof
+from busbw.model.launch import Chips, Injection, LaunchId, Proof, Wrong
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
 from busbw.model.training import ClusterMember
 from busbw.model.words import Clock, Device, Extra, FailureKind
@@ -82,6 +84,8 @@ _RAISED = {
 
 class FakeBackend(AbstractBackend):
     """Devices and times from the script; its clock moves only when a program runs."""
+
+    turns = True
 
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
@@ -175,7 +179,9 @@ class FakeBackend(AbstractBackend):
         return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, really_taken=False)
 
     @contextlib.contextmanager
-    def prepared(self, case: Case, injection: Injection | None = None) -> Iterator[AbstractProgram]:
+    def prepared(
+        self, case: Case, injection: Injection | None = None, *, soaking: bool = False
+    ) -> Iterator[AbstractProgram]:
         line = self._line(case)
         happen(line.get("then", ""))
         latency_s = float(self._script.get("latency_s", 1e-5))
@@ -191,7 +197,8 @@ class FakeBackend(AbstractBackend):
         self._hidden = None if bare else self._script.get("hidden")
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
         self.layout_s = float(self._script.get("layout_s", 0.0))
-        yield FakeProgram(self, case, one_s, injected_s)
+        flips = line.get("flips", {}) if soaking else {}
+        yield FakeProgram(self, case, one_s, injected_s, flips)
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
@@ -239,9 +246,17 @@ class FakeProgram(AbstractProgram):
 
     compile_s = 0.001
     step = 1
+    kind = "made up"
 
-    def __init__(self, backend: FakeBackend, case: Case, one_s: float, injected_s: float) -> None:
-        self._backend = backend
+    def __init__(
+        self,
+        backend: FakeBackend,
+        case: Case,
+        one_s: float,
+        injected_s: float,
+        flips: Mapping[str, Any],
+    ) -> None:
+        self._backend, self._flips, self._rounds = backend, flips, 0
         self._case = case
         self._one_s, self._injected_s = one_s, injected_s
         self._turn = self._length = 0
@@ -261,6 +276,23 @@ class FakeProgram(AbstractProgram):
 
     def check(self, iterations: int) -> int:
         return self._case.ranks
+
+    def digests(self) -> tuple[int, ...]:
+        self._rounds += 1
+        return (int(self._is_wrong),)
+
+    def wrong(self, number: int) -> Wrong | None:
+        if not self._is_wrong:
+            return None
+        found = {"rank": 1, "element": 7, "expected": 0, "found": 1} | self._flips.get("word", {})
+        if self._flips.get("stays") == "device":
+            found["rank"] = (found["rank"] - self._backend.turned) % self._case.ranks
+        return Wrong(number=number, values=self.kind, **found)
+
+    @property
+    def _is_wrong(self) -> bool:
+        every = self._flips.get("every", 0)
+        return bool(every) and self._rounds % every == 0
 
     def device_peak_bytes(self) -> int | None:
         return None

@@ -39,6 +39,7 @@ class JaxBackend(AbstractFramework):
 
     name = "jax"
     refusals = (RuntimeError,)
+    turns = True
 
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
@@ -81,6 +82,10 @@ class JaxBackend(AbstractFramework):
             calibrate(program, delay, case.payload_bytes, self.slowest)
         return program
 
+    def _soaked(self, case: Case) -> JaxProgram:
+        mesh, virtual = self._mesh(case), self._device is Device.CPU
+        return JaxProgram(case, mesh, collective.work_of(case, mesh, virtual=virtual, soaking=True))
+
     def lowered(self, source: str) -> Lowered:
         return user_program.lowered(source, self._devices())
 
@@ -101,7 +106,8 @@ class JaxBackend(AbstractFramework):
         return found
 
     def _mesh(self, case: Case) -> jax.sharding.Mesh:
-        return mesh_of(case, self._devices())
+        devices = self._devices()
+        return mesh_of(case, [*devices[self.turned :], *devices[: self.turned]])
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:

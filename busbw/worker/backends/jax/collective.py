@@ -25,6 +25,7 @@ from busbw.model.words import MIB, Clock, Device, Placement
 from ..base import unavailable, wrong_world
 from ..hlo import proof
 from ..values import Values
+from ..words import Words
 from . import lowerings, versions
 from .program import (
     EVERYWHERE,
@@ -119,12 +120,12 @@ def _repeated(one: _One, _: int, values: Any, result: Any) -> tuple[Any, ...]:
     return found
 
 
-def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
+def work_of(case: Case, mesh: Mesh, *, virtual: bool, soaking: bool = False) -> Work:
     """Raises MeasuringError where ranks are missing, or not even a call stays exact."""
     there = len(set(mesh.devices.flat))
     if there != case.ranks:
         raise wrong_world(f"{there} devices take part, expected {case.ranks}")
-    exact = Values(case, jnp.dtype(case.dtype))
+    exact = (Words if soaking else Values)(case, jnp.dtype(case.dtype))
     rounds = exact.most_rounds()
     formed = partial(form_of, case, _axes(case, mesh), rounds, virtual=virtual)
     form = formed()
@@ -141,7 +142,7 @@ def work_of(case: Case, mesh: Mesh, *, virtual: bool) -> Work:
         result=form.result,
         donated=form.donated,
         from_host=case.payload_bytes <= _FROM_HOST_BYTES,
-        on_devices=None if virtual else CheckOnDevices(case, mesh, exact),
+        on_devices=None if virtual or soaking else CheckOnDevices(case, mesh, exact),
     )
 
 

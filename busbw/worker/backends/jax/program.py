@@ -119,6 +119,7 @@ class JaxProgram(AbstractChain):
     """
 
     delay_steps: int | None = None
+    _hash: Any = None
 
     def __init__(self, case: Case, mesh: Mesh, work: Work, *, delayed: bool = False) -> None:
         super().__init__(case, work.values)
@@ -127,6 +128,7 @@ class JaxProgram(AbstractChain):
         self._peak_before_bytes = self._peak_bytes()
         self._everywhere = NamedSharding(mesh, EVERYWHERE)
         self._buffers: tuple[jax.Array, ...] = ()
+        self._aside: tuple[jax.Array, ...] = ()
         self._call = self._compiled(delayed=False)
         self._slowed = self._compiled(delayed=True) if delayed else None
 
@@ -141,7 +143,7 @@ class JaxProgram(AbstractChain):
         self._slowed = None
 
     def release(self) -> None:
-        self._buffers = ()
+        self._buffers = self._aside = ()
         self._work = replace(self._work, batch=())
         self._result = None
 
@@ -208,6 +210,37 @@ class JaxProgram(AbstractChain):
         }
         self._values.check_all(number, iterations, doubtful)
         return sum(int(shard.data.size) for shard in shards.values())
+
+    def _swap(self) -> None:
+        self._buffers, self._aside = self._aside, self._buffers
+
+    def _results(self) -> dict[int, Any]:
+        shards = self._own(self._result)
+        return {rank: np.asarray(shards[rank].data) for rank in sorted(shards)}
+
+    def _digests(self) -> tuple[int, ...]:
+        if self._hash is None:
+            like = jax.ShapeDtypeStruct(
+                self._result.shape, self._result.dtype, sharding=self._result.sharding
+            )
+            each = PartitionSpec(self._mesh.axis_names)
+            self._hash = lowered_over(self._mesh, _hashed, (like,), each).compile()
+        shards = self._own(self._hash(self._result))
+        return tuple(int(shards[rank].data[0]) for rank in sorted(shards))
+
+
+def _hashed(values: jax.Array) -> jax.Array:
+    """The sum of all words, each mixed with its place: another word is another sum.
+
+    The mixing is that of MurmurHash3's end (Appleby, public domain), by which any change of one
+    word changes the sum for certain, and any of several but for once in 2^32 times.
+    """
+    size = values.dtype.itemsize
+    words = jax.lax.bitcast_convert_type(values, jnp.dtype(f"uint{8 * size}")).astype(jnp.uint32)
+    mixed = words ^ (jax.lax.iota(jnp.uint32, words.shape[0]) * jnp.uint32(0x9E3779B1))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(factor)
+    return jnp.sum(mixed, dtype=jnp.uint32).reshape(1)
 
 
 def _memory_of(held: jax.Array) -> Any:

@@ -123,6 +123,10 @@ class TensorflowBackend(AbstractFramework):
         )
         return TensorflowProgram(case, strategy, work)
 
+    def _soaked(self, case: Case) -> TensorflowProgram:
+        strategy = self._strategy(case)
+        return TensorflowProgram(case, strategy, collective_of(case, strategy, soaking=True))
+
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
         """TensorFlow's profiler, without Python's own calls: they would be most of the trace."""

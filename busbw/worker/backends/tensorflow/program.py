@@ -6,6 +6,7 @@ place, a round's result is the next round's input; out of place every round read
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from busbw.workloads.dense_step import LEARNING_RATE, layer_of
 from ..base import unavailable, wrong_world
 from ..framework import AbstractChain, AbstractValues
 from ..values import MOST_STEPS, StepValues, Values, memory_at, tiled
+from ..words import Words
 from . import proof
 
 
@@ -81,6 +83,7 @@ class TensorflowProgram(AbstractChain):
         for name in self._gpus:
             tf.config.experimental.reset_memory_stats(name)
         self._start: Any = None
+        self._aside: Any = None
         self._batch = [self._on_ranks(made) for made in work.batch]
         self.fresh()
         with self._compiling():
@@ -90,7 +93,7 @@ class TensorflowProgram(AbstractChain):
         self.proof = proof.prove(case, executed, self._call.graph, own)
 
     def release(self) -> None:
-        self._start = self._result = self._call = None
+        self._start = self._aside = self._result = self._call = None
         self._batch = []
 
     def device_peak_bytes(self) -> int | None:
@@ -124,13 +127,18 @@ class TensorflowProgram(AbstractChain):
         self._wait(result)
         return counted, result
 
-    def _compared(self, number: int, iterations: int) -> int:
+    def _swap(self) -> None:
+        self._start, self._aside = self._aside, self._start
+
+    def _results(self) -> dict[int, Any]:
         """Every rank's own, uncopied on the CPU."""
-        results = {
+        return {
             rank: value._numpy() if "CPU" in value.backing_device else value
             for rank, value in enumerate(self._local(self._result), start=self._first)
         }
-        return self._values.check_all(number, iterations, results)
+
+    def _digests(self) -> tuple[int, ...]:
+        return tuple(zlib.crc32(np.asarray(one).data.cast("B")) for one in self._results().values())
 
     def _local(self, values: Any) -> list[Any]:
         return list(self._strategy.experimental_local_results(values))
@@ -160,10 +168,11 @@ def summed(values: Any) -> Any:
     return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
 
-def collective_of(case: Case, strategy: Any) -> Work:
+def collective_of(case: Case, strategy: Any, *, soaking: bool = False) -> Work:
     """The all-reduce of `case`, chained or by itself. Raises MeasuringError where none is exact."""
     dtype = tf.dtypes.as_dtype(case.dtype)
-    exact, count = Values(case, dtype.as_numpy_dtype), case.payload_bytes // dtype.size
+    exact = (Words if soaking else Values)(case, dtype.as_numpy_dtype)
+    count = case.payload_bytes // dtype.size
     single, rounds = case.clock is Clock.DISPATCH, exact.most_rounds()
     if rounds <= TensorflowProgram.shortest and not single:
         raise unavailable(f"{case.dtype} holds no exact chain of 2 over {case.ranks} ranks")

@@ -1,0 +1,73 @@
+"""With --soak: cases in turn, every result compared, until the time is over. Nothing is timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from busbw.driver.executor import Executor
+from busbw.driver.schedules import Side
+from busbw.driver.soaking import Soaking
+from busbw.judge.soak import judge_soak, judge_soaked
+from busbw.model.case import Case
+from busbw.model.launch import Tally
+
+from . import machine
+from .display import Display
+from .state import Judged, Measured
+
+
+def soaked(
+    resolved: Measured,
+    seconds: float,
+    executor: Executor,
+    display: Display,
+    keep: Callable[[Measured], None],
+) -> Judged:
+    """The verdicts. An interrupt ends it, and what was found until then is told."""
+    device = resolved.machine.target.device
+    cases = {job.case: job.key for job in resolved.jobs.values()}
+    ranks = max((key.ranks for key in cases.values()), default=None)
+    soaking = Soaking(
+        executor=executor,
+        cases=cases,
+        starters={
+            name: machine.starter_of(
+                resolved.settings, name, Side.CANDIDATE, device=device, ranks=ranks
+            )
+            for name in dict.fromkeys(case.framework for case in cases)
+        },
+        seconds=seconds,
+        timeout_s=resolved.plan.timeout_s,
+        on_progress=display.soaked,
+    )
+    begun_s = time.monotonic()
+    try:
+        soaking.run()
+    except KeyboardInterrupt:
+        found = _judged(resolved, soaking.tallies)
+        for one in found.verdicts.values():
+            executor.on_note(f"{one.spec.id}: {one.headline()}")
+        keep(replace(resolved, interrupted=True))
+        raise
+    finally:
+        display.done("soaked for", time.monotonic() - begun_s)
+    measured = replace(resolved, measuring_s=time.monotonic() - begun_s)
+    return _judged(measured, soaking.tallies)
+
+
+def _judged(measured: Measured, tallies: Mapping[Case, Tally]) -> Judged:
+    hosts = measured.machine.process_hosts
+    found = {
+        spec: judge_soak(spec, job.case, tallies.get(job.case, Tally()), hosts)
+        for spec, job in measured.jobs.items()
+    }
+    skipped = {spec: replace(one, soaked=Tally()) for spec, one in measured.skipped.items()}
+    verdicts = {**skipped, **found}
+    return Judged(
+        collected=measured.collected,
+        session=judge_soaked(list(verdicts.values()), tallies),
+        verdicts={spec: verdicts[spec] for spec in measured.specs},
+        observed=measured,
+    )

@@ -1,0 +1,78 @@
+"""--soak: every result is compared until the time is over, and nothing is timed."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.driver.workers import wait_until
+from tests.sweep import sweep
+
+from .folder import ROOT, Folder
+
+SOAKED = ("perf", "--frameworks=fake", "--payloads=1K,1M", "-p", "no:cacheprovider")
+
+
+def _flips(stays: str, **word: int) -> list[dict[str, Any]]:
+    return [{"payload_bytes": 1024, "flips": {"every": 500, "word": word, "stays": stays}}]
+
+
+def test_without_a_difference_it_is_fine_and_says_how_rare_one_can_be(folder: Folder) -> None:
+    folder.script(latency_s=1e-3)
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
+    assert "no difference: fewer than 1 in " in ran.case("1K")["text"]
+    assert float(ran.properties("1K")["rounds"]) == ran.case("1K")["soaked"]["rounds"] > 100
+    assert "\nFINE: 2 cases, " in ran.text
+    schema = json.loads((ROOT / "docs/results.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(ran.document)
+    assert not folder.left_over()
+
+
+@pytest.mark.parametrize("stays", sweep(["device", "rank"]))
+def test_a_wrong_word_fails_its_case_alone_and_is_named(folder: Folder, stays: str) -> None:
+    folder.script(latency_s=1e-3, cases=_flips(stays, rank=3, element=9, expected=6, found=7))
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
+    (words,) = ran.failures
+    assert "wrong result: rank 3 (" in words
+    assert "), element 9, made up, round 500: 0x7, expected 0x6 (bits 0); " in words
+    assert f"moved on by one device it stays with the {stays}" in words
+    assert ran.case("1K")["soaked"]["wrong"]["again"] == 0
+
+
+def test_a_worker_that_dies_costs_its_case_and_the_others_go_on(folder: Folder) -> None:
+    folder.script(latency_s=1e-3, cases=[{"payload_bytes": 1024, "then": "kill"}])
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
+
+
+def test_ctrl_c_says_what_was_done(folder: Folder) -> None:
+    folder.script(latency_s=1e-3)
+    session = folder.begin(*SOAKED, "--soak=1h")
+    assert wait_until(lambda: "soaking: 0 rounds" in folder.output), folder.output
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+    assert "note: fake-default-float32-1M: " in folder.output
+    assert "busbw: soaked for " in folder.output
+    assert not folder.left_over()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--soak=10"], "--soak: '10'; accepted is a duration such as 90s, 10m or 8h"),
+        (["--soak=-1s"], "--soak: '-1s'; accepted is a duration"),
+        (["--soak=1m", "--update-baselines"], "--update-baselines: not with --soak, which takes"),
+        (["--soak=1m", "--launches=2"], "--launches: not with --soak, which takes no times"),
+        (["--soak=1m", "--topology=v5e:2x2"], "--soak: not with --topology, which measures noth"),
+    ],
+)
+def test_what_says_nothing_with_it_is_refused(
+    folder: Folder, options: list[str], sentence: str
+) -> None:
+    assert sentence in folder.pytest(*SOAKED, *options, exit_code=4).sentence
