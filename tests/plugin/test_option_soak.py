@@ -18,7 +18,7 @@ SOAKED = ("perf", "--frameworks=fake", "--payloads=1K,1M", "-p", "no:cacheprovid
 
 
 def _flips(stays: str, **word: int) -> list[dict[str, Any]]:
-    return [{"payload_bytes": 1024, "flips": {"every": 500, "word": word, "stays": stays}}]
+    return [{"payload_bytes": 1024, "flips": {"every": 50, "word": word, "stays": stays}}]
 
 
 def test_without_a_difference_it_is_fine_and_says_how_rare_one_can_be(folder: Folder) -> None:
@@ -40,7 +40,7 @@ def test_a_wrong_word_fails_its_case_alone_and_is_named(folder: Folder, stays: s
     assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
     (words,) = ran.failures
     assert "wrong result: rank 3 (" in words
-    assert "), element 9, made up, round 500: 0x7, expected 0x6 (bits 0); " in words
+    assert "), element 9, made up, round 50: 0x7, expected 0x6 (bits 0); " in words
     assert f"moved on by one device it stays with the {stays}" in words
     assert ran.case("1K")["soaked"]["wrong"]["again"] == 0
 
