@@ -37,7 +37,7 @@ _TEXT = {".html", ".css", ".toml", ".txt", ".md", ".json", ".yml"}
 # `busbw/bisect` and a command are new: which release did it.
 LIMITS = {
     "bench": (706, 8, 401),
-    "busbw": (45_370, 254, 23_977),
+    "busbw": (45_374, 254, 23_981),
     "busbw/*": (1_409, 7, 791),
     "busbw/baselines": (1_142, 5, 575),
     "busbw/bisect": (910, 7, 569),
@@ -48,7 +48,7 @@ LIMITS = {
     "busbw/hardware": (474, 4, 172),
     "busbw/history": (897, 5, 456),
     "busbw/hosts": (2_474, 11, 1_517),
-    "busbw/judge": (2_860, 13, 1_443),
+    "busbw/judge": (2_862, 13, 1_445),
     "busbw/model": (2_705, 12, 1_277),
     "busbw/page": (3_118, 15, 1_450),
     "busbw/program": (997, 5, 625),
@@ -60,7 +60,7 @@ LIMITS = {
     "busbw/stats": (504, 4, 270),
     "busbw/studies": (2_133, 8, 1_046),
     "busbw/traces": (1_928, 8, 1_090),
-    "busbw/worker": (7_340, 44, 4_049),
+    "busbw/worker": (7_342, 44, 4_051),
     "busbw/workloads": (493, 5, 217),
     "evidence": (1_587, 11, 761),
     "kills": (502, 5, 300),

@@ -104,10 +104,12 @@ def wrong_text(wrong: Wrong, host: str) -> str:
     """Which rank, where, what, and how often."""
     on = f" ({host})" if host else ""
     bits = wrong.bits
-    which = ", ".join(map(str, bits)) if len(bits) <= _MOST_BITS else f"{len(bits)} of them"
+    which = f"{len(bits)} bits"
+    if len(bits) <= _MOST_BITS:
+        which = f"bit{'s' * (len(bits) > 1)} {', '.join(map(str, bits))}"
     many = "" if wrong.elements == 1 else f", the first of {wrong.elements} up to {wrong.last}"
     return (
         f"rank {wrong.rank}{on}, element {wrong.element}{many}, {wrong.values}, round "
-        f"{wrong.number}: {wrong.found:#x}, expected {wrong.expected:#x} (bits {which}); with the "
+        f"{wrong.number}: {wrong.found:#x}, expected {wrong.expected:#x} ({which}); with the "
         f"same input wrong again in {wrong.again} of {wrong.asked} rounds"
     )

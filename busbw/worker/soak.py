@@ -14,8 +14,8 @@ from busbw.worker.backends.base import AbstractProgram, wrong_result
 
 # How long the rounds of one input take, and how many there are at most.
 _BATCH_S, _MOST = 0.2, 2**14
-# How often an input whose result was wrong is asked for again.
-AGAIN = 100
+# How often an input whose result was wrong is asked for again, at least, and for about how long.
+AGAIN, _LEAST_AGAIN, _AGAIN_S = 100, 10, 20.0
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Soak:
 
     def run(self, seconds: float, launch: LaunchId) -> Soaked:
         """For so long, or until a process finds a wrong word."""
-        begun_s, batch = self.now_s(), 1
+        begun_s, batch, taken_s = self.now_s(), 1, 0.0
         wrong = None
         self._try_special()
         self._lay_out()
@@ -44,14 +44,16 @@ class Soak:
                 break
             if taken_s < _BATCH_S / 2:
                 batch = min(2 * batch, _MOST)
-        again = self._again() if self._most(float(wrong is not None)) else 0
+        asked = AGAIN if taken_s == 0 else int(_AGAIN_S * batch / taken_s / 2)
+        asked = max(_LEAST_AGAIN, min(AGAIN, asked))
+        again = self._again(asked) if self._most(float(wrong is not None)) else 0
         return Soaked(
             launch=launch,
             rounds=self.rounds,
             compared_bytes=self.rounds * self.bytes_each,
             seconds=self.now_s() - begun_s,
             left_out=tuple(sorted(self._left_out)),
-            wrong=wrong and replace(wrong, again=again, asked=AGAIN),
+            wrong=wrong and replace(wrong, again=again, asked=asked),
         )
 
     def _try_special(self) -> None:
@@ -104,12 +106,12 @@ class Soak:
             self._known[draw] = digests
         return wrong
 
-    def _again(self) -> int:
-        """In how many rounds of the same input, by turns with another one, it is wrong again."""
+    def _again(self, count: int) -> int:
+        """In how many of `count` rounds of its input, by turns with another, it is wrong again."""
         if self.program.draw != int(self._most(self._wrong_draw)):
             self.program.swap()
         wrong = 0
-        for _ in range(AGAIN):
+        for _ in range(count):
             self.program.run(1)
             wrong += self._compared() is not None
             self.program.swap()

@@ -44,7 +44,7 @@ def test_a_wrong_word_fails_with_rank_host_element_bits_and_how_often() -> None:
     assert verdict.failure.kind is FailureKind.WRONG_RESULT
     assert verdict.text == (
         "wrong result: rank 2 (b), element 77, whole numbers, round 41: 0x3f800008, expected "
-        "0x3f800000 (bits 3); with the same input wrong again in 3 of 100 rounds; "
+        "0x3f800000 (bit 3); with the same input wrong again in 3 of 100 rounds; "
         "with the ranks on other devices it did not come again"
     )
     many = replace(tally, wrong=replace(WRONG, elements=12, last=99, found=0))

@@ -40,7 +40,7 @@ def test_a_wrong_word_fails_its_case_alone_and_is_named(folder: Folder, stays: s
     assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
     (words,) = ran.failures
     assert "wrong result: rank 3 (" in words
-    assert "), element 9, made up, round 50: 0x7, expected 0x6 (bits 0); " in words
+    assert "), element 9, made up, round 50: 0x7, expected 0x6 (bit 0); " in words
     assert f"moved on by one device it stays with the {stays}" in words
     assert ran.case("1K")["soaked"]["wrong"]["again"] == 2
 
