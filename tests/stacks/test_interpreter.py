@@ -111,10 +111,12 @@ def test_what_it_prints_is_returned() -> None:
     ("code", "said"),
     [
         ("raise SystemExit('1\\n2\\n\\n3\\n4\\n5')", "it said: 2; 3; 4; 5"),
+        ("raise SystemExit('no such release\\nWARNING: a newer pip')", "it said: no such release"),
+        ("raise SystemExit('WARNING: 1')", "it said: WARNING: 1"),
         ("raise SystemExit(1)", "it said: no word of why"),
         ("open('/nowhere/at all')", r"it said: FileNotFoundError: .*'/nowhere/at all'"),
     ],
-    ids=["last lines", "nothing", "of a traceback the last"],
+    ids=["last lines", "no warning", "nothing else", "nothing", "of a traceback the last"],
 )
 def test_the_last_words_of_one_that_failed_are_told(code: str, said: str) -> None:
     with pytest.raises(StackError, match=rf"^{said}$"):
