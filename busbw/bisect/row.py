@@ -86,8 +86,12 @@ class Row:
         of_good = self.sessions.alone(*self._stack(known))
         self.say(f"the bad one, {self.package} {bad}")
         stack = self._stack(self.environments.of(bad))
-        found = None
-        for _ in range(1 if self.sessions.is_compiled else _LOOKS):
+        found, fails = None, [one for one in of_good.verdicts.values() if one.outcome in _BROKEN]
+        for one in fails:
+            self.tell(f"{self.package} {good} fails itself: {one.headline()}")
+        # What shows now and then may show in cases that the good one does not fail.
+        once = self.sessions.is_compiled or len(fails) == len(of_good.verdicts)
+        for _ in range(1 if once else _LOOKS):
             found = found or criterion_of(of_good, self.sessions.beside(known, *stack))
         if found is not None and found.is_failure and not self.sessions.is_compiled:
             found = self.sessions.rate(found, *stack)

@@ -39,7 +39,7 @@ def output(command: Sequence[str], *, problem: str, timeout_s: float) -> str:
 
 
 def _last_words(text: str) -> str:
-    """The last lines as one, without warnings if there are others; of a traceback the last alone."""
+    """The last lines as one, no warnings if there are others; of a traceback the last alone."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("WARNING")] or lines
     shown = 1 if any(line.startswith("Traceback ") for line in lines) else _SHOWN_LINES

@@ -169,6 +169,16 @@ def test_where_good_and_bad_do_not_differ_there_is_no_step(bisected: Bisected) -
 
 
 @pytest.mark.exhaustive
+def test_that_the_good_one_fails_too_is_said_after_a_look(bisected: Bisected) -> None:
+    bisected.does("1.0", {"cases": [{"then": "wrong_result"}]})
+    found = bisected.finds()
+    assert found.code == 1
+    fails, none = found.out.splitlines()
+    assert fails.startswith(f"{PACKAGE} 1.0 fails itself: FAILED: wrong result in 2 of 2 launches")
+    assert none == f"{PACKAGE} 1.8 shows nothing that 1.0 does not: there is no step"
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_one_that_is_cut_short_goes_on(bisected: Bisected, number: signal.Signals) -> None:
     bisected.does("1.3", SLOW)
