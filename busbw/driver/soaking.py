@@ -16,8 +16,9 @@ from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
-from busbw.model.launch import Failure, LaunchId, Soaked, Tally
+from busbw.model.launch import Failure, LaunchId, Plan
 from busbw.model.machine import EnvironmentKey
+from busbw.model.soak import Soaked, Tally
 
 # Of a launch's start, how much longer it soaks; how long one case has at a time, and at least.
 _LONGER, _SLICE_S, _LEAST_S = 4.0, 2.0, 0.1
@@ -27,14 +28,15 @@ _LONGER, _SLICE_S, _LEAST_S = 4.0, 2.0, 0.1
 class Soaking:
     """All `cases`, each with the key of the world that it was resolved on, for `seconds`.
 
-    A case is asked for within `timeout_s` more. What was found of each is in `tallies`.
+    By `plan` a case has its deadline beyond that, and its limit of memory. What was found of each
+    is in `tallies`.
     """
 
     executor: Executor
     cases: Mapping[Case, EnvironmentKey]
     starters: Mapping[str, Starter]
     seconds: float
-    timeout_s: float
+    plan: Plan
     on_progress: Callable[[Mapping[Case, Tally], float], None] = lambda tallies, left_s: None
     clock: Callable[[], float] = time.monotonic
     tallies: dict[Case, Tally] = field(default_factory=dict)
@@ -118,10 +120,11 @@ class Soaking:
         self, group: Group, case: Case, seconds: float, turned: int = 0
     ) -> Sequence[Soaked | Failure]:
         """What each process answers, or the one failure of all."""
-        values = {"case": case, "key": self.cases[case], "seconds": seconds, "turned": turned}
+        values: dict[str, object] = {"case": case, "plan": self.plan, "key": self.cases[case]}
+        values |= {"seconds": seconds, "turned": turned}
         asked = dict.fromkeys(group.members, Request("soak", values))
         doing = f"soaking {case.name}"
-        answers = group.ask_each(asked, self.timeout_s + seconds, doing, together=True)
+        answers = group.ask_each(asked, self.plan.timeout_s + seconds, doing, together=True)
         found = [answers] if isinstance(answers, Failure) else answers.values()
         return [one for one in found if isinstance(one, (Soaked, Failure))]
 

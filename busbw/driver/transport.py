@@ -17,8 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from busbw import wire
-from busbw.model.launch import Arrivals, Chips, Compiled, Failure, LaunchId, Run, Soaked
+from busbw.model.launch import Arrivals, Chips, Compiled, Failure, LaunchId, Run
 from busbw.model.machine import Compiler, Probe
+from busbw.model.soak import Soaked
 from busbw.model.training import ALONE, Cluster, ClusterMember, Role, TrainingAnswer
 from busbw.model.words import Capability, FailureKind, FoundBy
 

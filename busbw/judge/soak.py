@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from busbw.model.case import Case, Spec
-from busbw.model.launch import Failure, Tally, Wrong
+from busbw.model.launch import Failure
+from busbw.model.soak import Tally, Wrong
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome, plural
 
@@ -92,7 +93,7 @@ def amount_text(tally: Tally) -> str:
 
 
 def rare_text(rounds: int) -> str:
-    """Of so many right rounds: a share p would have shown with a chance of 1 - (1 - p)^rounds.
+    """Of rounds that were right: a share p would have shown with a chance of 1 - (1 - p)^rounds.
 
     The upper end of the exact interval of Clopper and Pearson (1934) where nothing was seen.
     """

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .case import Case, Spec
-from .launch import Compiled, Failure, Tally
+from .launch import Compiled, Failure
 from .limits import Natural, NotNegative, Positive
+from .soak import Tally
 from .stored import CompiledBaseline
 from .words import Outcome, SessionOutcome
 

@@ -13,8 +13,8 @@ from busbw.driver.parallel import Job
 from busbw.driver.schedules import Progress
 from busbw.judge.soak import soaking_text
 from busbw.model.case import Case
-from busbw.model.launch import Tally
 from busbw.model.machine import Compiler
+from busbw.model.soak import Tally
 from busbw.report.session import compiler_lines, header_lines, reference_lines
 
 from .state import Measured

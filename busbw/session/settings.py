@@ -41,10 +41,11 @@ _MEASURING = (
     *("against", "against_env", "try_env", "inject"),
     *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase", "soak"),
 )
-# Options that are about times, of which a soak has none.
+# Options that say nothing of a soak, which has no times, and whose rounds are all out of place.
 _TIMING = (
     *("launches", "time_budget", "fail_above", "against", "against_env", "try_env", "inject"),
-    *("history", "accept_regression", "program", *WRITING),
+    *("history", "accept_regression", "require_baselines", "clock", "placement", "program"),
+    *WRITING,
 )
 # What is measured, but for a program, which says it itself.
 _GRID = (
@@ -212,7 +213,7 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
             raise ValueError(f"{flag(name)}: not with --program, which says itself what it runs")
     for name in _TIMING if found["soak"] else ():
         if options[name]:
-            raise ValueError(f"{flag(name)}: not with --soak, which takes no times")
+            raise ValueError(f"{flag(name)}: it says nothing with --soak, which takes no times")
     for name in _MEASURING if topology else _COMPILING:
         if options[name]:
             raise ValueError(f"{flag(name)}: {unmeasured if topology else 'only with --topology'}")

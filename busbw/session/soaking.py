@@ -11,7 +11,7 @@ from busbw.driver.schedules import Side
 from busbw.driver.soaking import Soaking
 from busbw.judge.soak import judge_soak, judge_soaked
 from busbw.model.case import Case
-from busbw.model.launch import Tally
+from busbw.model.soak import Tally
 
 from . import machine
 from .display import Display
@@ -39,7 +39,7 @@ def soaked(
             for name in dict.fromkeys(case.framework for case in cases)
         },
         seconds=seconds,
-        timeout_s=resolved.plan.timeout_s,
+        plan=resolved.plan,
         on_progress=display.soaked,
     )
     begun_s = time.monotonic()

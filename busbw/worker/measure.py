@@ -20,9 +20,9 @@ from busbw.model.launch import (
     Pace,
     Plan,
     Run,
-    Soaked,
 )
 from busbw.model.machine import EnvironmentKey
+from busbw.model.soak import Soaked
 from busbw.model.words import Clock, Extra, FailureKind, Placement
 from busbw.worker import host
 from busbw.worker.backends.base import (
@@ -131,11 +131,11 @@ class MeasureSession:
         return Arrivals(came_s=came, left_s=left)
 
     def soak(
-        self, case: Case, key: EnvironmentKey, seconds: float, turned: int = 0
+        self, case: Case, plan: Plan, key: EnvironmentKey, seconds: float, turned: int = 0
     ) -> Soaked | Failure:
         """Rounds of `case`, one collective a call out of place: its input stays as it was.
 
-        On ranks that are `turned` on by so many devices.
+        On ranks that are moved on by `turned` devices.
         """
         from busbw.worker.soak import Soak
 
@@ -157,7 +157,7 @@ class MeasureSession:
                 # Two inputs take turns.
                 more = ranks * collective.input_bytes(case.payload_bytes, case.group_size)
                 need = replace(need, needed_bytes=need.needed_bytes + more)
-                self._check_fits(need, Plan(), key)
+                self._check_fits(need, plan, key)
             self.backend.world().check(case, key)
             with self.backend.prepared(case, soaking=True) as program:
                 backend = self.backend

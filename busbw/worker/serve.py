@@ -25,9 +25,9 @@ from busbw.model.launch import (
     Pace,
     Plan,
     Run,
-    Soaked,
 )
 from busbw.model.machine import EnvironmentKey, Topology
+from busbw.model.soak import Soaked
 from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.worker import host
 from busbw.worker.backends.base import (
@@ -134,7 +134,7 @@ def _chips(session: MeasureSession, request: dict[str, Any]) -> Chips | Failure:
 def _soak(session: MeasureSession, request: dict[str, Any]) -> Soaked | Failure:
     case, key = part(request, "case", Case), part(request, "key", EnvironmentKey)
     seconds, turned = part(request, "seconds", float), part(request, "turned", int)
-    return session.soak(case, key, seconds, turned)
+    return session.soak(case, part(request, "plan", Plan), key, seconds, turned)
 
 
 _OTHERS: Mapping[str, Callable[[MeasureSession, dict[str, Any]], Any]] = {

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.model.launch import LaunchId, Soaked, Wrong
+from busbw.model.launch import LaunchId
+from busbw.model.soak import Soaked, Wrong
 from busbw.worker.backends.base import AbstractProgram, wrong_result
 
 # How long the rounds of one input take, and how many there are at most.

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from busbw.judge.soak import amount_text, judge_soak, judge_soaked, rare_text
-from busbw.model.launch import LaunchId, Soaked, Tally, Wrong
+from busbw.model.launch import LaunchId
+from busbw.model.soak import Soaked, Tally, Wrong
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from tests import build
 

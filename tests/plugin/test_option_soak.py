@@ -51,6 +51,13 @@ def test_a_worker_that_dies_costs_its_case_and_the_others_go_on(folder: Folder) 
     assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
 
 
+def test_what_does_not_fit_is_no_failure_and_leaves_no_verdict(folder: Folder) -> None:
+    options = ("--payloads=1K,64M", "--memory-limit=100M")
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", *options, exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "64M": "OUT_OF_MEMORY"}
+    assert "\nNO_VERDICT: 1 case without a round; 2 cases, " in ran.text
+
+
 def test_ctrl_c_says_what_was_done(folder: Folder) -> None:
     folder.script(latency_s=1e-3)
     session = folder.begin(*SOAKED, "--soak=1h")
@@ -67,8 +74,9 @@ def test_ctrl_c_says_what_was_done(folder: Folder) -> None:
     [
         (["--soak=10"], "--soak: '10'; accepted is a duration such as 90s, 10m or 8h"),
         (["--soak=-1s"], "--soak: '-1s'; accepted is a duration"),
-        (["--soak=1m", "--update-baselines"], "--update-baselines: not with --soak, which takes"),
-        (["--soak=1m", "--launches=2"], "--launches: not with --soak, which takes no times"),
+        (["--soak=1m", "--update-baselines"], "--update-baselines: it says nothing with --soak"),
+        (["--soak=1m", "--launches=2"], "--launches: it says nothing with --soak, which takes"),
+        (["--soak=1m", "--clock=dispatch"], "--clock: it says nothing with --soak"),
         (["--soak=1m", "--topology=v5e:2x2"], "--soak: not with --topology, which measures noth"),
     ],
 )

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.model.launch import LaunchId, Soaked, Wrong
+from busbw.model.launch import LaunchId
+from busbw.model.soak import Soaked, Wrong
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.soak import AGAIN, Soak
 from tests.worker.scripted import Program

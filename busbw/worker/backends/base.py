@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.model.case import Case
-from busbw.model.launch import Chips, Failure, Injection, LaunchId, Proof, Wrong
+from busbw.model.launch import Chips, Failure, Injection, LaunchId, Proof
 from busbw.model.machine import Compiler, EnvironmentKey, Probe, Topology
+from busbw.model.soak import Wrong
 from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.model.words import FailureKind, FoundBy
 from busbw.worker import process

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, final
 
 from busbw.model.case import Case
-from busbw.model.launch import Injection, Wrong
+from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet, Probe
+from busbw.model.soak import Wrong
 from busbw.model.training import ClusterMember
 from busbw.model.words import Clock, Device, FailureKind
 from busbw.traces.chrome import read_chrome

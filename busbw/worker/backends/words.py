@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from busbw.collectives.base import DTYPES
-from busbw.model.launch import Wrong
+from busbw.model.soak import Wrong
 
 from .base import unavailable
 from .values import Array, Values, pieces
@@ -52,7 +52,7 @@ class Words(Values):
         return self.kinds[number % len(self.kinds)]
 
     def most_rounds(self) -> int:
-        """Raises MeasuringError where no sum over so many ranks is exact."""
+        """Raises MeasuringError where no sum over all ranks is exact."""
         if WHOLE in self.kinds and self._digits < 1:
             ranks = self.case.group_size
             raise unavailable(f"{self.case.dtype} holds no exact sum over {ranks} ranks")

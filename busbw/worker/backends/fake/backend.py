@@ -20,7 +20,7 @@ last `hidden` of 1; without that key the recording holds no computing. Injected 
 out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
 ``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
 In a soak a case's ``{"flips": {"every": 1000, "word": {"rank": 1}, "stays": "device"}}`` makes the
-last of so many rounds wrong, on that rank or, wherever ranks are moved, its device.
+last of that many rounds wrong, on that rank or, wherever ranks are moved, its device.
 Of its `chips` single ones are `slower`, by their number on the host.
 A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
@@ -42,8 +42,9 @@ from typing import TYPE_CHECKING, Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.launch import Chips, Injection, LaunchId, Proof, Wrong
+from busbw.model.launch import Chips, Injection, LaunchId, Proof
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
+from busbw.model.soak import Wrong
 from busbw.model.training import ClusterMember
 from busbw.model.words import Clock, Device, Extra, FailureKind
 from busbw.worker import host, process

@@ -31,7 +31,7 @@ from .program import placed
 
 Pairs = list[tuple[int, int]]
 
-# A round is so many calls: about a tenth of a second of computing, so that a chip that is throttled
+# The calls of a round: about a tenth of a second of computing, so that a chip that is throttled
 # by turns, such as by the quota of a cgroup, is so in every round.
 _CALLS = 16
 # Products of square matrices in a call, the side of these, and the bytes copied; fewer on a CPU.

@@ -17,7 +17,8 @@ import numpy as np
 from busbw import grid, wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Spec
-from busbw.model.launch import LaunchId, Soaked
+from busbw.model.launch import LaunchId, Plan
+from busbw.model.soak import Soaked
 from busbw.model.words import Device
 from busbw.worker.backends.jax import program as jax_program
 from busbw.worker.backends.jax.backend import JaxBackend
@@ -119,7 +120,7 @@ def main(fault: str, name: str, *numbers: str) -> None:
     for number in map(int, numbers):
         planted: list[Planted] = []
         jax_program.JaxProgram._called = planting(fault, number, planted)  # type: ignore[method-assign]
-        answer = session.soak(case, key, SECONDS)
+        answer = session.soak(case, Plan(), key, SECONDS)
         jax_program.JaxProgram._called = called  # type: ignore[method-assign]
         wrong = answer.wrong if isinstance(answer, Soaked) else None
         print(json.dumps({"found": wrong and wire.to_json(wrong), "planted": planted}))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model.launch import Wrong
+from busbw.model.soak import Wrong
 from tests.worker.backends import real
 
 pytestmark = [real.needs("jax")]
