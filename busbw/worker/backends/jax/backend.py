@@ -32,6 +32,11 @@ from .injection import calibrate, delay_of
 from .program import EVERYWHERE, JaxProgram
 
 PROGRAM = "chain2"
+_BUFFERS = {
+    Device.CPU: "two-buffers",
+    Device.GPU: "one-buffer-by-two",
+    Device.TPU: "one-buffer",
+}
 
 
 class JaxBackend(AbstractFramework):
@@ -133,7 +138,7 @@ def device_set(
         device_kind=host.cpu_model() if virtual else found[0].device_kind,
         ranks=len(found),
         any_ranks=virtual,
-        program=f"{PROGRAM}-{'two-buffers' if virtual else 'one-buffer'}",
+        program=f"{PROGRAM}-{_BUFFERS[device]}",
         allocator=_allocator(device),
         strategies={"default": "psum", "psum": "psum"},
         clocks=clocks(device, recorded=versions.has_quiet_profiler()),

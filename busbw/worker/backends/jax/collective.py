@@ -3,6 +3,9 @@
 On the CPU a chain in place goes from one donated buffer to a second one and back, so that page
 faults and copies are not timed. Out of place a barrier, which costs nothing, ties the input to the
 last round: without it XLA moves the collective out of the loop.
+
+XLA for GPUs runs a small all-reduce by a kernel of its own, which writes another buffer: alone in a
+turn its result would be copied back; a second one in the turn brings it back instead.
 """
 
 from __future__ import annotations
@@ -43,6 +46,9 @@ _FROM_HOST_BYTES = 4 * MIB
 # From this payload on a turn has few collectives: a single one takes long enough.
 _LARGE_BYTES = 16 * MIB
 
+# Payloads that XLA for GPUs may reduce by its own kernel, from jaxlib 0.11.2 on.
+_KERNEL_BYTES = 4 * MIB
+
 
 @dataclass(frozen=True)
 class Form:
@@ -75,7 +81,13 @@ class Form:
 
 
 def form_of(
-    case: Case, axes: tuple[str, ...], rounds: int, *, virtual: bool, delayed: bool = False
+    case: Case,
+    axes: tuple[str, ...],
+    rounds: int,
+    *,
+    device: Device,
+    virtual: bool,
+    delayed: bool = False,
 ) -> Form:
     """The Form for `case` over the mesh's `axes`, of which `rounds` chained ones stay exact."""
     size = jnp.dtype(case.dtype).itemsize
@@ -96,6 +108,8 @@ def form_of(
         form, counts, result, step = _ping_pong, (taken, taken), 0, 2 if few else 4
     else:
         form, counts, result, step = _chained, (taken,), 0, 1
+        if device is Device.GPU and case.payload_bytes <= _KERNEL_BYTES:
+            step = min(2, max(1, rounds))
     function = partial(chain, partial(form, one), step=step, delayed=delayed)
     return Form(function, counts, result, step, delayed=delayed)
 
@@ -127,10 +141,11 @@ def work_of(case: Case, mesh: Mesh, *, virtual: bool, soaking: bool = False) -> 
         raise wrong_world(f"{there} devices take part, expected {case.ranks}")
     exact = (Words if soaking else Values)(case, jnp.dtype(case.dtype))
     rounds = exact.most_rounds()
-    formed = partial(form_of, case, _axes(case, mesh), rounds, virtual=virtual)
+    device = Device(mesh.devices.flat[0].platform)
+    formed = partial(form_of, case, _axes(case, mesh), rounds, device=device, virtual=virtual)
     form = formed()
     step = max(1, form.step)
-    wanted = partial(proof.wanted, case, step, device=Device(mesh.devices.flat[0].platform))
+    wanted = partial(proof.wanted, case, step, device=device)
     return Work(
         values=exact,
         step=step,
@@ -180,9 +195,9 @@ def _start(case: Case, mesh: Mesh, form: Form, exact: Values) -> Callable[..., A
     return lambda number, *buffers: compiled(draws[number], *buffers)
 
 
-def lowered(case: Case, mesh: Mesh) -> tuple[Any, int]:
+def lowered(case: Case, mesh: Mesh, device: Device) -> tuple[Any, int]:
     rounds = Values(case, jnp.dtype(case.dtype)).most_rounds()
-    form = form_of(case, _axes(case, mesh), rounds, virtual=False)
+    form = form_of(case, _axes(case, mesh), rounds, device=device, virtual=False)
     return form.lowered(case, mesh), max(1, form.step)
 
 

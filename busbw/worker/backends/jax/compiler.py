@@ -69,7 +69,7 @@ class JaxCompiler(AbstractCompiler):
         _check_hosts(case, found)
         mesh = mesh_of(case, found)
         if case.workload.is_bare:
-            lowered, step = collective.lowered(case, mesh)
+            lowered, step = collective.lowered(case, mesh, topology.device)
         else:
             lowered, step = dense_step.lowered(layer_of(case), mesh), 1
         return Lowered(lowered.as_text(), step, partial(optimized, lowered))

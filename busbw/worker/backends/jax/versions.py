@@ -37,8 +37,9 @@ _OF_DEVICE: Mapping[Device | None, Mapping[str, str | int]] = {
     }
 }
 
-# Before, nobody has tried what a CPU's program does when it is loaded.
-_KEEPS_PROGRAMS = "0.6"
+# A CPU's program that jaxlib 0.6.0 loads from a cache runs no turn of its loop; before that, nobody
+# has tried what one does.
+_KEEPS_PROGRAMS = "0.6.1"
 
 # The driver's own timeout for a start is longer.
 _JOIN_S = 120

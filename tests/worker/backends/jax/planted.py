@@ -69,11 +69,12 @@ class Faults:
         return rank, None, None
 
     def early(self, held: Memories) -> Planted:
-        """The end is not there yet."""
+        """The end is not there yet: of its words those that are not zero anyway."""
         rank = self._chance.choice(sorted(held))
-        count = self._chance.randrange(1, held[rank].size)
-        held[rank][-count:] = 0
-        return rank, held[rank].size - count, None
+        begin = self._chance.randrange(held[rank].size - 16)
+        first = begin + int(np.flatnonzero(held[rank][begin:])[0])
+        held[rank][begin:] = 0
+        return rank, first, None
 
 
 def _words_of(program: Any, result: Any) -> Memories:

@@ -89,9 +89,10 @@ def test_each_chip_and_link_has_a_time_for_every_round() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         timeout=120,
     )
+    assert done.returncode == 0, done.stderr
     alone, found = map(json.loads, done.stdout.splitlines()[-2:])
     assert alone["ranks"] == found["ranks"] == [0, 1, 2, 3]
     assert alone["links_s"] == {}

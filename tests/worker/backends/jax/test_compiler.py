@@ -177,14 +177,19 @@ def test_two_hosts_are_two_processes(gpus: Asked) -> None:
 
 @needs_cuda
 @pytest.mark.parametrize("chip", CHIPS)
-def test_a_chain_is_one_all_reduce_a_turn_in_place_with_nothing_beside_it(
+def test_a_small_chain_is_two_all_reduces_a_turn_in_place_with_nothing_beside_them(
     gpus: Asked, chip: str
 ) -> None:
     found = gpus.compiled(chip)
-    assert (found.collectives, found.groups) == ({"all-reduce": 1}, "1x8")
+    assert (found.collectives, found.groups) == ({"all-reduce": 2}, "1x8")
     assert (found.around, found.around_loop) == ({}, {})
     assert found.alias_bytes == 2**20
     assert found.temporary_bytes < 4096
+
+
+@needs_cuda
+def test_a_large_chain_is_one_a_turn(gpus: Asked) -> None:
+    assert gpus.compiled("large").collectives == {"all-reduce": 1}
 
 
 @needs_cuda
@@ -237,21 +242,21 @@ TWICE = "forms.versions.varying(jax.lax.psum(jax.lax.psum(values, axes), axes), 
 
 
 @pytest.mark.parametrize(
-    ("topology", "collective", "said"),
+    ("topology", "collective", "wanted", "said"),
     sweep(
         [
-            pytest.param("v5e:2x4", "values + values", "XLA compiled none", marks=needs_libtpu),
-            pytest.param("h100:8", "values + values", "XLA compiled none", marks=needs_cuda),
-            pytest.param("h100:8", TWICE, "XLA compiled {'all-reduce': 2}", marks=needs_cuda),
+            pytest.param("v5e:2x4", "values + values", 1, "compiled none", marks=needs_libtpu),
+            pytest.param("h100:8", "values + values", 2, "compiled none", marks=needs_cuda),
+            pytest.param("h100:8", TWICE, 2, "compiled {'all-reduce': 4}", marks=needs_cuda),
         ],
         in_gate=2,
     ),
 )
 def test_a_program_with_another_number_of_collectives_is_no_collective(
-    tmp_path: Path, topology: str, collective: str, said: str
+    tmp_path: Path, topology: str, collective: str, wanted: int, said: str
 ) -> None:
     mesh = "2x4" if topology.startswith("v5e") else ""
     answer = real.sabotaged_program(topology, collective, tmp_path, mesh=mesh)
     assert FailureKind.NOT_A_COLLECTIVE.value in answer
-    assert "expected 1 all-reduce of 1048576 bytes" in answer
-    assert said in answer
+    assert f"expected {wanted} all-reduce of 1048576 bytes" in answer
+    assert f"XLA {said}" in answer

@@ -114,7 +114,9 @@ def test_an_older_jax_is_told_by_xla_s_flags_beside_the_user_s(
     assert os.environ["XLA_FLAGS"] == f"{after}--xla_force_host_platform_device_count=8"
 
 
-@pytest.mark.parametrize(("version", "kept"), [("0.5.3", False), ("0.6.0", True), ("0.12", True)])
+@pytest.mark.parametrize(
+    ("version", "kept"), [("0.5.3", False), ("0.6.0", False), ("0.6.1", True), ("0.12", True)]
+)
 def test_programs_are_kept_where_what_a_loaded_one_does_was_tried(
     load: Load, version: str, kept: bool
 ) -> None:
