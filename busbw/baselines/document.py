@@ -119,7 +119,7 @@ class TimedLine(StoredLine):
 
     `pinned_us` is the level against which it may lose no more than a budget. A line with
     `memory_limit_bytes` was out of memory under that artificial limit: it says nothing of sessions
-    without the limit.
+    without the limit. `signature` is that of the newest session's sum.
     """
 
     pinned_us: Microseconds | None = None
@@ -127,6 +127,7 @@ class TimedLine(StoredLine):
     times_us: Mapping[str, Annotated[tuple[Microseconds, ...], check_some]] = field(
         default_factory=dict
     )
+    signature: str = ""
     out_of_memory: str = ""
     needed_bytes: Natural | None = None
     available_bytes: Natural | None = None
@@ -261,7 +262,9 @@ def _timed(stored: TimedFile, line: TimedLine, case: Case, location: str) -> Bas
             raise wire.WireError(
                 f"{location}: the session {name[:60]!r} is none of document.sessions"
             )
-        records.append(converted(Record, stored.sessions[name], at=name[:20], times_us=times_us))
+        shared = stored.sessions[name]
+        record = converted(Record, shared, at=name[:20], times_us=times_us)
+        records.append(replace(record, signature=line.signature))
     return converted(Baseline, line, case=case, records=tuple(records))
 
 

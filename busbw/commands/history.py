@@ -18,6 +18,7 @@ from busbw import wire
 from busbw.history import files
 from busbw.history.branch import BRANCH, GitError, fetch, push
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
+from busbw.history.lines import wrong_text
 from busbw.judge.policy import POLICIES
 from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, plural, seconds_text
@@ -204,7 +205,9 @@ def _table(cases: Sequence[CaseHistory]) -> Table:
         ratio = one.newest_s / one.level_s if one.newest_s and one.level_s else None
         noisy, date = one.outcomes.get(Outcome.NOISY, 0), one.baseline_date or None
         cells = name, len(one.times_s), one.level_s, one.spread, one.newest_s, ratio, noisy, date
-        notes = tuple(TextLine(change.sentence) for change in one.changes)
+        said = [change.sentence for change in one.changes]
+        wrong = wrong_text(one.sessions.values())
+        notes = tuple(map(TextLine, [*said, *([wrong] if wrong else [])]))
         rows.append(Row(dict(zip(_COLUMNS, cells, strict=True)), notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing="-")
 
@@ -241,6 +244,7 @@ def _document(machine: MachineHistory) -> dict[str, object]:
                 "outcomes": {outcome.value: count for outcome, count in one.outcomes.items()},
                 "baseline_date": one.baseline_date,
                 "changes": _changes(one.changes),
+                "wrong": [line.at for line in one.sessions.values() if line.is_wrong],
             }
             for name, one in _named(machine.cases)
         ],

@@ -11,10 +11,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from busbw.driver.counters import Counters
 from busbw.driver.executor import Executor, trained
 from busbw.driver.group import Group
 from busbw.driver.transport import Answer, Request, Starter
 from busbw.model.case import Case
+from busbw.model.counters import Counted
 from busbw.model.launch import (
     Failure,
     Injection,
@@ -62,7 +64,7 @@ class Schedule:
 
     One of `stacks` is measured by itself, two are measured in pairs of launches. `shared`: two
     processes can have the devices open. `examples` is the file of examples for training under a
-    strategy.
+    strategy. `counted` is what `counters` say of each case.
     """
 
     executor: Executor
@@ -72,6 +74,8 @@ class Schedule:
     shared: bool = False
     examples: str = ""
     on_progress: Callable[[Progress], None] = lambda progress: None
+    counters: Counters | None = None
+    counted: dict[Case, Counted] = field(default_factory=dict)
     _results: dict[tuple[Side, Case], list[Run | Failure]] = field(default_factory=dict)
     _number: int = 0
     _last: int = 0
@@ -210,16 +214,24 @@ class Schedule:
         return LaunchId(pass_number=self._number, framework=framework, part=part)
 
     def _cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> list[Case]:
+        # What changes while nothing is measured is of no case.
+        self._count(None)
         for index, case in enumerate(cases):
             self._tell(case)
             in_turn = len(groups) > 1 and bytes_of(case) < LARGE_BYTES
             with self.executor.counted("measuring"):
                 measure = self._in_turn if in_turn else self._in_a_row
                 measure(groups, case)
+            self._count(case)
             self._done.append(case)
             if any(group.is_over for group in groups.values()):
                 return list(cases[index + 1 :])
         return []
+
+    def _count(self, case: Case | None) -> None:
+        since = self.counters.since() if self.counters is not None else None
+        if since and case:
+            self.counted[case] = self.counted.get(case, Counted()).plus(since)
 
     def _in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
         for side, group in groups.items():

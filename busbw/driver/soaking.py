@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from busbw.driver.counters import Counters
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
+from busbw.model.counters import Counted
 from busbw.model.launch import Failure, LaunchId, Plan
 from busbw.model.machine import EnvironmentKey
 from busbw.model.soak import Soaked, Tally
@@ -28,8 +30,9 @@ _LONGER, _SLICE_S, _LEAST_S = 4.0, 2.0, 0.1
 class Soaking:
     """All `cases`, each with the key of the world that it was resolved on, for `seconds`.
 
-    By `plan` a case has its deadline beyond that, and its limit of memory. What was found of each
-    is in `tallies`.
+    Those that are `watched` have twice the time of others. By `plan` a case has its deadline beyond
+    that, and its limit of memory. What was found of each is in `tallies`, and what `counters` say
+    of it in `counted`.
     """
 
     executor: Executor
@@ -39,6 +42,9 @@ class Soaking:
     plan: Plan
     on_progress: Callable[[Mapping[Case, Tally], float], None] = lambda tallies, left_s: None
     clock: Callable[[], float] = time.monotonic
+    watched: Collection[Case] = ()
+    counters: Counters | None = None
+    counted: dict[Case, Counted] = field(default_factory=dict)
     tallies: dict[Case, Tally] = field(default_factory=dict)
     _end_s: float = 0.0
     _number: int = 0
@@ -75,6 +81,9 @@ class Soaking:
                 self._keep(case, group)
             return
         end_s = self.clock() + max(_SLICE_S, _LONGER * (self.clock() - begun_s))
+        if self.counters is not None:
+            # What changes while nothing runs is of no case.
+            self.counters.since()
         with self.executor.counted("measuring"):
             while self.clock() < min(end_s, self._end_s) and self._open(framework):
                 self._slice(group, self._next(framework))
@@ -89,7 +98,8 @@ class Soaking:
         least = min(case.payload_bytes for case in cases)
 
         def had_s(case: Case) -> float:
-            return self.tallies[case].seconds / (1 + math.log2(case.payload_bytes / least))
+            share = 1 + math.log2(case.payload_bytes / least)
+            return self.tallies[case].seconds / share / (2 if case in self.watched else 1)
 
         return min(cases, key=lambda case: (had_s(case), -case.payload_bytes))
 
@@ -98,6 +108,9 @@ class Soaking:
         seconds = max(_LEAST_S, min(_SLICE_S, self._left_s))
         for process, answer in enumerate(self._asked(group, case, seconds)):
             self._keep(case, answer, process)
+        if self.counters is not None:
+            counted = self.counted.get(case, Counted())
+            self.counted[case] = counted.plus(self.counters.since())
         if self.tallies[case].wrong is not None and not group.is_over:
             self._turned(group, case)
 

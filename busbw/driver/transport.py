@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from busbw import wire
+from busbw.model.counters import Reading
 from busbw.model.launch import Arrivals, Chips, Compiled, Failure, LaunchId, Run
 from busbw.model.machine import Compiler, Probe
 from busbw.model.soak import Soaked
@@ -69,6 +70,7 @@ Answer = (
     | Compiler
     | Probe
     | TrainingAnswer
+    | Reading
     | bool
     | None
 )
@@ -284,6 +286,7 @@ _NAMES: Mapping[str, Mapping[str, type | None]] = {
     "soak": {"Soaked": Soaked, "Failure": Failure},
     "program": {"Compiled": Compiled, "Failure": Failure},
     "offer": {"offered": None, "Failure": Failure},
+    "counters": {"Reading": Reading},
     "train": {"TrainingAnswer": TrainingAnswer, "Failure": Failure},
 }
 

@@ -16,7 +16,7 @@ import busbw.workloads  # noqa: F401 their classes are known by what a case's `s
 from busbw import wire
 from busbw.model.case import Case
 from busbw.model.stored import Record, Session
-from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome
+from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome, plural
 
 DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
@@ -68,6 +68,10 @@ class Line(Record):
         return not self.injected and (bool(self.stack) or not self.paired)
 
     @property
+    def is_wrong(self) -> bool:
+        return self.failure is FailureKind.WRONG_RESULT
+
+    @property
     def is_level(self) -> bool:
         return bool(self.times_us) and self.is_ordinary
 
@@ -116,6 +120,14 @@ class Series:
         if self.is_reference:
             return f"the reference {self.stack} of {self.framework}"
         return f"{self.framework} in turn with the reference {self.stack}"
+
+
+def wrong_text(lines: Iterable[Line]) -> str:
+    """Of a case's lines, such as ``wrong in 2 of 31 sessions, last on 2026-11-20``; "" for none."""
+    own = list(lines)
+    wrong = [line.date for line in own if line.is_wrong]
+    sessions = plural(len(own), "session")
+    return f"wrong in {len(wrong)} of {sessions}, last on {max(wrong)}" if wrong else ""
 
 
 def earlier(lines: Iterable[Line], series: Series) -> list[Session]:

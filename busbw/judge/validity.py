@@ -13,6 +13,7 @@ from dataclasses import replace
 from busbw import metrics
 from busbw.hardware.ceiling import bound_of, ceiling_of
 from busbw.model.case import Spec
+from busbw.model.counters import Counted
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling, Straggler, Verdict
@@ -182,6 +183,18 @@ def _above_one_way(ceiling: Ceiling, rate: float) -> str:
 
 def _noted(verdict: Verdict, note: str) -> Verdict:
     return replace(verdict, notes=(*verdict.notes, note))
+
+
+def with_counted(verdict: Verdict, counted: Counted, *, paired: bool = False) -> Verdict:
+    """With what devices counted meanwhile; a slow case is NOISY where they were throttled.
+
+    Two stacks in turn are throttled alike, unless one of them is the reason.
+    """
+    noted = replace(verdict, notes=(*verdict.notes, *counted.texts))
+    if verdict.outcome is not Outcome.REGRESSED or not counted.throttling or paired:
+        return noted
+    text = f"{verdict.text}; {', '.join(counted.throttling)}"
+    return replace(noted, outcome=Outcome.NOISY, failed=False, text=text)
 
 
 # In a single launch one process is behind by chance.

@@ -189,7 +189,8 @@ class Run:
     `injected` names the extra work of the launch; `injected_ratio` is the time with it over that
     without it, of samples in turn, by the host's clock, None where nothing was injected or the
     clock cannot tell. `training` is what training under a strategy gave; the samples are then
-    seconds of a step, one for each epoch after the first.
+    seconds of a step, one for each epoch after the first. `signature` is that of an inexact sum: a
+    hash of its bits, and the orders of additions that give them.
     """
 
     launch: LaunchId
@@ -217,6 +218,7 @@ class Run:
     predicted_memory_bytes: Natural | None = None
     compiled_memory_bytes: Natural | None = None
     training: TrainingRun | None = None
+    signature: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -254,7 +254,8 @@ class Probe:
     """What one framework's probe found on this machine.
 
     `least_memory_bytes` is the memory below which no case fits, as the process itself takes it.
-    `hosts` has the name of each process's host.
+    `hosts` has the name of each process's host. `counts`: there is something that devices count of
+    themselves, and that can be read.
     """
 
     framework: str
@@ -265,6 +266,7 @@ class Probe:
     flags: Mapping[str, str] = field(default_factory=dict)
     least_memory_bytes: int | None = None
     hosts: tuple[str, ...] = ()
+    counts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

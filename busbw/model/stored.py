@@ -36,6 +36,7 @@ class Record:
     `commit` is that of the working directory, empty outside of a repository. `surroundings` are
     flags of the framework and, as far as they are known, the machine's load and clock frequency.
     `worker` is the hash of our own code that measured. A baseline has neither host nor outcome.
+    `signature` is that of an inexact sum, if all launches had the same.
     """
 
     at: Moment
@@ -46,6 +47,7 @@ class Record:
     host: str = ""
     worker: str = ""
     outcome: Outcome = Outcome.NO_BASELINE
+    signature: str = ""
 
     @property
     def began(self) -> datetime.datetime:
@@ -191,6 +193,10 @@ class Baseline:
     @property
     def pinned_s(self) -> float | None:
         return None if self.pinned_us is None else self.pinned_us / 1e6
+
+    @property
+    def signature(self) -> str:
+        return self.records[-1].signature
 
     @property
     def line(self) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from .launch import Compiled, Failure
 from .limits import Natural, NotNegative, Positive
 from .soak import Tally
 from .stored import CompiledBaseline
-from .words import Outcome, SessionOutcome
+from .words import FailureKind, Outcome, SessionOutcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,6 +195,10 @@ class Verdict:
     straggler: Straggler | None = None
     program: Program | None = None
     soaked: Tally | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.failure is not None and self.failure.kind is FailureKind.WRONG_RESULT
 
     @property
     def ceiling_share(self) -> float | None:

@@ -25,12 +25,14 @@ class Capability(str, enum.Enum):
     """What a worker of a framework is asked to do.
 
     `measure`: time collectives and training steps. `compile`: make programs for chips that need not
-    be there. `train`: take part in training a net, in a group of processes.
+    be there. `train`: take part in training a net, in a group of processes. `count`: read what
+    devices count of themselves.
     """
 
     MEASURE = "measure"
     COMPILE = "compile"
     TRAIN = "train"
+    COUNT = "count"
 
 
 class FailureKind(str, enum.Enum):

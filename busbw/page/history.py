@@ -9,6 +9,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from busbw.history.lines import wrong_text
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.table import Column, Row, Table, TextLine, ratio_text
@@ -50,6 +51,10 @@ def _overview(machine: MachineNights) -> Iterator[Part]:
     for series, changes in machine.shared.items():
         sentences = tuple(one.sentence for one in reversed(changes))
         yield Text(text=f"All cases of {series} together:", points=sentences)
+    wrong = [(one.case.name, wrong_text(one.nights.values())) for one in machine.cases]
+    points = tuple(f"{name}: {text}" for name, text in wrong if text)
+    if points:
+        yield Text(text="Wrong values:", points=points)
     lost = tuple(_lost(machine))
     if lost:
         yield Text(text="Cases without a time since:", points=lost)

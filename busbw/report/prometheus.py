@@ -39,12 +39,14 @@ def metrics(verdicts: Sequence[Verdict], session: SessionVerdict, began: datetim
     for outcome in Outcome:
         cases.labels(outcome.value).set(sum(one.outcome is outcome for one in verdicts))
     failed = gauge("case_failed", "1 for a case that failed", *_LABELS)
+    wrong = gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
     outcome_of = gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")
     there = dict.fromkeys(one for verdict in verdicts for one in kept(verdict))
     figures = {one: gauge(*_named(one), *_LABELS) for one in there}
     for verdict in verdicts:
         labels = [verdict.spec.id, *(_text(of(verdict)) for of in IDENTITY.values())]
         failed.labels(*labels).set(verdict.failed)
+        wrong.labels(*labels).set(verdict.is_wrong)
         outcome_of.labels(*labels, verdict.outcome.value).set(1)
         for figure, value in kept(verdict).items():
             if value is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from busbw import wire
 from busbw.model import variables
 from busbw.model.case import converted
+from busbw.model.counters import Reading
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.limits import NotNegative, Positive
 from busbw.model.machine import Compiler, Environment
@@ -44,9 +45,10 @@ class Results:
     """What `--results` writes: seconds, bytes, 10^9 bytes per second.
 
     `busbw` is the version that wrote it. `process_hosts` has the name of the host of each process
-    of a group; `spent_s` is what `measuring_s` went to. `session` is null where its test did not
-    run; `environment`, `plan` and `measuring_s` are, where nothing was measured but compiled, which
-    `compilers` did.
+    of a group; `spent_s` is what `measuring_s` went to. `counters` are what devices count of
+    themselves, the first and the last reading of each host. `session` is null where its test did
+    not run; `environment`, `plan` and `measuring_s` are, where nothing was measured but compiled,
+    which `compilers` did.
     """
 
     document: str = RESULTS
@@ -60,6 +62,7 @@ class Results:
     measuring_s: NotNegative | None
     spent_s: Mapping[str, NotNegative]
     compilers: tuple[Compiler, ...]
+    counters: tuple[Reading, ...] = ()
     session: SessionVerdict | None
     cases: tuple[CaseResult, ...]
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from busbw.baselines.store import frameworks_at, other_ranks
 from busbw.judge.case import Ruling, Terms, judge_case
 from busbw.judge.levels import Drift, all_answers, cost_of_limit, drift_text, drifts
+from busbw.judge.order import signature_of, with_order
 from busbw.judge.paired import judge_pair, prior_of_pairs
 from busbw.judge.rule import Shared, Tonight
 from busbw.judge.session import (
@@ -18,9 +19,11 @@ from busbw.judge.session import (
     judge_session,
     slower_text,
 )
-from busbw.judge.validity import straggler_of, with_ceiling, with_injections
+from busbw.judge.validity import straggler_of, with_ceiling, with_counted, with_injections
 from busbw.model.case import Case, Spec
+from busbw.model.counters import Counted
 from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import changes
 from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
@@ -40,10 +43,28 @@ def _on_hardware(measured: Measured, spec: Spec, found: Ruling) -> Ruling:
     verdict = with_ceiling(found.verdict, slice_key, runs, paired=measured.paired)
     straggler = straggler_of(runs, measured.jobs[spec].key, machine.process_hosts)
     verdict = replace(verdict, straggler=straggler)
+    verdict = _ordered(measured, spec, verdict)
+    counted = measured.counted.get(spec, Counted())
+    verdict = with_counted(verdict, counted, paired=measured.paired)
     if verdict.outcome is Outcome.FAILED:
         # More launches do not change a failure.
         return Ruling(verdict=verdict)
     return replace(found, verdict=verdict)
+
+
+def _ordered(measured: Measured, spec: Spec, verdict: Verdict) -> Verdict:
+    """With another order of additions than that of the baseline, or of the reference."""
+    stored, runs = measured.jobs[spec].stored.baseline, measured.measurements[spec].runs
+    if not runs:
+        return verdict
+    before, versions = "", runs[0].versions
+    if measured.paired:
+        theirs = measured.references[spec].runs
+        before, versions = signature_of(theirs), theirs[0].versions if theirs else versions
+    elif stored is not None and stored.case.protocol == measured.jobs[spec].case.protocol:
+        before, versions = stored.signature, stored.versions
+    since, required = changes(versions, runs[0].versions), measured.settings.require_signature
+    return with_order(verdict, runs, before, since, required=required)
 
 
 def _paired(measured: Measured) -> dict[Spec, Ruling]:

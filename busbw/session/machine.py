@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw import grid
+from busbw.driver.counters import Counters
 from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, ProbesDiffer, probe
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Starter
@@ -22,7 +23,7 @@ from busbw.grid import Target
 from busbw.model import variables
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import Environment, EnvironmentKey, Probe, extents_of
-from busbw.model.words import Device, bytes_text, payload_text
+from busbw.model.words import Capability, Device, bytes_text, payload_text
 from busbw.stacks.lock import Lock
 from busbw.workloads.collective import Collective
 
@@ -116,6 +117,18 @@ def starter_of(
         environment=_flags(lock) if lock else against.environment,
         unset=variables.STACK if lock else frozenset(),
     )
+
+
+def counters_of(settings: Settings, machine: Machine, executor: Executor) -> Counters:
+    """What reads what devices count, on every host; nothing where there is nothing to read."""
+    probed = next((one.framework for one in machine.probes if one.counts), "")
+    if not probed:
+        return Counters(executor)
+    starter = starter_of(settings, probed, Side.CANDIDATE, device=machine.target.device)
+    # Processes of this host would all read the same.
+    processes = starter.processes if settings.agents is not None else 1
+    starter = replace(starter, capability=Capability.COUNT, processes=processes)
+    return Counters(executor, starter)
 
 
 def _flags(lock: Lock) -> dict[str, str]:

@@ -34,6 +34,9 @@ def measured(
     begun_s, interrupted, lost = time.monotonic(), False, ""
     try:
         schedule.run()
+        again = tuple(case for case in schedule.cases if case in resolved.wrong_before)
+        if again:
+            schedule.passes(again, resolved.plan.launches)
         _measure_undecided(resolved, schedule, display)
     except AgentGone as error:
         lost = str(error)
@@ -79,6 +82,7 @@ def _schedule(resolved: Measured, executor: Executor, display: Display) -> Sched
         shared=device is Device.CPU,
         examples=resolved.examples,
         on_progress=display.progress,
+        counters=machine.counters_of(resolved.settings, resolved.machine, executor),
     )
 
 
@@ -88,8 +92,15 @@ def _so_far(resolved: Measured, schedule: Schedule, lost: str = "") -> Measured:
         least = resolved.plan.launches if lost else 0
         return {spec: _cut_off(found[job.case], least, lost) for spec, job in resolved.jobs.items()}
 
+    assert schedule.counters is not None
     return replace(
         resolved,
+        counted={
+            spec: schedule.counted[job.case]
+            for spec, job in resolved.jobs.items()
+            if job.case in schedule.counted
+        },
+        readings=schedule.counters.readings,
         measurements=by_spec(Side.CANDIDATE),
         references=by_spec(Side.REFERENCE) if resolved.paired else {},
     )

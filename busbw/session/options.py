@@ -333,6 +333,12 @@ OPTIONS = (
         flag=True,
         help="a case without a baseline fails (default where the environment variable CI is set)",
     ),
+    _comparing(
+        name="require_signature",
+        flag=True,
+        help="a case fails whose sum is added up in another order than that of its baseline, or in "
+        "several orders: its results have other bits",
+    ),
 )
 
 

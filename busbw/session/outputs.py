@@ -108,6 +108,7 @@ def document_of(judged: Judged) -> object:
             measuring_s=measured.measuring_s if measured else None,
             spent_s=measured.spent_s if measured else {},
             compilers=tuple(found.compilers.values()) if isinstance(found, Programs) else (),
+            counters=measured.readings if measured else (),
             session=judged.session,
             cases=tuple(_case_result(one, measured) for one in judged.verdicts.values()),
         )
@@ -132,6 +133,8 @@ def appended(judged: Judged) -> Judged:
         lines.setdefault(job.key, []).extend(_lines(judged, measured, spec, session))
     try:
         for key, found in lines.items():
+            if not found:
+                continue
             done = append(root, key, found)
             text = f"appended to the history: {plural(done.lines, 'line')} of {done.path}"
             notes += [*done.notes, text]
@@ -142,7 +145,13 @@ def appended(judged: Judged) -> Judged:
 
 def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
     """Tonight's, and that of a locked reference that was measured in turn with it."""
-    verdict, now = judged.verdicts[spec], measured.measurements[spec]
+    verdict, now = judged.verdicts[spec], measured.measurements.get(spec)
+    if now is None:
+        # A soak has no times: what is kept is what went wrong.
+        failures = (verdict.failure,) if verdict.failure else ()
+        now = Measurement(case=measured.jobs[spec].case, failures=failures)
+        if not failures:
+            return
     stored, against = measured.jobs[spec].stored.baseline, measured.settings.against
     lock = against.locks.get(spec.framework) if against is not None else None
     shared: dict[str, Any] = {

@@ -21,6 +21,7 @@ from busbw.history.files import Acknowledged, acknowledged
 from busbw.history.files import read as read_history
 from busbw.history.lines import Line, Series, earlier
 from busbw.judge.levels import Known, Levels, levels_of, machine_answer
+from busbw.judge.order import signature_of
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import Tonight
 from busbw.model import variables
@@ -42,6 +43,9 @@ from .machine import key_on, python_of, surroundings
 from .option import usage_error
 from .settings import Settings
 from .state import Collected, Measured, TimedJob
+
+# How many sessions long a case is watched that was wrong.
+_WATCHED_NIGHTS = 14
 
 
 def levels_at(
@@ -113,10 +117,19 @@ def record_of(
         commit=environment.commit,
         times_us=tuple(rounded_us(1e6 * launch_time_s(run)) for run in found.runs),
         versions=found.runs[0].versions if found.runs else {},
-        surroundings=surroundings(environment) if flags is None else flags,
+        surroundings=(
+            {**surroundings(environment), **_counted(measured)} if flags is None else flags
+        ),
         host=platform.node(),
         worker=worker_hash(),
+        signature=signature_of(found.runs),
     )
+
+
+def _counted(measured: Measured) -> dict[str, str]:
+    """What devices counted as going wrong, where they are asked: it may explain another level."""
+    found = (one for counted in measured.counted.values() for one in counted.names)
+    return {"device errors": ", ".join(dict.fromkeys(found)) or "none"} if measured.readings else {}
 
 
 def today(measured: Measured) -> dict[EnvironmentKey, Session]:
@@ -126,6 +139,25 @@ def today(measured: Measured) -> dict[EnvironmentKey, Session]:
         if job.key in measured.levels:
             found.setdefault(job.key, {})[job.case] = record_of(measured, one)
     return {key: Session.of(records) for key, records in found.items()}
+
+
+def wrong_before(settings: Settings, jobs: Iterable[TimedJob]) -> dict[Case, str]:
+    """The cases that gave a wrong value in one of their last nights, and when last.
+
+    Raises HistoryError for a history that cannot be read.
+    """
+    found: dict[Case, str] = {}
+    if settings.history is None:
+        return found
+    by_key: dict[EnvironmentKey, set[Case]] = {}
+    for job in jobs:
+        by_key.setdefault(job.key, set()).add(job.case)
+    for key, cases in by_key.items():
+        lines = read_history(settings.history, key).lines
+        nights = list(dict.fromkeys(line.session for line in lines))[-_WATCHED_NIGHTS:]
+        recent = (line for line in lines if line.is_wrong and line.session in nights)
+        found |= {line.case: line.date for line in recent if line.case in cases}
+    return found
 
 
 def nights_of(

@@ -62,12 +62,17 @@ def resolved(
         _check_same_cases(settings, target, case_of, found.references)
     with usage_error(HistoryError, OSError):
         nights = references.nights_of(settings, jobs.values())
+        wrong_before = references.wrong_before(settings, jobs.values())
     # Cases of training on one device and in several processes have keys of their own.
     keys = [job.key for job in jobs.values()]
     widest = max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
     environment = machine.environment(settings, found, widest)
     nearest = (job.stored.nearest for job in jobs.values() if job.stored.nearest)
-    for note in (*dict.fromkeys(nearest), *_joined(levels.values())):
+    watched = (
+        f"{case.name}: wrong on {day}, and twice as often as others"
+        for case, day in wrong_before.items()
+    )
+    for note in (*dict.fromkeys(nearest), *_joined(levels.values()), *watched):
         executor.on_note(note)
     return Measured(
         collected=collected,
@@ -79,6 +84,7 @@ def resolved(
         plan=_plan(settings),
         levels=levels,
         nights=nights,
+        wrong_before=wrong_before,
         lockable=lockable,
         examples=examples_for(case_of.values(), folder),
     )

@@ -40,11 +40,13 @@ _MEASURING = (
     *("launches", "time_budget", "fail_above"),
     *("against", "against_env", "try_env", "inject"),
     *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase", "soak"),
+    "require_signature",
 )
 # Options that say nothing of a soak, which has no times, and whose rounds are all out of place.
 _TIMING = (
     *("launches", "time_budget", "fail_above", "against", "against_env", "try_env", "inject"),
-    *("history", "accept_regression", "require_baselines", "clock", "placement", "program"),
+    *("accept_regression", "require_baselines", "require_signature"),
+    *("clock", "placement", "program"),
     *WRITING,
 )
 # What is measured, but for a program, which says it itself.
@@ -108,6 +110,7 @@ class Settings:
     prune_baselines: bool
     rebase: str
     require_baselines: bool
+    require_signature: bool
     memory_limit_bytes: int | None
     results: Path | None
     metrics: Path | None
@@ -166,6 +169,7 @@ def settings_of(given: Given) -> Settings:
         prune_baselines=values["prune_baselines"],
         rebase=values["rebase"] or "",
         require_baselines=_require_baselines(given),
+        require_signature=values["require_signature"],
         memory_limit_bytes=values["memory_limit"],
         **outputs_of(given, values, root),
         history=history_of(given, values, root),

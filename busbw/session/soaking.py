@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from busbw.driver.executor import Executor
 from busbw.driver.schedules import Side
 from busbw.driver.soaking import Soaking
 from busbw.judge.soak import judge_soak, judge_soaked
-from busbw.model.case import Case
+from busbw.judge.validity import with_counted
+from busbw.model.counters import Counted
 from busbw.model.soak import Tally
 
 from . import machine
@@ -41,26 +42,32 @@ def soaked(
         seconds=seconds,
         plan=resolved.plan,
         on_progress=display.soaked,
+        watched=resolved.wrong_before,
+        counters=machine.counters_of(resolved.settings, resolved.machine, executor),
     )
     begun_s = time.monotonic()
     try:
         soaking.run()
     except KeyboardInterrupt:
-        found = _judged(resolved, soaking.tallies)
+        found = _judged(resolved, soaking)
         for one in found.verdicts.values():
             executor.on_note(f"{one.spec.id}: {one.headline()}")
         keep(replace(resolved, interrupted=True))
         raise
     finally:
         display.done("soaked for", time.monotonic() - begun_s)
-    measured = replace(resolved, measuring_s=time.monotonic() - begun_s)
-    return _judged(measured, soaking.tallies)
+    return _judged(replace(resolved, measuring_s=time.monotonic() - begun_s), soaking)
 
 
-def _judged(measured: Measured, tallies: Mapping[Case, Tally]) -> Judged:
+def _judged(resolved: Measured, soaking: Soaking) -> Judged:
+    tallies, counters = soaking.tallies, soaking.counters
+    measured = replace(resolved, readings=counters.readings if counters else ())
     hosts = measured.machine.process_hosts
     found = {
-        spec: judge_soak(spec, job.case, tallies.get(job.case, Tally()), hosts)
+        spec: with_counted(
+            judge_soak(spec, job.case, tallies.get(job.case, Tally()), hosts),
+            soaking.counted.get(job.case, Counted()),
+        )
         for spec, job in measured.jobs.items()
     }
     skipped = {spec: replace(one, soaked=Tally()) for spec, one in measured.skipped.items()}

@@ -18,6 +18,7 @@ from busbw.grid import Target
 from busbw.judge.levels import Levels
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, Spec
+from busbw.model.counters import Counted, Reading
 from busbw.model.launch import Compiled, Failure, Measurement, Plan
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
 from busbw.model.stored import CompiledBaseline, Session
@@ -123,7 +124,9 @@ class Measured(Observed):
     `levels` are those of every machine with baselines where a job is measured, `nights` what the
     locked reference stack of a framework took in earlier nights. `lockable` are the interpreters of
     the frameworks whose stack new baselines lock, `references` the measurements of the other stack;
-    `lost` says which host was lost.
+    `lost` says which host was lost. `wrong_before` are cases that gave a wrong value not long ago,
+    and when: they are measured twice as often. `counted` is what devices counted of themselves
+    meanwhile, and `readings` are the first and the last of each host.
     """
 
     jobs: Mapping[Spec, TimedJob]
@@ -142,6 +145,9 @@ class Measured(Observed):
     spent_s: Mapping[str, float] = field(default_factory=dict)
     lost: str = ""
     interrupted: bool = False
+    wrong_before: Mapping[Case, str] = field(default_factory=dict)
+    counted: Mapping[Spec, Counted] = field(default_factory=dict)
+    readings: tuple[Reading, ...] = ()
 
     @property
     def paired(self) -> bool:

@@ -56,7 +56,7 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
     from busbw.model.words import Capability
     from busbw.worker import backends
     from busbw.worker.backends.base import MeasuringError
-    from busbw.worker.serve import serve, serve_compiler, serve_trainer
+    from busbw.worker.serve import serve, serve_compiler, serve_counters, serve_trainer
 
     launch, capability = LaunchId.parse(options.launch), Capability(options.capability)
     member = None
@@ -72,6 +72,9 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
             with without_garbage_collection():
                 trainer = backends.load_trainer(options.framework, member)
             serve_trainer(channel, trainer, launch=launch)
+        elif capability is Capability.COUNT:
+            assert device is not None
+            serve_counters(channel, device)
         else:
             # Two stacks of the same version may differ: each side has its own.
             parts = "programs", options.framework, launch.part

@@ -256,6 +256,7 @@ class MeasureSession:
             dispatch_s=slopes.dispatch_s,
             first_call_s=sampler.first_call_s,
             compiled_memory_bytes=program.compiled_memory_bytes,
+            signature=_signature_text(sampler),
         )
         if len(slopes.by_process_s) > 1:
             run = _by_process(run, slopes)
@@ -320,6 +321,15 @@ class MeasureSession:
     def _predicted_peak_bytes(self, need: MemoryNeed) -> int | None:
         now = host.resident_bytes()
         return None if now is None else now + max(0, need.needed_bytes - self._kept_bytes(need))
+
+
+def _signature_text(sampler: Sampler) -> str:
+    if sampler.signature is None:
+        return ""
+    # What is scripted has no need of numpy.
+    from busbw.worker.backends.signature import text_of
+
+    return text_of(*sampler.signature)
 
 
 def _by_device(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -> Run:

@@ -1,7 +1,7 @@
 """What a worker answers: requests from its private channel, until the driver closes that.
 
 One JSON document a line; each request has exactly one reply. stdout and stderr are a log and carry
-none. A worker measures, compiles or trains, and imports nothing of what the others need.
+none. A worker measures, compiles, trains or counts, and imports nothing of what the others need.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from busbw.model.launch import (
 from busbw.model.machine import EnvironmentKey, Topology
 from busbw.model.soak import Soaked
 from busbw.model.training import TrainingAnswer, TrainingRequest
+from busbw.model.words import Device
 from busbw.worker import host
 from busbw.worker.backends.base import (
     AbstractBackend,
@@ -167,6 +168,12 @@ def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: Laun
         return _named(session.compile(part(request, "case", Case), topology))
 
     _answer(channel, answered)
+
+
+def serve_counters(channel: Channel, device: Device) -> None:
+    from busbw.worker import counters
+
+    _answer(channel, lambda _: ("Reading", counters.reading(device)))
 
 
 def serve_trainer(channel: Channel, trainer: AbstractTrainer, *, launch: LaunchId) -> None:

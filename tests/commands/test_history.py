@@ -11,7 +11,7 @@ import pytest
 
 from busbw.history.files import append
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Outcome
+from busbw.model.words import FailureKind, Outcome
 from tests import build
 from tests.history.lines import KEY, line, session
 
@@ -51,6 +51,15 @@ def test_the_document_has_every_session_and_every_time(folder: Path) -> None:
     assert case["case"]["payload_bytes"] == 1024
     assert list(case["times_s"].values()) == pytest.approx([11.375e-6] * 3)
     assert case["outcomes"] == {"PASS": 3}
+
+
+def test_a_wrong_value_is_told_with_how_often_and_when_last(folder: Path) -> None:
+    wrong = {"outcome": Outcome.FAILED, "failure": FailureKind.WRONG_RESULT, "times_us": ()}
+    case = session("f" * 16)[0].case
+    append(folder, KEY, [line(session="f" * 16, at="2026-02-01T03:00:00Z", case=case, **wrong)])
+    assert "    wrong in 1 of 4 sessions, last on 2026-02-01" in asked_here("history", folder).out
+    (machine,) = json.loads(asked_here("history", folder, "--json").out)["machines"]
+    assert [one["wrong"] for one in machine["cases"]] == [["2026-02-01T03:00:00Z"], []]
 
 
 def test_the_csv_has_a_line_for_each_session_and_a_column_for_each_case(folder: Path) -> None:

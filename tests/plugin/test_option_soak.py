@@ -12,7 +12,7 @@ import pytest
 from tests.driver.workers import wait_until
 from tests.sweep import sweep
 
-from .folder import ROOT, Folder
+from .folder import HISTORY, ROOT, Folder
 
 SOAKED = ("perf", "--frameworks=fake", "--payloads=1K,1M", "-p", "no:cacheprovider")
 
@@ -56,6 +56,18 @@ def test_what_does_not_fit_is_no_failure_and_leaves_no_verdict(folder: Folder) -
     ran = folder.pytest(*SOAKED, "--soak=0.5s", *options, exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "64M": "OUT_OF_MEMORY"}
     assert "\nNO_VERDICT: 1 case without a round; 2 cases, " in ran.text
+
+
+def test_a_wrong_value_is_in_the_history_and_its_case_is_watched(folder: Folder) -> None:
+    folder.script(latency_s=1e-3, cases=_flips("rank"))
+    folder.pytest(*SOAKED, "--soak=0.5s", HISTORY, exit_code=1)
+    (line,) = (folder.path / "history").rglob("*.jsonl")
+    (kept,) = map(json.loads, line.read_text().splitlines())
+    assert (kept["failure"], kept["outcome"]) == ("WRONG_RESULT", "FAILED")
+    folder.script(latency_s=1e-3)
+    ran = folder.pytest(*SOAKED, HISTORY, "--launches=2", exit_code=0)
+    assert [len(case["launches"]) for case in ran.cases] == [4, 2]
+    assert f"1K: wrong on {kept['at'][:10]}, and twice as often as others" in ran.text
 
 
 def test_ctrl_c_says_what_was_done(folder: Folder) -> None:

@@ -116,6 +116,7 @@ def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
     settings = SimpleNamespace(
         against=said.get("paired") or None,
         require_baselines=said["require_baselines"],
+        require_signature=False,
         update_baselines=said["update_baselines"],
         accept_regression=said.get("accept_regression"),
         memory_limit_bytes=said.get("memory_limit_bytes"),

@@ -132,6 +132,14 @@ class AbstractProgram(ABC):
         rounds where the program counted another number than it was asked to run.
         """
 
+    def lay_out_inexact(self) -> bool:
+        """Lay out numbers whose sum depends on the order; False where there is no such sum."""
+        return False
+
+    def signature(self, iterations: int) -> tuple[int, int]:
+        """Of the result of these, as `signature.signature` has it."""
+        raise unavailable("this program adds up nothing inexact")
+
     def swap(self) -> None:  # noqa: B027 what is scripted has one input
         """Of a soak: go on with the input that was laid out before this one; they take turns.
 

@@ -28,7 +28,7 @@ from busbw.model.words import Clock, Device, FailureKind
 from busbw.traces.chrome import read_chrome
 from busbw.traces.event import Keep, Trace
 from busbw.traces.xplane import read_xplane
-from busbw.worker import host, process
+from busbw.worker import counters, host, process
 
 from .base import (
     AbstractBackend,
@@ -113,6 +113,7 @@ class AbstractFramework(AbstractBackend):
             versions=self.versions,
             flags=process.flags(),
             hosts=(host.name(),),
+            counts=any(counters.are_there(one.device) for one in devices),
         )
 
     @final
@@ -176,12 +177,17 @@ def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:
     return of_host + of_device if device is Device.CPU else of_device + of_host
 
 
+# The number of the draw whose sum depends on the order of additions.
+INEXACT = -1
+
+
 class AbstractValues(ABC):
     """What ranks start with, in `draws` draws, and what they must hold after some rounds.
 
     Of what is soaked `special` kinds need not be passed unchanged.
     `unit` is what rounds are called, `located` begins the sentence that says where a result is.
     `digest` is below 2^32, of the last results if these must be the same in all processes.
+    `is_inexact`: there is a draw `INEXACT`, too, whose sum depends on the order of additions.
     """
 
     draws: int
@@ -189,6 +195,7 @@ class AbstractValues(ABC):
     unit: str
     located: str
     digest: int | None = None
+    is_inexact: bool = False
 
     @abstractmethod
     def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
@@ -204,6 +211,10 @@ class AbstractValues(ABC):
     def kind(self, number: int) -> str:
         """What the values of draw `number` are called."""
         return ""
+
+    def signature(self, iterations: int, rank: int, got: Any) -> tuple[int, int]:
+        """Of what `rank` has after so many rounds from the draw `INEXACT`, if there is one."""
+        raise unavailable("nothing inexact is added up")
 
     def wrong(self, number: int, at: int, results: Mapping[int, Any]) -> Wrong | None:
         """Of what is soaked: the first wrong word of results by rank, in round `at`."""
@@ -232,6 +243,17 @@ class AbstractChain(AbstractProgram):
         self.kind = self._values.kind(self.draw)
         self._result = None
         self._lay_out(self.draw)
+
+    @final
+    def lay_out_inexact(self) -> bool:
+        if self._values.is_inexact:
+            self._result = None
+            self._lay_out(INEXACT)
+        return self._values.is_inexact
+
+    @final
+    def signature(self, iterations: int) -> tuple[int, int]:
+        return self._values.signature(iterations, *self._first_result())
 
     @final
     def run(self, iterations: int) -> None:
@@ -288,6 +310,10 @@ class AbstractChain(AbstractProgram):
     def _compared(self, number: int, iterations: int) -> int:
         """Compare the result on every rank; how many elements."""
         return self._values.check_all(number, iterations, self._results())
+
+    def _first_result(self) -> tuple[int, Any]:
+        """The first rank of this process, and its result."""
+        return next(iter(self._results().items()))
 
     @abstractmethod
     def _results(self) -> Mapping[int, Any]:

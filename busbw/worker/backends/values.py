@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,14 +17,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from busbw.collectives import COLLECTIVES
-from busbw.collectives.base import AbstractCollective, Draw
+from busbw.collectives.base import DTYPES, AbstractCollective, Draw
 from busbw.model.case import Case
 from busbw.model.words import Placement
 from busbw.worker import host
 from busbw.workloads.dense_step import LEARNING_RATE, Layer
 
 from .base import unavailable, wrong_result
-from .framework import AbstractValues
+from .framework import INEXACT, AbstractValues
+from .signature import inexact, signature
 
 Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
@@ -77,7 +78,8 @@ class Values(AbstractValues):
     def start(self, rank: int, number: int) -> Array:
         """One period of each block that `rank` puts in, in draw `number`; (blocks, period)."""
         group, position = self._group_and_position(rank)
-        return self._array(self.collective.start(self._draw(group, number), position))
+        found = self._array(self.collective.start(self._draw(group, max(0, number)), position))
+        return found if number != INEXACT else inexact(found.shape, (group, position), self.dtype)
 
     def after(self, rank: int, number: int, iterations: int) -> Array:
         """The same of what `rank` holds after `iterations` collectives; (blocks, period)."""
@@ -85,6 +87,24 @@ class Values(AbstractValues):
         chained = self.case.placement == Placement.IN_PLACE.value
         rounds = iterations if chained else 1
         return self._array(self.collective.after(self._draw(group, number), position, rounds))
+
+    @property
+    def is_inexact(self) -> bool:  # type: ignore[override]
+        return self.case.reduce_op == "sum" and DTYPES[self.case.dtype].least_exponent < 0
+
+    def signature(self, iterations: int, rank: int, got: Any) -> tuple[int, int]:
+        group, position = self._group_and_position(rank)
+        inputs = [[*self.start(other, INEXACT)] for other in self.case.groups[group]]
+        kept: list[Array] = []
+
+        def keep(blocks: Sequence[Array]) -> Array:
+            kept.extend(blocks)
+            return blocks[0]
+
+        # Only what is added up for this rank.
+        self.collective.result(inputs, position, keep)
+        rounds = iterations if self.case.placement == Placement.IN_PLACE.value else 1
+        return signature(kept, got, rounds)
 
     def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
         def write(rank: int) -> None:

@@ -34,6 +34,7 @@ class Words(Values):
     """The words of `case` in each draw, and those that must come of one round."""
 
     draws = 4 * _VARIATIONS
+    is_inexact = False
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -147,6 +147,7 @@ class FakeBackend(AbstractBackend):
             versions=self.versions,
             flags=process.flags(),
             hosts=(host.name(),),
+            counts=self._script.get("counts", False),
         )
 
     def chips(self, rounds: int, payload_bytes: int) -> Chips:
@@ -199,7 +200,9 @@ class FakeBackend(AbstractBackend):
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
         self.layout_s = float(self._script.get("layout_s", 0.0))
         flips = line.get("flips", {}) if soaking else {}
-        yield FakeProgram(self, case, one_s, injected_s, flips)
+        program = FakeProgram(self, case, one_s, injected_s, flips)
+        program.signed = line.get("signature", self._script.get("signature", ()))
+        yield program
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
@@ -248,6 +251,7 @@ class FakeProgram(AbstractProgram):
     compile_s = 0.001
     step = 1
     kind = "made up"
+    signed: Sequence[int] = ()
 
     def __init__(
         self,
@@ -277,6 +281,13 @@ class FakeProgram(AbstractProgram):
 
     def check(self, iterations: int) -> int:
         return self._case.ranks
+
+    def lay_out_inexact(self) -> bool:
+        return bool(self.signed)
+
+    def signature(self, iterations: int) -> tuple[int, int]:
+        found, mask = self.signed
+        return found, mask
 
     def digests(self) -> tuple[int, ...]:
         self._rounds += 1

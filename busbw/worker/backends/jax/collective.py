@@ -26,6 +26,7 @@ from busbw.model.machine import names_of
 from busbw.model.words import MIB, Clock, Device, Placement
 
 from ..base import unavailable, wrong_world
+from ..framework import INEXACT
 from ..hlo import proof
 from ..values import Values
 from ..words import Words
@@ -176,10 +177,11 @@ def host_bytes(case: Case) -> int:
 def _start(case: Case, mesh: Mesh, form: Form, exact: Values) -> Callable[..., Any]:
     """``(number, *buffers) -> buffers`` with that draw, tiled, in the first, in place."""
     each = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-    # What each rank starts with in a draw, of shape (blocks, period), on that rank.
+    # What each rank starts with in a draw, of shape (blocks, period), on that rank; the inexact one
+    # is the last, which its number finds.
     draws = [
         placed(np.stack([exact.start(rank, number) for rank in range(case.ranks)]), each)
-        for number in range(exact.draws)
+        for number in (*range(exact.draws), *([INEXACT] if exact.is_inexact else []))
     ]
     count, (_, blocks, period) = form.counts[0], draws[0].shape
 

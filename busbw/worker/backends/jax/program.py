@@ -214,6 +214,10 @@ class JaxProgram(AbstractChain):
     def _swap(self) -> None:
         self._buffers, self._aside = self._aside, self._buffers
 
+    def _first_result(self) -> tuple[int, Any]:
+        rank, shard = min(self._own(self._result).items(), key=lambda one: one[0])
+        return rank, np.asarray(shard.data)
+
     def _results(self) -> dict[int, Any]:
         shards = self._own(self._result)
         return {rank: np.asarray(shards[rank].data) for rank in sorted(shards)}

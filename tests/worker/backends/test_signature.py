@@ -1,0 +1,148 @@
+"""Signatures of made-up sums: rings, trees and doubling are told, up to those with equal bits."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from busbw.worker.backends import signature
+from busbw.worker.backends.signature import Array, inexact
+
+PERIOD, COUNT = 16, 4096
+Added = Callable[[list[Array]], Array]
+
+
+def _inputs(ranks: int, seed: int, dtype: Any = np.float32) -> list[Array]:
+    return [inexact((PERIOD * ranks,), (seed, rank), dtype) for rank in range(ranks)]
+
+
+def _ring(blocks: list[Array]) -> Array:
+    """Part c begins at the rank after c, as a ring's reduce-scatter leaves it."""
+    ranks, parts = len(blocks), np.array_split(np.stack(blocks), len(blocks), axis=1)
+    found = []
+    for part, rows in enumerate(parts):
+        held = rows[(part + 1) % ranks]
+        for step in range(2, ranks + 1):
+            held = rows[(part + step) % ranks] + held
+        found.append(held)
+    return np.concatenate(found)
+
+
+def _ring_back(blocks: list[Array]) -> Array:
+    return _ring(blocks[::-1])
+
+
+def _doubling(blocks: list[Array]) -> Array:
+    """Each rank adds what the one at a distance has, which is twice as far each time."""
+    held, distance = list(blocks), 1
+    while distance < len(held):
+        held = [held[rank] + held[rank ^ distance] for rank in range(len(held))]
+        distance *= 2
+    return held[0]
+
+
+def _halving(blocks: list[Array]) -> Array:
+    held, distance = list(blocks), len(blocks) // 2
+    while distance:
+        held = [held[rank] + held[rank ^ distance] for rank in range(len(held))]
+        distance //= 2
+    return held[0]
+
+
+def _tree(blocks: list[Array]) -> Array:
+    return _node(blocks, 0)
+
+
+def _node(blocks: Sequence[Array], at: int) -> Array:
+    found = blocks[at]
+    for child in (2 * at + 1, 2 * at + 2):
+        found = found + _node(blocks, child) if child < len(blocks) else found
+    return found
+
+
+def _in_turn(blocks: list[Array]) -> Array:
+    return list(itertools.accumulate(blocks))[-1]
+
+
+SUMS: dict[str, tuple[Added, tuple[int, ...]]] = {
+    "ring": (_ring, (4, 5, 8, 16)),
+    "ring ": (_ring_back, (4, 7, 8)),
+    "recursive doubling": (_doubling, (4, 8, 16)),
+    "recursive halving": (_halving, (4, 8, 16)),
+    "binary tree": (_tree, (5, 8, 15)),
+    "ranks in turn": (_in_turn, (4, 6, 8, 16)),
+}
+
+
+def _laid(inputs: Sequence[Array]) -> list[Array]:
+    repeats = -(-COUNT // len(inputs[0]))
+    return [np.tile(one, repeats)[:COUNT] for one in inputs]
+
+
+def _added(inputs: Sequence[Array], added: Added, rounds: int) -> Array:
+    found = added(_laid(inputs))
+    for _ in range(rounds - 1):
+        found = added([found] * len(inputs))
+    return found
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("name", "ranks"), [(name, ranks) for name, (_, all_) in SUMS.items() for ranks in all_]
+)
+def test_the_order_of_a_made_up_sum_is_named(name: str, ranks: int, rounds: int) -> None:
+    inputs = _inputs(ranks, seed=rounds)
+    got = _added(inputs, SUMS[name][0], rounds)
+    text = signature.text_of(*signature.signature(inputs, got, rounds))
+    named = text.partition(" ")[2].split(" or ")
+    assert name.strip() in named
+    # The others that are named give the same bits.
+    for other in named:
+        alike = _added(inputs, SUMS[other][0], rounds) if other != "ring" else got
+        assert np.array_equal(alike, got)
+
+
+def test_there_are_sixty_of_them() -> None:
+    assert 3 * sum(len(ranks) for _, ranks in SUMS.values()) == 60
+
+
+def test_two_ranks_have_one_order_and_a_strange_one_has_no_name() -> None:
+    two = _inputs(2, seed=0)
+    assert signature.text_of(*signature.signature(two, _added(two, _in_turn, 1), 1)).endswith(
+        " any order"
+    )
+    six = _inputs(6, seed=0)
+    odd = _added(six, lambda blocks: _in_turn([blocks[at] for at in (3, 0, 5, 1, 4, 2)]), 1)
+    assert signature.text_of(*signature.signature(six, odd, 1)).endswith(" another order")
+
+
+def test_another_order_has_another_hash_and_the_same_one_the_same() -> None:
+    inputs = _inputs(4, seed=0)
+    hashes = [
+        signature.signature(inputs, _added(inputs, added, 1), 1)[0]
+        for added in (_ring, _doubling, _in_turn, _ring)
+    ]
+    assert len(set(hashes)) == 3
+    assert hashes[0] == hashes[-1]
+
+
+def _splitmix(seed: tuple[int, ...], at: int) -> float:
+    """As published, in whole numbers of Python."""
+    most = 2**64
+    word = (at + zlib.crc32(repr(seed).encode())) * 0x9E3779B97F4A7C15 % most
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % most
+    word = (word ^ word >> 27) * 0x94D049BB133111EB % most
+    return float(1 + ((word ^ word >> 31) >> 11) / 2**53)
+
+
+def test_the_inputs_are_the_same_everywhere_and_use_all_bits() -> None:
+    found = inexact((3,), (0, 1), np.float64)
+    assert found.tolist() == [_splitmix((0, 1), at) for at in range(3)]
+    many = inexact((4096,), (0, 0), np.float32)
+    assert 1 <= many.min() < many.max() <= 2
+    assert {int(one) & 1 for one in many.view(np.uint32)} == {0, 1}
