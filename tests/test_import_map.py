@@ -47,6 +47,7 @@ _PURE: Mapping[str, set[str]] = {
     "hosts": {"model", "wire", "locks", "driver"},
     "bisect": {
         *("model", "wire", "files", "locks", "stats", "judge", "stacks", "report", "driver"),
+        "hardware",
     },
     "slow": {"model", "stats", "workloads", "frameworks", "grid", "driver", "report"},
 }

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import files
-from busbw.model.words import Outcome
+from busbw.hardware.topologies import GPUS
+from busbw.model.words import Device, Outcome
 
 from .steps import Answer, Sessions, StepError
 
@@ -52,19 +53,26 @@ def tried(sessions: Sessions, flags: Sequence[str]) -> Iterator[Flag]:
     if sessions.is_compiled:
         sessions.alone()
     recipes = [flags, *([one] for one in flags)] if len(flags) > 1 else [flags]
+    on_tpu = any(map(_names_a_tpu, sessions.options))
     for some in recipes:
         text = " ".join(some)
         try:
-            yield _flag(text, sessions.with_environment(_environment(some)))
+            yield _flag(text, sessions.with_environment(_environment(some, on_tpu=on_tpu)))
         except StepError as error:
             yield Flag(text=text, does="refused", how=str(error))
 
 
-def _environment(flags: Sequence[str]) -> Mapping[str, str]:
-    """By the variable that each is of."""
+def _names_a_tpu(option: str) -> bool:
+    name, _, value = option.partition("=")
+    chip = value.partition(":")[0].lower()
+    return (name == "--topology" and chip not in GPUS) or option == f"--device={Device.TPU.value}"
+
+
+def _environment(flags: Sequence[str], *, on_tpu: bool) -> Mapping[str, str]:
+    """By the variable that each is of. For a TPU all are libtpu's own, which compiles."""
     found: dict[str, str] = {}
     for flag in flags:
-        name = _LIBTPU if flag.startswith(_TPU) else _XLA
+        name = _LIBTPU if on_tpu or flag.startswith(_TPU) else _XLA
         found[name] = f"{found.get(name, '')} {flag}".strip()
     return found
 
@@ -72,7 +80,9 @@ def _environment(flags: Sequence[str]) -> Mapping[str, str]:
 def _flag(text: str, answer: Answer) -> Flag:
     by_outcome: dict[Outcome, list[str]] = {}
     for one in answer.verdicts.values():
-        by_outcome.setdefault(one.outcome, []).append(one.headline())
+        # A compiler that ends itself says why in its log.
+        why = f": {one.failure.last_line}" if one.failure and one.failure.log else ""
+        by_outcome.setdefault(one.outcome, []).append(one.headline() + why)
     for does, outcomes in (("refused", _BROKEN), ("changes", _MOVED), ("undecided", _NOISY)):
         said = [words for outcome in outcomes for words in by_outcome.get(outcome, ())]
         if said:
