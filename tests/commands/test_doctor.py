@@ -403,6 +403,7 @@ def test_a_recording_that_cannot_be_read_is_odd(content: str, said: str, tmp_pat
     assert f"\nnot as expected: 1\n- recording: jax.1M: {said}" in told.out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.framework("jax")
 def test_the_recording_of_a_real_profiler_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

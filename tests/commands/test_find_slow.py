@@ -86,7 +86,8 @@ def _slow(host: str) -> dict[str, Any]:
     return {"hosts": {host: {"latency_s": 1e-3, "gb_per_s": 2}}}
 
 
-@pytest.mark.parametrize("then", ["kill", pytest.param("exit", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("then", ["kill", "exit"])
 def test_a_host_whose_processes_die_is_named_and_the_rest_is_measured(
     cluster: Cluster, then: str
 ) -> None:

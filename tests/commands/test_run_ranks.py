@@ -240,6 +240,7 @@ def test_a_rank_without_a_session_fails_after_the_wait(ranks: Ranks) -> None:
     assert ranks.sentence(1) == why
 
 
+@pytest.mark.exhaustive
 def test_kill_9_of_rank_0_ends_the_other_red(ranks: Ranks) -> None:
     ranks.folder.script(cases=[{"then": "hang"}])
     ranks.start(1)

@@ -330,6 +330,7 @@ def test_an_agent_that_gives_no_sign_of_life_is_gone(bundle: Bundle) -> None:
         os.kill(pids[0], signal.SIGCONT)
 
 
+@pytest.mark.exhaustive
 def test_a_host_on_which_another_session_measures_is_waited_for_and_named(
     bundle: Bundle,
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_default_folder_that_is_a_file_is_one_too(folder: Folder) -> None:
     assert "is no folder" in refused(folder)
 
 
+@pytest.mark.exhaustive
 def test_a_folder_that_may_not_be_read_is_a_usage_error_at_once(folder: Folder) -> None:
     folder.with_baselines("--baselines=theirs")
     folder.without_root()

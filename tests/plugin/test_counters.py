@@ -37,6 +37,7 @@ def test_a_link_that_goes_bad_is_a_note_at_its_case(folder: Folder, option: str)
     assert last["errors"]["gpu 0 link 1 NVLink replays"] == 9
 
 
+@pytest.mark.exhaustive
 def test_a_slow_case_is_noisy_where_a_gpu_was_throttled(folder: Folder) -> None:
     _made_up(folder, "throttled")
     options = "--payloads=1M", "--launches=2"

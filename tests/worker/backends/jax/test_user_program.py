@@ -203,6 +203,7 @@ def test_loops_are_multiplied_out_and_what_may_not_run_is_said(
     assert (one.payload_bytes, one.ranks, one.times) == (4096, 8, 1)
 
 
+@pytest.mark.exhaustive
 def test_lines_that_moved_are_named_although_the_program_is_the_same(tmp_path: Path) -> None:
     path, sources = tmp_path / "train.py", []
     for above in ("", "\n\n\n"):
