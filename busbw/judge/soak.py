@@ -35,6 +35,8 @@ def judge_soak(spec: Spec, case: Case, tally: Tally, hosts: Sequence[str] = ()) 
         failure = Failure(kind=kind, message=message, launch=tally.launch)
     if failure is not None and failure.kind is FailureKind.OUT_OF_MEMORY:
         found = memory_verdict(spec, failure, " (nothing was soaked)", failed=False)
+    elif failure is not None and failure.kind is FailureKind.OTHER_DTYPE:
+        found = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=failure.message)
     elif failure is not None:
         text = f"{failure.kind.words}: {failure.first_line}"
         found = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text, failure=failure)
@@ -55,14 +57,19 @@ def judge_soaked(verdicts: Sequence[Verdict], tallies: Mapping[Case, Tally]) -> 
     if failed:
         outcome = SessionOutcome.FAILED
         text = f"{failed} of {plural(len(verdicts), 'case')} failed; {text}"
-    elif any(not tally.rounds for tally in tallies.values()) or not tallies:
+    elif (missing := sum(map(_is_missing, tallies.values()))) or not tallies:
         outcome = SessionOutcome.NO_VERDICT
-        missing = sum(not tally.rounds for tally in tallies.values())
         text = f"{plural(missing, 'case')} without a round; {text}"
     else:
         outcome = SessionOutcome.FINE
         text = f"{text}, no difference: {rare_text(whole.rounds)}"
     return SessionVerdict(outcomes=(outcome,), text=text)
+
+
+def _is_missing(tally: Tally) -> bool:
+    """A case that had no round, but for one whose program is of another dtype."""
+    other = tally.failure is not None and tally.failure.kind is FailureKind.OTHER_DTYPE
+    return not tally.rounds and not other
 
 
 def soaking_text(tallies: Iterable[Tally], left_s: float) -> str:

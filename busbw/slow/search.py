@@ -260,10 +260,12 @@ def _furthest(far: Mapping[Suspect, float], most: int) -> list[Suspect]:
 
 
 def _open(trials: Mapping[Suspect, Trial]) -> list[Group]:
-    """Those that are not decided: of a host that was found slow no link is asked for."""
-    guilty = {who[0] for (who, _), one in trials.items() if one.is_guilty and len(who) == 1}
+    """Those that are not decided: no link of a host that was not acquitted, which explains it."""
+    hosts = [(who, one) for (who, _), one in trials.items() if len(who) == 1]
+    suspected = {who[0] for who, one in hosts if one.is_guilty or one.is_open}
+    guilty = {who[0] for who, one in hosts if one.is_guilty}
     found = dict.fromkeys(who for (who, _), one in trials.items() if one.is_open)
-    return [who for who in found if guilty.isdisjoint(who)]
+    return [who for who in found if (guilty if len(who) == 1 else suspected).isdisjoint(who)]
 
 
 def _named(controls: Sequence[Sequence[float]], least: float) -> float:

@@ -62,6 +62,9 @@ def test_what_fits_in_no_memory_is_no_failure_and_what_dies_is() -> None:
     dead = Tally().plus(build.failure(FailureKind.CRASHED))
     assert judge_soak(SPEC, CASE, dead).outcome is Outcome.FAILED
     assert judge_soak(SPEC, CASE, Tally()).outcome is Outcome.SKIPPED
+    # As where it is timed: the compiler takes a wider dtype.
+    wider = Tally().plus(build.failure(FailureKind.OTHER_DTYPE))
+    assert judge_soak(SPEC, CASE, wider).outcome is Outcome.SKIPPED
 
 
 def test_processes_of_a_group_take_the_same_rounds_and_each_compares_its_own() -> None:

@@ -66,6 +66,14 @@ def test_a_slow_link_is_found_beside_many_who_only_look_slow() -> None:
         assert found.undecided == ()
 
 
+@pytest.mark.parametrize(("host", "seed"), [(8, 5), (7, 8), (11, 34)])
+def test_no_link_is_named_for_a_host_that_stays_undecided(host: int, seed: int) -> None:
+    """A link of a slow host is slow, too."""
+    found = _found(Cluster(noise=0.05, hosts={host: 0.1}, heavy=True, seed=seed), 16, seed=seed)
+    assert _named(found) <= {(host,)}
+    assert all(len(who) == 1 for who in found.undecided)
+
+
 def test_half_of_the_hosts_are_named_where_the_others_are_alike() -> None:
     slow = dict.fromkeys((0, 1, 4, 6, 9, 11, 12, 15), 0.5)
     found = _found(Cluster(noise=0.02, hosts=slow), 16)
