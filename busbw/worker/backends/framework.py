@@ -216,6 +216,10 @@ class AbstractValues(ABC):
         """Of what `rank` has after so many rounds from the draw `INEXACT`, if there is one."""
         raise unavailable("nothing inexact is added up")
 
+    def digests(self, results: Mapping[int, Any]) -> tuple[int, ...]:
+        """Of what is soaked: a hash of each result, in the order of ranks."""
+        raise unavailable("only collectives by themselves are soaked")
+
     def wrong(self, number: int, at: int, results: Mapping[int, Any]) -> Wrong | None:
         """Of what is soaked: the first wrong word of results by rank, in round `at`."""
         raise unavailable("only collectives by themselves are soaked")
@@ -321,7 +325,7 @@ class AbstractChain(AbstractProgram):
 
     def _digests(self) -> tuple[int, ...]:
         """Of what is soaked: a hash of each, in their order."""
-        raise NotImplementedError
+        return self._values.digests(self._results())
 
 
 def read_files(folder: Path, keep: Keep) -> list[Trace]:

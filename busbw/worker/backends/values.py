@@ -110,13 +110,13 @@ class Values(AbstractValues):
         def write(rank: int) -> None:
             _write(self.start(rank, number), memories[rank])
 
-        _each(write, memories, self.case.payload_bytes)
+        each(write, memories, self.case.payload_bytes)
 
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         def check(rank: int) -> int:
             return self.check(rank, number, iterations, results[rank])
 
-        return sum(_each(check, results, self.case.payload_bytes))
+        return sum(each(check, results, self.case.payload_bytes))
 
     def check(self, rank: int, number: int, iterations: int, got: Any) -> int:
         """Compare all of `rank`'s result, which can be sliced into arrays; how many elements.
@@ -181,7 +181,7 @@ def memory_at(address: int, count: int, dtype: Any) -> Array:
     return np.frombuffer(held, dtype)
 
 
-def _each(do: Callable[[int], T], ranks: Iterable[int], payload_bytes: int) -> list[T]:
+def each(do: Callable[[int], T], ranks: Iterable[int], payload_bytes: int) -> list[T]:
     """For every rank; large ones at the same time, numpy leaving the interpreter to others."""
     if payload_bytes < _BY_THREADS_BYTES:
         return [do(rank) for rank in ranks]
@@ -229,7 +229,7 @@ class StepValues(AbstractValues):
         def write(rank: int) -> None:
             _write(rows.reshape(1, -1), memories[rank])
 
-        _each(write, memories, self._step.inputs * self._step.outputs * rows.itemsize)
+        each(write, memories, self._step.inputs * self._step.outputs * rows.itemsize)
 
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         first, *others = map(np.asarray, results.values())

@@ -7,6 +7,7 @@ power of two; maxima and moves compute nothing, and take all words there are. Nu
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from busbw.collectives.base import DTYPES
 from busbw.model.soak import Wrong
 
 from .base import unavailable
-from .values import Array, Values, pieces
+from .values import Array, Values, each, pieces
 
 WHOLE, BITS, FINITE = "whole numbers", "all bits", "finite words"
 # NaN, infinities, -0.0 and denormals: some back ends change them.
@@ -80,6 +81,14 @@ class Words(Values):
         inputs = [[*self.start(other, number)] for other in self.case.groups[group]]
         blocks: list[Any] = self.collective.result(inputs, position, self._reduced)
         return np.stack(blocks)
+
+    def digests(self, results: Mapping[int, Any]) -> tuple[int, ...]:
+        """CRC-32, of many bytes a second where the processor has an instruction for it."""
+
+        def digest(rank: int) -> int:
+            return zlib.crc32(np.ascontiguousarray(results[rank]).view(np.uint8).data)
+
+        return tuple(each(digest, sorted(results), self.case.payload_bytes))
 
     def wrong(self, number: int, at: int, results: Mapping[int, Any]) -> Wrong | None:
         """The first wrong word of results by rank, in round `at`, and how many there are."""
