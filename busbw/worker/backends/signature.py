@@ -76,7 +76,8 @@ def inexact(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -> Array:
         words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
     words ^= words >> np.uint64(31)
     fractions = (words >> np.uint64(11)).astype(np.float64) / 2.0**53
-    return (1 + fractions).reshape(shape).astype(dtype)
+    found: Array = (1 + fractions).reshape(shape).astype(dtype)
+    return found
 
 
 def signature(inputs: Sequence[Array], got: Any, rounds: int) -> tuple[int, int]:
