@@ -105,7 +105,7 @@ _Stretches = Sequence[tuple[int, Array]]
 
 
 def _stretches(got: Any, ranks: int) -> Iterator[tuple[int, Array]]:
-    """In the middle of equal parts, so that none lies across the ends of a ring's."""
+    """In the middle of equal parts."""
     count = int(got.shape[0])
     parts = min(_STRETCHES * ranks, max(ranks, _MOST_STRETCHES // ranks * ranks), count)
     each = count // parts
@@ -115,23 +115,22 @@ def _stretches(got: Any, ranks: int) -> Iterator[tuple[int, Array]]:
         yield begin, np.ascontiguousarray(got[begin : begin + length])
 
 
-def _fits(
-    inputs: Sequence[Array], order: Sum, rounds: int, stretches: _Stretches
-) -> Iterator[bool]:
-    """Whether each stretch is what `order` gives."""
+def _fits(inputs: Sequence[Array], order: Sum, rounds: int, stretches: _Stretches) -> Array:
+    """Which elements of the stretches are what `order` gives."""
     period = order(inputs)
     for _ in range(rounds - 1):
         period = order([period] * len(inputs))
-    for begin, part in stretches:
-        at = (begin + np.arange(len(part))) % len(period)
-        yield period[at].tobytes() == part.tobytes()
+    found = [
+        period[(begin + np.arange(len(part))) % len(period)] == part for begin, part in stretches
+    ]
+    return np.concatenate(found)
 
 
 def _is_ring(inputs: Sequence[Array], rounds: int, stretches: _Stretches) -> bool:
-    """Whether every stretch has some rank to begin at, one way round, and not all the same."""
+    """Whether every element has some rank to begin at, one way round, and not all the same."""
     for way in (1, -1):
         orders = (_in_turn(first, way) for first in range(len(inputs)))
-        rows = [list(_fits(inputs, order, rounds, stretches)) for order in orders]
-        if all(map(any, zip(*rows))) and not any(map(all, rows)):
+        rows = np.stack([_fits(inputs, order, rounds, stretches) for order in orders])
+        if rows.any(axis=0).all() and not rows.all(axis=1).any():
             return True
     return False

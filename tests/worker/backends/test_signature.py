@@ -111,6 +111,18 @@ def test_there_are_sixty_of_them() -> None:
     assert 3 * sum(len(ranks) for _, ranks in SUMS.values()) == 60
 
 
+@pytest.mark.parametrize("count", [11, 16, 48])
+def test_a_ring_of_other_parts_is_one_too(count: int) -> None:
+    """As a framework has that cuts what it sends smaller."""
+    inputs = _inputs(4, seed=count)
+    parts = [
+        _in_turn([*np.roll(rows, -part, axis=0)])
+        for part, rows in enumerate(np.array_split(np.stack(_laid(inputs)), count, axis=1))
+    ]
+    text = signature.text_of(*signature.signature(inputs, np.concatenate(parts), 1))
+    assert text.endswith(" ring")
+
+
 def test_two_ranks_have_one_order_and_a_strange_one_has_no_name() -> None:
     two = _inputs(2, seed=0)
     assert signature.text_of(*signature.signature(two, _added(two, _in_turn, 1), 1)).endswith(
