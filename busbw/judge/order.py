@@ -31,6 +31,8 @@ def with_order(
     elif before and now and now != before:
         what = ", ".join(since) or "the same stack: a fault, or an order that is chosen by chance"
         text = f"another order of additions ({what}): {before} -> {now}"
+    elif required and runs and bool(before) is not bool(now):
+        text = f"no signature to compare: {before or 'none'} -> {now or 'none'}"
     else:
         return verdict
     if required and not verdict.failed:

@@ -55,15 +55,16 @@ def _on_hardware(measured: Measured, spec: Spec, found: Ruling) -> Ruling:
 def _ordered(measured: Measured, spec: Spec, verdict: Verdict) -> Verdict:
     """With another order of additions than that of the baseline, or of the reference."""
     stored, runs = measured.jobs[spec].stored.baseline, measured.measurements[spec].runs
-    if not runs:
-        return verdict
-    before, versions = "", runs[0].versions
-    if measured.paired:
-        theirs = measured.references[spec].runs
-        before, versions = signature_of(theirs), theirs[0].versions if theirs else versions
+    theirs = measured.references[spec].runs if measured.paired else ()
+    if theirs:
+        before, versions = signature_of(theirs), theirs[0].versions
     elif stored is not None and stored.case.protocol == measured.jobs[spec].case.protocol:
         before, versions = stored.signature, stored.versions
-    since, required = changes(versions, runs[0].versions), measured.settings.require_signature
+    else:
+        before, versions = "", None
+    # Without anything to compare with it is a case without a baseline, or failed.
+    required = measured.settings.require_signature and versions is not None
+    since = changes(versions, runs[0].versions) if runs and versions is not None else ()
     return with_order(verdict, runs, before, since, required=required)
 
 

@@ -61,6 +61,13 @@ def test_where_it_is_required_another_one_fails(signatures: tuple[str, ...]) -> 
     assert (found.outcome, found.failed, found.notes) == (Outcome.CHANGED, True, ())
 
 
+@pytest.mark.parametrize(("signature", "before"), [(RING, ""), ("", RING)])
+def test_where_it_is_required_one_that_is_missing_fails(signature: str, before: str) -> None:
+    found = _ordered(signature, signature, before=before, required=True)
+    assert (found.outcome, found.failed) == (Outcome.CHANGED, True)
+    assert found.text.startswith("no signature to compare: ")
+
+
 def test_what_failed_otherwise_stays_that() -> None:
     failed = _verdict(outcome=Outcome.FAILED, failed=True)
     runs = [build.run(signature=DOUBLED)]

@@ -18,11 +18,9 @@ from busbw.judge.validity import (
     only_at_the_moment,
     straggler_of,
     with_ceiling,
-    with_counted,
     with_injections,
 )
 from busbw.model.case import Case, Spec
-from busbw.model.counters import Counted
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
@@ -496,30 +494,3 @@ def test_cases_of_the_same_payload_are_named_in_full() -> None:
 def test_of_many_cases_a_session_has_the_range() -> None:
     found = {_spec(size): _injected(1 + size / 100) for size in range(1, 10)}
     assert injection_notes(found) == (f"injected {ASKED}: measured +1.0 to +9.0 % in 9 cases",)
-
-
-HOT = Counted(errors={"gpu 0 PCIe replays": (1, 3)}, throttled_s={"gpu 1 heat": 2.0})
-
-
-def _outcome(outcome: Outcome, counted: Counted, *, paired: bool = False) -> Verdict:
-    failed = outcome is Outcome.REGRESSED
-    verdict = Verdict(spec=build.spec(), outcome=outcome, failed=failed, text="so")
-    return with_counted(verdict, counted, paired=paired)
-
-
-def test_a_slow_case_is_noisy_where_a_device_was_throttled() -> None:
-    found = _outcome(Outcome.REGRESSED, HOT)
-    assert (found.outcome, found.failed) == (Outcome.NOISY, False)
-    assert found.text == "so; gpu 1 heat: throttled for 2 s"
-    assert found.notes == ("gpu 0 PCIe replays 1 -> 3", "gpu 1 heat: throttled for 2 s")
-
-
-def test_errors_alone_and_two_stacks_in_turn_excuse_nothing() -> None:
-    only_errors = replace(HOT, throttled_s={})
-    for found in (
-        _outcome(Outcome.REGRESSED, only_errors),
-        _outcome(Outcome.REGRESSED, HOT, paired=True),
-    ):
-        assert (found.outcome, found.failed) == (Outcome.REGRESSED, True)
-        assert found.notes
-    assert _outcome(Outcome.PASS, HOT).outcome is Outcome.PASS

@@ -1,4 +1,4 @@
-"""What is read of devices, with made-up libraries of the same interfaces and a made-up kernel."""
+"""What is read of devices, with fake libraries of the same interfaces and a fake kernel."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from busbw.model.words import Device
 from busbw.worker import counters
 
-from . import made_up_nvml
+from . import fake_nvml
 
 
 def _gpus(monkeypatch: pytest.MonkeyPatch, does: str = "fine") -> None:
-    monkeypatch.setenv("MADE_UP", does)
-    monkeypatch.setitem(sys.modules, "pynvml", made_up_nvml)
+    monkeypatch.setenv("FAKE_NVML", does)
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml)
 
 
 def test_gpus_are_read_and_what_they_do_not_support_is_left_out(

@@ -213,7 +213,7 @@ class AbstractValues(ABC):
         return ""
 
     def signature(self, iterations: int, rank: int, got: Any) -> tuple[int, int]:
-        """Of what `rank` has after so many rounds from the draw `INEXACT`, if there is one."""
+        """Of what `rank` has after `iterations` rounds from the draw `INEXACT`, if there is one."""
         raise unavailable("nothing inexact is added up")
 
     def digests(self, results: Mapping[int, Any]) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ RING = "ring"
 # What fits where nothing else does, and where all orders give the same bits.
 UNKNOWN, ANY = "another order", "any order"
 
-# Looked at: so many stretches for each rank, and not more of them and of elements in each.
+# Stretches that are looked at for each rank, and the most of them and of elements in each.
 _STRETCHES, _MOST_STRETCHES, _LENGTH = 8, 256, 64
 
 

@@ -1,4 +1,4 @@
-"""Signatures of made-up sums: rings, trees and doubling are told, up to those with equal bits."""
+"""Signatures of simulated sums: rings, trees and doubling are told, up to those with equal bits."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _added(inputs: Sequence[Array], added: Added, rounds: int) -> Array:
 @pytest.mark.parametrize(
     ("name", "ranks"), [(name, ranks) for name, (_, all_) in SUMS.items() for ranks in all_]
 )
-def test_the_order_of_a_made_up_sum_is_named(name: str, ranks: int, rounds: int) -> None:
+def test_the_order_of_a_simulated_sum_is_named(name: str, ranks: int, rounds: int) -> None:
     inputs = _inputs(ranks, seed=rounds)
     got = _added(inputs, SUMS[name][0], rounds)
     text = signature.text_of(*signature.signature(inputs, got, rounds))

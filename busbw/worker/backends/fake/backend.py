@@ -21,6 +21,8 @@ out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"pr
 ``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
 In a soak a case's ``{"flips": {"every": 1000, "word": {"rank": 1}, "stays": "device"}}`` makes the
 last of that many rounds wrong, on that rank or, wherever ranks are moved, its device.
+A ``"signature": [hash, mask]``, of all cases or one, is that of its sums; with ``"counts": true``
+there is a library by which its devices count.
 Of its `chips` single ones are `slower`, by their number on the host.
 A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
@@ -59,16 +61,13 @@ from ..base import (
     Reader,
     World,
 )
+from .exchange import Exchange
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
     from busbw.traces.event import Event, Keep, Trace
 
 VARIABLE, HOST = "BUSBW_FAKE", "BUSBW_FAKE_HOST"
 _LONG_S = 3600
-_JOIN_S = 60.0
-_LOOK_S = 0.01
 # As far as a real program's sums over four ranks are exact.
 _MOST_ITERATIONS = 126
 _RAISED = {
@@ -347,61 +346,3 @@ def happen(event: str) -> None:
         if event not in _EVENTS:
             raise ValueError(f"{VARIABLE}: no event {event!r}")
         _EVENTS[event]()
-
-
-class Exchange:
-    """Values of every process to every process, by way of the first."""
-
-    def __init__(self, member: ClusterMember) -> None:
-        host, _, port = member.addresses[member.role.task][0].rpartition(":")
-        address, index = (host, int(port)), member.role.index
-        # By index; the first has one to each of the others, they have one to it.
-        self._channels = [_connected(address, index)] if index else _accepted(address, member.count)
-        self._is_first = index == 0
-
-    def __call__(self, values: Sequence[float]) -> list[list[float]]:
-        if not self._is_first:
-            (channel,) = self._channels
-            _send(channel, list(values))
-            found: list[list[float]] = _received(channel)
-            return found
-        rows = [list(values), *map(_received, self._channels)]
-        for channel in self._channels:
-            _send(channel, rows)
-        return rows
-
-
-def _accepted(address: tuple[str, int], count: int) -> list[Connection]:
-    from multiprocessing.connection import Listener
-
-    with Listener(address, backlog=count) as listener:
-        joined = [listener.accept() for _ in range(count - 1)]
-    found = {_received(channel): channel for channel in joined}
-    return [found[index] for index in sorted(found)]
-
-
-def _connected(address: tuple[str, int], index: int) -> Connection:
-    from multiprocessing.connection import Client
-
-    end_s = time.monotonic() + _JOIN_S
-    while True:
-        try:
-            channel = Client(address)
-        except ConnectionRefusedError:
-            if time.monotonic() > end_s:
-                raise
-            time.sleep(_LOOK_S)
-            continue
-        _send(channel, index)
-        return channel
-
-
-def _send(channel: Connection, value: object) -> None:
-    channel.send_bytes(json.dumps(value).encode())
-
-
-def _received(channel: Connection) -> Any:
-    try:
-        return json.loads(channel.recv_bytes())
-    except EOFError as error:
-        raise ConnectionError("another process of the group is gone") from error

@@ -1,4 +1,4 @@
-"""A library with the interface of ``pynvml``, of two GPUs, which does as ``MADE_UP`` says.
+"""A library with the interface of ``pynvml``, of two GPUs, which does as ``FAKE_NVML`` says.
 
 ``fine``, ``throttled``: more of it in each reading, ``link``: one that counts errors from the third
 reading on, ``hangs`` or ``raises`` when it is asked for the first time.
@@ -25,7 +25,7 @@ class NVMLError(Exception):
 
 
 def _does(what: str) -> bool:
-    return os.environ.get("MADE_UP") == what
+    return os.environ.get("FAKE_NVML") == what
 
 
 def nvmlInit() -> None:
