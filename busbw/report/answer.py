@@ -94,7 +94,7 @@ def _unsaid(spec: Spec) -> tuple[str, ...]:
 
 def _line(group: Sequence[Verdict], label: str) -> str:
     head = f"{len(group)} {group[0].outcome.value}: {label}"
-    if group[0].ratio is not None:
+    if group[0].ratio is not None and group[0].outcome is not Outcome.CHANGED:
         return f"{head} {_listed(list(_ratios(group)), ', ')}"
     alike = [(text, list(of)) for text, of in itertools.groupby(group, key=lambda one: one.text)]
     most = _MOST_CHARACTERS // min(len(alike), _MOST_SIZES)

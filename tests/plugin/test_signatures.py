@@ -34,5 +34,6 @@ def test_where_it_is_required_another_order_fails(signed: Folder) -> None:
     signed.script(signature=DOUBLED)
     ran = signed.run("--require-signature", exit_code=1)
     assert ran.outcomes == {"1M": "CHANGED"}
+    assert "\n1 CHANGED: fake 1M: another order of additions (the same stack: " in ran.text
     (words,) = ran.failures
     assert "(the same stack: a fault, or an order that is chosen by chance)" in words
