@@ -20,6 +20,7 @@ from busbw.report.answer import answer_lines
 from busbw.report.reading import Session
 from busbw.report.renderers import rendered
 from busbw.report.table import Table, TextLine
+from busbw.workloads.program import Program
 
 from .content import Answer, Facts, Listing, Log, Part, Section, Text
 from .nights import MachineNights
@@ -151,7 +152,7 @@ def again(session: AnySession) -> str:
         values = dict.fromkeys(filter(None, map(of, specs)))
         if values and list(values) != [_USUAL.get(name)]:
             asked[name] = ",".join(values)
-    steps = any(not one.workload.is_bare for one in specs)
+    steps = any(one.workload.is_sized and not one.workload.is_bare for one in specs)
     options = [f"--{name}={' '.join(value.split())}" for name, value in asked.items()]
     words = ["busbw", "run", *options, *(["-m", "training"] if steps else [])]
     return wire.printable(shlex.join(words))
@@ -159,16 +160,17 @@ def again(session: AnySession) -> str:
 
 _OPTIONS: Mapping[str, Callable[[Spec], str]] = {
     "topology": lambda spec: spec.topology,
+    "program": lambda spec: spec.workload.source if isinstance(spec.workload, Program) else "",
     "frameworks": lambda spec: spec.framework,
     "collectives": lambda spec: spec.collective if spec.workload.is_bare else "",
     "reduce-ops": lambda spec: "" if spec.reduce_op == "none" else spec.reduce_op,
     "placement": lambda spec: spec.placement,
     "mesh": lambda spec: spec.mesh,
     "axes": lambda spec: spec.axes,
-    "strategies": lambda spec: spec.strategy,
+    "strategies": lambda spec: spec.strategy if spec.workload.is_sized else "",
     "clock": lambda spec: spec.clock,
     "dtypes": lambda spec: spec.dtype,
-    "payloads": lambda spec: payload_text(spec.payload_bytes),
+    "payloads": lambda spec: payload_text(spec.payload_bytes) if spec.workload.is_sized else "",
 }
 _USUAL = {
     "collectives": "all_reduce",

@@ -13,6 +13,7 @@ from busbw.model.launch import Failure, LaunchId
 from busbw.model.verdict import Answer, Straggler
 from busbw.model.words import FailureKind, Outcome
 from busbw.page.summary import again, summary, workflow_commands
+from busbw.workloads.program import Program
 from tests import build
 from tests.history.lines import line
 from tests.page import made
@@ -122,3 +123,20 @@ def test_annotations_are_one_command_for_each_line_that_failed() -> None:
 @pytest.mark.parametrize("text", ["none", "::error::x", "a\nb"])
 def test_a_summary_of_no_case_is_one_too(text: str) -> None:
     assert summary(made.answered(text=text)).startswith("## Collectives on ")
+
+
+def test_a_program_of_the_user_s_is_read_and_shown_again_by_its_own_option() -> None:
+    source = "train.py:step"
+    one = program(1, 2**20)
+    workload = Program(source=source)
+    assert one.case is not None
+    one = replace(
+        one,
+        spec=replace(one.spec, workload=workload, strategy="train-step"),
+        case=replace(one.case, workload=workload, strategy="train-step"),
+        failed=True,
+    )
+    assert (
+        again(compiled_session(one))
+        == f"busbw run --topology=v5e:2x4 --program={source} --frameworks=jax"
+    )
