@@ -1,7 +1,8 @@
 """`busbw find-slow --hosts=LIST`: which host, or which link between two, is slow.
 
 Hosts are measured in pairs, all at once; who looks slow is measured again until it is accused or
-acquitted. The exit code is 1 where somebody is named.
+acquitted. Those of a TPU slice start together and share its links: there each chip and each link is
+measured. The exit code is 1 where somebody is named.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -40,7 +41,7 @@ from busbw.session.options import OPTIONS
 from busbw.slow.answer import DOCUMENT, Answer
 from busbw.slow.groups import Groups
 from busbw.slow.roll import NobodyAnswers
-from busbw.slow.search import LEAST_HOSTS, MOST_IN_PAIRS, Search
+from busbw.slow.search import LEAST_HOSTS, MOST_IN_PAIRS, Found, Search
 from busbw.slow.together import together
 from busbw.workloads.collective import Collective
 
@@ -61,7 +62,8 @@ _DESCRIPTION = f"""
 Measure hosts in pairs, all pairs at once, until every two have met, and name the host or the link
 that is slow, or a rack that is far. Who looks slow is measured again with others, by a sequential
 test: a cluster in which nobody is slow is accused once in a hundred times at most. Of more than
-{MOST_IN_PAIRS} hosts groups are measured instead. Exit code 1: somebody is named.
+{MOST_IN_PAIRS} hosts groups are measured instead, of a TPU slice its chips and links. Exit code 1:
+somebody is named.
 """
 
 # As rank 0 of a launcher goes on, which has started the others.
@@ -179,7 +181,7 @@ def _found(options: argparse.Namespace) -> Answer:
     agents = agent_settings_of(vars(options), os.environ)
     if agents is None:
         raise UsageError("there are no hosts; accepted are --hosts=LIST, --agents=N and a launcher")
-    if agents.count < LEAST_HOSTS:
+    if agents.count < LEAST_HOSTS and options.device is not Device.TPU:
         raise UsageError(
             f"{plural(agents.count, 'host')}: accepted are {LEAST_HOSTS} or more: of fewer a slow "
             "host cannot be told from a slow link"
@@ -193,44 +195,57 @@ def _found(options: argparse.Namespace) -> Answer:
         left.enter_context(alone(options.device_wait, _say))
         transport.join(agents.wait_s)
         transport.lock(options.device_wait, _say)
+        each = (options.processes or agents.count) // agents.count
         groups = Groups(
             transport_of=transport.of,
-            starter=_starter(options, transport),
+            starter=_starter(options, transport, each),
             specs=_specs(options),
             plan=Plan(launches=1, timeout_s=options.case_timeout),
-            each=(options.processes or agents.count) // agents.count,
+            each=each,
         )
-        search = Search(
-            hosts=agents.count,
-            measure=groups.measure,
-            least=options.least - 1,
-            in_pairs=options.pairs,
-            say=_say,
-        )
-        found = search.run()
-        _say("single chips, and who comes last to a collective of all hosts")
-        answer = Answer(found=found, names=transport.names)
-        # A script's clocks do not wait.
-        waits = not FRAMEWORKS[options.framework].scripted
-        return together(answer, groups, least=search.least, waits=waits)
+        return _answer(options, groups, transport.names)
 
 
-def _starter(options: argparse.Namespace, transport: AgentsTransport) -> Starter:
-    """For the device that is asked for, else for the one that the first host to answer has."""
+def _answer(options: argparse.Namespace, groups: Groups, names: Sequence[str]) -> Answer:
+    """Raises NobodyAnswers."""
+    search = Search(
+        hosts=len(names),
+        measure=groups.measure,
+        least=options.least - 1,
+        in_pairs=options.pairs,
+        say=_say,
+    )
+    is_slice = groups.starter.device == Device.TPU.value
+    found = Found() if is_slice else search.run()
+    _say("single chips, and who comes last to a collective of all hosts")
+    # A script's clocks do not wait.
+    waits = not FRAMEWORKS[options.framework].scripted
+    answer = Answer(found=found, names=names)
+    answer = together(answer, groups, least=search.least, waits=waits)
+    if is_slice and answer.unmeasured:
+        raise NobodyAnswers(answer.unmeasured)
+    return answer
+
+
+def _starter(options: argparse.Namespace, transport: AgentsTransport, each: int) -> Starter:
+    """For the device that is asked for, else for the one that the hosts have."""
     framework = FRAMEWORKS[options.framework]
     starter = Starter(
         python=sys.executable, framework=options.framework, defaults=framework.environment
     )
-    device = options.device or _device(starter, transport)
+    device = options.device or _device(starter, transport, each)
     ranks = options.ranks_per_process or (1 if device is Device.CPU else None)
     return replace(starter, device=device.value, ranks=ranks)
 
 
-def _device(starter: Starter, transport: AgentsTransport) -> Device:
+def _device(starter: Starter, transport: AgentsTransport, each: int) -> Device:
+    """Of all hosts together, as those of a slice start; else of the first one that answers."""
+    everybody = range(len(transport.names))
     why = ""
-    for host in range(len(transport.names)):
+    for hosts in (everybody, *([host] for host in everybody)):
+        some = replace(starter, processes=each * len(hosts))
         try:
-            found = probe(starter, Executor(transport.of([host])))
+            found = probe(some, Executor(transport.of(hosts)))
         except (AgentsError, ProbeFailed) as error:
             why = str(error)
         else:

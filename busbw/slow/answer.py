@@ -78,7 +78,8 @@ class Answer:
     def table(self) -> Table:
         """What each host takes in its pairs over what the others take, by quantity."""
         fits, names = self.found.fits, self.names
-        named = {host for one in self.found.accused for host in one.who} | set(self.found.dead)
+        named = {names[host] for one in self.found.accused for host in one.who}
+        named |= {names[host] for host in self.found.dead} | {one.host for one in self.chips}
         columns = (
             Column("host", "host", left=True, fits=True),
             *(Column(one, one, text="{:.2f}".format, fits=True, gap=2) for one in fits),
@@ -88,7 +89,7 @@ class Answer:
             {
                 "host": name,
                 **{quantity: _ratio(fit.hosts, host) for quantity, fit in fits.items()},
-                "named": "*" if host in named else None,
+                "named": "*" if name in named else None,
             }
             for host, name in enumerate(names)
         )

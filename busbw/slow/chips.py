@@ -1,6 +1,6 @@
 """Which chip computes or copies slower than the others, and which link between two carries less.
 
-Each round is a trial of every chip against the median of all, as of hosts against their controls.
+Each round is a test of every chip against the median of all, as of hosts against their controls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from busbw.model.launch import Chips
 
-from .trial import Trial
+from .sequential import SequentialTest, least_named
 
 Rows = Mapping[tuple[str, str], Sequence[float]]
 # Of fewer the median is one of them.
@@ -41,6 +41,15 @@ def slow_chips(
     each = risk / max(1, sum(len(rows) for _, rows in quantities))
     slow = [one for name, rows in quantities for one in _slow(name, rows, least, each)]
     return sorted(slow, key=lambda one: -one.ratio)
+
+
+def losses_named(found: Sequence[Chips], hosts: Sequence[str], least: float) -> dict[str, float]:
+    """The smallest loss of one of them that would have been named, by quantity."""
+    return {
+        name: least_named([[math.log(one) for one in row] for row in zip(*rows.values())], least)
+        for name, rows in _quantities(found, hosts)
+        if len(rows) >= _LEAST
+    }
 
 
 def _quantities(found: Sequence[Chips], hosts: Sequence[str]) -> Iterator[tuple[str, Rows]]:
@@ -72,8 +81,8 @@ def _slow(quantity: str, rows: Rows, least: float, risk: float) -> Iterator[Slow
         return
     levels = [statistics.median(row) for row in zip(*rows.values())]
     for (what, host), row in rows.items():
-        trial = Trial(least=least, risk=risk)
+        test = SequentialTest(least=least, risk=risk)
         for time_s, level in zip(row, levels):
-            trial.add(math.log(time_s / level))
-        if trial.is_guilty:
-            yield SlowChip(what=what, host=host, quantity=quantity, ratio=trial.ratio, p=trial.p)
+            test.add(math.log(time_s / level))
+        if test.is_guilty:
+            yield SlowChip(what=what, host=host, quantity=quantity, ratio=test.ratio, p=test.p)

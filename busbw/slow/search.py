@@ -17,7 +17,7 @@ from . import fit
 from .fit import Fit, Racks
 from .roll import Measure, Roll, Times
 from .rounds import Group, pair, pairings, partitions
-from .trial import LIKELY, Trial
+from .sequential import SequentialTest, least_named
 
 # A host or a link, and the quantity in which it is slow.
 Suspect = tuple[Group, str]
@@ -35,7 +35,7 @@ MOST_IN_PAIRS, _GROUP, _LEAST_GROUPS = 32, 16, 8
 _SUSPICION, _MOST_LINKS = 2.0, 8
 # Rounds by which the noise is known where nobody is suspected, and after which one is undecided;
 # and in how many rounds each has had one, at the most.
-_LEAST_TRIALS, _MOST_TRIALS, _AT_A_TIME = 4, 40, 3
+_LEAST_RETESTS, _MOST_RETESTS, _AT_A_TIME = 4, 40, 3
 # By how much racks must be told apart, and how often pairs are measured by themselves.
 _APART, _ALONE = 0.2, 5
 
@@ -60,17 +60,18 @@ class Found:
     """The answer: who is slow, who did not answer and why, and who could not be decided.
 
     `least` is the loss (0.15 is 15 %) that would have been named, each round with a chance of
-    LIKELY, by quantity. `fits` and `racks` are by quantity, too, `times_s` of the first rounds.
+    LIKELY, by quantity. `fits` and `racks` are by quantity, too, `times_s` of the first rounds. The
+    hosts of a slice meet in none.
     """
 
-    accused: tuple[Accused, ...]
-    fits: Mapping[str, Fit]
-    racks: Mapping[str, Racks]
-    dead: Mapping[int, str]
-    undecided: tuple[Group, ...]
-    least: Mapping[str, float]
-    rounds: int
-    times_s: Met
+    accused: tuple[Accused, ...] = ()
+    fits: Mapping[str, Fit] = field(default_factory=dict)
+    racks: Mapping[str, Racks] = field(default_factory=dict)
+    dead: Mapping[int, str] = field(default_factory=dict)
+    undecided: tuple[Group, ...] = ()
+    least: Mapping[str, float] = field(default_factory=dict)
+    rounds: int = 0
+    times_s: Met = field(default_factory=dict)
 
 
 @dataclass
@@ -101,10 +102,10 @@ class Search:
         rounds = self._everyone()
         met = {group: times for one in rounds for group, times in one.items()}
         fits = {name: self._fitted(rounds, name) for name in _names(met)}
-        trials, controls = self._tried(self._suspects(fits, len(rounds)))
+        tests, controls = self._tried(self._suspects(fits, len(rounds)))
         guilty = [
             Accused(who=who, quantity=name, ratio=one.ratio, p=one.p)
-            for (who, name), one in trials.items()
+            for (who, name), one in tests.items()
             if one.is_guilty
         ]
         slow = {one.who[0] for one in guilty if len(one.who) == 1}
@@ -115,8 +116,8 @@ class Search:
             fits=fits,
             racks=racks,
             dead=dict(self._roll.dead),
-            undecided=tuple(_open(trials)),
-            least={name: _named(logs, self.least) for name, logs in controls.items()},
+            undecided=tuple(_open(tests)),
+            least={name: least_named(logs, self.least) for name, logs in controls.items()},
             rounds=self._roll.rounds,
             times_s=met,
         )
@@ -164,39 +165,39 @@ class Search:
 
     def _tried(
         self, suspects: Sequence[Suspect]
-    ) -> tuple[dict[Suspect, Trial], dict[str, list[list[float]]]]:
+    ) -> tuple[dict[Suspect, SequentialTest], dict[str, list[list[float]]]]:
         """Each in rounds of its own; and the logarithms of the controls' times by round."""
-        trials = {
-            one: Trial(least=self.least, risk=RISK * _PAIRS_SHARE / len(suspects))
+        tests = {
+            one: SequentialTest(least=self.least, risk=RISK * _PAIRS_SHARE / len(suspects))
             for one in suspects
         }
         logs: dict[str, list[list[float]]] = {}
-        for number in range(_AT_A_TIME * _MOST_TRIALS):
-            had = {who: len(trial.excesses) for (who, _), trial in trials.items()}
-            left = [who for who in _open(trials) if had[who] < _MOST_TRIALS]
-            if not left and number >= _LEAST_TRIALS:
+        for number in range(_AT_A_TIME * _MOST_RETESTS):
+            had = {who: len(test.excesses) for (who, _), test in tests.items()}
+            left = [who for who in _open(tests) if had[who] < _MOST_RETESTS]
+            if not left and number >= _LEAST_RETESTS:
                 break
-            self.say(f"trial {number + 1}: {len(left)} suspected")
+            self.say(f"test {number + 1} of suspects: {len(left)} are left")
             # There may be too few partners for all of them.
-            asked, controls = self._pairs(sorted(left, key=lambda who: had[who]), trials)
+            asked, controls = self._pairs(sorted(left, key=lambda who: had[who]), tests)
             taken = self._roll.ask([*asked.values(), *controls])
             calm = [taken[one] for one in controls if one in taken]
             for name in _names(taken) if calm else ():
                 logs.setdefault(name, []).append([math.log(one[name]) for one in calm])
-            for (who, name), trial in trials.items():
+            for (who, name), test in tests.items():
                 if calm and asked.get(who) in taken:
                     log = math.log(taken[asked[who]][name])
-                    trial.add(log - statistics.median(logs[name][-1]))
-        return trials, logs
+                    test.add(log - statistics.median(logs[name][-1]))
+        return tests, logs
 
     def _pairs(
-        self, suspects: Sequence[Group], trials: Mapping[Suspect, Trial]
+        self, suspects: Sequence[Group], tests: Mapping[Suspect, SequentialTest]
     ) -> tuple[dict[Group, Group], list[Group]]:
         """The pair in which each suspect is measured, as far as there are partners; and controls.
 
         Hosts of different racks make no pair.
         """
-        guilty = {who for (who, _), trial in trials.items() if trial.is_guilty}
+        guilty = {who for (who, _), test in tests.items() if test.is_guilty}
         blamed = {who[0] for who in (*suspects, *guilty) if len(who) == 1}
         left = [host for host in self._roll.alive if host not in blamed]
         self._chance.shuffle(left)
@@ -259,28 +260,13 @@ def _furthest(far: Mapping[Suspect, float], most: int) -> list[Suspect]:
     return [one for one in ordered if one[0] in kept]
 
 
-def _open(trials: Mapping[Suspect, Trial]) -> list[Group]:
+def _open(tests: Mapping[Suspect, SequentialTest]) -> list[Group]:
     """Those that are not decided: no link of a host that was not acquitted, which explains it."""
-    hosts = [(who, one) for (who, _), one in trials.items() if len(who) == 1]
+    hosts = [(who, one) for (who, _), one in tests.items() if len(who) == 1]
     suspected = {who[0] for who, one in hosts if one.is_guilty or one.is_open}
     guilty = {who[0] for who, one in hosts if one.is_guilty}
-    found = dict.fromkeys(who for (who, _), one in trials.items() if one.is_open)
+    found = dict.fromkeys(who for (who, _), one in tests.items() if one.is_open)
     return [who for who in found if (guilty if len(who) == 1 else suspected).isdisjoint(who)]
-
-
-def _named(controls: Sequence[Sequence[float]], least: float) -> float:
-    """The smallest loss that a round shows with a chance of LIKELY, by the noise of the controls.
-
-    A round that has one control is compared with those of all rounds.
-    """
-    every = statistics.median(itertools.chain(*controls))
-    excesses = sorted(
-        log - (statistics.median(logs) if len(logs) > 1 else every)
-        for logs in controls
-        for log in logs
-    )
-    low = excesses[int((1 - LIKELY) * len(excesses))]
-    return math.expm1(math.log1p(least) - min(0.0, low))
 
 
 def _worst(accused: Iterable[Accused]) -> list[Accused]:

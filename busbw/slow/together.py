@@ -11,7 +11,7 @@ from dataclasses import replace
 from busbw.model.case import Spec
 
 from .answer import Answer, is_late
-from .chips import slow_chips
+from .chips import losses_named, slow_chips
 from .groups import Groups
 from .search import CHIPS_SHARE, RISK
 from .waiting import waiting
@@ -30,13 +30,17 @@ def together(answer: Answer, groups: Groups, *, least: float, waits: bool) -> An
     waited = again.waited
     if waited is not None and (first.waited is None or first.waited.last != waited.last):
         waited = replace(waited, p=1.0)
-    return replace(first, chips=chips, waited=waited)
+    return replace(again, chips=chips, waited=waited)
 
 
 def _seen(answer: Answer, groups: Groups, least: float, waits: bool) -> Answer:
     alive = tuple(host for host in range(len(answer.names)) if host not in answer.found.dead)
     found = groups.together(alive, _largest(groups.specs), _ROUNDS)
     hosts = [answer.names[host] for host in alive]
+    if not answer.found.times_s:
+        # They met in no pairs: this is all that there is.
+        losses = losses_named(found.chips, hosts, least)
+        answer = replace(answer, found=replace(answer.found, rounds=groups.rounds, least=losses))
     return replace(
         answer,
         chips=slow_chips(found.chips, hosts, least, RISK * CHIPS_SHARE) if found.chips else (),

@@ -113,6 +113,32 @@ def test_a_slow_chip_is_named_with_its_host(cluster: Cluster) -> None:
     assert cluster.good.read_text() == "one\nthree\nfour\n"
 
 
+def test_of_a_tpu_slice_chips_are_measured_and_no_pairs_of_hosts(cluster: Cluster) -> None:
+    chips = {"device": "tpu", "ranks": 4}
+    slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
+    found = cluster.finds("--device=tpu", on="one,two", **chips, hosts=slow)
+    assert found.code == 1
+    assert found.out.startswith("2 hosts, 2 rounds, ")
+    assert "chip 5 of host two: computing takes 1.30 x as long as the others' (p <= " in found.out
+    assert cluster.document["groups"] == []
+    assert cluster.good.read_text() == "one\n"
+
+
+@pytest.mark.exhaustive
+def test_of_a_tpu_slice_it_says_what_would_have_been_named(cluster: Cluster) -> None:
+    found = cluster.finds("--device=tpu", on="one,two", device="tpu", ranks=4)
+    assert found.code == 0
+    assert "nobody is slow: a loss of 5 % in computing, 5 % in copying would have been" in found.out
+
+
+@pytest.mark.exhaustive
+def test_a_tpu_slice_of_which_a_host_does_not_answer_is_an_error(cluster: Cluster) -> None:
+    dying = {"two": {"cases": [{"then": "exit"}]}}
+    found = cluster.finds("--device=tpu", on="one,two", device="tpu", ranks=4, hosts=dying)
+    assert found.code == 1
+    assert "find-slow: worker 1 on two: " in found.err
+
+
 @pytest.mark.exhaustive
 def test_ranks_of_a_launcher_measure_each_other(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,15 +7,15 @@ import random
 
 import pytest
 
-from busbw.slow.trial import Trial
+from busbw.slow.sequential import SequentialTest
 
 
-def _decided(draw: object, seed: int, risk: float = 0.01) -> Trial:
-    chance, trial = random.Random(seed), Trial(least=0.05, risk=risk)
+def _decided(draw: object, seed: int, risk: float = 0.01) -> SequentialTest:
+    chance, test = random.Random(seed), SequentialTest(least=0.05, risk=risk)
     assert callable(draw)
-    while trial.is_open and len(trial.excesses) < 10_000:
-        trial.add(draw(chance))
-    return trial
+    while test.is_open and len(test.excesses) < 10_000:
+        test.add(draw(chance))
+    return test
 
 
 @pytest.mark.parametrize(
@@ -40,18 +40,18 @@ def test_who_is_slow_is_accused_by_a_few_rounds() -> None:
 
 
 def test_who_is_not_is_acquitted_by_three_rounds() -> None:
-    trial = _decided(lambda chance: 0.0, 1)
-    assert (trial.is_guilty, trial.is_open, len(trial.excesses)) == (False, False, 3)
+    test = _decided(lambda chance: 0.0, 1)
+    assert (test.is_guilty, test.is_open, len(test.excesses)) == (False, False, 3)
 
 
 def test_nothing_counts_after_the_end() -> None:
-    trial = _decided(lambda chance: 1.0, 1)
-    evidence = trial.evidence
-    trial.add(-1.0)
-    assert (trial.evidence, trial.is_guilty) == (evidence, True)
+    test = _decided(lambda chance: 1.0, 1)
+    evidence = test.evidence
+    test.add(-1.0)
+    assert (test.evidence, test.is_guilty) == (evidence, True)
 
 
 def test_one_of_which_nothing_is_known_has_no_ratio() -> None:
-    trial = Trial(least=0.05, risk=0.01)
-    assert math.isnan(trial.ratio)
-    assert (trial.p, trial.is_open, trial.is_guilty) == (1.0, True, False)
+    test = SequentialTest(least=0.05, risk=0.01)
+    assert math.isnan(test.ratio)
+    assert (test.p, test.is_open, test.is_guilty) == (1.0, True, False)

@@ -8,8 +8,10 @@ LIKELY ends with an accusation, which is wrong with at most `risk`, or with an a
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 # How often one that is really slow is found so, and how often such a one may be acquitted.
@@ -18,7 +20,7 @@ _SLOWER, _NOT = math.log(LIKELY / 0.5), math.log((1 - LIKELY) / 0.5)
 
 
 @dataclass
-class Trial:
+class SequentialTest:
     """`excesses` are the logarithms of its time over that of its controls, round by round."""
 
     least: float
@@ -49,3 +51,18 @@ class Trial:
     def p(self) -> float:
         """At most as likely as this if it is not slow (Ville's inequality)."""
         return min(1.0, math.exp(-self.evidence))
+
+
+def least_named(controls: Sequence[Sequence[float]], least: float) -> float:
+    """The smallest loss that a round shows with a chance of LIKELY, by the noise of the controls.
+
+    A round that has one control is compared with those of all rounds.
+    """
+    every = statistics.median(itertools.chain(*controls))
+    excesses = sorted(
+        log - (statistics.median(logs) if len(logs) > 1 else every)
+        for logs in controls
+        for log in logs
+    )
+    low = excesses[int((1 - LIKELY) * len(excesses))]
+    return math.expm1(math.log1p(least) - min(0.0, low))
