@@ -123,6 +123,31 @@ def resident_bytes(root: Path = Path("/")) -> int | None:
     return _fields(root / "proc/self/status").get("VmRSS")
 
 
+class _Heap(ctypes.Structure):
+    """What glibc says of all its arenas, from 2.33 on: `struct mallinfo2`."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+# Larger blocks glibc gives back when they are freed (DEFAULT_MMAP_THRESHOLD_MAX).
+_MOST_KEPT = 32 * 2**20
+
+
+def kept_by_heap_bytes(block_bytes: int) -> int:
+    """What the C library keeps free for blocks of that size; 0 where it does not say."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None or block_bytes > _MOST_KEPT:
+        return 0
+    ask.restype = _Heap
+    return int(ask().fordblks)
+
+
 def peak_bytes(root: Path = Path("/")) -> int | None:
     """The highest resident size since `reset_peak`."""
     return _fields(root / "proc/self/status").get("VmHWM")

@@ -215,7 +215,7 @@ class MeasureSession:
         if key is not None:
             self.backend.world().check(case, key)
         phases = Phases(self.backend.now_s)
-        predicted = self._predicted_peak_bytes(need) if need and need.really_taken else None
+        predicted = self._predicted_peak_bytes(case, need) if need and need.really_taken else None
         with phases.of("prefaulting"):
             if need is not None:
                 self._prefault(need)
@@ -318,9 +318,11 @@ class MeasureSession:
         if wanted >= LARGE_BYTES:
             host.prefault(wanted, host.cores())
 
-    def _predicted_peak_bytes(self, need: MemoryNeed) -> int | None:
+    def _predicted_peak_bytes(self, case: Case, need: MemoryNeed) -> int | None:
         now = host.resident_bytes()
-        return None if now is None else now + max(0, need.needed_bytes - self._kept_bytes(need))
+        # Most of it is in pieces that are too small.
+        kept = max(self._kept_bytes(need), host.kept_by_heap_bytes(case.payload_bytes) // 3)
+        return None if now is None else now + max(0, need.needed_bytes - kept)
 
 
 def _signature_text(sampler: Sampler) -> str:

@@ -176,6 +176,15 @@ assert abs(host.resident_bytes() - before) < 2**23
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc says it")
+def test_the_heap_keeps_small_blocks_and_gives_large_ones_back() -> None:
+    blocks = [bytearray(1000) for _ in range(10_000)]
+    before = host.kept_by_heap_bytes(1000)
+    del blocks[::2]
+    assert host.kept_by_heap_bytes(1000) > before + 4_000_000
+    assert host.kept_by_heap_bytes(2**26) == 0
+
+
 def test_nothing_is_kept_and_where_there_is_less_nothing_is_touched() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _LIMITED], capture_output=True, text=True, check=False

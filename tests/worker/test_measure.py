@@ -49,10 +49,11 @@ def _run_of(program: Program, **options: Any) -> Run:
 @pytest.fixture
 def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """A machine with 100 bytes left of 200, and a worker that stays as large as it began."""
-    sizes = {"resident": 10}
+    sizes = {"resident": 10, "heap": 0}
     left = Headroom(available_bytes=100, capacity_bytes=200)
     monkeypatch.setattr(host, "headroom", lambda limit_bytes: left)
     monkeypatch.setattr(host, "resident_bytes", lambda: sizes["resident"])
+    monkeypatch.setattr(host, "kept_by_heap_bytes", lambda block_bytes: sizes["heap"])
     monkeypatch.setattr(host, "reset_peak", lambda: True)
     monkeypatch.setattr(host, "peak_bytes", lambda: 50)
     return sizes
@@ -148,6 +149,14 @@ def test_what_would_not_fit_is_refused_before_anything_is_touched(room: dict[str
     assert (failure.needed_bytes, failure.available_bytes) == (101, 100)
     assert (failure.capacity_bytes, failure.process_bytes) == (200, 10)
     assert backend.program.events == []
+
+
+def test_a_third_of_what_the_heap_keeps_is_expected_to_be_used_again(room: dict[str, int]) -> None:
+    room["heap"] = 60
+    run = _is_run(_measured(Backend(Program(), MemoryNeed(needed_bytes=100))))
+    assert run.predicted_memory_bytes == 10 + 100 - 20
+    # That it fits is not left to chance.
+    assert isinstance(_measured(Backend(Program(), MemoryNeed(needed_bytes=101))), Failure)
 
 
 @pytest.mark.parametrize(("reuses_kept", "kind"), [(True, Run), (False, Failure)])
