@@ -243,7 +243,8 @@ def _device(starter: Starter, transport: AgentsTransport, each: int) -> Device:
     everybody = range(len(transport.names))
     why = ""
     for hosts in (everybody, *([host] for host in everybody)):
-        some = replace(starter, processes=each * len(hosts))
+        processes = each * len(hosts)
+        some = replace(starter, processes=processes, ranks=processes)
         try:
             found = probe(some, Executor(transport.of(hosts)))
         except (AgentsError, ProbeFailed) as error:

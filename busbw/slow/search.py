@@ -177,7 +177,7 @@ class Search:
             left = [who for who in _open(tests) if had[who] < _MOST_RETESTS]
             if not left and number >= _LEAST_RETESTS:
                 break
-            self.say(f"test {number + 1} of suspects: {len(left)} are left")
+            self.say(f"test {number + 1}: {len(left)} suspected")
             # There may be too few partners for all of them.
             asked, controls = self._pairs(sorted(left, key=lambda who: had[who]), tests)
             taken = self._roll.ask([*asked.values(), *controls])
