@@ -92,8 +92,8 @@ class Racks:
 
 
 # Of the pairs, how many must be as near or far as their hosts' racks say; with fewer hosts chance
-# finds racks.
-_CONSISTENT, _LEAST_HOSTS = 0.95, 6
+# finds racks. Racks of two alone are what one round of pairs looks like that was a fast one.
+_CONSISTENT, _LEAST_HOSTS, _A_PAIR = 0.95, 6, 2
 
 
 def racks(times_s: Mapping[Group, float], least: float) -> Racks | None:
@@ -124,10 +124,10 @@ def racks(times_s: Mapping[Group, float], least: float) -> Racks | None:
 
 def _are_racks(sets: Sequence[Group], hosts: int) -> bool:
     """Or half of the hosts, and each of the others by itself."""
-    by_itself = [one for one in sets if len(one) == 1]
-    if len(by_itself) == len(sets) - 1:
-        return 2 * len(sets[0]) >= hosts and len(sets) > 1
-    return not by_itself
+    sizes = [len(one) for one in sets]
+    if len(sets) > 1 and set(sizes[1:]) == {1}:
+        return 2 * sizes[0] >= hosts
+    return 1 not in sizes and max(sizes) > _A_PAIR
 
 
 def _joined(hosts: Sequence[int], pairs: Iterable[Group]) -> tuple[Group, ...]:

@@ -36,6 +36,8 @@ _SUSPICION, _MOST_LINKS = 2.0, 8
 # Rounds by which the noise is known where nobody is suspected, and after which one is undecided;
 # and in how many rounds each has had one, at the most.
 _LEAST_RETESTS, _MOST_RETESTS, _AT_A_TIME = 4, 40, 3
+# After as many in which no suspect has found a partner none will.
+_MOST_IDLE = 4
 # By how much racks must be told apart, and how often pairs are measured by themselves.
 _APART, _ALONE = 0.2, 5
 
@@ -172,16 +174,18 @@ class Search:
             for one in suspects
         }
         logs: dict[str, list[list[float]]] = {}
+        idle = 0
         for number in range(_AT_A_TIME * _MOST_RETESTS):
             had = {who: len(test.excesses) for (who, _), test in tests.items()}
             left = [who for who in _open(tests) if had[who] < _MOST_RETESTS]
-            if not left and number >= _LEAST_RETESTS:
+            if (not left and number >= _LEAST_RETESTS) or idle == _MOST_IDLE:
                 break
             self.say(f"test {number + 1}: {len(left)} suspected")
             # There may be too few partners for all of them.
             asked, controls = self._pairs(sorted(left, key=lambda who: had[who]), tests)
             taken = self._roll.ask([*asked.values(), *controls])
             calm = [taken[one] for one in controls if one in taken]
+            idle = 0 if calm and asked else idle + bool(left)
             for name in _names(taken) if calm else ():
                 logs.setdefault(name, []).append([math.log(one[name]) for one in calm])
             for (who, name), test in tests.items():

@@ -75,6 +75,11 @@ def test_half_of_the_hosts_that_are_slow_with_everybody_are_no_rack() -> None:
     assert found.hosts == ((0, 2, 4, 6), (1,), (3,), (5,), (7,))
 
 
+def test_pairs_of_one_round_that_was_faster_are_no_racks() -> None:
+    fast = dict.fromkeys([(0, 6), (1, 3), (2, 5), (4, 7)], 0.5)
+    assert fit.racks(_times(8, {}) | fast, 0.2) is None
+
+
 @pytest.mark.parametrize("count", [4, 8])
 def test_where_all_is_alike_there_are_no_racks(count: int) -> None:
     assert fit.racks(_times(count, {}), 0.2) is None

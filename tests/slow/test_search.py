@@ -10,7 +10,7 @@ import pytest
 
 from busbw.slow.answer import Answer
 from busbw.slow.roll import NobodyAnswers, Times
-from busbw.slow.rounds import Group, Round
+from busbw.slow.rounds import Group, Round, pair
 from busbw.slow.search import Found, Search
 from tests.slow.cluster import Cluster
 
@@ -95,6 +95,16 @@ def test_a_rack_that_is_far_is_far_alone() -> None:
     found = _found(Cluster(noise=0.02, links=far), 8)
     assert found.accused == ()
     assert [racks.alone for racks in found.racks.values()] == pytest.approx([2.0, 2.0], rel=0.1)
+
+
+def test_suspects_that_find_no_partner_are_undecided_before_long() -> None:
+    far: dict[Group, float] = {pair(a, b): 1.0 for a in (1, 6) for b in (0, 2, 3, 4, 5, 7)}
+    found = _found(Cluster(noise=0.02, links={**far, (1, 6): 0.4}), 8)
+    assert {frozenset(one) for racks in found.racks.values() for one in racks.hosts} >= {
+        frozenset({1, 6})
+    }
+    assert (found.accused, {*found.undecided}) == ((), {(1,), (6,)})
+    assert found.rounds < 40
 
 
 def test_one_that_hangs_is_named_and_the_rest_is_measured() -> None:
