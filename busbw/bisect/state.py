@@ -48,6 +48,11 @@ class State:
     path: Path
     known: Kept
 
+    @property
+    def baselines(self) -> Path:
+        """The folder of what its sessions accept, beside it."""
+        return self.path.with_suffix(".baselines")
+
     def read(self) -> None:
         """Raises StateError for what is there and is not of this bisection."""
         if not self.path.exists():

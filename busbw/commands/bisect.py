@@ -132,27 +132,16 @@ def _row(options: argparse.Namespace) -> Row:
     if foreign:
         _say(f"not for this Python: {', '.join(foreign)}; see --python")
     cache = stack_cache_of(options.stack_cache)
-    asked = (package, first, last, *(getattr(options, "with") or ()), options.python)
-    asked = (*asked, *[flag for flag in ("fixed", "every", "pre") if getattr(options, flag)])
-    asked = (*asked, "--", *options.passed)
-    name = hashlib.sha256("\0".join(asked).encode()).hexdigest()[:16]
-    path = options.state or cache / "bisect" / f"{name}.json"
-    state = State(path=path, known=Kept(asked=asked))
-    baselines = state.path.with_suffix(".baselines")
-    baselines.mkdir(parents=True, exist_ok=True)
-    state.read()
-    if state.known.tried:
-        _say(f"goes on with {plural(len(state.known.tried), 'step')} of {state.path}")
-    framework = options.framework or _framework_of(package)
+    state = _state(options, (package, first, last), cache)
     return Row(
         package=package,
         releases=found,
         fixed=options.fixed,
         every=options.every,
         sessions=Sessions(
-            framework=framework,
+            framework=options.framework or _framework_of(package),
             options=options.passed,
-            baselines=baselines,
+            baselines=state.baselines,
             is_compiled=_is_compiled(options.passed),
             log=_log(options.log),
             launches=state.known.launches,
@@ -167,6 +156,21 @@ def _row(options: argparse.Namespace) -> Row:
         say=_say,
         tell=print,
     )
+
+
+def _state(options: argparse.Namespace, ends: tuple[str, ...], cache: Path) -> State:
+    """Of all that was asked, as far as an earlier one came. Raises StateError."""
+    asked = (*ends, *(getattr(options, "with") or ()), options.python)
+    asked = (*asked, *[flag for flag in ("fixed", "every", "pre") if getattr(options, flag)])
+    asked = (*asked, "--", *options.passed)
+    name = hashlib.sha256("\0".join(asked).encode()).hexdigest()[:16]
+    path = options.state or cache / "bisect" / f"{name}.json"
+    state = State(path=path, known=Kept(asked=asked))
+    state.baselines.mkdir(parents=True, exist_ok=True)
+    state.read()
+    if state.known.tried:
+        _say(f"goes on with {plural(len(state.known.tried), 'step')} of {state.path}")
+    return state
 
 
 def _framework_of(package: str) -> str:

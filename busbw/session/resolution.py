@@ -63,16 +63,7 @@ def resolved(
     with usage_error(HistoryError, OSError):
         nights = references.nights_of(settings, jobs.values())
         wrong_before = references.wrong_before(settings, jobs.values())
-    # Cases of training on one device and in several processes have keys of their own.
-    keys = [job.key for job in jobs.values()]
-    widest = max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
-    environment = machine.environment(settings, found, widest)
-    nearest = (job.stored.nearest for job in jobs.values() if job.stored.nearest)
-    watched = (
-        f"{case.name}: wrong on {day}, and twice as often as others"
-        for case, day in wrong_before.items()
-    )
-    for note in (*dict.fromkeys(nearest), *_joined(levels.values()), *watched):
+    for note in _notes(jobs.values(), levels.values(), wrong_before):
         executor.on_note(note)
     return Measured(
         collected=collected,
@@ -80,7 +71,7 @@ def resolved(
         specs=specs,
         jobs=jobs,
         skipped=skipped,
-        environment=environment,
+        environment=machine.environment(settings, found, _widest(jobs.values())),
         plan=_plan(settings),
         levels=levels,
         nights=nights,
@@ -88,6 +79,21 @@ def resolved(
         lockable=lockable,
         examples=examples_for(case_of.values(), folder),
     )
+
+
+def _widest(jobs: Iterable[TimedJob]) -> EnvironmentKey | None:
+    """Cases of training on one device and in several processes have keys of their own."""
+    keys = [job.key for job in jobs]
+    return max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
+
+
+def _notes(
+    jobs: Iterable[TimedJob], levels: Iterable[Levels], wrong_before: Mapping[Case, str]
+) -> Iterator[str]:
+    yield from dict.fromkeys(job.stored.nearest for job in jobs if job.stored.nearest)
+    yield from _joined(levels)
+    for case, day in wrong_before.items():
+        yield f"{case.name}: wrong on {day}, and twice as often as others"
 
 
 def _joined(levels: Iterable[Levels]) -> Iterator[str]:
