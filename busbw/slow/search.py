@@ -118,7 +118,7 @@ class Search:
             fits=fits,
             racks=racks,
             dead=dict(self._roll.dead),
-            undecided=tuple(_open(tests)),
+            undecided=tuple(self._undecided(tests)),
             least={name: least_named(logs, self.least) for name, logs in controls.items()},
             rounds=self._roll.rounds,
             times_s=met,
@@ -177,7 +177,7 @@ class Search:
         idle = 0
         for number in range(_AT_A_TIME * _MOST_RETESTS):
             had = {who: len(test.excesses) for (who, _), test in tests.items()}
-            left = [who for who in _open(tests) if had[who] < _MOST_RETESTS]
+            left = [who for who in self._undecided(tests) if had[who] < _MOST_RETESTS]
             if (not left and number >= _LEAST_RETESTS) or idle == _MOST_IDLE:
                 break
             self.say(f"test {number + 1}: {len(left)} suspected")
@@ -185,7 +185,8 @@ class Search:
             asked, controls = self._pairs(sorted(left, key=lambda who: had[who]), tests)
             taken = self._roll.ask([*asked.values(), *controls])
             calm = [taken[one] for one in controls if one in taken]
-            idle = 0 if calm and asked else idle + bool(left)
+            heard = calm and any(one in taken for one in asked.values())
+            idle = 0 if heard else idle + bool(left)
             for name in _names(taken) if calm else ():
                 logs.setdefault(name, []).append([math.log(one[name]) for one in calm])
             for (who, name), test in tests.items():
@@ -221,6 +222,10 @@ class Search:
                 left.remove(other)
                 controls.append(pair(one, other))
         return asked, [one for one in controls if one not in guilty]
+
+    def _undecided(self, tests: Mapping[Suspect, SequentialTest]) -> list[Group]:
+        """Of those that answer."""
+        return [who for who in _open(tests) if not self._roll.dead.keys() & {*who}]
 
     def _between(self, one: int, other: int) -> bool:
         return any(racks.between((one, other)) for racks in self._racks.values())

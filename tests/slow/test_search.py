@@ -107,6 +107,19 @@ def test_suspects_that_find_no_partner_are_undecided_before_long() -> None:
     assert found.rounds < 40
 
 
+def test_a_suspect_that_dies_is_tested_no_more() -> None:
+    cluster = Cluster(noise=0.02, hosts={2: 0.5})
+
+    def measure(groups: Round) -> Sequence[Times | str]:
+        if len(cluster.asked) == 10:
+            cluster.dead = frozenset({2})
+        return cluster.measure(groups)
+
+    found = Search(hosts=8, measure=measure).run()
+    assert (found.accused, found.undecided, set(found.dead)) == ((), (), {2})
+    assert found.rounds < 30
+
+
 def test_one_that_hangs_is_named_and_the_rest_is_measured() -> None:
     found = _found(Cluster(noise=0.02, hosts={1: 0.5}, dead=frozenset({3})), 8)
     assert (set(found.dead), _named(found)) == ({3}, {(1,)})
