@@ -142,7 +142,9 @@ def foreign(tmp_path: Path) -> Path:
     home = tmp_path / "foreign"
     venv.create(home, symlinks=True)
     (packages,) = home.glob("lib/python*/site-packages")
-    (packages / "sitecustomize.py").write_text(SHOWN)
+    # Distributions have a sitecustomize of their own, which comes first.
+    (packages / "shown.py").write_text(SHOWN)
+    (packages / "shown.pth").write_text("import shown\n")
     return home
 
 
