@@ -222,8 +222,8 @@ def _answer(options: argparse.Namespace, groups: Groups, names: Sequence[str]) -
     waits = not FRAMEWORKS[options.framework].scripted
     answer = Answer(found=found, names=names)
     answer = together(answer, groups, least=search.least, waits=waits)
-    if is_slice and answer.unmeasured:
-        raise NobodyAnswers(answer.unmeasured)
+    if is_slice and (answer.unmeasured or not answer.found.least):
+        raise NobodyAnswers(answer.unmeasured or "there are too few chips to tell a slow one")
     return answer
 
 

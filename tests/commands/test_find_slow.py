@@ -131,6 +131,12 @@ def test_of_a_tpu_slice_it_says_what_would_have_been_named(cluster: Cluster) -> 
     assert "nobody is slow: a loss of 5 % in computing, 5 % in copying would have been" in found.out
 
 
+def test_of_two_chips_none_is_called_well(cluster: Cluster) -> None:
+    found = cluster.finds("--device=tpu", on="one,two", device="tpu", ranks=4, chips={"count": 1})
+    assert found.code == 1
+    assert "find-slow: there are too few chips to tell a slow one" in found.err
+
+
 @pytest.mark.exhaustive
 def test_a_tpu_slice_of_which_a_host_does_not_answer_is_an_error(cluster: Cluster) -> None:
     dying = {"two": {"cases": [{"then": "exit"}]}}

@@ -23,7 +23,7 @@ In a soak a case's ``{"flips": {"every": 1000, "word": {"rank": 1}, "stays": "de
 last of that many rounds wrong, on that rank or, wherever ranks are moved, its device.
 A ``"signature": [hash, mask]``, of all cases or one, is that of its sums; with ``"counts": true``
 there is a library by which its devices count.
-Of its `chips` single ones are `slower`, by their number on the host.
+Of its `chips`, a `count` on each host, single ones are `slower`, by their number there.
 A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
 
@@ -152,7 +152,7 @@ class FakeBackend(AbstractBackend):
     def chips(self, rounds: int, payload_bytes: int) -> Chips:
         """By the script's ``chips``: how many there are, and how much slower single ones are."""
         said = self._script.get("chips", {})
-        own = self._script.get("ranks", VIRTUAL_RANKS)
+        own = said.get("count", self._script.get("ranks", VIRTUAL_RANKS))
         ranks, slower = range(own * self._index, own * (self._index + 1)), said.get("slower", {})
         seconds = [float(slower.get(str(rank % own), 1.0)) for rank in ranks]
         rows = tuple((one,) * rounds for one in seconds)
