@@ -17,12 +17,13 @@ Times = Mapping[str, float]
 # Measures groups of hosts at once: the times of each, or why there are none.
 Measure = Callable[[Round], Sequence[Times | str]]
 
-# With how many others that answer one must have failed; and in how many rounds somebody answers.
-_FAILURES, _ROUNDS = 2, 3
+# With how many others that answer one must have failed; and after how many rounds in a row in
+# which nobody answered nobody will.
+_FAILURES, _MUTE = 2, 3
 
 
 class NobodyAnswers(Exception):
-    """No group has given a time; the message is why the last one did not."""
+    """No group gives a time any more; the message is why the last one did not."""
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Roll:
     # Why there was no time, by host, and with whom, as long as that is not settled.
     _silent: dict[int, str] = field(default_factory=dict)
     _failed: dict[int, set[int]] = field(default_factory=dict)
+    _mute: int = 0
 
     @property
     def alive(self) -> list[int]:
@@ -47,7 +49,8 @@ class Roll:
         """Those that gave times, of what of them is alive. Raises NobodyAnswers."""
         asked = [tuple(host for host in one if host not in self.dead) for one in groups]
         found = self._round(tuple(one for one in asked if len(one) > 1))
-        if not self._answered and self.rounds >= _ROUNDS:
+        self._mute = 0 if self._answered else self._mute + 1
+        if self._mute >= _MUTE:
             raise NobodyAnswers(next(iter(self._silent.values())))
         while self._silent and self._answered:
             self._ask_again()

@@ -48,6 +48,18 @@ def test_one_that_fails_once_is_not_dead() -> None:
     assert roll.dead == {}
 
 
+def test_a_late_round_in_which_nobody_answers_is_no_end() -> None:
+    cluster = Cluster(noise=0.0)
+    roll = _roll(cluster)
+    for _ in range(5):
+        roll.ask([(0, 1), (2, 3), (4, 5)])
+    cluster.dead = frozenset(range(6))
+    assert roll.ask([(0, 1), (2, 3), (4, 5)]) == {}
+    cluster.dead = frozenset()
+    assert len(roll.ask([(0, 2), (1, 4), (3, 5)])) == 3
+    assert roll.dead == {}
+
+
 def test_where_nobody_answers_nobody_is_blamed() -> None:
     roll = _roll(Cluster(noise=0.0, dead=frozenset(range(6))))
     assert roll.ask([(0, 1), (2, 3)]) == roll.ask([(0, 2), (1, 3)]) == {}
