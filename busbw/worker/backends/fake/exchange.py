@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import multiprocessing
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from busbw.model.training import ClusterMember
 
@@ -13,16 +15,26 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _JOIN_S, _LOOK_S = 60.0, 0.01
+_OF_ANOTHER_GROUP = (multiprocessing.AuthenticationError, EOFError, ConnectionResetError)
+
+
+class _Place(NamedTuple):
+    """Where the first process listens, for those that know the key."""
+
+    address: tuple[str, int]
+    authkey: bytes
 
 
 class Exchange:
     """Values of every process to every process, by way of the first."""
 
     def __init__(self, member: ClusterMember) -> None:
-        host, _, port = member.addresses[member.role.task][0].rpartition(":")
-        address, index = (host, int(port)), member.role.index
+        addresses, index = member.addresses[member.role.task], member.role.index
+        host, _, port = addresses[0].rpartition(":")
+        # Of groups that start at once on one machine two may have been given the same free port.
+        place = _Place((host, int(port)), authkey=" ".join(addresses).encode())
         # By index; the first has one to each of the others, they have one to it.
-        self._channels = [_connected(address, index)] if index else _accepted(address, member.count)
+        self._channels = [_connected(place, index)] if index else _accepted(place, member.count)
         self._is_first = index == 0
 
     def __call__(self, values: Sequence[float]) -> list[list[float]]:
@@ -37,23 +49,26 @@ class Exchange:
         return rows
 
 
-def _accepted(address: tuple[str, int], count: int) -> list[Connection]:
+def _accepted(place: _Place, count: int) -> list[Connection]:
     from multiprocessing.connection import Listener
 
-    with Listener(address, backlog=count) as listener:
-        joined = [listener.accept() for _ in range(count - 1)]
-    found = {_received(channel): channel for channel in joined}
+    found: dict[int, Connection] = {}
+    with Listener(place.address, backlog=count, authkey=place.authkey) as listener:
+        while len(found) < count - 1:
+            with contextlib.suppress(*_OF_ANOTHER_GROUP):
+                channel = listener.accept()
+                found[_received(channel)] = channel
     return [found[index] for index in sorted(found)]
 
 
-def _connected(address: tuple[str, int], index: int) -> Connection:
+def _connected(place: _Place, index: int) -> Connection:
     from multiprocessing.connection import Client
 
     end_s = time.monotonic() + _JOIN_S
     while True:
         try:
-            channel = Client(address)
-        except ConnectionRefusedError:
+            channel = Client(place.address, authkey=place.authkey)
+        except (ConnectionRefusedError, *_OF_ANOTHER_GROUP):
             if time.monotonic() > end_s:
                 raise
             time.sleep(_LOOK_S)
