@@ -20,6 +20,7 @@ from busbw.commands.doctor import recordings
 from busbw.commands.doctor.findings import Checked, findings
 from busbw.model import variables
 from tests.report.written import compiled_text, program
+from tests.sweep import sweep
 from tests.traces.written import Line, Made, plane, space
 
 from .asked import Answer, asked_here
@@ -94,47 +95,48 @@ def test_nothing_is_odd_on_an_ordinary_machine(
 
 @pytest.mark.parametrize(
     ("checks", "script", "planted", "said"),
-    [
-        (
-            "host,device",
-            GPU,
-            {"device_slower": 1.1},
-            "clocks: fake.all_reduce.fake.float32.64M takes ",
-        ),
-        (
-            "dtypes",
-            TPU,
-            {"cases": [{"dtype": "int32", "reduce_op": "sum", "then": "wrong_result"}]},
-            "dtypes: 1 FAILED: fake sum int32 1M: wrong result in 1 of 1 launches: rank 1, elem",
-        ),
-        (
-            "dtypes",
-            GPU,
-            {"cases": [{"reduce_op": "max", "dtype": "float32", "then": "wrong_result"}]},
-            "dtypes: 1 FAILED: fake max float32 1M: wrong result in 1 of 1 launches: rank 1, elem",
-        ),
-        (
-            "memory",
-            TPU,
-            {"cases": [{"payload_bytes": GIB << n, "then": "out_of_memory"} for n in range(8)]},
-            "memory: fake all_reduce (fake): 512M fits; 1024M does not: RESOURCE_EXHAUSTED: made "
-            "up (raised by the framework), predicted to need 2.0 GiB of the 8.0 GiB that a rank",
-        ),
-        pytest.param(
-            "curve",
-            GPU,
-            {"gb_per_s": 50},
-            "links: fake all_reduce (fake) reaches 19 % of what they",
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            "noise",
-            GPU,
-            {"cases": [{"passes": [3, 4, 9], "slower": 1.05}]},
-            "noise: fake-default-float32-1M takes ",
-            marks=pytest.mark.exhaustive,
-        ),
-    ],
+    sweep(
+        [
+            (
+                "host,device",
+                GPU,
+                {"device_slower": 1.1},
+                "clocks: fake.all_reduce.fake.float32.64M takes ",
+            ),
+            (
+                "dtypes",
+                TPU,
+                {"cases": [{"dtype": "int32", "reduce_op": "sum", "then": "wrong_result"}]},
+                "dtypes: 1 FAILED: fake sum int32 1M: wrong result in 1 of 1 launches: rank 1",
+            ),
+            (
+                "dtypes",
+                GPU,
+                {"cases": [{"reduce_op": "max", "dtype": "float32", "then": "wrong_result"}]},
+                "dtypes: 1 FAILED: fake max float32 1M: wrong result in 1 of 1 launches: rank 1",
+            ),
+            (
+                "memory",
+                TPU,
+                {"cases": [{"payload_bytes": GIB << n, "then": "out_of_memory"} for n in range(8)]},
+                "memory: fake all_reduce (fake): 512M fits; 1024M does not: RESOURCE_EXHAUSTED: "
+                "made up (raised by the framework), predicted to need 2.0 GiB of the 8.0 GiB",
+            ),
+            (
+                "curve",
+                GPU,
+                {"gb_per_s": 50},
+                "links: fake all_reduce (fake) reaches 19 % of what they",
+            ),
+            (
+                "noise",
+                GPU,
+                {"cases": [{"passes": [3, 4, 9], "slower": 1.05}]},
+                "noise: fake-default-float32-1M takes ",
+            ),
+        ],
+        in_gate=2,
+    ),
     ids=["clock", "dtype", "reduce op", "memory", "link", "noise"],
 )
 def test_what_is_planted_is_named(
@@ -163,11 +165,13 @@ def test_another_machine_reads_the_file_and_is_told_the_same(
 
 @pytest.mark.parametrize(
     ("checks", "script", "said"),
-    [
-        ("host", {"probe": "exit"}, f"host: {sys.executable}: the worker ended with exit code 3"),
-        ("memory", {"cases": [{"then": "out_of_memory"}]}, "memory: fake all_reduce (fake): noth"),
-        ("curve", {**TPU, "device_kind": "TPU v99"}, "links: what those of TPU v99 allow for fake"),
-    ],
+    sweep(
+        [
+            ("host", {"probe": "exit"}, f"host: {sys.executable}: the worker ended with exit code"),
+            ("memory", {"cases": [{"then": "out_of_memory"}]}, "memory: fake all_reduce (fake): "),
+            ("curve", {**TPU, "device_kind": "TPU v99"}, "links: what those of TPU v99 allow for"),
+        ]
+    ),
 )
 def test_what_could_not_be_examined_is_odd_and_not_fine(
     checks: str, script: dict[str, Any], said: str, examine: Examine

@@ -179,7 +179,7 @@ def test_somebody_s_file_is_not_written_over(tmp_path: Path, name: str) -> None:
     assert output.read_text() == "# My notes\n\nkeep them\n"
 
 
-@pytest.mark.parametrize("name", sweep(ASKED, in_gate=5))
+@pytest.mark.parametrize("name", sweep(ASKED, in_gate=3))
 def test_what_it_wrote_itself_is_written_again(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -336,6 +336,7 @@ def test_a_framework_that_is_too_old_is_told_in_one_sentence(
     assert (bundle.log_path(f"probe.{framework}")).read_text().strip() == said
 
 
+@pytest.mark.exhaustive
 def test_it_has_a_deadline(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("busbw.driver.executor"), "PROBE_TIMEOUT_S", 1.0)
     with pytest.raises(

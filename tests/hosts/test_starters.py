@@ -26,6 +26,7 @@ from busbw.model.launch import Run
 from busbw.model.training import ALONE
 from tests.driver.workers import measure, processes, starter, state, wait_until
 from tests.hosts.agents import LONG_S, lock_of, machine_of
+from tests.sweep import sweep
 
 from . import ssh
 from .agent_groups import CLUSTER, LAUNCH, group, workers
@@ -220,7 +221,7 @@ def test_an_ssh_that_cannot_be_started_is_named_with_the_reason(
     assert str(missing.value) == f"{where}ssh cannot be started: {why}"
 
 
-@pytest.mark.parametrize("end", ["exec <&-; wait", "exit 3"])
+@pytest.mark.parametrize("end", sweep(["exec <&-; wait", "exit 3"]))
 def test_what_an_ssh_has_started_ends_with_its_session(
     bundle: Bundle, instead: Path, end: str
 ) -> None:

@@ -24,6 +24,7 @@ def stored(folder: Folder) -> dict[str, list[float] | str]:
     }
 
 
+@pytest.mark.exhaustive
 def test_without_the_flag_nothing_is_written(folder: Folder) -> None:
     folder.run(exit_code=0)
     assert not (folder.path / "baselines").exists()
@@ -45,6 +46,7 @@ def test_the_same_again_joins_what_is_stored(folder: Folder) -> None:
     assert "6 launches of 2 sessions, pinned" in line.split(" -> ")[1]
 
 
+@pytest.mark.exhaustive
 def test_a_loss_within_the_budget_joins_what_is_stored_with_exit_0(folder: Folder) -> None:
     options = ("--payloads=2M", "--launches=2")
     folder.script(**TPU)
@@ -351,6 +353,7 @@ def crept(folder: Folder, *options: str) -> None:
     folder.with_baselines(*options)
 
 
+@pytest.mark.exhaustive
 def test_the_pin_moves_to_the_stored_level_and_is_shown_before_and_after(folder: Folder) -> None:
     crept(folder)
     before = entries(folder)["1M"]

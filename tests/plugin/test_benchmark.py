@@ -61,6 +61,7 @@ def test_its_table_is_shown_where_an_option_asks_for_it(folder: Folder, option: 
     assert "benchmark 'fake.fake'" in folder.run(option, exit_code=0).text
 
 
+@pytest.mark.exhaustive
 def test_its_table_is_left_out_and_that_of_other_tests_is_not(folder: Folder) -> None:
     own = "def test_own(benchmark):\n    benchmark(sum, (1, 2))\n"
     (folder.path / "test_own.py").write_text(own)

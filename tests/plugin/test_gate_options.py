@@ -188,6 +188,7 @@ def test_the_memory_of_a_device_is_not_the_host_s(folder: Folder) -> None:
     assert "a worker of fake takes" not in folder.ended("--memory-limit=1M")[1]
 
 
+@pytest.mark.exhaustive
 def test_a_session_of_cases_that_are_all_expected_to_run_out_of_memory_is_fine(
     folder: Folder,
 ) -> None:

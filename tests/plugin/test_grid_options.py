@@ -171,6 +171,7 @@ def test_every_collective_is_measured_under_its_name_with_its_bus_factor(folder:
     )
 
 
+@pytest.mark.exhaustive
 def test_each_has_a_baseline_file_of_its_own_and_is_found_in_it_again(folder: Folder) -> None:
     options = ("--collectives=all_reduce,permute",)
     folder.with_baselines(*options)

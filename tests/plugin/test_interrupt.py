@@ -71,6 +71,7 @@ def test_ctrl_c_while_devices_are_looked_for_leaves_nothing(folder: Folder) -> N
     assert not folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_reaches_pytest_alone_and_not_the_worker(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = started(folder)
@@ -83,7 +84,7 @@ def test_ctrl_c_reaches_pytest_alone_and_not_the_worker(folder: Folder) -> None:
 ENDING = [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
 
-@pytest.mark.parametrize("number", sweep(ENDING, in_gate=2))
+@pytest.mark.parametrize("number", sweep(ENDING))
 @pytest.mark.parametrize("event", sweep(["hang", "hang_with_lock"]))
 def test_no_worker_is_left_when_pytest_was_killed_and_no_folder_unless_by_kill_9(
     folder: Folder, number: signal.Signals, event: str

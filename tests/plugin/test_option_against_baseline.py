@@ -189,6 +189,7 @@ def test_a_lock_that_only_earlier_versions_read_is_not_overlooked(night: Night) 
     assert "fake.reference.lock is a lock of an earlier version, which this one" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_a_lock_of_an_earlier_version_is_not_named_for_another_machine(night: Night) -> None:
     path = night.accept()
     other = path.parent.with_name("9r")

@@ -99,6 +99,7 @@ def test_a_session_appends_a_line_for_each_case(folder: Folder) -> None:
     assert f"appended to the history: 2 lines of {path}" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_sessions_follow_each_other_with_their_verdicts(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.environment.setenv("BUSBW_HISTORY", "history")

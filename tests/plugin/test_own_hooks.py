@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sweep import sweep
+
 from .folder import Folder
 
 SHADOW = """
@@ -142,7 +144,9 @@ def test_another_test_in_the_place_of_ours_is_not_green(folder: Folder, conftest
     assert "ERROR: busbw: 1 case collected, and no test read a verdict" in ran.text
 
 
-@pytest.mark.parametrize("conftest", [GREEN, EXIT, UNCONFIGURE], ids=["set", "exit", "unconfigure"])
+@pytest.mark.parametrize(
+    "conftest", sweep([GREEN, EXIT, UNCONFIGURE]), ids=["set", "exit", "unconfigure"]
+)
 def test_no_hook_turns_the_exit_code_into_a_green_one(folder: Folder, conftest: str) -> None:
     folder.slower(5)
     _conftest(folder, conftest)

@@ -53,6 +53,7 @@ def test_what_a_worker_prints_moves_no_terminal_and_is_shown_escaped(folder: Fol
         assert rf"{SHOWN}\rback" in found[name], name
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("script", "exit_code"),
     sweep(
@@ -133,6 +134,7 @@ def test_so_is_that_of_a_probe(folder: Folder, probe: str) -> None:
 THREE = ("--payloads=64K,128K,256K", "--launches=3")
 
 
+@pytest.mark.exhaustive
 def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
     folder: Folder,
 ) -> None:

@@ -45,6 +45,7 @@ def test_with_more_verbosity_the_whole_reason_stands_below_the_row(folder: Folde
     assert len(re.findall(r"3\.\d+ x the time, busbw ", text)) == 1
 
 
+@pytest.mark.exhaustive
 def test_what_other_tests_failed_of_is_shown_where_pytest_shows_it(folder: Folder) -> None:
     (folder.path / "test_own.py").write_text("def test_own():\n    assert 1 == 2\n")
     text = _regressed(folder, "test_own.py").text

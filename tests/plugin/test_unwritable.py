@@ -177,6 +177,7 @@ def filled(folder: Folder) -> dict[Path, bytes]:
     return contents(folder)
 
 
+@pytest.mark.exhaustive
 def test_where_the_third_file_does_not_fit_none_is_written(folder: Folder) -> None:
     before = filled(folder)
     (large,) = before

@@ -43,6 +43,7 @@ def test_a_training_step_has_no_bandwidth_and_a_case_without_times_no_figure() -
     assert set(values(build.verdict(Outcome.FAILED, now=None)).values()) == {None}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sessions
 def test_a_new_declaration_is_everywhere(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")

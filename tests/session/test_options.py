@@ -13,6 +13,7 @@ import pytest
 from busbw.session.option import UsageError
 from busbw.session.options import OPTIONS, given
 from busbw.session.settings import settings_of
+from tests.sweep import sweep
 
 pytestmark = pytest.mark.sessions
 
@@ -60,7 +61,7 @@ def test_a_new_declaration_is_in_help_with_its_default_and_in_the_ini_file(copy:
 
 
 @pytest.mark.parametrize(
-    ("options", "ini"), [(("--paint=green",), ""), ((), "busbw_paint = green")]
+    ("options", "ini"), sweep([((), "busbw_paint = green"), (("--paint=green",), "")])
 )
 def test_its_values_are_checked_wherever_they_are_given(
     copy: Path, options: tuple[str, ...], ini: str

@@ -48,7 +48,7 @@ def test_it_has_what_the_lock_says_and_is_built_once(
     assert build.all_built(machine.cache) == (found,)
 
 
-@pytest.mark.parametrize("by", ["uv", "pip"])
+@pytest.mark.parametrize("by", sweep(["uv", "pip"]))
 def test_it_is_built_again_offline_and_without_what_uv_keeps(
     machine: Machine, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -66,7 +66,7 @@ def test_it_is_built_again_offline_and_without_what_uv_keeps(
     assert _said(before.python).startswith("2.1 1.0")
 
 
-@pytest.mark.parametrize("by", ["uv", "pip"])
+@pytest.mark.parametrize("by", sweep(["pip", "uv"]))
 def test_installers_read_a_lock_without_busbw(machine: Machine, by: str, tmp_path: Path) -> None:
     path = tmp_path / "pylock.framework.toml"
     path.write_text(machine.lock().text)

@@ -148,6 +148,7 @@ def test_an_extract_says_the_same_as_the_whole_file(name: str) -> None:
     assert times[0] == pytest.approx(times[1], rel=1e-9)
 
 
+@pytest.mark.exhaustive
 @needs("jax")
 def test_jax_s_own_reader_says_the_same_of_the_v6e() -> None:
     path = _whole(V6E)

@@ -82,6 +82,7 @@ def _copied(folder: Path, new: str) -> Copy:
 MEASURED = ("--device=cpu", "--launches=1")
 
 
+@pytest.mark.exhaustive
 @needs("jax")
 def test_a_collective_is_one_file_and_one_lowering(tmp_path: Path) -> None:
     copy = _copied(tmp_path, "collective")

@@ -16,7 +16,6 @@ from busbw.model import variables
 from busbw.model.case import Spec
 from busbw.model.words import FailureKind
 from tests import build
-from tests.sweep import sweep
 from tests.worker.backends import real
 from tests.worker.backends.real import Results, run_of
 
@@ -144,7 +143,8 @@ def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(
     real.check_clock(run_of(results, name), "device")
 
 
-@pytest.mark.parametrize("ranks", sweep([2, 3]))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_any_number_of_ranks_from_two_is_measured(ranks: int) -> None:
     (found,) = real.launch([_spec()], ranks=ranks)
     assert run_of({"": found}, "").proof.groups == (tuple(range(ranks)),)

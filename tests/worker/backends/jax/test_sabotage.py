@@ -206,6 +206,7 @@ def results() -> Results:
     return real.sabotaged("jax", SABOTAGES)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["nothing", "no round apart", "nothing again"])
 def test_without_sabotage_there_is_a_run(results: Results, name: str) -> None:
     assert isinstance(results[name], Run), results[name]

@@ -139,6 +139,7 @@ def programs() -> dict[str, Compiled]:
     return _programs(steps | {name: f"{VARIANTS}:{name}" for name in (*FAULTS, *SILENT, "seeded")})
 
 
+@pytest.mark.exhaustive
 def test_the_four_steps_hold_what_was_counted_by_hand(programs: dict[str, Compiled]) -> None:
     for name in USUAL:
         assert rows_of(programs[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
