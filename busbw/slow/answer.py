@@ -72,14 +72,19 @@ class Answer:
         """Whether somebody is named: slow, late, silent, or a rack that is far by itself."""
         racks = self.found.racks.values()
         far = [one for one in racks if not _is_shared(one.ratio, one.alone)]
-        late = self.waited is not None and is_late(self.waited)
-        return bool(self.found.accused or self.found.dead or far or self.chips or late)
+        return bool(self.found.accused or self.found.dead or far or self.chips or self._late)
+
+    @property
+    def _late(self) -> set[int]:
+        """The host that the others wait for."""
+        return {self.waited.last} if self.waited is not None and is_late(self.waited) else set()
 
     def table(self) -> Table:
         """What each host takes in its pairs over what the others take, by quantity."""
         fits, names = self.found.fits, self.names
         named = {names[host] for one in self.found.accused for host in one.who}
-        named |= {names[host] for host in self.found.dead} | {one.host for one in self.chips}
+        named |= {names[host] for host in (*self.found.dead, *self._late)}
+        named |= {one.host for one in self.chips}
         columns = (
             Column("host", "host", left=True, fits=True),
             *(Column(one, one, text="{:.2f}".format, fits=True, gap=2) for one in fits),
@@ -125,7 +130,7 @@ class Answer:
 
     def good(self) -> list[str]:
         """The hosts without those that are named; of a link, without its second one."""
-        left_out = {one.who[-1] for one in self.found.accused} | set(self.found.dead)
+        left_out = {one.who[-1] for one in self.found.accused} | {*self.found.dead, *self._late}
         chips = {one.host for one in self.chips}
         return [
             name
@@ -148,6 +153,10 @@ class Answer:
         dead = gauge("busbw_slow_silent", "1 for a host that does not answer", ("host",))
         for host in self.found.dead:
             dead.labels(self.names[host]).set(1)
+        late = gauge("busbw_slow_late_seconds", "after the others, the median", ("host",))
+        if self.waited is not None:
+            for host in self._late:
+                late.labels(self.names[host]).set(self.waited.late_s)
         taken = gauge("busbw_slow_seconds", "of a group", ("hosts", "quantity"))
         for group, times in self.found.times_s.items():
             for quantity, time_s in times.items():

@@ -31,6 +31,17 @@ HEALTHY = Found(
 )
 HOST = Accused(who=(2,), quantity=SIZE, ratio=1.8, p=0.0006)
 CHIP = SlowChip(what="chip 3 of host a", host="a", quantity="computing", ratio=1.12, p=0.0005)
+LATE = Waiting(
+    rounds=50,
+    transfer_s=0.08,
+    last=2,
+    times=41,
+    late_s=0.012,
+    p=1e-9,
+    waited_s=(0.012, 0.011, 0.0, 0.012),
+    offset_s=0.2,
+    error_s=0.0003,
+)
 LINK = Accused(who=(0, 3), quantity=SIZE, ratio=2.3, p=0.003, alone=2.2)
 
 
@@ -102,23 +113,12 @@ def test_a_shared_switch_is_told_and_is_nobody_s_fault() -> None:
 
 
 def test_who_comes_last_is_said_with_what_the_others_wait() -> None:
-    waited = Waiting(
-        rounds=50,
-        transfer_s=0.08,
-        last=2,
-        times=41,
-        late_s=0.012,
-        p=1e-9,
-        waited_s=(0.012, 0.011, 0.0, 0.012),
-        offset_s=0.2,
-        error_s=0.0003,
-    )
     clocks = "clocks 200 ms apart, known to 300 us"
-    assert _said(replace(HEALTHY, accused=(HOST,)), waited)[1] == (
+    assert _said(replace(HEALTHY, accused=(HOST,)), LATE)[1] == (
         "host c comes last in 41, 12 ms after the others (p <= 1e-09), of 50 collectives of all "
         f"hosts: 80 ms of transfer; {clocks}"
     )
-    nobody = replace(waited, times=15, p=0.4)
+    nobody = replace(LATE, times=15, p=0.4)
     assert _said(HEALTHY, nobody)[0] == (
         "of 50 collectives of all hosts: 80 ms of transfer, up to 12 ms of waiting, for nobody in "
         f"particular; {clocks}"
@@ -139,13 +139,15 @@ def test_one_that_was_named_in_every_answer_since_is_named_with_the_first_of_the
 
 def test_the_metrics_have_who_is_named_and_every_time() -> None:
     pytest.importorskip("prometheus_client")
-    found = replace(_answer(replace(HEALTHY, accused=(LINK,), dead={1: "it hangs"})), chips=[CHIP])
+    hosts = replace(HEALTHY, accused=(LINK,), dead={1: "it hangs"})
+    found = replace(_answer(hosts, LATE), chips=[CHIP])
     lines = found.metrics().splitlines()
     for line in (
         "busbw_slow_anybody 1.0",
         'busbw_slow_ratio{quantity="all-reduce 16M",who="link a - d"} 2.3',
         'busbw_slow_ratio{quantity="computing",who="chip 3 of host a"} 1.12',
         'busbw_slow_silent{host="b"} 1.0',
+        'busbw_slow_late_seconds{host="c"} 0.012',
         'busbw_slow_seconds{hosts="a b",quantity="all-reduce 16M"} 0.02',
     ):
         assert line in lines
@@ -174,6 +176,8 @@ def test_the_table_has_a_row_for_each_host_and_marks_the_named() -> None:
         ["c", "1.80", "*"],
         ["d", "1.00", "*"],
     ]
+    late = rendered("text", _answer(HEALTHY, LATE).table())
+    assert [line.split()[-1] == "*" for line in late] == [False, False, False, True, False]
 
 
 def test_the_document_has_all_of_it_by_name() -> None:
@@ -191,6 +195,7 @@ def test_the_good_hosts_are_those_that_are_not_named_but_one_of_a_link() -> None
     assert _answer(found).good() == ["a", "c"]
     assert _answer(replace(HEALTHY, accused=(HOST,))).good() == ["a", "b", "d"]
     assert replace(_answer(HEALTHY), chips=[CHIP]).good() == ["b", "c", "d"]
+    assert _answer(HEALTHY, LATE).good() == ["a", "b", "d"]
 
 
 def test_a_slow_chip_is_said_with_its_host() -> None:
