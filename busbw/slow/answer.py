@@ -46,8 +46,7 @@ class Answer:
     def sentences(self) -> Iterator[str]:
         for one in self.found.accused:
             yield f"{_accused(one, self.names)}{self._since(one)}"
-        for host, why in sorted(self.found.dead.items()):
-            yield f"host {self.names[host]}: no answer, with several partners: {why}"
+        yield from _silent(self.found, self.names)
         for chip in self.chips:
             what = f"{chip.what}: {chip.quantity} takes"
             yield f"{what} {chip.ratio:.2f} x as long as the others' (p <= {chip.p:.1g})"
@@ -72,7 +71,8 @@ class Answer:
         """Whether somebody is named: slow, late, silent, or a rack that is far by itself."""
         racks = self.found.racks.values()
         far = [one for one in racks if not _is_shared(one.ratio, one.alone)]
-        return bool(self.found.accused or self.found.dead or far or self.chips or self._late)
+        silent = self.found.dead or self.found.cut
+        return bool(self.found.accused or silent or far or self.chips or self._late)
 
     @property
     def _late(self) -> set[int]:
@@ -82,7 +82,8 @@ class Answer:
     def table(self) -> Table:
         """What each host takes in its pairs over what the others take, by quantity."""
         fits, names = self.found.fits, self.names
-        named = {names[host] for one in self.found.accused for host in one.who}
+        there = [*(one.who for one in self.found.accused), *self.found.cut]
+        named = {names[host] for who in there for host in who}
         named |= {names[host] for host in (*self.found.dead, *self._late)}
         named |= {one.host for one in self.chips}
         columns = (
@@ -112,6 +113,7 @@ class Answer:
                 {"hosts": self._hosts(one.who), **_without_who(one)} for one in found.accused
             ],
             "dead": {self.names[host]: why for host, why in found.dead.items()},
+            "cut": [{"hosts": self._hosts(one), "why": why} for one, why in found.cut.items()],
             "chips": [asdict(one) for one in self.chips],
             "racks": {
                 quantity: {**asdict(one), "hosts": [self._hosts(rack) for rack in one.hosts]}
@@ -131,6 +133,7 @@ class Answer:
     def good(self) -> list[str]:
         """The hosts without those that are named; of a link, without its second one."""
         left_out = {one.who[-1] for one in self.found.accused} | {*self.found.dead, *self._late}
+        left_out |= {link[-1] for link in self.found.cut}
         chips = {one.host for one in self.chips}
         return [
             name
@@ -153,6 +156,9 @@ class Answer:
         dead = gauge("busbw_slow_silent", "1 for a host that does not answer", ("host",))
         for host in self.found.dead:
             dead.labels(self.names[host]).set(1)
+        cut = gauge("busbw_slow_cut", "1 for a link without an answer", ("link",))
+        for link in self.found.cut:
+            cut.labels(_name(link, self.names)).set(1)
         late = gauge("busbw_slow_late_seconds", "after the others, the median", ("host",))
         if self.waited is not None:
             for host in self._late:
@@ -174,6 +180,13 @@ class Answer:
 
     def _hosts(self, who: Group) -> list[str]:
         return [self.names[host] for host in who]
+
+
+def _silent(found: Found, names: Sequence[str]) -> Iterator[str]:
+    for host, why in sorted(found.dead.items()):
+        yield f"host {names[host]}: no answer, with several partners: {why}"
+    for link, why in sorted(found.cut.items()):
+        yield f"{_name(link, names)}: no answer, though both hosts answer others: {why}"
 
 
 def _without_who(one: Accused) -> dict[str, Any]:

@@ -28,13 +28,17 @@ class NobodyAnswers(Exception):
 
 @dataclass
 class Roll:
-    """Hosts 0 to `count` - 1; those that are `dead` with why, and the `rounds` that it took."""
+    """Hosts 0 to `count` - 1; those that are `dead` with why, and the `rounds` that it took.
+
+    `why` has of each group that gave no time the last reason.
+    """
 
     count: int
     measure: Measure
     chance: random.Random
     rounds: int = 0
     dead: dict[int, str] = field(default_factory=dict)
+    why: dict[Group, str] = field(default_factory=dict)
     _answered: set[int] = field(default_factory=set)
     # Why there was no time, by host, and with whom, as long as that is not settled.
     _silent: dict[int, str] = field(default_factory=dict)
@@ -61,6 +65,8 @@ class Roll:
         found: dict[Group, Times] = {}
         self.rounds += bool(groups)
         for group, taken in zip(groups, self.measure(groups) if groups else ()):
+            if isinstance(taken, str):
+                self.why[group] = taken
             for host in group:
                 if isinstance(taken, str):
                     self._answered.discard(host)

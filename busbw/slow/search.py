@@ -38,6 +38,8 @@ _SUSPICION, _MOST_LINKS = 2.0, 8
 _LEAST_RETESTS, _MOST_RETESTS, _AT_A_TIME = 4, 40, 3
 # After as many in which no suspect has found a partner none will.
 _MOST_IDLE = 4
+# How often two hosts that gave no time together, and answer others, are asked again.
+_AGAIN = 2
 # By how much racks must be told apart, and how often pairs are measured by themselves.
 _APART, _ALONE = 0.2, 5
 
@@ -61,6 +63,8 @@ class Accused:
 class Found:
     """The answer: who is slow, who did not answer and why, and who could not be decided.
 
+    A link is `cut` if its hosts answer others, and never each other.
+
     `least` is the loss (0.15 is 15 %) that would have been named, each round with a chance of
     LIKELY, by quantity. `fits` and `racks` are by quantity, too, `times_s` of the first rounds. The
     hosts of a slice meet in none.
@@ -70,6 +74,7 @@ class Found:
     fits: Mapping[str, Fit] = field(default_factory=dict)
     racks: Mapping[str, Racks] = field(default_factory=dict)
     dead: Mapping[int, str] = field(default_factory=dict)
+    cut: Mapping[Group, str] = field(default_factory=dict)
     undecided: tuple[Group, ...] = ()
     least: Mapping[str, float] = field(default_factory=dict)
     rounds: int = 0
@@ -92,6 +97,7 @@ class Search:
     _chance: random.Random = field(init=False)
     _roll: Roll = field(init=False)
     _racks: dict[str, Racks] = field(default_factory=dict)
+    _cut: list[Group] = field(default_factory=list)
     # How many hosts are slow with everybody.
     _odd: int = 0
 
@@ -118,6 +124,7 @@ class Search:
             fits=fits,
             racks=racks,
             dead=dict(self._roll.dead),
+            cut={one: self._roll.why[one] for one in self._cut if self._answers(one)},
             undecided=tuple(self._undecided(tests)),
             least={name: least_named(logs, self.least) for name, logs in controls.items()},
             rounds=self._roll.rounds,
@@ -134,7 +141,19 @@ class Search:
         for number, groups in enumerate(wanted, 1):
             self.say(f"round {number} of {len(wanted)}: {len(groups)} groups at once")
             found.append(self._roll.ask(groups))
+        for _ in range(_AGAIN if self.in_pairs else 0):
+            self._cut = []
+            for at, groups in enumerate(wanted):
+                missed = [one for one in groups if one not in found[at] and self._answers(one)]
+                if missed:
+                    self.say(f"{len(missed)} groups that gave no time, again")
+                    found[at] = {**found[at], **self._roll.ask(missed)}
+                    self._cut += [one for one in missed if one not in found[at]]
         return found
+
+    def _answers(self, group: Group) -> bool:
+        """Whether all of its hosts answer others."""
+        return not self._roll.dead.keys() & {*group}
 
     def _fitted(self, rounds: Sequence[Met], name: str) -> Fit:
         """Where there are racks, of pairs within them."""
@@ -221,11 +240,11 @@ class Search:
             if other is not None:
                 left.remove(other)
                 controls.append(pair(one, other))
-        return asked, [one for one in controls if one not in guilty]
+        return asked, [one for one in controls if one not in guilty and one not in self._cut]
 
     def _undecided(self, tests: Mapping[Suspect, SequentialTest]) -> list[Group]:
         """Of those that answer."""
-        return [who for who in _open(tests) if not self._roll.dead.keys() & {*who}]
+        return [who for who in _open(tests) if self._answers(who)]
 
     def _between(self, one: int, other: int) -> bool:
         return any(racks.between((one, other)) for racks in self._racks.values())

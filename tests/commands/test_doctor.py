@@ -107,20 +107,23 @@ def test_nothing_is_odd_on_an_ordinary_machine(
                 "dtypes",
                 TPU,
                 {"cases": [{"dtype": "int32", "reduce_op": "sum", "then": "wrong_result"}]},
-                "dtypes: 1 FAILED: fake sum int32 1M: wrong result in 1 of 1 launches: rank 1",
+                "dtypes: 1 FAILED: fake sum int32 1M: wrong result in 1 of 1 launches: rank 1, "
+                "elem",
             ),
             (
                 "dtypes",
                 GPU,
                 {"cases": [{"reduce_op": "max", "dtype": "float32", "then": "wrong_result"}]},
-                "dtypes: 1 FAILED: fake max float32 1M: wrong result in 1 of 1 launches: rank 1",
+                "dtypes: 1 FAILED: fake max float32 1M: wrong result in 1 of 1 launches: rank 1, "
+                "elem",
             ),
             (
                 "memory",
                 TPU,
                 {"cases": [{"payload_bytes": GIB << n, "then": "out_of_memory"} for n in range(8)]},
                 "memory: fake all_reduce (fake): 512M fits; 1024M does not: RESOURCE_EXHAUSTED: "
-                "made up (raised by the framework), predicted to need 2.0 GiB of the 8.0 GiB",
+                "made up (raised by the framework), predicted to need 2.0 GiB of the 8.0 GiB "
+                "that a rank",
             ),
             (
                 "curve",
@@ -167,9 +170,21 @@ def test_another_machine_reads_the_file_and_is_told_the_same(
     ("checks", "script", "said"),
     sweep(
         [
-            ("host", {"probe": "exit"}, f"host: {sys.executable}: the worker ended with exit code"),
-            ("memory", {"cases": [{"then": "out_of_memory"}]}, "memory: fake all_reduce (fake): "),
-            ("curve", {**TPU, "device_kind": "TPU v99"}, "links: what those of TPU v99 allow for"),
+            (
+                "host",
+                {"probe": "exit"},
+                f"host: {sys.executable}: the worker ended with exit code 3",
+            ),
+            (
+                "memory",
+                {"cases": [{"then": "out_of_memory"}]},
+                "memory: fake all_reduce (fake): noth",
+            ),
+            (
+                "curve",
+                {**TPU, "device_kind": "TPU v99"},
+                "links: what those of TPU v99 allow for fake",
+            ),
         ]
     ),
 )

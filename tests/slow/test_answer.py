@@ -204,3 +204,14 @@ def test_a_slow_chip_is_said_with_its_host() -> None:
         "chip 3 of host a: computing takes 1.12 x as long as the others' (p <= 0.0005)"
     ]
     assert found.is_anybody
+
+
+def test_a_link_without_an_answer_is_named_everywhere() -> None:
+    found = _answer(replace(HEALTHY, cut={(0, 3): "no route"}))
+    assert list(found.sentences()) == [
+        "link a - d: no answer, though both hosts answer others: no route"
+    ]
+    assert found.is_anybody
+    assert found.good() == ["a", "b", "c"]
+    assert found.document()["cut"] == [{"hosts": ["a", "d"], "why": "no route"}]
+    assert 'busbw_slow_cut{link="link a - d"} 1.0' in found.metrics()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -186,3 +186,28 @@ def test_healthy_clusters_are_accused_once_in_a_hundred_times_at_most(count: int
     _, wrong = _share(count, runs=400, slow=0, loss=0.0, noise=0.05)
     # Of 400 with 1 %, more than 9 have a chance of 0.8 %.
     assert wrong <= 9
+
+
+class _Failing(Cluster):
+    """Without a time where `fails` says so of a group, in a round."""
+
+    def __init__(self, fails: Callable[[int, Group], bool]) -> None:
+        super().__init__(noise=0.01)
+        self.fails = fails
+
+    def measure(self, groups: Round) -> Sequence[Times | str]:
+        taken = super().measure(groups)
+        number = len(self.asked)
+        return ["no route" if self.fails(number, g) else one for g, one in zip(groups, taken)]
+
+
+def test_a_link_that_does_not_work_at_all_is_named_and_no_host_of_it() -> None:
+    found = _found(_Failing(lambda number, group: group == (1, 4)), 8)
+    assert found.cut == {(1, 4): "no route"}
+    assert (found.dead, found.accused) == ({}, ())
+
+
+def test_a_round_in_which_nobody_answers_is_measured_again() -> None:
+    found = _found(_Failing(lambda number, group: number == 3), 8)
+    assert len(found.times_s) == 28
+    assert (found.cut, found.dead, found.accused) == ({}, {}, ())
