@@ -207,6 +207,7 @@ def test_a_slow_chip_is_said_with_its_host() -> None:
 
 
 def test_a_link_without_an_answer_is_named_everywhere() -> None:
+    pytest.importorskip("prometheus_client")
     found = _answer(replace(HEALTHY, cut={(0, 3): "no route"}))
     assert list(found.sentences()) == [
         "link a - d: no answer, though both hosts answer others: no route"
