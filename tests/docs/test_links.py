@@ -10,7 +10,6 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, anchors, links, name_of
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
-_LONGEST_README = 150
 
 
 def _broken(page: Path, target: str) -> bool:
@@ -41,11 +40,6 @@ def test_every_page_is_in_the_contents() -> None:
     there = {path.name for path in contents.parent.iterdir() if path.suffix in (".md", ".json")}
     assert there - listed == {"README.md"}
     assert listed - there <= {"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md"}
-
-
-def test_the_readme_is_short() -> None:
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= _LONGEST_README
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""The limits of each package, kept in `limits.json`, and the command that lowers them.
+
+    python -m tests.structure.limits          # lower each limit to the present count
+    python -m tests.structure.limits --raise  # also raise the limits that are exceeded
+
+A limit is raised only for code that replaces something or serves a guarantee to users
+(`tests/contract/README.md`); the reason belongs in the commit message. The total of `busbw` and of
+`tests` is bounded as well, by ALLOWED in `test_limits.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.structure import language, sizes, sources
+
+_FILE = Path(__file__).with_name("limits.json")
+_COUNTED = ("statements", "functions", "banned_names", "vague_names", "fragments", "accepted_is")
+
+Limits = dict[str, dict[str, int]]
+
+
+def measure(files: Iterable[tuple[str, str]]) -> dict[str, Counter[str]]:
+    """Return the counts of each package, given the path and the text of each file."""
+    total: dict[str, Counter[str]] = {}
+    for path, text in files:
+        tree = ast.parse(text)
+        counts = {**sizes.size(tree), **language.counts(tree, text)}
+        for package in sources.packages(path):
+            total.setdefault(package, Counter()).update(counts)
+    return total
+
+
+def read() -> Limits:
+    """Read the limits of each package."""
+    limits: Limits = json.loads(_FILE.read_text(encoding="utf-8"))
+    return limits
+
+
+def exceeded(measured: dict[str, Counter[str]], limits: Limits) -> list[str]:
+    """Describe each count that is above its limit; a package without limits may hold nothing."""
+    return [
+        f"{package}: {counts[name]} {name}, expected at most {limits.get(package, {}).get(name, 0)}"
+        for package, counts in sorted(measured.items())
+        for name in _COUNTED
+        if counts[name] > limits.get(package, {}).get(name, 0)
+    ]
+
+
+def _write(measured: dict[str, Counter[str]], *, may_raise: bool) -> None:
+    old = read() if _FILE.exists() else {}
+    lines = []
+    for package, counts in sorted(measured.items()):
+        limits = {
+            name: counts[name]
+            if may_raise
+            else min(counts[name], old.get(package, {}).get(name, 0))
+            for name in _COUNTED
+        }
+        lines.append(f"  {json.dumps(package)}: {json.dumps(limits)}")
+    _FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _write(measure(sources.python_files()), may_raise="--raise" in sys.argv)

@@ -1,0 +1,24 @@
+"""Statements, functions and syntax-tree nodes of Python source; docstrings are not counted."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def size(tree: ast.Module) -> Counter[str]:
+    """Count the statements, functions and nodes of a module."""
+    nodes = list(ast.walk(tree))
+    return Counter(
+        statements=sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in nodes),
+        functions=sum(isinstance(node, FUNCTIONS) for node in nodes),
+        nodes=len(nodes),
+    )
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+        return False
+    return isinstance(node.value.value, str)

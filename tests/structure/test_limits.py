@@ -1,0 +1,84 @@
+"""No package holds more code, or more places that must be read twice, than `limits.json` allows."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+import pytest
+
+from tests.structure import language, limits, sizes, sources
+
+# Statements of the whole package and of its tests: the total when counting began, and the
+# allowances made since then.
+ALLOWED = {
+    "busbw": {"when counting began": 24_600},
+    "tests": {"when counting began": 29_426, "checks of size and language by package": 120},
+}
+# A statement packed into an expression saves nothing.
+_NODES_PER_STATEMENT = 13.2
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Counter[str]]:
+    return limits.measure(sources.python_files())
+
+
+def test_each_package_keeps_to_its_limits(measured: dict[str, Counter[str]]) -> None:
+    assert limits.exceeded(measured, limits.read()) == []
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_the_totals_keep_to_what_is_allowed(
+    measured: dict[str, Counter[str]], package: str
+) -> None:
+    assert measured[package]["statements"] <= sum(ALLOWED[package].values())
+
+
+def test_statements_are_not_packed_into_expressions(measured: dict[str, Counter[str]]) -> None:
+    ratio = measured["busbw"]["nodes"] / measured["busbw"]["statements"]
+    assert round(ratio, 1) <= _NODES_PER_STATEMENT
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("x = 1", "statements"),
+        ("def run(): ...", "functions"),
+        ("found = 1", "banned_names"),
+        ("def _one(): ...", "banned_names"),
+        ("class Found: ...", "banned_names"),
+        ("def run(asked): ...", "banned_names"),
+        ("for item in (): ...", "vague_names"),
+        ('def run():\n    """What is run."""', "fragments"),
+        ('print("accepted are a and b")', "accepted_is"),
+    ],
+)
+def test_each_added_place_exceeds_a_limit(line: str, name: str) -> None:
+    package = {"busbw/judge": limits.measure([("busbw/judge/rule.py", line)])["busbw/judge"]}
+    assert name in str(limits.exceeded(package, {"busbw/judge": {"statements": 0}}))
+    allowed = {"busbw/judge": dict(package["busbw/judge"])}
+    assert limits.exceeded(package, allowed) == []
+
+
+def test_docstrings_are_no_statements() -> None:
+    tree = ast.parse('"""A module."""\n\ndef run():\n    """Run."""\n    return 1\n')
+    assert sizes.size(tree)["statements"] == 2
+
+
+def test_a_docstring_that_begins_with_a_verb_and_a_property_are_no_fragments() -> None:
+    text = 'def run():\n    """Run."""\n\n@property\ndef size(self):\n    """The size."""\n'
+    assert language.counts(ast.parse(text), text)["fragments"] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "package"),
+    [
+        ("busbw/judge/rule.py", ["busbw", "core", "busbw/judge"]),
+        ("busbw/wire.py", ["busbw", "core", "busbw/*.py"]),
+        ("busbw/extensions/page/page.py", ["busbw", "extensions", "extensions/page"]),
+        ("tests/judge/test_rule.py", ["tests"]),
+    ],
+)
+def test_a_file_counts_for_its_package_and_for_the_sums(path: str, package: list[str]) -> None:
+    assert sources.packages(path) == package
