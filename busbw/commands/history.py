@@ -7,8 +7,6 @@ Reads the history that `--history` appends to. Changes nothing in it, but with `
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import math
 from collections import Counter
@@ -23,6 +21,7 @@ from busbw.judge.policy import POLICIES
 from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import rendered
+from busbw.report.renderers.csv import csv_text
 from busbw.report.table import Column, Row, Table, TextLine, attributes
 from busbw.session.option import Option, file_option, folder_option
 
@@ -134,20 +133,17 @@ def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) 
     ours = ",".join(_ATTRIBUTES)
     what = "a CSV of busbw history"
     check_file("--csv", options.csv, what, lambda text: text.startswith(ours), [options.folder])
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     (machine,) = machines
     heads = (
         f"{name}, {one.series.text}" if one.series.stack else name
         for name, one in _named(machine.cases)
     )
-    writer.writerow([*_ATTRIBUTES, *heads])
-    times_s = [one.times_s for one in machine.cases]
+    rows = [[*_ATTRIBUTES, *heads]]
     for session, line in machine.sessions.items():
-        found = (of_case.get(session) for of_case in times_s)
-        cells = ["" if time_s is None else f"{time_s:.6g}" for time_s in found]
-        writer.writerow([line.at, line.commit, session, line.host, *cells])
-    return write_file(text.getvalue(), options.csv)
+        times_s = (case.times_s.get(session) for case in machine.cases)
+        cells = ["" if time_s is None else f"{time_s:.6g}" for time_s in times_s]
+        rows.append([line.at, line.commit, session, line.host, *cells])
+    return write_file(csv_text(rows), options.csv)
 
 
 def _named(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:

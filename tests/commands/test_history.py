@@ -74,6 +74,14 @@ def test_the_csv_has_a_line_for_each_session_and_a_column_for_each_case(folder: 
     assert asked_here("history", folder, f"--csv={path}").code == 0
 
 
+def test_no_name_of_a_host_and_no_commit_is_a_formula_in_csv(tmp_path: Path) -> None:
+    append(tmp_path, KEY, [line(host="=cmd|calc!A0", commit="@SUM(1)")])
+    path = tmp_path / "nights.csv"
+    assert asked_here("history", tmp_path, f"--csv={path}").code == 0
+    (row,) = csv.DictReader(path.read_text().splitlines())
+    assert (row["host"], row["commit"]) == ("'=cmd|calc!A0", "'@SUM(1)")
+
+
 def test_of_two_protocols_each_has_a_name_of_its_own(tmp_path: Path) -> None:
     other = build.case(protocol="host/chain2/malloc")
     append(tmp_path, KEY, [line(), line(case=other)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import shutil
 import subprocess
@@ -64,6 +66,28 @@ def test_what_explains_several_tables_stands_below_the_last() -> None:
     table = Table(columns=(Column("a"),), rows=rows_of([{"a": 1}]))
     assert [one.notes for one in explained([table, table], ("so",))] == [(), ("so",)]
     assert explained([], ("so",)) == []
+
+
+# Each begins as a formula of a spreadsheet does.
+FORMULAS = ("=cmd|' /C calc'!A0", "+SUM(1)", "-x", "@SUM(1)", "\t=1")
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_text_is_a_formula_in_csv(text: str) -> None:
+    columns = (Column(text), Column("ok"))
+    table = Table(columns=columns, rows=rows_of([{text: text, "ok": "a=b"}]))
+    written = io.StringIO("\n".join(rendered("csv", table)), newline="")
+    assert list(csv.reader(written)) == [[f"'{text}", "ok"], [f"'{text}", "a=b"]]
+
+
+def test_a_control_character_is_an_escape_in_csv() -> None:
+    table = Table(columns=(Column("a"),), rows=rows_of([{"a": "\r=1\x1b"}]))
+    assert rendered("csv", table) == ["a", r"\r=1\x1b"]
+
+
+def test_numbers_stay_numbers_in_csv() -> None:
+    table = Table(columns=(Column("a"), Column("b")), rows=rows_of([{"a": -1.5, "b": "-2e-05"}]))
+    assert rendered("csv", table) == ["a,b", "-1.5,-2e-05"]
 
 
 ROOT = Path(__file__).parents[2]
