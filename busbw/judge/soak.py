@@ -57,9 +57,12 @@ def judge_soaked(verdicts: Sequence[Verdict], tallies: Mapping[Case, Tally]) -> 
     if failed:
         outcome = SessionOutcome.FAILED
         text = f"{failed} of {plural(len(verdicts), 'case')} failed; {text}"
-    elif (missing := sum(map(_is_missing, tallies.values()))) or not tallies:
+    elif missing := sum(map(_is_missing, tallies.values())):
         outcome = SessionOutcome.NO_VERDICT
         text = f"{plural(missing, 'case')} without a round; {text}"
+    elif not whole.rounds:
+        outcome = SessionOutcome.NO_VERDICT
+        text = f"no result was compared: {plural(len(verdicts), 'case')} skipped"
     else:
         outcome = SessionOutcome.FINE
         text = f"{text}, no difference: {rare_text(whole.rounds)}"

@@ -90,6 +90,18 @@ def test_a_session_is_fine_only_if_every_case_had_a_round() -> None:
     assert judge_soaked([], {}).outcome is SessionOutcome.NO_VERDICT
 
 
+def test_a_session_in_which_no_case_was_compared_is_not_fine() -> None:
+    wider = Tally().plus(build.failure(FailureKind.OTHER_DTYPE))
+    skipped = judge_soak(SPEC, CASE, wider)
+    found = judge_soaked([skipped], {CASE: wider})
+    assert (found.outcome, found.failed) == (SessionOutcome.NO_VERDICT, True)
+    assert found.text == "no result was compared: 1 case skipped"
+    # Beside a case that was compared it says nothing.
+    other = build.case(payload_bytes=1)
+    both = judge_soaked([skipped, skipped], {CASE: wider, other: MUCH})
+    assert both.outcome is SessionOutcome.FINE
+
+
 @pytest.mark.parametrize(
     ("rounds", "text"), [(1, "1 in 1.1"), (59, "1 in 20"), (10**6, "1 in 3.3e+05")]
 )

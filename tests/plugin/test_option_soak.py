@@ -58,6 +58,13 @@ def test_what_does_not_fit_is_no_failure_and_leaves_no_verdict(folder: Folder) -
     assert "\nNO_VERDICT: 1 case without a round; 2 cases, " in ran.text
 
 
+def test_a_dtype_that_is_computed_in_another_one_is_skipped_and_not_green(folder: Folder) -> None:
+    folder.script(cases=[{"then": "other_dtype"}])
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
+    assert ran.outcomes == {"1K": "SKIPPED", "1M": "SKIPPED"}
+    assert "\nNO_VERDICT: no result was compared: 2 cases skipped\n" in ran.text
+
+
 def test_a_wrong_value_is_in_the_history_and_its_case_is_watched(folder: Folder) -> None:
     folder.script(latency_s=1e-3, cases=_flips("rank"))
     folder.pytest(*SOAKED, "--soak=0.5s", HISTORY, exit_code=1)
