@@ -46,6 +46,12 @@ def test_a_value_is_written_only_of_a_variable_in_the_table() -> None:
     assert list(found) == sorted(found)
 
 
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "FAKETIME"])
+def test_what_replaces_a_library_or_the_clock_is_recorded(name: str) -> None:
+    found = recorded({name: "/home/me/lib"}, "/home/me")
+    assert found == {name: "~/lib"}
+
+
 def test_every_variable_stands_once_with_a_reason() -> None:
     names = [one.name for one in VARIABLES]
     assert len(names) == len(set(names))

@@ -14,6 +14,8 @@ HIDDEN = (
     *("TF_TOKEN_app_terraform_io", "TF_VAR_password", "JAX_SECRET", "XLA_API_KEY"),
     *("NCCL_COMM_ID", "JAX_COORDINATOR_ADDRESS", "TF_CONFIG"),
 )
+# A library that every Python has loaded anyway.
+PRELOADED = "libm.so.6"
 NOT_NAMED = ("HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "OMPI_TOKEN")
 
 
@@ -25,6 +27,7 @@ def full(folder: Folder) -> Folder:
     folder.environment.setenv("HOME", str(folder.path / "people" / "me"))
     folder.environment.setenv("XLA_FLAGS", "--xla_dump_to=/home/somebody/dump --xla_x=1")
     folder.environment.setenv("TPU_LIBRARY_PATH", f"{folder.path}/people/me/libtpu.so")
+    folder.environment.setenv("LD_PRELOAD", PRELOADED)
     folder.script(**SLOW, framework_path="/home/somebody/venv/jax")
     return folder
 
@@ -53,6 +56,7 @@ def test_values_are_written_by_exact_name_others_as_set_and_no_home_directory(
     (session,) = json.loads(path.read_text())["sessions"].values()
     surroundings = session["surroundings"]
     assert surroundings["JAX_SECRET"] == "(set)"
+    assert flags["LD_PRELOAD"] == surroundings["LD_PRELOAD"] == PRELOADED
     assert surroundings["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
 
 
