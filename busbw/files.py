@@ -113,9 +113,12 @@ class PartlyWrittenError(OSError):
 
 
 def reason(error: OSError) -> str:
-    """An error of the operating system as ``PATH: what it says``."""
-    words = error.strerror or str(error)
-    return f"{error.filename}: {words}" if error.filename else words
+    """Return an error of the operating system as ``PATH: what it says``.
+
+    Where a copy or a move failed, PATH is the new file.
+    """
+    words, path = error.strerror or str(error), error.filename2 or error.filename
+    return f"{path}: {words}" if path else words
 
 
 def check(

@@ -36,7 +36,7 @@ from busbw.model.words import Capability, refusal
 from busbw.page import nights
 from busbw.page.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
-from busbw.session import forms, hints
+from busbw.session import forms, hints, os_limits
 from busbw.session.option import Option, file_option, folder_option
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -245,7 +245,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(asked)
     options.words, options.passed = asked[1:], passed
     try:
-        code: int = options.run(options)
+        with os_limits.explained_as(CommandError):
+            code: int = options.run(options)
     except CommandError as error:
         print(f"busbw {options.command}: {error}", file=sys.stderr)
         return error.exit_code

@@ -49,7 +49,12 @@ def _copy_package(source: Path, package: Path) -> None:
             # This process never imports the worker, which would compile it. A read-only package is
             # copied as it is.
             compileall.compile_dir(source / name, quiet=2)
-        shutil.copytree(source / name, package / name, ignore=_not_copied)
+        try:
+            shutil.copytree(source / name, package / name, ignore=_not_copied)
+        except shutil.Error as error:
+            # It has only the words of each OSError; the same copy again raises the OSError itself.
+            for path, copy, _ in error.args[0]:
+                shutil.copy2(path, copy)
 
 
 def _not_copied(folder: str, names: Iterable[str]) -> set[str]:
@@ -76,8 +81,12 @@ class Bundle(Folder):
 
     def __init__(self) -> None:
         super().__init__()
-        _copy_package(Path(busbw.__file__).parent, self.path / "busbw")
-        (self.path / "__main__.py").write_text(_DOOR)
+        try:
+            _copy_package(Path(busbw.__file__).parent, self.path / "busbw")
+            (self.path / "__main__.py").write_text(_DOOR)
+        except BaseException:
+            self.remove()
+            raise
 
     def sources(self) -> dict[str, bytes]:
         """What a worker imports, by path: as it is sent to other hosts, without byte code."""

@@ -19,7 +19,17 @@ from busbw.judge.validity import injection_notes
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
 
-from . import checks, compilation, judgement, machine, measurement, programs, resolution, soaking
+from . import (
+    checks,
+    compilation,
+    judgement,
+    machine,
+    measurement,
+    os_limits,
+    programs,
+    resolution,
+    soaking,
+)
 from .acceptance import accepted
 from .agents import transport_of
 from .compilers import CompileSettings
@@ -46,9 +56,17 @@ class Surroundings:
 def judged(collected: Collected, specs: Sequence[Spec], within: Surroundings) -> Judged:
     """Measure or compile `specs`, the collected ones that are selected, and judge what came of it.
 
-    If the probe is cut short, or a host is lost in it, every case fails. Raises UsageError.
+    If the probe is cut short, or a host is lost in it, every case fails. Raises UsageError, also
+    where the session reaches a limit of the operating system.
     """
-    bundle, notes = Bundle(), list[str]()
+    with os_limits.explained_as(UsageError):
+        return _judged_in(Bundle(), collected, specs, within)
+
+
+def _judged_in(
+    bundle: Bundle, collected: Collected, specs: Sequence[Spec], within: Surroundings
+) -> Judged:
+    notes = list[str]()
 
     def keep(found: Observed) -> None:
         within.keep(replace(found, notes=tuple(notes)))

@@ -1,0 +1,92 @@
+"""Limits of the operating system: a sentence says which one was reached and how to raise it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+
+import pytest
+
+from busbw.driver.bundle import Bundle
+from busbw.session.option import UsageError
+from busbw.session.os_limits import explained_as
+from tests.plugin.conftest import folder, forked, written
+from tests.plugin.folder import Folder
+
+__all__ = ["folder", "forked", "written"]
+
+# A worker needs more files than are left, and what removes its folder does not.
+# The limit holds while the session measures, and not for what pytest writes and loads.
+LIMITED = """
+import os
+import resource
+
+import pytest
+
+BEFORE = resource.getrlimit(resource.{name})
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+    resource.setrlimit(resource.{name}, ({limit}, BEFORE[1]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish():
+    resource.setrlimit(resource.{name}, BEFORE)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "sentence"),
+    [
+        (
+            "RLIMIT_NOFILE",
+            'len(os.listdir("/proc/self/fd")) + 7',
+            "Too many open files; raise the limit on open files (ulimit -n)",
+        ),
+        (
+            "RLIMIT_FSIZE",
+            "10_000",
+            "File too large; raise the limit on the size of a file (ulimit -f)",
+        ),
+    ],
+)
+def test_a_session_that_reaches_a_limit_is_a_usage_error(
+    folder: Folder, name: str, limit: str, sentence: str
+) -> None:
+    with (folder.path / "conftest.py").open("a") as conftest:
+        conftest.write(LIMITED.format(name=name, limit=limit))
+    ran = folder.run(exit_code=4, reports=False)
+    assert ran.sentence.endswith(sentence)
+    assert "INTERNALERROR" not in ran.text and "Traceback" not in ran.text
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.EAGAIN])
+def test_the_error_is_said_with_its_file_and_what_helps(number: int) -> None:
+    words = f"^/tmp/file: {os.strerror(number)}; .+"
+    with pytest.raises(UsageError, match=words), explained_as(UsageError):
+        raise OSError(number, os.strerror(number), "/tmp/file")
+
+
+def test_an_error_that_is_no_limit_is_raised_as_it_is() -> None:
+    with pytest.raises(FileNotFoundError), explained_as(UsageError):
+        raise FileNotFoundError(errno.ENOENT, "there is no such file")
+
+
+@pytest.mark.parametrize("limit", [1, 20_000])
+def test_a_bundle_that_cannot_be_written_leaves_nothing(
+    limit: int, tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second limit is reached in a folder that is copied at once."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        with pytest.raises(OSError) as error:
+            Bundle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert error.value.errno == errno.EFBIG
+    assert not os.listdir(tmp_path)
