@@ -37,9 +37,14 @@ _MOST_WHOLE = 2**63
 
 # Half a surrogate pair, which JSON can hold, cannot be encoded.
 _HALF = re.compile(r"[\ud800-\udfff]")
-# All control characters but tabs and ends of lines, those that override the direction of text, and
-# halves.
-_MOVING = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|{_HALF.pattern}")
+# All control characters but tabs and ends of lines, separators of lines, characters that mark or
+# override the direction of text, and halves.
+_MOVING = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    rf"|{_HALF.pattern}"
+)
+# What GitHub reads as a command in the log of a workflow.
+_WORKFLOW_COMMAND = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
 
 
 def printable(text: str) -> str:
@@ -47,14 +52,27 @@ def printable(text: str) -> str:
     return text if text.isprintable() else _MOVING.sub(lambda one: ascii(one[0])[1:-1], text)
 
 
+def one_line(text: str) -> str:
+    r"""Return `text` as `printable` does, with ``\t`` and ``\n`` for tabs and ends of lines."""
+    return printable(text).replace("\t", r"\t").replace("\n", r"\n")
+
+
+def without_commands(text: str) -> str:
+    """Return `text` with a space inside whatever GitHub would run as a workflow command.
+
+    Such as ``: :error::`` for ``::error::`` at the beginning of a line, and ``# #[error]``.
+    """
+    return _WORKFLOW_COMMAND.sub(lambda found: f"{found[0]} ", text)
+
+
 class WireError(ValueError):
     """A document that is not what was expected; the message says where and what was expected.
 
-    The message can be written anywhere: characters that cannot be encoded are escaped.
+    The message is one line that can be written anywhere: control characters are escaped.
     """
 
     def __init__(self, text: str) -> None:
-        super().__init__(printable(text))
+        super().__init__(one_line(text))
 
 
 def parsed(content: bytes | str) -> Any:

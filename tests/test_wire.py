@@ -249,6 +249,19 @@ def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
         messages.decoded(messages.Hello, b'{"kin\\u001bd": 1}')
 
 
+@pytest.mark.parametrize(
+    ("text", "harmless"),
+    [
+        ("::error::a", ": :error::a"),
+        ("a\n \u3000::warning::b\n", "a\n \u3000: :warning::b\n"),
+        ("a ##[error]b", "a # #[error]b"),
+        ("a::b ::c # [d] ##", "a::b ::c # [d] ##"),
+    ],
+)
+def test_what_github_would_run_gets_a_space(text: str, harmless: str) -> None:
+    assert wire.without_commands(text) == harmless
+
+
 def test_what_is_nested_without_end_is_shown_in_part() -> None:
     document: Any = []
     for _ in range(100_000):

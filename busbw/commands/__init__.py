@@ -220,9 +220,19 @@ def local_executor(on_note: Callable[[str], None] = lambda note: None) -> Iterat
 
 
 def write_escaped(write: Callable[[str], int], text: str) -> int:
-    """So that it moves no terminal; the progress lines of studies begin with a carriage return."""
+    """Write `text` so that it moves no terminal and is no command of a workflow on GitHub.
+
+    A carriage return at the beginning stays: the progress lines of studies begin with one.
+    """
     begin = text[: text.startswith("\r")]
-    return write(begin + wire.printable(text[len(begin) :]))
+    return write(begin + wire.without_commands(wire.printable(text[len(begin) :])))
+
+
+def write_workflow_commands(lines: Iterable[str]) -> None:
+    """Write commands to GitHub on standard error, past `write_escaped`, which lets none through."""
+    sys.stderr.flush()
+    sys.stderr.buffer.write("".join(f"{line}\n" for line in lines).encode())
+    sys.stderr.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

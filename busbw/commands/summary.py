@@ -14,7 +14,15 @@ from dataclasses import replace
 from busbw.page.summary import summary, workflow_commands
 from busbw.session.option import folder_option
 
-from . import BASELINES, RESULTS, Commands, add_command, machines_in, session_in
+from . import (
+    BASELINES,
+    RESULTS,
+    Commands,
+    add_command,
+    machines_in,
+    session_in,
+    write_workflow_commands,
+)
 
 ORDER = 1
 
@@ -35,6 +43,5 @@ def run(options: argparse.Namespace) -> int:
     machines = machines_in(options.history, options.baselines, of=[session])
     sys.stdout.write(summary(session, machines))
     if os.environ.get("GITHUB_ACTIONS"):
-        for line in workflow_commands(session.verdicts, session.answer):
-            print(line, file=sys.stderr)
+        write_workflow_commands(workflow_commands(session.verdicts, session.answer))
     return 0

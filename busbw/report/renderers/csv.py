@@ -23,7 +23,7 @@ def render(table: Table) -> list[TextLine]:
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
     """Return rows of values as CSV in which no text is a formula: a quote stands before it.
 
-    Control characters are escaped, as ``\\x1b``.
+    Control characters are written as escapes.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
