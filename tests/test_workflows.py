@@ -355,3 +355,42 @@ def test_a_page_is_published_only_where_it_is_asked_for_and_was_made() -> None:
     )
     assert "      page: ${{ steps.page.outputs.made }}\n" in text
     assert 'install ".[tpu,page]"' in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / ".github/workflows/nightly.yml", ROOT / "busbw/commands/init/workflow.yml"],
+    ids=lambda path: path.name,
+)
+def test_git_gives_the_token_to_the_server_of_the_workflow_and_to_no_other(
+    path: Path, tmp_path: Path
+) -> None:
+    found = re.findall(r"^ +(GIT_CONFIG_\w+): (.*)$", path.read_text(), re.MULTILINE)
+    # The steps that fetch and push say the same.
+    assert len(found) == 6 and found[:3] == found[3:]
+    given = {name: text.strip("'\"") for name, text in found}
+    given = {k: v.replace("${{ github.server_url }}", "https://h.org") for k, v in given.items()}
+
+    def asked(protocol: str, host: str) -> str:
+        """What git would log in with there."""
+        done = subprocess.run(
+            ["git", "credential", "fill"],
+            input=f"protocol={protocol}\nhost={host}\n\n",
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path),
+                "GH_TOKEN": "secret",
+                "GIT_TERMINAL_PROMPT": "0",
+                "GIT_CONFIG_NOSYSTEM": "1",
+                **given,
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+        return done.stdout
+
+    login = "username=x-access-token\npassword=secret\n"
+    assert asked("https", "h.org") == f"protocol=https\nhost=h.org\n{login}"
+    assert (asked("http", "h.org"), asked("https", "other.org")) == ("", "")

@@ -6,7 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -108,7 +112,7 @@ def test_each_night_is_a_commit_and_the_same_night_none(within: Path, tmp_path: 
         assert push(folder, BRANCH) == f"nothing is new to the branch {BRANCH}"
     assert _sessions(tmp_path / "after") == [f"{number:016x}" for number in range(3)]
     assert _git(tmp_path / "origin.git", "rev-list", "--count", BRANCH).strip() == "3"
-    with pytest.raises(GitError, match="after is there already; accepted is a new folder"):
+    with pytest.raises(GitError, match="after exists already: expected the name of a new folder"):
         fetch(tmp_path / "after", BRANCH)
 
 
@@ -155,26 +159,56 @@ def test_a_commit_is_that_of_who_pushes_and_of_nobody_where_git_knows_none(
     assert who == ["busbw@localhost", "i@here"]
 
 
-def test_the_token_is_shown_to_git_and_is_on_no_command_line(
+class Refusing(BaseHTTPRequestHandler):
+    """A server that asks for a password, and keeps what it was told."""
+
+    told: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self.told.append(self.headers["Authorization"])
+        self.send_response(HTTPStatus.UNAUTHORIZED)
+        self.send_header("WWW-Authenticate", 'Basic realm="x"')
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_token_in_the_environment_is_sent_to_nobody(
     within: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = tmp_path / "said"
-    real = shutil.which("git")
-    (tmp_path / "bin").mkdir()
-    fake = tmp_path / "bin" / "git"
-    fake.write_text(
-        f'#!/bin/sh\necho "$@ / $GIT_CONFIG_KEY_0 $GIT_CONFIG_VALUE_0" >> {said}\n'
-        f'exec {real} "$@"\n'
-    )
-    fake.chmod(0o755)
     monkeypatch.setenv("GH_TOKEN", "secret")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    fetch(tmp_path / "night", BRANCH)
-    # base64 of x-access-token:secret
-    header = "http.extraHeader Authorization: Basic eC1hY2Nlc3MtdG9rZW46c2VjcmV0"
-    lines = said.read_text().splitlines()
-    assert lines
-    for line in lines:
-        arguments, _, variables = line.partition(" / ")
-        assert variables == header
-        assert "secret" not in arguments
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        _git(within, "remote", "set-url", "origin", f"http://127.0.0.1:{server.server_port}/x.git")
+        with pytest.raises(GitError, match="git ls-remote: fatal: could not read Username"):
+            fetch(tmp_path / "night", BRANCH)
+        server.shutdown()
+    assert Refusing.told and not any(Refusing.told)
+
+
+def test_a_fetch_that_fails_leaves_nothing_and_can_be_tried_again(
+    within: Path, tmp_path: Path
+) -> None:
+    origin, folder = tmp_path / "origin.git", tmp_path / "new" / "night"
+    origin.rename(tmp_path / "away")
+    before = sorted(tmp_path.iterdir())
+    answer = asked_here("history", "fetch", folder)
+    assert (answer.code, answer.out) == (1, "")
+    assert f"'{origin}' does not appear to be a git repository" in answer.err
+    assert sorted(tmp_path.iterdir()) == before
+    (tmp_path / "away").rename(origin)
+    assert asked_here("history", "fetch", folder).code == 0
+    assert folder.is_dir() and sorted(folder.parent.iterdir()) == [folder]
+
+
+def test_git_s_own_reason_comes_before_its_advice(
+    within: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git reads no repository of another owner, and says so in six lines."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    answer = asked_here("history", "push", _night(tmp_path / "night", 1))
+    assert (answer.code, answer.out) == (1, "")
+    (line,) = answer.errors
+    assert line.startswith("busbw history: git remote: fatal: detected dubious ownership in")
+    assert "safe.directory" in line
