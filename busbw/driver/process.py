@@ -9,7 +9,6 @@ when the thread that started it ends, even while it is stopped.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import signal
@@ -35,7 +34,24 @@ _LOG_BYTES = 2**20
 
 _READ_AT_ONCE = 65536
 _LOOK_S = 0.005
-_PR_SET_PDEATHSIG = 1
+
+# Python ignores SIGPIPE and SIGXFSZ as it starts, and the command would inherit that. Without
+# site-packages the program takes 16 ms.
+_TIED = """
+import ctypes, os, signal, sys
+parent, *command = sys.argv[1:]
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+if os.getppid() != int(parent):
+    sys.exit(1)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+try:
+    os.execvp(command[0], command)
+except OSError as error:
+    print(f"{command[0]} cannot be started: {error.strerror}", file=sys.stderr)
+    sys.exit(127)
+"""
 
 # Another interpreter would import the packages of ours before its own.
 _OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
@@ -89,46 +105,36 @@ def command_of(order: Order, folder: Path, requests: int, replies: int) -> list[
     return [*command, f"--parent={os.getpid()}", f"--requests={requests}", f"--replies={replies}"]
 
 
-def _parent_death_signal() -> Callable[[], None] | None:
-    """A function for the child, between fork and exec, that has it killed when this thread ends.
-
-    Later the child might be stopped before it could do so. Everything that it calls is looked up
-    here: in the child there is no other thread that could release a lock.
-    """
-    if sys.platform != "linux":
-        return None
-    # Unlike CDLL, it does not pass on the interpreter lock.
-    prctl, parent, parent_of, end = ctypes.PyDLL(None).prctl, os.getpid(), os.getppid, os._exit
-
-    def tie() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL.value, 0, 0, 0)
-        if parent_of() != parent:
-            end(1)
-
-    return tie
-
-
 def child(
     command: Sequence[str],
     streams: tuple[int, int, int],
     environment: Mapping[str, str],
     pipes: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """A process with a group of its own, which ends with the thread that starts it.
+    """Start `command` in a session of its own; it is killed when the calling thread ends.
 
-    `streams` are its stdin, stdout and stderr; `pipes` are other descriptors that it inherits.
+    `streams` are its stdin, stdout and stderr; `pipes` are other descriptors that it inherits. A
+    command that cannot be run says so on stderr and ends with exit code 127.
     """
     stdin, stdout, stderr = streams
     return subprocess.Popen(
-        command,
+        tied_to(os.getpid(), command) if sys.platform == "linux" else command,
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
         pass_fds=pipes,
         start_new_session=True,
-        preexec_fn=_parent_death_signal(),  # noqa: PLW1509 it takes no lock of another thread
         env=environment,
     )
+
+
+def tied_to(parent: int, command: Sequence[str]) -> list[str]:
+    """Return the command line that becomes `command` once the kernel is to kill it with `parent`.
+
+    It ends instead if `parent` has ended before. Python would do the same in `preexec_fn`, between
+    fork and exec, but then runs what libraries have registered for a fork: JAX raises a warning.
+    """
+    return [sys.executable, "-I", "-S", "-c", _TIED, str(parent), *command]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +152,11 @@ class Exit:
 
 
 class Process:
-    """Started as `order` says from what is in `folder`. Raises OSError if that cannot be."""
+    """A process started as `order` says from what is in `folder`.
+
+    Raises OSError where the system starts no more processes, ValueError for an environment that no
+    process can have.
+    """
 
     def __init__(
         self, order: Order, folder: Folder, clock: Callable[[], float] = time.monotonic

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -219,9 +218,12 @@ def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> No
     path, output = steps(tmp_path / "a.json", 1.0), tmp_path / "page.md"
     assert command("prediction", path, f"--document={output}").code == 0
     before = output.read_bytes()
+    limited = (
+        "import resource, sys; from busbw.__main__ import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)); sys.exit(main())"
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "busbw", "prediction", str(path), f"--document={output}"],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)),
+        [sys.executable, "-c", limited, "prediction", str(path), f"--document={output}"],
         capture_output=True,
         text=True,
         timeout=60,

@@ -209,7 +209,7 @@ def test_whatever_ends_it_no_group_is_left(bundle: Bundle) -> None:
     with pytest.raises(KeyboardInterrupt), executor(bundle) as starting:
         opened(starting)
         starting.start(starter(), LaunchId.parse("2.fake"))
-        assert len(processes(bundle.path)) == 2
+        assert wait_until(lambda: len(processes(bundle.path)) == 2)
         raise KeyboardInterrupt
     assert not processes(bundle.path)
 

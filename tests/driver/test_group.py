@@ -153,8 +153,9 @@ def test_one_that_cannot_start_leaves_none_of_the_others(bundle: Bundle) -> None
 
 def test_a_start_that_raises_leaves_none_of_those_that_were_started(bundle: Bundle) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    transport = ByRole(bundle, {WORKER_1: starter("/no/such/python")})
-    with pytest.raises(FileNotFoundError):
+    impossible = replace(starter(), environment={"A=B": "no name of a variable has an equals sign"})
+    transport = ByRole(bundle, {WORKER_1: impossible})
+    with pytest.raises(ValueError, match="illegal environment variable name"):
         Group(transport, starter(), LAUNCH, CLUSTER)
     assert not processes(bundle.path)
     assert len(os.listdir("/proc/self/fd")) == before

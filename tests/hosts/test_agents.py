@@ -153,7 +153,7 @@ def test_an_interpreter_that_an_agent_does_not_have_fails_the_launch(bundle: Bun
         begin = Starter(python="/no/such/python", framework="fake")
         found = failure(Group(transport, begin, LAUNCH).begin(LONG_S))
     assert found.message == "the worker ended with exit code 127 while starting"
-    assert found.last_line == "/no/such/python: No such file or directory"
+    assert found.log == "/no/such/python cannot be started: No such file or directory"
 
 
 def test_one_that_is_interrupted_from_another_thread_is_seen_by_who_asks(bundle: Bundle) -> None:

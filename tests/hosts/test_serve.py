@@ -210,7 +210,7 @@ def test_a_welcome_with_times_that_none_has_is_refused(welcome: dict[str, float]
                 Order(name="1", environment={"A=B": ""}),
                 "python: illegal environment variable name",
             ),
-            (Order(name="1", python="/none"), "/none: No such file or directory"),
+            (Order(name="1", python="/none"), "/none cannot be started: No such file or directory"),
         ]
     ),
 )

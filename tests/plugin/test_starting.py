@@ -10,7 +10,7 @@ from tests.driver.workers import interpreter
 from tests.sweep import sweep
 
 from .fake_compiler import compiled
-from .folder import Folder, Ran
+from .folder import WITHOUT_CACHE, Folder, Ran
 from .test_strategies import CNN
 
 KILLED = "the worker was killed (SIGKILL) while starting"
@@ -125,3 +125,16 @@ def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_aga
         "ended with exit code 1 while looking for devices with fake: too old"
     )
     assert (folder.path / "hits-9").read_text() == "once\n"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.framework("jax")
+def test_a_conftest_that_has_started_jax_does_not_make_warnings_of_forks_errors(
+    folder: Folder,
+) -> None:
+    with (folder.path / "conftest.py").open("a") as conftest:
+        conftest.write("\nimport jax\n\nassert jax.devices()\n")
+    folder.environment.setenv("JAX_PLATFORMS", "cpu")
+    options = ("--frameworks=jax", "--payloads=4K", "--launches=1", "--ranks=2")
+    ran = folder.pytest("perf", *WITHOUT_CACHE, *options, exit_code=0)
+    assert "error" not in ran.last_line
