@@ -28,6 +28,7 @@ from busbw import __version__, files, wire
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
+from busbw.driver.network import UnreachableError
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError, folders
@@ -211,10 +212,14 @@ def starter(framework: str, capability: Capability, device: str = "") -> Starter
 
 @contextlib.contextmanager
 def local_executor(on_note: Callable[[str], None] = lambda note: None) -> Iterator[Executor]:
-    """An executor of processes on this machine, with nothing left at the end."""
+    """Yield an executor of processes on this machine, of which nothing is left at the end.
+
+    Raises CommandError where the processes of a group cannot connect to each other.
+    """
     bundle = Bundle()
     try:
-        yield Executor(LocalTransport(bundle), on_note)
+        with command_error(UnreachableError):
+            yield Executor(LocalTransport(bundle), on_note)
     finally:
         bundle.remove()
 

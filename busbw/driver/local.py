@@ -14,7 +14,7 @@ from busbw import locks, wire
 from busbw.model.launch import LaunchId
 from busbw.model.training import Cluster, ClusterMember, members_of
 
-from . import process
+from . import network, process
 from .bundle import Bundle
 from .process import Order, Process
 from .transport import Ended, Member, Reply, Starter, Transport, ended_of
@@ -47,7 +47,7 @@ class LocalTransport(Transport):
         self._bundle = bundle
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
-        ports = process.free_ports(len(cluster.roles), "127.0.0.1", socket.AF_INET)
+        ports = network.free_ports(len(cluster.roles), "127.0.0.1", socket.AF_INET)
         return members_of(cluster, (f"127.0.0.1:{port}" for port in ports))
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
@@ -66,6 +66,7 @@ def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = 
         environment=starter.environment,
         unset=tuple(sorted(starter.unset)),
         defaults=starter.defaults.get(starter.capability, {}),
+        without_proxy=member.host_names if member is not None else (),
     )
 
 

@@ -12,7 +12,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from busbw import wire
 from busbw.model import variables
 
 from .folder import Folder
+from .network import no_proxy
 
 # How long it may take to print its stack, and to exit by itself.
 STACK_GRACE_S = 1.0
@@ -62,7 +62,8 @@ class Order:
     """A worker to be started: by `python`, or where it is empty by the agent's own interpreter.
 
     `name` is that of its log; `arguments` say what it serves. Its environment is that of whoever
-    starts it without `unset`, with `environment`, and with `defaults` for what neither has.
+    starts it without `unset`, with `environment`, and with `defaults` for what neither has. It
+    connects to the hosts `without_proxy` directly, whatever proxy that environment names.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Order:
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
+    without_proxy: tuple[str, ...] = ()
 
 
 def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
@@ -87,6 +89,7 @@ def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
         environment.pop(name, None)
     environment |= order.environment
     environment = {**order.defaults, **environment}
+    environment |= no_proxy(environment, order.without_proxy)
     if sys.platform == "linux":
         environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -311,15 +314,6 @@ def is_stopped(pid: int, proc: Path = Path("/proc")) -> bool:
         return False
     # The name before the state may hold anything, spaces and brackets too.
     return text.rpartition(")")[2].split()[:1] == ["T"]
-
-
-def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
-    """They are not reserved: a member that finds its port in use fails."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket(family)) for _ in range(count)]
-        for one in sockets:
-            one.bind((host, 0))
-        return tuple(one.getsockname()[1] for one in sockets)
 
 
 def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:

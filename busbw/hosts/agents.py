@@ -251,11 +251,13 @@ class AgentsTransport(Transport):
         peer.post(ToAgent.FIND_PORTS, messages.encoded(count))
         with hub.changed:
             hub.changed.wait_for(lambda: peer.ports or peer.why_lost, _PORTS_S)
-            found = peer.ports.popleft() if peer.ports else ()
-        if len(found) != count:
+            found = peer.ports.popleft() if peer.ports else messages.Ports()
+        if found.why:
+            raise AgentsError(f"{peer.host}: {found.why}")
+        if len(found.numbers) != count:
             peer.drop("it names no free ports")
             raise AgentGone(peer.why_lost)
-        return found
+        return found.numbers
 
 
 def _check_names(peers: Sequence[Peer]) -> None:

@@ -157,6 +157,14 @@ class Locked:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ports:
+    """Free ports of the agent's host; or none, and `why` processes cannot connect to any there."""
+
+    numbers: tuple[int, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Send:
     """Give a worker the request in `line`, or none, and at most `timeout_s` until it answers."""
 

@@ -75,7 +75,7 @@ class Peer:
         self.locked: messages.Locked | None = None
         self.why_lost = ""
         self.workers: dict[int, AgentWorker] = {}
-        self.ports: deque[tuple[int, ...]] = deque()
+        self.ports: deque[messages.Ports] = deque()
         self._changed = changed
         # The number of the worker that it was asked for last.
         self._last = 0
@@ -119,7 +119,7 @@ class Peer:
             elif said is ToSession.LOCKED:
                 self.locked = message.value(messages.Locked)
             else:
-                self.ports.append(message.value(tuple[int, ...]))
+                self.ports.append(message.value(messages.Ports))
             self._changed.notify_all()
 
     def _take_of_worker(self, message: Message) -> None:

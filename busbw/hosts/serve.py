@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 
 from busbw import locks, wire
 from busbw.driver.folder import Folder
-from busbw.driver.process import Exit, Order, Process, free_ports, is_stopped
+from busbw.driver.network import UnreachableError, free_ports
+from busbw.driver.process import Exit, Order, Process, is_stopped
 
 from . import messages
 from .connection import Connection, FrameError, Lost
@@ -197,8 +198,7 @@ class Agent:
         elif asked.operation is ToAgent.LOCK:
             self._lock.ask(asked.value(messages.Lock))
         elif asked.operation is ToAgent.FIND_PORTS:
-            ports = self._free_ports(asked.value(int))
-            self._say(ToSession.FREE_PORTS, messages.encoded(ports))
+            self._say(ToSession.FREE_PORTS, messages.encoded(self._ports(asked.value(int))))
         elif asked.operation is ToAgent.GOODBYE:
             self._is_over = True
         elif asked.operation is ToAgent.START:
@@ -218,12 +218,15 @@ class Agent:
         self._has_files = True
         self._say(ToSession.READY)
 
-    def _free_ports(self, count: int) -> tuple[int, ...]:
+    def _ports(self, count: int) -> messages.Ports:
         if not 0 <= count <= _MOST_PORTS:
             raise OrderError(f"the session asks for {count} ports")
         own, _ = self._connection.addresses
         family = socket.AF_INET6 if ":" in own else socket.AF_INET
-        return free_ports(count, own, family)
+        try:
+            return messages.Ports(numbers=free_ports(count, own, family))
+        except UnreachableError as error:
+            return messages.Ports(why=str(error))
 
     def _start(self, number: int, order: Order) -> None:
         """Start a worker; one that cannot be started is over at once, and its log says why."""

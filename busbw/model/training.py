@@ -7,6 +7,7 @@ Values only. Training itself is in `busbw.worker.backends`, starting the process
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -71,6 +72,12 @@ class ClusterMember:
     @property
     def on_host(self) -> int:
         return self.count // self.hosts
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The hosts in the addresses of all members, each once, IPv6 addresses without brackets."""
+        addresses = itertools.chain.from_iterable(self.addresses.values())
+        return tuple(dict.fromkeys(one.rpartition(":")[0].strip("[]") for one in addresses))
 
 
 def members_of(

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from busbw.driver.executor import Executor
+from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Schedule, Side, Stack
-from busbw.driver.transport import AgentGone
+from busbw.driver.transport import AgentsError
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import Rerun, rerun
 from busbw.model.case import Spec
@@ -38,7 +39,7 @@ def measured(
         if again:
             schedule.passes(again, resolved.plan.launches)
         _measure_undecided(resolved, schedule, display)
-    except AgentGone as error:
+    except (AgentsError, UnreachableError) as error:
         lost = str(error)
     except KeyboardInterrupt:
         interrupted = True

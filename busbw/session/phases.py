@@ -14,6 +14,7 @@ from pathlib import Path
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
 from busbw.driver.local import BusyError, alone
+from busbw.driver.network import UnreachableError
 from busbw.driver.transport import AgentGone, AgentsError, IncomparableHosts, Transport
 from busbw.judge.validity import injection_notes
 from busbw.model.case import Spec
@@ -107,7 +108,7 @@ class _Session:
             return judgement.given_up(collected, self.specs, str(error))
         except (ProbesDiffer, IncomparableHosts) as error:
             return judgement.given_up(collected, self.specs, str(error), Outcome.INCOMPARABLE)
-        except (BusyError, AgentsError) as error:
+        except (BusyError, AgentsError, UnreachableError) as error:
             raise UsageError(str(error)) from error
 
     def _measured(self, collected: Collected) -> Judged:

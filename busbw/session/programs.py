@@ -18,6 +18,7 @@ from busbw.collectives.base import DTYPES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, words_of
 from busbw.driver.local import BusyError, alone
+from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Side
 from busbw.driver.transport import AgentsError, Answer, Request
 from busbw.model.case import GridError, Spec
@@ -102,7 +103,7 @@ def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
     agents, wait_s = settings.agents, settings.device_wait_s
     with contextlib.ExitStack() as within:
         within.callback(bundle.remove)
-        within.enter_context(usage_error(BusyError, AgentsError))
+        within.enter_context(usage_error(BusyError, AgentsError, UnreachableError))
         transport = within.enter_context(
             contextlib.closing(transport_of(agents, bundle, lambda words: None, {}))
         )

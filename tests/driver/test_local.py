@@ -20,7 +20,7 @@ from busbw.driver import local
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
 from busbw.driver.local import BusyError, LocalTransport, Worker, alone
-from busbw.driver.process import LOG_CHARACTERS, command_of, free_ports, log_end, oom_kill_count
+from busbw.driver.process import LOG_CHARACTERS, command_of, log_end, oom_kill_count
 from busbw.driver.transport import Answer, Ended, Reply, Starter, failure_of
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.training import Cluster, ClusterMember, Role
@@ -294,12 +294,6 @@ def test_a_member_has_its_role_and_the_addresses_of_all(bundle: Bundle) -> None:
         "ps": 1,
     }
     assert len({one for found in addresses.values() for one in found}) == 4
-
-
-def test_free_ports_differ_and_are_above_the_reserved_ones() -> None:
-    ports = free_ports(20, "127.0.0.1", socket.AF_INET)
-    assert len(set(ports)) == 20
-    assert min(ports) >= 1024
 
 
 def asked(framework: str, packages: tuple[str, ...] = (), **values: str) -> Interpreter:

@@ -20,7 +20,7 @@ from busbw.driver.process import Exit, Order
 from busbw.driver.transport import Starter, request_line
 from busbw.hosts import messages
 from busbw.hosts.connection import Lost
-from busbw.hosts.messages import ToAgent, ToSession
+from busbw.hosts.messages import Ports, ToAgent, ToSession
 from busbw.hosts.serve import MachineLock
 from tests.driver.workers import measure, processes, starter, wait_until
 from tests.sweep import sweep
@@ -95,7 +95,7 @@ def test_a_worker_that_is_killed_says_by_which_signal(bundle: Bundle) -> None:
             session.post(operation, worker=1)
         ask(session)
         session.post(ToAgent.FIND_PORTS, 2)
-        assert len(set(session.heard(ToSession.FREE_PORTS).value(tuple[int, int]))) == 2
+        assert len(set(session.heard(ToSession.FREE_PORTS).value(Ports).numbers)) == 2
 
 
 def test_a_lost_connection_ends_everything(bundle: Bundle, folder: Path) -> None:

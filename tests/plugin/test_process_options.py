@@ -10,10 +10,11 @@ import pytest
 
 from busbw import locks
 from busbw.driver.local import alone
-from tests.driver.workers import wait_until
+from tests.driver.workers import can_unshare, wait_until
+from tests.sweep import sweep
 from tests.worker.backends.real import needs
 
-from .folder import Folder
+from .folder import FAKE, WITHOUT_CACHE, Folder
 
 TWO = ("--processes=2", "--ranks-per-process=2")
 
@@ -196,3 +197,30 @@ def test_a_host_that_is_told_to_be_alone_is_not_asked_for_the_others(folder: Fol
     folder.environment.setenv("TPU_PROCESS_BOUNDS", "1,1,1")
     options = ("perf", "--frameworks=jax", "--device=tpu", "--payloads=1K")
     assert "of its TPU slice" not in folder.pytest(*options, exit_code=4).sentence
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "framework", [pytest.param(name, marks=needs(name)) for name in ("jax", "tensorflow")]
+)
+def test_a_proxy_that_the_user_has_does_not_part_the_processes(
+    folder: Folder, framework: str
+) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy"):
+        # Nothing listens there.
+        folder.environment.setenv(name, "http://127.0.0.1:9")
+        folder.environment.setenv(name.upper(), "http://127.0.0.1:9")
+    options = (f"--frameworks={framework}", "--processes=2", "--payloads=1K")
+    assert folder.run(*options, exit_code=0).outcomes == {"1K": "NO_BASELINE"}
+
+
+@pytest.mark.skipif(not can_unshare("--net"), reason="no network namespace can be made")
+@pytest.mark.parametrize("more", sweep(["--processes=2", "--agents=local"]))
+def test_processes_without_a_loopback_are_refused_with_a_sentence(
+    folder: Folder, more: str
+) -> None:
+    command = ["unshare", "--net", *folder.command(*FAKE, *WITHOUT_CACHE, *TWO, more)]
+    done = folder.pytester.run(*command)
+    assert done.ret == 4
+    (error,) = [line for line in done.errlines if line]
+    assert "at 127.0.0.1 (Network is unreachable): this network namespace has no loopback" in error
