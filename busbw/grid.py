@@ -248,7 +248,7 @@ def _reached(
             shown = reason[:_REASON_CHARACTERS]
             reasons[probe.framework] = shown if shown == reason else f"{shown}..."
         elif found.ranks < 2:
-            reasons[probe.framework] = f"{found.ranks} rank ({found.device_kind}), two are needed"
+            reasons[probe.framework] = _single(found, probe.framework)
         elif ranks is not None and ranks > found.ranks and not found.any_ranks:
             reasons[probe.framework] = (
                 f"{found.ranks} ranks ({found.device_kind}), {ranks} asked for"
@@ -256,6 +256,22 @@ def _reached(
         else:
             sets[probe.framework] = found
     return sets, reasons
+
+
+def _single(found: DeviceSet, framework: str) -> str:
+    """Why one rank cannot be measured, and what can be done with it."""
+    why = f"{found.ranks} rank ({found.device_kind}), two are needed"
+    if found.device is Device.TPU:
+        return (
+            f"{why}, and two processes cannot share a chip: libtpu belongs to one process; "
+            "--topology compiles for more chips than are here"
+        )
+    if found.device is not Device.GPU:
+        return why
+    if FRAMEWORKS[framework].shares_devices:
+        return f"{why}; several --processes can share it with --share-devices"
+    names = ", ".join(one.name for one in FRAMEWORKS.values() if one.shares_devices)
+    return f"{why}, and its processes share no GPU; those of {names} do"
 
 
 def resolve(spec: Spec, target: Target) -> Case:

@@ -38,11 +38,13 @@ class FoundBaseline:
     """The answer to a search: a baseline, or none and the nearest key that has one.
 
     `other_strategy` is one with which the same case has a baseline, if its own has none.
+    `incomparable` says of a baseline of as many ranks that only one of the two shares a device.
     """
 
     baseline: Baseline | None = None
     nearest: str = ""
     other_strategy: str = ""
+    incomparable: str = ""
 
 
 def find(
@@ -60,7 +62,11 @@ def find(
         if found is not None:
             return FoundBaseline(baseline=found)
     nearest = "" if document is not None else _nearest(root, key, case)
-    return FoundBaseline(nearest=nearest, other_strategy=_other_strategy(root, key, case))
+    return FoundBaseline(
+        nearest=nearest,
+        other_strategy=_other_strategy(root, key, case),
+        incomparable=_otherwise_shared(root, key, case),
+    )
 
 
 def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[Baseline, ...]:
@@ -76,7 +82,8 @@ def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
 def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
     """By the numbers of ranks of this kind of device that have baselines, the day of the newest.
 
-    Empty where `key` itself has some. Raises BaselineError for a file that cannot be read.
+    As many ranks as `key` has count, too, where only one of the two shares a device. Empty where
+    `key` itself has some. Raises BaselineError for a file that cannot be read.
     """
     if frameworks_at(root, key):
         return {}
@@ -84,9 +91,10 @@ def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
     for path in sorted((root / key.folder.parent).glob("*/*.*.*.json")):
         if _frameworks([path]):
             contents = read(TIMED, path)
+            if (contents.key.ranks, contents.key.shared) == (key.ranks, key.shared):
+                continue
             days = [found.get(contents.key.ranks, ""), *(one.date for one in contents.baselines)]
             found[contents.key.ranks] = max(days)
-    found.pop(key.ranks, None)
     return found
 
 
@@ -126,6 +134,19 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
         document = files.stored(TIMED, path, key, other) if other != case else None
         if document is not None and document.find(other):
             return other.strategy
+    return ""
+
+
+def _otherwise_shared(root: Path, key: EnvironmentKey, case: Case) -> str:
+    folders = (root / key.folder.parent).glob(f"{key.ranks}r*")
+    for folder in sorted(
+        folder for folder in folders if folder.name.endswith("-shared") != key.shared
+    ):
+        path = folder / case.key.file_name
+        document = read(TIMED, path) if files.exists(path) else None
+        if document is not None and document.find(case) is not None:
+            do = "share" if document.key.shared else "do not share"
+            return f"the ranks of its baseline for {folder.name} {do} a device, unlike these"
     return ""
 
 

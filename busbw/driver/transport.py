@@ -31,7 +31,8 @@ from .process import Exit
 class Starter:
     """How to start a worker: which interpreter, for which framework, capability and device.
 
-    With several `processes` a worker is a group of them, each with its part of the ranks.
+    With several `processes` a worker is a group of them, each with its part of the ranks; they
+    share `shared_devices` GPUs, or have devices of their own where that is 0.
     `environment` is added to pytest's own without `unset`, and holds under every interpreter.
     `defaults` are variables by capability, for those that neither sets.
     """
@@ -42,13 +43,16 @@ class Starter:
     device: str = ""
     ranks: int | None = None
     processes: int = 1
+    shared_devices: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: frozenset[str] = frozenset()
     defaults: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def cluster(self) -> Cluster:
-        return ALONE if self.processes == 1 else Cluster(counts={Role().task: self.processes})
+        if self.processes == 1:
+            return ALONE
+        return Cluster(counts={Role().task: self.processes}, shared_devices=self.shared_devices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,5 +15,6 @@ FRAMEWORK = Framework(
     extra="fake",
     packages=("busbw-fake",),
     compiles=True,
+    shares_devices=True,
     scripted=True,
 )

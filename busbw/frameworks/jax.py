@@ -16,6 +16,7 @@ FRAMEWORK = Framework(
     packages=("jax", "libtpu"),
     oldest="0.4.30",
     compiles=True,
+    shares_devices=True,
     environment={
         Capability.MEASURE: {
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",

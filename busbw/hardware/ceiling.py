@@ -31,9 +31,10 @@ def ceiling_of(
     """What links and memory allow `case` on `key`, in busbw; None where no trusted figure is known.
 
     `algorithm` is what the compiler said of its choice; its ``colors`` count. There is none for a
-    collective along a part of the axes, between hosts of GPUs, and for all-to-all and permute.
+    collective along a part of the axes, between hosts of GPUs, and for all-to-all and permute, and
+    none where ranks share a device, so that no link is passed.
     """
-    chip = chip_of(key.device_kind)
+    chip = chip_of(key.device_kind) if not key.shared else None
     if chip is None or chip.confidence is Confidence.LOW or chip.link_bytes_per_s is None:
         return None
     if case.axes or not COLLECTIVES[case.collective].passes_all_links:
@@ -49,8 +50,10 @@ def bound_of(key: EnvironmentKey, case: Case) -> Ceiling | None:
     """The most that all links of the chips can give `case`, of whatever shape they are.
 
     Twice the figure where that is not trusted, and where GPUs are on several hosts. None for an
-    unknown chip, and within one chip, where nothing passes a link.
+    unknown chip, and within one chip or on a shared one, where nothing passes a link.
     """
+    if key.shared:
+        return None
     chip = chip_of(key.device_kind) or chip_of(kind_of_type(key.device_kind))
     each = (chip.link_bytes_per_s or chip.doubted_bytes_per_s) if chip is not None else None
     chips = math.ceil(case.group_size / chip.devices) if chip is not None else 0

@@ -84,14 +84,22 @@ def judge_case(
     terms: Terms,
     *,
     nearest: str = "",
+    incomparable: str = "",
     published: Reference | None = None,
 ) -> Ruling:
-    """`limit` is that of tonight, None where the baseline is without times or nothing was timed."""
+    """`limit` is that of tonight, None where the baseline is without times or nothing was timed.
+
+    Where there is no baseline `nearest` says which other machine has one, and `incomparable` why a
+    baseline of this one cannot be compared with.
+    """
     if baseline is not None and measurement.failures and baseline.oom:
         # Out of memory under one limit says nothing of out of memory under another.
         same = baseline.memory_limit_bytes == terms.memory_limit_bytes
         baseline = baseline if same else None
     judged = _judge(spec, measurement, baseline, limit, terms, nearest)
+    if incomparable and judged.verdict.outcome is Outcome.NO_BASELINE:
+        other = replace(judged.verdict, outcome=Outcome.INCOMPARABLE, text=incomparable)
+        judged = replace(judged, verdict=other)
     return with_sides(judged, terms, measurement, published=published)
 
 

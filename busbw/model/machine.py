@@ -178,7 +178,10 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentKey:
-    """What a time was measured on; baselines are found by it and by nothing else."""
+    """What a time was measured on; baselines are found by it and by nothing else.
+
+    `shared`: several ranks are on one device, each in a process of its own.
+    """
 
     device_kind: str
     ranks: Count
@@ -186,14 +189,19 @@ class EnvironmentKey:
     mesh: Mesh = ""
     hosts: Count = 1
     processes: Count = 1
+    shared: bool = False
 
     @property
     def folder(self) -> PurePosixPath:
-        """Where its files lie, such as ``amd-epyc-2c/4r`` or ``tpu-v5-lite/16r-4x4-4h4p``."""
+        """Where its files lie, such as ``amd-epyc-2c/4r`` or ``tpu-v5-lite/16r-4x4-4h4p``.
+
+        On a device that two processes share it is such as ``nvidia-h200/2r-1h2p-shared``.
+        """
         kind = slug(self.device_kind) + (f"-{self.cores}c" if self.cores is not None else "")
         ranks = f"{self.ranks}r" + (f"-{file_name_of(self.mesh)}" if self.mesh else "")
         if (self.hosts, self.processes) != (1, 1):
             ranks += f"-{self.hosts}h{self.processes}p"
+        ranks += "-shared" if self.shared else ""
         return PurePosixPath(kind, ranks)
 
 
@@ -221,7 +229,7 @@ class DeviceSet:
     `ranks` is how many there are; `any_ranks`: any other number is possible, too (virtual CPU
     devices). `program` and `allocator` are how this framework would measure on them; `clocks` are
     those that can be read, the default first. `strategies` maps a strategy's name as asked for to
-    its true name.
+    its true name. `shared`: several of the ranks are on one device.
     """
 
     device: Device
@@ -236,6 +244,7 @@ class DeviceSet:
     cores: Count | None = None
     hosts: Count = 1
     processes: Count = 1
+    shared: bool = False
 
     @property
     def key(self) -> EnvironmentKey:
@@ -246,6 +255,7 @@ class DeviceSet:
             mesh=self.mesh,
             hosts=self.hosts,
             processes=self.processes,
+            shared=self.shared,
         )
 
 

@@ -34,12 +34,13 @@ class Cluster:
     """How many processes there are of each task, such as chief 1, worker 2, ps 1.
 
     The request goes to the processes of the task `asked`, after those of the tasks `offering` have
-    started to serve the others.
+    started to serve the others. `shared_devices` is how many GPUs they share; 0: each has its own.
     """
 
     counts: Mapping[str, int] = field(default_factory=lambda: {"worker": 1})
     asked: str = "worker"
     offering: tuple[str, ...] = ()
+    shared_devices: int = 0
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -59,11 +60,13 @@ class ClusterMember:
     """A member's role, and the addresses of all: ``host:port`` by task, in the order of indices.
 
     `hosts` is how many hosts they are on: as many of them on each, in the order of indices.
+    `shared_devices` is how many GPUs all members share; 0: each has its own devices.
     """
 
     role: Role
     addresses: Mapping[str, tuple[str, ...]]
     hosts: int = 1
+    shared_devices: int = 0
 
     @property
     def count(self) -> int:
@@ -87,7 +90,12 @@ def members_of(
     by_task: dict[str, tuple[str, ...]] = {}
     for role, address in zip(cluster.roles, addresses, strict=True):
         by_task[role.task] = (*by_task.get(role.task, ()), address)
-    return tuple(ClusterMember(role=one, addresses=by_task, hosts=hosts) for one in cluster.roles)
+    return tuple(
+        ClusterMember(
+            role=role, addresses=by_task, hosts=hosts, shared_devices=cluster.shared_devices
+        )
+        for role in cluster.roles
+    )
 
 
 class Net(str, enum.Enum):

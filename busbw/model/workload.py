@@ -86,7 +86,8 @@ class Framework:
     that nothing asks for; `oldest` is the first version that is measured. `compiles`: its programs
     can be compiled for chips that are not attached.
     `learns_digits`: it trains on the digits of scikit-learn. `injects`: extra work can be injected
-    into its programs. A `scripted` one is always installed, and measured only when it is named.
+    into its programs. `shares_devices`: several of its processes can measure on one GPU. A
+    `scripted` one is always installed, and measured only when it is named.
     `environment` are variables to set before it starts, by capability; a value that the user has
     set takes precedence.
     """
@@ -103,5 +104,6 @@ class Framework:
     compiles: bool = False
     learns_digits: bool = False
     injects: bool = True
+    shares_devices: bool = False
     scripted: bool = False
     environment: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)

@@ -47,6 +47,7 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
     if measured is not None and measurement is not None:
         versions = measured.environment.versions.get(spec.framework, {})
         known["device"] = measured.environment.key.device_kind
+        known["shared_device"] = measured.environment.key.shared or None
         known["versions"] = versions_text(versions)
         runs = [run.training for run in measurement.runs if run.training is not None]
         known |= training_medians(runs)

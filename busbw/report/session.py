@@ -68,11 +68,11 @@ def header_lines(
 
 
 def shape_text(key: EnvironmentKey) -> str:
-    """What follows the number of ranks: the mesh, and hosts and processes if there are several."""
+    """What follows the number of ranks: the mesh, hosts and processes, and that they share."""
     shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):
         shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
-    return shape
+    return f"{shape}, on a shared device" if key.shared else shape
 
 
 def _shown(path: Path) -> str:

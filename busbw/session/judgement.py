@@ -94,6 +94,7 @@ def _stored(measured: Measured) -> dict[Spec, Ruling]:
             there.limits.get(job.case) if there else None,
             replace(terms, accept_all=takes),
             nearest=job.stored.nearest,
+            incomparable=job.stored.incomparable,
             published=job.published,
         )
     return found
@@ -260,13 +261,16 @@ def _other_ranks(measured: Measured) -> str:
     """
     settings, key = measured.settings, measured.environment.key
     asked = settings.ranks or settings.asked.mesh or settings.agents or settings.processes > 1
-    if asked or measured.paired or not measured.jobs:
+    # Two processes share the one GPU that was found: there may have been more, and nobody asked.
+    is_implied = key.shared and not settings.share_devices
+    if (asked and not is_implied) or measured.paired or not measured.jobs:
         return ""
     found = other_ranks(settings.baselines, key)
     if not found:
         return ""
     ranks, day = max(found.items(), key=lambda one: one[1])
-    return f"{plural(ranks, 'rank')} here until {day}, {key.ranks} today"
+    shared = " on a shared device" if key.shared else ""
+    return f"{plural(ranks, 'rank')} here until {day}, {key.ranks} today{shared}"
 
 
 def _fallen_back(measured: Measured) -> tuple[str, ...]:

@@ -34,18 +34,31 @@ from .state import Machine
 
 def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) -> Machine:
     """The devices to measure `specs` on. Raises UsageError if there are none."""
-    device, frameworks = settings.device, frameworks_of(settings, specs)
-    probes = tuple(_probed(settings, name, device, executor, Side.CANDIDATE) for name in frameworks)
+    frameworks = frameworks_of(settings, specs)
+    return machine_with(settings, probes_of(settings, frameworks, executor))
+
+
+def probes_of(
+    settings: Settings, frameworks: Sequence[str], executor: Executor
+) -> tuple[Probe, ...]:
+    """What each framework finds. Raises UsageError without an answer."""
+    device = settings.device
+    return tuple(_probed(settings, name, device, executor, Side.CANDIDATE) for name in frameworks)
+
+
+def machine_with(settings: Settings, probes: Sequence[Probe]) -> Machine:
+    """The devices of `probes` to measure on. Raises UsageError if there are none."""
+    device = settings.device
     wanted = f"--device={device.value}: " if device else ""
     with usage_error(GridError, where=wanted):
         target = grid.choose_target(
             device=device,
             ranks=settings.ranks,
             probes=probes,
-            named=frameworks if settings.asked.named else (),
+            named=[one.framework for one in probes] if settings.asked.named else (),
         )
     _check_memory(settings, target.device, [one for one in probes if one.framework in target.sets])
-    return Machine(target=target, probes=probes)
+    return Machine(target=target, probes=tuple(probes))
 
 
 def frameworks_of(settings: Settings, specs: Sequence[Spec]) -> list[str]:
@@ -105,6 +118,7 @@ def starter_of(
         device=device.value if device else "",
         ranks=ranks,
         processes=settings.processes,
+        shared_devices=settings.shared_devices,
         environment=against.tried,
         defaults=FRAMEWORKS[framework].environment,
     )

@@ -48,6 +48,13 @@ OPTIONS = (
         help="ranks of each of --processes; default: 1",
     ),
     _hosting(
+        name="share_devices",
+        flag=True,
+        ini=False,
+        help="let more --processes than there are GPUs share these, with one rank each and equal "
+        "parts of their memory; implied where there is one GPU, which 2 processes then share",
+    ),
+    _hosting(
         name="agents",
         **takes("WHAT", forms.agents),
         help="start processes through agents, which share --processes equally; local: on this "

@@ -24,11 +24,11 @@ from . import (
     checks,
     compilation,
     judgement,
-    machine,
     measurement,
     os_limits,
     programs,
     resolution,
+    sharing,
     soaking,
 )
 from .acceptance import accepted
@@ -118,7 +118,8 @@ class _Session:
         with alone(settings.device_wait_s, self._say_waiting):
             self.transport.join(settings.agents.wait_s if settings.agents is not None else 0.0)
             self.transport.lock(settings.device_wait_s, say)
-            there = machine.machine_of(settings, self.specs, executor)
+            settings, there = sharing.opened(settings, self.specs, executor)
+            collected = replace(collected, settings=settings)
             resolved = resolution.resolved(collected, there, self.specs, executor, self.folder, say)
             self.within.display.header(resolved)
             if settings.soak_s is not None:

@@ -143,6 +143,8 @@ def _left_out(spec: Spec, settings: Settings, target: grid.Target) -> str:
         return f"{spec.framework}: {target.unreached[spec.framework]}"
     if not isinstance(spec.workload, OwnProcesses):
         return ""
+    if settings.shared_devices:
+        return "training under a strategy shares no GPU; leave it out with -k 'not strategy'"
     if settings.against is not None:
         return "--against: groups of processes are not measured in turn with those of another stack"
     if settings.injection is not None:

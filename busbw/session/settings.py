@@ -36,7 +36,7 @@ _LAUNCHES_PAIRED = 6
 
 # Options that say how or on what to measure, and those that are about measured baselines.
 _MEASURING = (
-    *("device", "ranks", "processes", "ranks_per_process", "agents", "hosts"),
+    *("device", "ranks", "processes", "ranks_per_process", "share_devices", "agents", "hosts"),
     *("launches", "time_budget", "fail_above"),
     *("against", "against_env", "try_env", "inject"),
     *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase", "soak"),
@@ -55,6 +55,11 @@ _GRID = (
     *("collectives", "reduce_ops", "placement", "dtypes"),
 )
 _COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")
+# Why devices are not shared.
+_NOT_SHARED = {
+    "cpu": "not with --device=cpu, whose devices are virtual: --ranks says how many",
+    "tpu": "not with --device=tpu: libtpu belongs to one process",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,6 +85,8 @@ class Settings:
     `locks_reference`: with new baselines the stack is locked that they were measured with.
     `names_cases`: `-k` selects which.
     `processes` run every program together, each with its part of the `ranks`; `agents` start them.
+    `share_devices`: the processes are to share GPUs; `shared_devices` is how many GPUs that are,
+    once a probe has found them, and 0 where each process has its own devices.
     `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
     their cases cannot be measured, which must be reported. `asked` is the grid, including them;
     `step_payloads` are the payloads of training steps.
@@ -88,6 +95,7 @@ class Settings:
     device: Device | None
     ranks: int | None
     processes: int
+    share_devices: bool
     agents: AgentSettings | None
     frameworks: tuple[str, ...]
     absent_frameworks: tuple[str, ...]
@@ -119,6 +127,7 @@ class Settings:
     compile: CompileSettings | None
     programs: tuple[str, ...] = ()
     soak_s: float | None = None
+    shared_devices: int = 0
 
     @property
     def writes_baselines(self) -> bool:
@@ -146,6 +155,7 @@ def settings_of(given: Given) -> Settings:
         device=values["device"],
         ranks=ranks,
         processes=processes,
+        share_devices=values["share_devices"],
         agents=agents,
         frameworks=there,
         absent_frameworks=absent,
@@ -176,6 +186,7 @@ def settings_of(given: Given) -> Settings:
         compile=compile_settings_of(values, pythons, root),
         programs=_programs(values["program"]),
         soak_s=values["soak"],
+        shared_devices=0,
     )
 
 
@@ -197,6 +208,9 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
     no_agents = "there are no --agents=N that connect from elsewhere"
     no_hosts = "there are no --hosts that it is for"
     unmeasured = "not with --topology, which measures nothing"
+    one_each = "not with --share-devices, where each process has one rank"
+    own_gpus = "not with --share-devices, which is for the GPUs of one host"
+    shared = found["share_devices"]
     for name, is_wrong, why in (
         ("try_env", is_baseline, "not with --against=baseline, whose nights are a history"),
         *((name, paired, f"not with --against: {no_times}") for name in WRITING),
@@ -209,6 +223,10 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
         ("agents", found["program"] and connects, too_late),
         *((name, not connects, no_agents) for name in ("listen", "secret_file")),
         *((name, not found["hosts"], no_hosts) for name in ("host_python", "host_env")),
+        ("ranks_per_process", shared, one_each),
+        ("share_devices", found["program"], "not with --program, which is compiled before it"),
+        *((name, shared, own_gpus) for name in ("agents", "hosts")),
+        ("share_devices", found["device"] in _NOT_SHARED, _NOT_SHARED.get(found["device"], "")),
     ):
         if is_wrong and found[name]:
             raise ValueError(f"{flag(name)}: {why}")
@@ -277,6 +295,8 @@ def _ranks(values: Mapping[str, Any], processes: int) -> int | None:
     """None for all that are there; of several processes as many as a mesh has by default."""
     asked: int | None = values["ranks"]
     each: int | None = values["ranks_per_process"]
+    if values["share_devices"] and processes == 1:
+        raise ValueError("--share-devices: expected several --processes, such as --processes=2")
     if each and processes == 1:
         raise ValueError("--ranks-per-process: there are no --processes whose ranks they could be")
     if processes == 1:

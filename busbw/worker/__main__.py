@@ -54,7 +54,7 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
     from busbw.model.launch import LaunchId
     from busbw.model.training import ClusterMember
     from busbw.model.words import Capability
-    from busbw.worker import backends
+    from busbw.worker import backends, sharing
     from busbw.worker.backends.base import MeasuringError
     from busbw.worker.serve import serve, serve_compiler, serve_counters, serve_trainer
 
@@ -63,6 +63,7 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
     try:
         if options.member:
             member = wire.from_json(ClusterMember, wire.parsed(options.member), "member")
+            sharing.prepare(member)
         if capability is Capability.COMPILE:
             with without_garbage_collection():
                 compiler = backends.load_compiler(options.framework)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from busbw.hardware import chips
-from busbw.hardware.ceiling import ceiling_of, directed_links
+from busbw.hardware.ceiling import bound_of, ceiling_of, directed_links
 from busbw.hardware.chips import CHIPS, Chip, Confidence, chip_of
 from busbw.hardware.topologies import GPUS, SLICES, USUAL_TOPOLOGIES, Gpu, topology_of
 from busbw.model.machine import EnvironmentKey
@@ -222,6 +222,14 @@ def test_a_switch_lets_each_gpu_send_on_all_its_links() -> None:
     found = _ceiling(_key("NVIDIA A100-SXM4-80GB", 8))
     assert found.bytes_per_s == found.most_bytes_per_s == pytest.approx(300e9)
     assert not found.in_switch
+
+
+def test_ranks_on_one_device_pass_no_link_that_could_bound_them() -> None:
+    shared = replace(_key("NVIDIA H100 80GB HBM3", 2), processes=2, shared=True)
+    case = build.case(ranks=2)
+    assert ceiling_of(replace(shared, shared=False), case) is not None
+    assert bound_of(replace(shared, shared=False), case) is not None
+    assert ceiling_of(shared, case) is bound_of(shared, case) is None
 
 
 def test_a_switch_that_adds_up_allows_twice_as_much() -> None:

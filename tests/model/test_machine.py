@@ -45,6 +45,7 @@ def test_a_device_kind_becomes_a_safe_file_name(text: str, name: str) -> None:
         ({"hosts": 4, "processes": 4}, "tpu-v5-lite/16r-4h4p"),
         ({"mesh": "4x4", "hosts": 2, "processes": 8}, "tpu-v5-lite/16r-4x4-2h8p"),
         ({"processes": 2}, "tpu-v5-lite/16r-1h2p"),
+        ({"processes": 2, "shared": True}, "tpu-v5-lite/16r-1h2p-shared"),
     ],
 )
 def test_a_folder_names_everything_that_a_time_depends_on(

@@ -64,6 +64,10 @@ def test_why_other_devices_were_not_found_is_said_only_if_more_is_asked_for() ->
         ({"ranks": 8}, "8 ranks;"),
         ({"ranks": 8, "mesh": "2x4"}, "8 ranks in a 2x4 mesh;"),
         ({"ranks": 16, "hosts": 4, "processes": 4}, "16 ranks, 4 hosts, 4 processes;"),
+        (
+            {"ranks": 2, "processes": 2, "shared": True},
+            "2 ranks, 1 host, 2 processes, on a shared device;",
+        ),
     ],
 )
 def test_an_accelerator_says_ranks_mesh_and_hosts(key: dict[str, Any], shape: str) -> None:

@@ -94,6 +94,7 @@ class FakeBackend(AbstractBackend):
         group = member if member and len(member.addresses) == 1 else None
         self._processes, self._hosts = (group.count, group.hosts) if group else (1, 1)
         self._index = group.role.index if group else 0
+        self._shared = group is not None and group.shared_devices > 0
         shared: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
         here = shared.get("hosts", {}).get(os.environ.get(HOST, ""), {})
         for package, releases in shared.get("releases", {}).items():
@@ -127,7 +128,7 @@ class FakeBackend(AbstractBackend):
         found = DeviceSet(
             device=device,
             device_kind=self._script.get("device_kind", "Fake CPU"),
-            ranks=self._script.get("ranks", self._ranks or VIRTUAL_RANKS),
+            ranks=self._found_ranks,
             any_ranks=virtual,
             program=program,
             allocator=allocator,
@@ -136,6 +137,7 @@ class FakeBackend(AbstractBackend):
             cores=host.cores() if virtual else None,
             hosts=self._hosts,
             processes=self._processes,
+            shared=self._shared,
         )
         reached = self._device in (None, device)
         return Probe(
@@ -170,9 +172,17 @@ class FakeBackend(AbstractBackend):
         there: dict[str, Any] = self._script | self._script.get("world", {})
         return World(
             device_kind=there.get("device_kind", "Fake CPU"),
-            ranks=there.get("ranks", self._ranks or VIRTUAL_RANKS),
+            ranks=self._script.get("world", {}).get("ranks", self._found_ranks),
             processes=self._processes,
         )
+
+    @property
+    def _found_ranks(self) -> int:
+        """One for each process that shares a device, else those of the script."""
+        if self._shared:
+            return self._processes
+        found: int = self._script.get("ranks", self._ranks or VIRTUAL_RANKS)
+        return found
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
         if Device(self._script.get("device", "cpu")) is not Device.CPU:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from busbw.model.launch import Chips, Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axes_of, parts_of
 from busbw.model.training import ClusterMember
 from busbw.model.words import Device
-from busbw.worker import host, process
+from busbw.worker import host, process, sharing
 
 from ..base import Lowered, Reader, unavailable
 from ..framework import AbstractFramework, clocks, package_versions, read_files
@@ -53,7 +54,8 @@ class JaxBackend(AbstractFramework):
         own = (ranks or VIRTUAL_RANKS) // (member.count if member else 1)
         versions.make_cpu_devices(own)
         if member is not None:
-            versions.join(member, device, own if ranks else None)
+            sharing.check_enough(member, device, own if ranks else None)
+            versions.join(member, own if ranks else None)
         elif variables.PROGRAMS in os.environ:
             versions.keep_programs(os.environ[variables.PROGRAMS])
         self._exchange: Exchange | None = None
@@ -70,8 +72,12 @@ class JaxBackend(AbstractFramework):
         return self._exchange(words)
 
     def _device_set(self, device: Device) -> DeviceSet:
-        hosts = self._member.hosts if self._member else None
-        return device_set(device, jax.devices(device.value), hosts=hosts)
+        member = self._member
+        found = device_set(
+            device, jax.devices(device.value), hosts=member.hosts if member else None
+        )
+        shared = member is not None and bool(member.shared_devices) and device is Device.GPU
+        return replace(found, shared=shared)
 
     def _host_bytes(self, case: Case) -> int:
         is_bare = case.workload.is_bare

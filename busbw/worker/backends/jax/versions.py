@@ -83,21 +83,24 @@ def text_with_lines(lowered: Any) -> str:
     return text
 
 
-def join(member: ClusterMember, device: Device | None, own: int | None) -> None:
+def join(member: ClusterMember, own: int | None) -> None:
     """Make this process one of its group, before any device is asked for.
 
-    On GPUs with `own` of its host's devices, those after its neighbours'. Raises MeasuringError
-    UNAVAILABLE if the others are not found.
+    It takes `own` of its host's GPUs, those after its neighbours', or all where `own` is None; of a
+    GPU that it shares, the only one that it sees. They are named whatever the device, because GPUs
+    are looked for before that is known. Raises MeasuringError UNAVAILABLE if the others are not
+    found.
     """
     index = member.role.index
     with contextlib.suppress(AttributeError):
         # What CPUs have by default now; an older JAX has MPI alone or nothing by another name.
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
     _let_gloo_listen_at(member.addresses[member.role.task][index])
-    local = range(own * (index % member.on_host), own * (index % member.on_host + 1)) if own else []
+    place = 0 if member.shared_devices else index % member.on_host
+    local = list(range(own * place, own * (place + 1))) if own else None
     first = member.addresses[member.role.task][0]
     options: dict[str, Any] = {
-        "local_device_ids": list(local) if device is Device.GPU and own else None,
+        "local_device_ids": local,
         "cluster_detection_method": "deactivate",
         "initialization_timeout": _JOIN_S,
         # By default the first one listens on every network of its host.

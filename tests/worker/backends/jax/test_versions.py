@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -228,16 +229,22 @@ def test_a_process_joins_by_address_count_and_index_and_detects_nothing(load: Lo
         said.update(locals())
 
     joining = _joining(load, initialize)
-    joining.join(_member(3), Device.GPU, 4)
+    joining.join(_member(3), 4)
     assert said["coordinator_address"] == "10.0.0.0:4000"
     assert (said["num_processes"], said["process_id"]) == (4, 3)
     # The second process of its host, after that one's first four GPUs.
     assert said["local_device_ids"] == [4, 5, 6, 7]
     assert said["cluster_detection_method"] == "deactivate"
     assert said["coordinator_bind_address"] is None
-    joining.join(_member(0), Device.CPU, 4)
-    assert said["local_device_ids"] is None
+    joining.join(_member(0), 4)
+    assert said["local_device_ids"] == [0, 1, 2, 3]
     assert said["coordinator_bind_address"] == "10.0.0.0:4000"
+    # Where no number of ranks is asked for, a process takes all devices of its host.
+    joining.join(_member(1), None)
+    assert said["local_device_ids"] is None
+    # It sees only the one that it shares.
+    joining.join(replace(_member(3), shared_devices=1), 1)
+    assert said["local_device_ids"] == [0]
 
 
 def test_gloo_listens_where_the_others_were_told_to_find_this_process(
@@ -245,7 +252,7 @@ def test_gloo_listens_where_the_others_were_told_to_find_this_process(
 ) -> None:
     made = module("jaxlib._jax", make_gloo_tcp_collectives=called)
     monkeypatch.setitem(sys.modules, "jaxlib._jax", made)
-    _joining(load, lambda **options: None).join(_member(3), Device.CPU, 4)
+    _joining(load, lambda **options: None).join(_member(3), 4)
     assert made.make_gloo_tcp_collectives(distributed_client="client") == (
         {"distributed_client": "client", "hostname": "10.0.0.3"},
     )
@@ -257,7 +264,7 @@ def test_an_older_jax_is_asked_for_what_it_knows(load: Load) -> None:
     def initialize(coordinator_address: str, num_processes: int, process_id: int) -> None:
         said.append(process_id)
 
-    _joining(load, initialize).join(_member(1), Device.CPU, 1)
+    _joining(load, initialize).join(_member(1), 1)
     assert said == [1]
 
 
@@ -266,4 +273,4 @@ def test_a_process_that_finds_no_group_says_so(load: Load) -> None:
         raise RuntimeError("DEADLINE_EXCEEDED: nobody came\nand more")
 
     with pytest.raises(MeasuringError, match=r"process 1 does not join its group: DEAD.* came$"):
-        _joining(load, initialize).join(_member(1), Device.CPU, 1)
+        _joining(load, initialize).join(_member(1), 1)

@@ -1,0 +1,90 @@
+"""What a process that shares a GPU sets before its framework opens the device."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from busbw.model.training import Cluster, ClusterMember, members_of
+from busbw.model.words import Device
+from busbw.worker import sharing
+from busbw.worker.backends.base import MeasuringError
+
+
+def _members(processes: int, devices: int) -> tuple[ClusterMember, ...]:
+    cluster = Cluster(counts={"worker": processes}, shared_devices=devices)
+    return members_of(cluster, (f"127.0.0.1:{4000 + index}" for index in range(processes)))
+
+
+def test_two_processes_on_one_gpu_are_two_hosts_with_half_of_its_memory_each() -> None:
+    found = [sharing.variables_of(member, {}) for member in _members(2, 1)]
+    assert [one["NCCL_HOSTID"] for one in found] == ["busbw-0", "busbw-1"]
+    assert {one["CUDA_VISIBLE_DEVICES"] for one in found} == {"0"}
+    assert {one["XLA_PYTHON_CLIENT_MEM_FRACTION"] for one in found} == {"0.375000"}
+
+
+def test_more_processes_than_gpus_take_turns_and_have_equal_shares() -> None:
+    found = [sharing.variables_of(member, {}) for member in _members(3, 2)]
+    assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["0", "1", "0"]
+    assert len({one["NCCL_HOSTID"] for one in found}) == 3
+    assert {one["XLA_PYTHON_CLIENT_MEM_FRACTION"] for one in found} == {"0.375000"}
+
+
+def test_only_gpus_that_the_session_sees_are_shared() -> None:
+    seen = {"CUDA_VISIBLE_DEVICES": "5, GPU-1a2b"}
+    found = [sharing.variables_of(member, seen) for member in _members(4, 2)]
+    assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["5", "GPU-1a2b"] * 2
+
+
+@pytest.mark.parametrize("name", ["XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"])
+def test_a_fraction_of_the_users_is_what_is_shared_by_the_name_that_they_use(name: str) -> None:
+    (first, _) = _members(2, 1)
+    found = sharing.variables_of(first, {name: ".9"})
+    assert {one: text for one, text in found.items() if "FRACTION" in one} == {name: "0.450000"}
+
+
+def test_a_fraction_that_is_no_number_is_said() -> None:
+    (first, _) = _members(2, 1)
+    with pytest.raises(MeasuringError, match=r"expected a number such as 0.75, got 'half'"):
+        sharing.variables_of(first, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "half"})
+
+
+def test_a_process_with_its_own_devices_keeps_its_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NCCL_HOSTID", raising=False)
+    (first, _) = _members(2, 0)
+    sharing.prepare(first)
+    assert "NCCL_HOSTID" not in os.environ
+
+
+def _host(path: Path, gpus: int) -> Path:
+    (path / "dev").mkdir()
+    for name in (*(f"nvidia{number}" for number in range(gpus)), "nvidiactl", "null"):
+        (path / "dev" / name).touch()
+    return path
+
+
+def test_a_process_whose_gpu_is_not_there_says_it_before_the_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    first, second = _members(2, 0)
+    root = _host(tmp_path, 1)
+    sharing.check_enough(first, None, 1, root)
+    with pytest.raises(MeasuringError, match="process 1 needs GPU 1, and its host has 1: --share"):
+        sharing.check_enough(second, None, 1, root)
+    sharing.check_enough(second, Device.CPU, 1, root)
+    sharing.check_enough(_members(2, 1)[1], Device.GPU, 1, root)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    sharing.check_enough(second, Device.GPU, 1, root)
+
+
+@pytest.mark.parametrize("visible", ["", "-1"])
+def test_a_host_on_which_no_gpu_is_seen_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    sharing.check_enough(_members(2, 0)[1], None, 1, _host(tmp_path, 1))
