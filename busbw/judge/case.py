@@ -68,12 +68,14 @@ def summary_of(case: Case, times_s: Sequence[float], level_s: float | None = Non
 class Ruling:
     """The verdict so far; `wanted` is how many launches in all would decide it, None for no more.
 
-    `suspected`: it looks slower, and the confirmation is still missing.
+    `suspected`: it looks slower, and the confirmation is still missing. `throttled`: it is slower,
+    and NOISY only because a device or the kernel slowed it down meanwhile.
     """
 
     verdict: Verdict
     wanted: int | None = None
     suspected: bool = False
+    throttled: bool = False
 
 
 def judge_case(

@@ -42,6 +42,12 @@ TAIL_GROWTH = 0.2
 # launch: processes that share a machine's processors differ by less.
 STRAGGLES = 1.5
 
+# A CPU quota explains a loss if it stopped the case for at least this part of the time that the
+# case lost. It need not be all of it: the time of a launch is the lower quartile of its samples,
+# and that of a case the median of its launches, so that stops in three quarters of the samples of
+# half of the launches are enough to move it.
+STOPPED_EXPLAINS = 1 / 3
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:

@@ -78,7 +78,8 @@ class Circumstances:
     `asked_to_skip` names an option by which the user asked that benchmarks should not run.
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
     algorithms that are not those of the baseline, `lost` says why measuring ended early;
-    `suspected` are cases that look slower without a confirmation. `slower` says what all sizes,
+    `suspected` are cases that look slower without a confirmation, `throttled` those that are slower
+    and were throttled. `slower` says what all sizes,
     latency or bandwidth lost, `drifted` which levels rose since they were accepted; `accepted`: an
     update takes both. `asides` are said and change nothing. Sizes next to each other differ
     `noisier` times as much as usual; a NOISY case with a limit below `blind` was judged all the
@@ -95,6 +96,7 @@ class Circumstances:
     fallen_back: tuple[str, ...] = ()
     lost: str = ""
     suspected: tuple[str, ...] = ()
+    throttled: tuple[str, ...] = ()
     asides: tuple[str, ...] = ()
     slower: tuple[str, ...] = ()
     drifted: str = ""
@@ -257,7 +259,9 @@ def _reasons(
             "in earlier sessions, and limits are wider by that"
         )
     noisy = [v for v in verdicts if v.outcome is Outcome.NOISY]
-    noisy = [v for v in noisy if v.limit is None or v.limit > about.blind]
+    noisy = [
+        v for v in noisy if v.limit is None or v.limit > about.blind or v.spec.id in about.throttled
+    ]
     judged = sum(v.ratio is not None for v in verdicts)
     if len(noisy) > MOST_NOISY * judged:
         many = f"{len(noisy)} of {plural(judged, 'case')}"

@@ -30,7 +30,7 @@ from busbw.model.words import (
 )
 from busbw.stats.launches import launch_time_s
 
-from .policy import ABOVE_HARDWARE, STRAGGLES, Policy
+from .policy import ABOVE_HARDWARE, STOPPED_EXPLAINS, STRAGGLES, Policy
 
 
 def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | None:
@@ -185,13 +185,20 @@ def _noted(verdict: Verdict, note: str) -> Verdict:
     return replace(verdict, notes=(*verdict.notes, note))
 
 
-def with_counted(verdict: Verdict, counted: Counted, *, paired: bool = False) -> Verdict:
-    """With what devices counted meanwhile; a slow case is NOISY where they were throttled.
+def with_counted(
+    verdict: Verdict, counted: Counted, *, sampling_s: float = 0.0, paired: bool = False
+) -> Verdict:
+    """Return `verdict` with what devices and the kernel counted meanwhile.
 
-    Two stacks in turn are throttled alike, unless one of them is the reason.
+    A slow case is NOISY where a device was throttled, or where a CPU quota stopped it for long
+    enough to explain what it lost in the `sampling_s` seconds of its samples (0: not known). Two
+    interleaved stacks are throttled alike, unless one of them is the reason.
     """
     noted = replace(verdict, notes=(*verdict.notes, *counted.texts))
     if verdict.outcome is not Outcome.REGRESSED or not counted.throttling or paired:
+        return noted
+    lost_s = (1 - 1 / verdict.ratio) * sampling_s if verdict.ratio else 0.0
+    if not counted.is_device_throttled and counted.stopped_s < STOPPED_EXPLAINS * lost_s:
         return noted
     text = f"{verdict.text}; {', '.join(counted.throttling)}"
     return replace(noted, outcome=Outcome.NOISY, failed=False, text=text)

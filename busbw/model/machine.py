@@ -284,7 +284,8 @@ class Environment:
     """Where a session measured. Only `key` is ever matched; the rest is recorded and printed.
 
     `why` is why this device was chosen, `not_found` why each that was looked for before was not.
-    `host` is the name of the host that measured. `changed` is what options changed on purpose, such
+    `flags` are environment variables, and the CPU quota if there is one. `host` is the name of the
+    host that measured. `changed` is what options changed on purpose, such
     as ``candidate: XLA_FLAGS=--a; reference: none``; nothing in an ordinary session.
     """
 

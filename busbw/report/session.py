@@ -11,6 +11,7 @@ from pathlib import Path
 from busbw import metrics
 from busbw.model import variables
 from busbw.model.case import Case, CaseKey, Spec
+from busbw.model.counters import CPU_QUOTA
 from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
 from busbw.model.stored import CompiledBaseline, Stored
@@ -48,8 +49,10 @@ def header_lines(
 ) -> Sequence[str]:
     """Without `baselines` no folder is named; `verbose` says why each device is not there."""
     key = environment.key
+    quota = environment.flags.get(CPU_QUOTA)
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
-    kind += f", {key.cores} cores), " if environment.device is Device.CPU else "), "
+    kind += f", {key.cores} cores" if environment.device is Device.CPU else ""
+    kind += f", quota {quota}), " if quota else "), "
     # Of a CPU the framework made the devices, unless each process has one.
     is_virtual = environment.device is Device.CPU and key.processes == 1
     kind += f"{key.ranks} virtual devices" if is_virtual else f"{key.ranks} ranks"

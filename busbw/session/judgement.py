@@ -44,12 +44,14 @@ def _on_hardware(measured: Measured, spec: Spec, found: Ruling) -> Ruling:
     straggler = straggler_of(runs, measured.jobs[spec].key, machine.process_hosts)
     verdict = replace(verdict, straggler=straggler)
     verdict = _ordered(measured, spec, verdict)
-    counted = measured.counted.get(spec, Counted())
-    verdict = with_counted(verdict, counted, paired=measured.paired)
+    counted, before = measured.counted.get(spec, Counted()), verdict.outcome
+    sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)
+    verdict = with_counted(verdict, counted, sampling_s=sampling_s, paired=measured.paired)
     if verdict.outcome is Outcome.FAILED:
         # More launches do not change a failure.
         return Ruling(verdict=verdict)
-    return replace(found, verdict=verdict)
+    throttled = before is Outcome.REGRESSED and verdict.outcome is Outcome.NOISY
+    return replace(found, verdict=verdict, throttled=throttled)
 
 
 def _ordered(measured: Measured, spec: Spec, verdict: Verdict) -> Verdict:
@@ -126,7 +128,8 @@ def judged(measured: Measured, skip: str) -> Judged:
         _circumstances(measured, verdicts, drifted),
         asked_to_skip=skip,
         suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
-        slower=_slower(measured, shared, groups),
+        throttled=tuple(spec.id for spec, one in found.items() if one.throttled),
+        slower=_slower(measured, shared, groups, found),
         noisier=max((one.noisier for one in tonight.values()), default=1.0),
     )
     session = judge_session(list(verdicts.values()), list(measured.measurements.values()), about)
@@ -180,11 +183,22 @@ def _with_cost(
 
 
 def _slower(
-    measured: Measured, all_shared: Sequence[tuple[str, Shared]], groups: Sequence[SizeGroup]
+    measured: Measured,
+    all_shared: Sequence[tuple[str, Shared]],
+    groups: Sequence[SizeGroup],
+    found: Mapping[Spec, Ruling],
 ) -> tuple[str, ...]:
-    """What all cases of a framework lost, or the latency or the bandwidth of one of its curves."""
+    """Return what all cases of a framework lost, or the latency or bandwidth of one of its curves.
+
+    Nothing is said of all cases of a framework of which some were slow because of throttling.
+    """
     counts = Counter(job.case.framework for job in measured.jobs.values())
-    whole = (slower_text(name, counts[name], shared) for name, shared in all_shared)
+    throttled = {spec.framework for spec, one in found.items() if one.throttled}
+    whole = (
+        slower_text(name, counts[name], shared)
+        for name, shared in all_shared
+        if name not in throttled
+    )
     curves = (f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted)
     return (*filter(None, whole), *curves)
 

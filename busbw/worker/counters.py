@@ -2,7 +2,7 @@
 
 Of GPUs by ``pynvml``, which nvidia-ml-py installs, of TPUs by ``libtpu.sdk``, of CPUs from what the
 kernel of Linux has. Both libraries are imported where they are there; what a device does not
-support is left out.
+support is left out. Beside every kind of device the kernel's counts of CPU quotas are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from busbw.model.counters import Reading
+from busbw.model.counters import Quota, Reading
 from busbw.model.words import Device
 from busbw.worker import host, process
 
@@ -55,10 +55,13 @@ class _Found:
     throttled_s: dict[str, float] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
+    quotas: dict[str, Quota] = field(default_factory=dict)
 
 
 def are_there(device: Device, root: Path = Path("/")) -> bool:
-    """Whether there is anything to read; looks, and asks nobody."""
+    """Return whether there is anything to read, without calling a device's library."""
+    if host.quotas(root):
+        return True
     if device is Device.CPU:
         paths = (f"{_ZONES}/temp", f"{_CPUS}/{_CLOCKS}", f"{_CPUS}/{_HEAT}")
         return any(next(root.glob(path), None) is not None for path in paths)
@@ -70,8 +73,11 @@ def are_there(device: Device, root: Path = Path("/")) -> bool:
 
 
 def reading(device: Device, root: Path = Path("/")) -> Reading:
-    """What `device`'s library says now; its error, whatever it is, is the reading's problem."""
-    found, problem = _Found(), ""
+    """Return the counts of `device` and of CPU quotas.
+
+    An error of the device's library, whatever it is, is the reading's problem.
+    """
+    found, problem = _Found(quotas=host.quotas(root)), ""
     try:
         if device is Device.CPU:
             _kernel(found, root)

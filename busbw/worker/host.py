@@ -1,4 +1,4 @@
-"""The host: its processor, its memory, what is left of it and what this process takes.
+"""The host: its processor and CPU quota, its memory, what is left of it, what this process takes.
 
 Reads the system, /proc and the control groups of Linux; where these are missing it returns None for
 memory, and nothing is predicted. Asks no framework.
@@ -12,9 +12,12 @@ import mmap
 import os
 import platform
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+from busbw.model.counters import CPU_QUOTA, Quota, quota_text
 
 _RESERVE = 0.05
 
@@ -84,31 +87,76 @@ def _fields(path: Path) -> dict[str, int]:
 
 def _control_group_limits(root: Path) -> list[tuple[int, int]]:
     """(limit, use without reclaimable cache) in bytes of this process's groups, both versions."""
-    groups = root / "proc/self/cgroup"
-    if not groups.exists():
-        return []
     limits = []
-    for line in groups.read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            limits += _walk(root / "sys/fs/cgroup", path, "memory.max", "memory.current")
-        elif "memory" in controllers.split(","):
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
-            limits += _walk(root / "sys/fs/cgroup/memory", path, *names)
-    return limits
-
-
-def _walk(mount: Path, path: str, limit_name: str, usage_name: str) -> list[tuple[int, int]]:
-    found = []
-    group = mount / path.lstrip("/")
-    for folder in (group, *group.parents):
+    for folder, is_first in _control_groups(root, "memory"):
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        limit_name, usage_name = names if is_first else ("memory.max", "memory.current")
         limit = folder / limit_name
         if limit.exists() and limit.read_text().strip() != "max":
             used = int((folder / usage_name).read_text()) - _inactive_file_bytes(folder)
-            found.append((int(limit.read_text()), max(0, used)))
-        if folder == mount:
-            break
+            limits.append((int(limit.read_text()), max(0, used)))
+    return limits
+
+
+def _control_groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
+    """Yield the groups of this process for `controller` and all above, and whether of version 1."""
+    groups = root / "proc/self/cgroup"
+    if not groups.exists():
+        return
+    for line in groups.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        is_first = controller in controllers.split(",")
+        if not is_first and controllers:
+            continue
+        mount = root / "sys/fs/cgroup" / (controller if is_first else "")
+        group = mount / path.lstrip("/")
+        for folder in (group, *group.parents):
+            yield folder, is_first
+            if folder == mount:
+                break
+
+
+def quotas(root: Path = Path("/")) -> dict[str, Quota]:
+    """Return the CPU quotas of this process's control groups, by the folder of each group.
+
+    A group without a quota, or whose files are not as the kernel writes them, is left out.
+    """
+    found = {}
+    for folder, is_first in _control_groups(root, "cpu"):
+        with contextlib.suppress(OSError, ValueError):
+            limit = _limit_of_version_1(folder) if is_first else (folder / "cpu.max").read_text()
+            share_us, period_us = limit.split()
+            if share_us not in ("max", "-1"):
+                found[str(folder)] = _quota(folder, int(share_us), int(period_us))
     return found
+
+
+def _limit_of_version_1(folder: Path) -> str:
+    """Return the quota of a group of version 1 in the form of version 2: share and period."""
+    names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    return " ".join((folder / name).read_text() for name in names)
+
+
+def _quota(folder: Path, share_us: int, period_us: int) -> Quota:
+    """Read the counts of a group. Raises OSError and ValueError for files of another form."""
+    if share_us <= 0 or period_us <= 0:
+        raise ValueError("expected a share and a period above 0")
+    rows = (line.split() for line in (folder / "cpu.stat").read_text().splitlines())
+    counts = {name: max(0, int(count)) for name, count in rows}
+    nanoseconds = counts.get("throttled_time", 1000 * counts.get("throttled_usec", 0))
+    return Quota(
+        cpus=share_us / period_us,
+        period_s=period_us / 1e6,
+        periods=counts.get("nr_periods", 0),
+        throttled_periods=counts.get("nr_throttled", 0),
+        throttled_s=nanoseconds / 1e9,
+    )
+
+
+def quota_flags(root: Path = Path("/")) -> dict[str, str]:
+    """Return the least CPU quota as environments record it; empty without one."""
+    least = min((one.cpus for one in quotas(root).values()), default=None)
+    return {} if least is None else {CPU_QUOTA: quota_text(least)}
 
 
 def _inactive_file_bytes(folder: Path) -> int:

@@ -362,3 +362,13 @@ def test_a_suspicion_that_could_not_be_seen_again_is_no_verdict() -> None:
     session = judge_session([build.verdict()], [build.measurement(1e-3)], about)
     assert SessionOutcome.NO_VERDICT is session.outcome
     assert session.text == "suspected and not seen again in the time: jax-default-float32-4K"
+
+
+def test_a_case_that_is_slower_and_was_throttled_was_not_judged() -> None:
+    slow = build.verdict(outcome=Outcome.NOISY, ratio=2.81, limit=1.7)
+    measured = [build.measurement(1e-3, 1e-3, 1e-3)]
+    # A limit that is narrow enough has judged what is noisy for another reason.
+    assert not _session([slow], measured, blind=4.0).failed
+    found = _session([slow], measured, blind=4.0, throttled=(slow.spec.id,))
+    assert found.outcome is SessionOutcome.NO_VERDICT
+    assert found.text.startswith("1 of 1 case too noisy to judge")

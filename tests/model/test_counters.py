@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from busbw.model.counters import Counted, Reading
+from busbw.model.counters import Counted, Quota, Reading
 
 BEFORE = Reading(
     host="b",
@@ -57,3 +58,42 @@ def test_of_several_launches_errors_go_from_the_first_and_throttling_adds_up() -
         "gpu 0 heat: throttled for 3 s",
         "tpu 0 throttle score 1",
     )
+
+
+QUOTA = Quota(cpus=0.25, period_s=0.1, periods=800, throttled_periods=100, throttled_s=7.0)
+
+
+def _throttled(quotas: dict[str, Quota], before: dict[str, Quota]) -> Counted:
+    first, last = (Reading(host="b", at_s=0.0, quotas=one) for one in (before, quotas))
+    return Counted.between(first, last, "b, ")
+
+
+def test_a_cpu_quota_is_told_with_its_periods_where_it_stopped_more_than_a_few() -> None:
+    later = replace(QUOTA, periods=2000, throttled_periods=777, throttled_s=19.3)
+    found = _throttled({"box": later, "new": later}, {"box": QUOTA})
+    told = "b, throttled in 677 of 1,200 periods, 12.3 s, quota 0.25 CPU"
+    assert found.texts == found.throttling == (told,)
+    assert found.names == ("b, CPU quota",)
+    again = found.plus(found)
+    assert again.texts == ("b, throttled in 1,354 of 2,400 periods, 24.6 s, quota 0.25 CPU",)
+    few = replace(QUOTA, periods=2000, throttled_periods=111, throttled_s=8.0)
+    assert not _throttled({"box": few}, {"box": QUOTA}).texts
+
+
+def test_what_was_counted_before_a_control_group_was_made_anew_is_left_out() -> None:
+    anew = replace(QUOTA, periods=3, throttled_periods=2, throttled_s=0.1)
+    assert not _throttled({"box": anew}, {"box": QUOTA}).texts
+    assert not _throttled({"other": QUOTA}, {"box": QUOTA}).texts
+
+
+def test_of_nested_control_groups_the_one_that_stopped_the_case_most_is_told() -> None:
+    nothing = replace(QUOTA, periods=0, throttled_periods=0, throttled_s=0.0)
+    outer = replace(QUOTA, cpus=2.0, throttled_periods=400, throttled_s=3.0)
+    found = _throttled({"in": QUOTA, "out": outer}, {"in": nothing, "out": nothing})
+    assert found.texts == ("b, throttled in 400 of 800 periods, 3 s, quota 2 CPU",)
+
+
+def test_a_case_can_be_stopped_no_longer_than_its_throttled_periods() -> None:
+    # Eight processors that wait at the same time count eight times.
+    assert replace(QUOTA, throttled_s=80.0).stopped_s == 10.0
+    assert QUOTA.stopped_s == 7.0

@@ -46,6 +46,21 @@ def test_a_cpu_says_its_cores_and_that_its_devices_are_virtual() -> None:
     assert _header()[0] == ("busbw device: AMD EPYC (CPU, 2 cores), 4 virtual devices; asked for")
 
 
+@pytest.mark.parametrize(
+    ("device", "cores", "shown"),
+    [
+        (Device.CPU, 2, "(CPU, 2 cores, quota 0.25 CPU), "),
+        (Device.GPU, None, "(GPU, quota 0.25 CPU), "),
+    ],
+)
+def test_a_cpu_quota_is_said_beside_any_device(
+    device: Device, cores: int | None, shown: str
+) -> None:
+    flags = {"CPU quota": "0.25 CPU"}
+    found = build.environment(device=device, key=build.key(cores=cores), flags=flags)
+    assert shown in _header(found)[0]
+
+
 def test_the_devices_of_several_processes_of_a_cpu_are_not_virtual() -> None:
     found = build.environment(key=build.key(processes=4))
     assert _header(found)[0].startswith("busbw device: AMD EPYC (CPU, 2 cores), 4 ranks, 1 host, ")

@@ -89,6 +89,23 @@ def test_of_a_processor_what_the_kernel_has_is_read(tmp_path: Path) -> None:
     assert found.throttled_s == {"processor heat": 2.5}
 
 
+@pytest.mark.parametrize("device", [Device.CPU, Device.GPU])
+def test_beside_any_device_a_cpu_quota_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: Device
+) -> None:
+    _gpus(monkeypatch, "raises")
+    for path, text in {
+        "proc/self/cgroup": "0::/box",
+        "sys/fs/cgroup/box/cpu.max": "25000 100000",
+        "sys/fs/cgroup/box/cpu.stat": "nr_periods 8\nnr_throttled 2\nthrottled_usec 1",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert counters.are_there(device, tmp_path)
+    (quota,) = counters.reading(device, tmp_path).quotas.values()
+    assert (quota.cpus, quota.periods, quota.throttled_periods) == (0.25, 8, 2)
+
+
 @pytest.mark.parametrize(("device", "module"), [(Device.GPU, "pynvml"), (Device.TPU, "libtpu")])
 def test_where_no_library_is_installed_there_is_nothing_to_read(
     monkeypatch: pytest.MonkeyPatch, device: Device, module: str

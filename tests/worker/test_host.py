@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from busbw.model.counters import Quota
 from busbw.worker import host
 from busbw.worker.host import Headroom
 
@@ -133,6 +134,70 @@ def test_a_control_group_of_version_1_limits_it(
     assert _gib(*left) == host.headroom(None, root)
 
 
+def _quota_v1(folder: Path, share_us: int, *, throttled: int = 0, nanoseconds: int = 0) -> None:
+    _put(folder / "cpu.cfs_quota_us", share_us)
+    _put(folder / "cpu.cfs_period_us", 100_000)
+    counts = f"nr_periods 1200\nnr_throttled {throttled}\nthrottled_time {nanoseconds}"
+    _put(folder / "cpu.stat", f"{counts}\nnr_bursts 0\nburst_time 0")
+
+
+def _quota_v2(folder: Path, limit: str, counts: str) -> None:
+    _put(folder / "cpu.max", limit)
+    _put(folder / "cpu.stat", f"usage_usec 5\nuser_usec 3\n{counts}")
+
+
+def test_a_cpu_quota_of_version_1_is_read_with_its_counts(tmp_path: Path) -> None:
+    root = _machine(tmp_path, groups="3:memory:/x\n1:cpu,cpuacct:/box/inner\n0::/")
+    group = root / "sys/fs/cgroup/cpu/box"
+    _quota_v1(group / "inner", -1)
+    _quota_v1(group, 25_000, throttled=677, nanoseconds=12_300_000_000)
+    quota = Quota(cpus=0.25, period_s=0.1, periods=1200, throttled_periods=677, throttled_s=12.3)
+    assert host.quotas(root) == {str(group): quota}
+    assert host.quota_flags(root) == {"CPU quota": "0.25 CPU"}
+
+
+def test_of_cpu_quotas_of_version_2_the_least_is_recorded_and_each_is_counted(
+    tmp_path: Path,
+) -> None:
+    root = _machine(tmp_path, groups="0::/pod/box")
+    pod, box = root / "sys/fs/cgroup/pod", root / "sys/fs/cgroup/pod/box"
+    _quota_v2(pod, "150000 100000", "nr_periods 4\nnr_throttled 1\nthrottled_usec 20000")
+    _quota_v2(box, "100000 50000", "nr_periods 9\nnr_throttled 3\nthrottled_usec 70000")
+    found = host.quotas(root)
+    assert {folder: (one.cpus, one.throttled_s) for folder, one in found.items()} == {
+        str(pod): (1.5, 0.02),
+        str(box): (2.0, 0.07),
+    }
+    assert host.quota_flags(root) == {"CPU quota": "1.5 CPU"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "counts"),
+    [
+        ("max 100000", "nr_periods 1"),
+        ("", "nr_periods 1"),
+        ("25000", "nr_periods 1"),
+        ("25000 0", "nr_periods 1"),
+        ("-25000 100000", "nr_periods 1"),
+        ("a lot", "nr_periods 1"),
+        ("25000 100000", "nr_periods many"),
+        ("25000 100000", "nr_periods"),
+    ],
+)
+def test_without_a_cpu_quota_or_a_readable_one_there_is_none(
+    tmp_path: Path, limit: str, counts: str
+) -> None:
+    root = _machine(tmp_path, groups="0::/box")
+    _quota_v2(root / "sys/fs/cgroup/box", limit, counts)
+    assert (host.quotas(root), host.quota_flags(root)) == ({}, {})
+
+
+def test_in_a_container_the_quota_is_that_of_the_mounted_group(tmp_path: Path) -> None:
+    root = _machine(tmp_path, groups="1:cpu:/docker/0123abcd")
+    _quota_v1(root / "sys/fs/cgroup/cpu", 50_000)
+    assert host.quota_flags(root) == {"CPU quota": "0.5 CPU"}
+
+
 def test_a_group_above_the_mount_is_never_looked_at(tmp_path: Path) -> None:
     root = _machine(tmp_path, groups="0::/box")
     (root / "sys/fs/cgroup/box").mkdir(parents=True)
@@ -166,6 +231,7 @@ def test_memory_is_touched_to_its_last_byte_and_not_beyond(threads: int) -> None
 
 _LIMITED = """
 import resource
+from busbw.model.counters import Quota
 from busbw.worker import host
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 before = host.resident_bytes()

@@ -111,7 +111,7 @@ class AbstractFramework(AbstractBackend):
             devices=tuple(devices),
             missing=missing,
             versions=self.versions,
-            flags=process.flags(),
+            flags={**process.flags(), **host.quota_flags()},
             hosts=(host.name(),),
             counts=any(counters.are_there(one.device) for one in devices),
         )
