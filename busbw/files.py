@@ -397,7 +397,8 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def _text(path: Path) -> str:
+    """Read a file that would be replaced. Raises Refused for what no earlier output can be."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise Refused(f"{path}: {error.strerror}") from error
+        return content(path).decode(errors="replace")
+    except InputError as error:
+        raise Refused(f"{path}: {error}") from error

@@ -65,6 +65,24 @@ def without_commands(text: str) -> str:
     return _WORKFLOW_COMMAND.sub(lambda found: f"{found[0]} ", text)
 
 
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_CONFLICT = re.compile(rb"^(?:(?:<{7}|>{7}|[|]{7})(?: .*)?|={7})\r?$", re.MULTILINE)
+
+
+def left_by_git(content: bytes) -> str:
+    """Say what Git left in `content` instead of the file that was meant, after its line.
+
+    Such as ``3:1: a Git conflict marker, '<<<<<<< HEAD'; ...``; empty for nothing.
+    """
+    if content.startswith(_LFS_POINTER):
+        return "1:1: a Git LFS pointer, not the file itself; fetch the file with git lfs pull"
+    found = _CONFLICT.search(content) if b"<<<<<<<" in content or b">>>>>>>" in content else None
+    if found is None:
+        return ""
+    line, shown = content.count(b"\n", 0, found.start()) + 1, found[0].decode(errors="replace")
+    return f"{line}:1: a Git conflict marker, {_shown(shown.strip())}; resolve the conflict"
+
+
 class WireError(ValueError):
     """A document that is not what was expected; the message says where and what was expected.
 
@@ -88,7 +106,8 @@ def parsed(content: bytes | str) -> Any:
     except UnicodeDecodeError as error:
         raise WireError(f"byte {error.start}: not UTF-8") from error
     except json.JSONDecodeError as error:
-        raise WireError(f"{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
+        where = f"{error.lineno}:{error.colno}: not JSON: {error.msg}"
+        raise WireError(left_by_git(text.encode(errors="replace")) or where) from error
     except RecursionError as error:
         raise WireError("lists and objects are nested too deeply") from error
 

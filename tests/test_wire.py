@@ -268,3 +268,25 @@ def test_what_is_nested_without_end_is_shown_in_part() -> None:
         document = [document]
     with pytest.raises(wire.WireError, match=r"Plan\.seed: expected a whole number, got "):
         wire.from_json(Plan, {"seed": document})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{\n<<<<<<< HEAD\n  1\n=======\n>>>>>>> theirs\n}", "2:1: a Git conflict marker, '<<<"),
+        ("{\n||||||| base\n>>>>>>> theirs\n}", "2:1: a Git conflict marker, '|||||||"),
+        ("{\n=======\n>>>>>>> a\x1b[2J\n}", "2:1: a Git conflict marker, '======='"),
+        ("version https://git-lfs.github.com/spec/v1\noid", "1:1: a Git LFS pointer, not the file"),
+        ("{\n  <<<<<<< HEAD\n}", "2:3: not JSON"),
+        ("{\n<<<<<<<<<<<<< a row\n}", "2:1: not JSON"),
+    ],
+)
+def test_what_git_left_in_a_file_is_named_for_what_it_is(text: str, said: str) -> None:
+    with pytest.raises(wire.WireError) as refused:
+        wire.parsed(text.encode())
+    assert str(refused.value).startswith(said)
+    assert str(refused.value).isprintable()
+
+
+def test_the_words_of_git_in_a_value_are_a_value() -> None:
+    assert wire.parsed('{"a": "<<<<<<< HEAD"}') == {"a": "<<<<<<< HEAD"}

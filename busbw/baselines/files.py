@@ -118,6 +118,14 @@ def _check_writable(folder: Path) -> None:
         raise BaselineError(str(error)) from error
 
 
+def _content(path: Path) -> bytes | None:
+    """Read a file of baselines; None if there is none. Raises BaselineError."""
+    try:
+        return files.content(path) if exists(path) else None
+    except files.InputError as error:
+        raise BaselineError(f"{path}: {error}") from error
+
+
 class Draft(Generic[S]):
     """The opened files of a baselines folder, with the changes to them in memory.
 
@@ -128,7 +136,8 @@ class Draft(Generic[S]):
         self._codec = codec
         self._root = root
         self._held = held
-        self._before: dict[Path, bytes] | None = None
+        self._is_locked = False
+        self._before: dict[Path, bytes | None] = {}
         self._documents: dict[Path, BaselineFile[S] | None] = {}
         self._changed: dict[Path, None] = {}
 
@@ -141,6 +150,7 @@ class Draft(Generic[S]):
         # Without a folder there is nothing to lock; looking for a file does not create it.
         if path not in self._documents and exists(self._root):
             self._begin()
+            self._before[path] = _content(path)
             self._documents[path] = stored(self._codec, path, key, case)
         return path, self._documents.get(path)
 
@@ -153,11 +163,10 @@ class Draft(Generic[S]):
         return path, document
 
     def _begin(self) -> None:
-        """Lock the folder, and remember its content."""
-        if self._before is None:
+        """Lock the folder once."""
+        if not self._is_locked:
             self._held.enter_context(locked(self._root))
-            paths = (path for path in self._root.rglob("*.json") if path.is_file())
-            self._before = {path: path.read_bytes() for path in paths}
+            self._is_locked = True
 
     def put(self, path: Path, document: BaselineFile[S]) -> None:
         """Write `document` to `path` at the end; without entries, the file is removed."""
@@ -166,11 +175,8 @@ class Draft(Generic[S]):
 
     def write(self) -> None:
         """Write every file that changed, or none: none if another program changed one of them."""
-        if self._before is None:
-            return
-        for path in self._documents:
-            now = path.read_bytes() if path.exists() else None
-            if now != self._before.get(path):
+        for path, before in self._before.items():
+            if _content(path) != before:
                 raise BaselineError(
                     f"{path}: another program changed it while this session was about to write; "
                     "nothing was written to it"

@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from busbw import files, grid, metrics
+from busbw import files, grid, metrics, wire
 from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeFailed, probe
@@ -170,7 +170,7 @@ def _earlier(folder: Path | None) -> list[dict[str, Any]]:
     found = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         with usage_error(files.InputError, ValueError, where=f"--earlier: {path}: "):
-            document = json.loads(files.content(path))
+            document = wire.parsed(files.content(path))
         if not isinstance(document, dict) or document.get("document") != DOCUMENT:
             raise UsageError(f"--earlier: {path}: it is no answer of this busbw find-slow")
         found.append(document)

@@ -12,6 +12,7 @@ import datetime
 import fnmatch
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +27,13 @@ from busbw.model.machine import EnvironmentKey
 from .lines import Line, parsed
 
 LOCK_TIMEOUT_S = 60.0
+# A thousand cases in every night of a year are half of it.
+MOST_BYTES = 1 << 30
 # As much as is looked at for the begin of a torn line: no line is as long.
 _TAIL_BYTES = 1 << 20
-_YEAR = re.compile(r"\d{4}\.jsonl")
+# A pipe without a reader is not waited for.
+_TO_APPEND = os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_YEAR = re.compile(r"[0-9]{4}\.jsonl")
 
 
 class HistoryError(Exception):
@@ -59,7 +64,7 @@ def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Appended:
     """
     path = root / key.folder / f"{lines[0].began.year}.jsonl"
     content = "".join(f"{line.text}\n" for line in lines).encode()
-    with _locked(path):
+    with _locked(root, path):
         return Appended(path=path, lines=len(lines), notes=_append(path, content))
 
 
@@ -70,11 +75,11 @@ def append_from(root: Path, other: Path) -> tuple[Appended, ...]:
     HistoryError; what `other` has is read first, and nothing is appended if it cannot be.
     """
     found = {path.relative_to(other): _texts(path) for path in _files(other)}
-    return tuple(_append_missing(root / name, lines) for name, lines in found.items())
+    return tuple(_append_missing(root, root / name, lines) for name, lines in found.items())
 
 
-def _append_missing(path: Path, lines: Sequence[bytes]) -> Appended:
-    with _locked(path):
+def _append_missing(root: Path, path: Path, lines: Sequence[bytes]) -> Appended:
+    with _locked(root, path):
         there = set(_texts(path)) if path.exists() else set()
         missing = [line for line in dict.fromkeys(lines) if line not in there]
         content = b"".join(line + b"\n" for line in missing)
@@ -83,7 +88,10 @@ def _append_missing(path: Path, lines: Sequence[bytes]) -> Appended:
 
 
 def _append(path: Path, content: bytes) -> tuple[str, ...]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+    if path.exists():
+        # A file that is no file of the history is refused, wherever in it that can be seen.
+        _content(path)
+    descriptor = os.open(path, os.O_RDWR | _TO_APPEND, 0o666)
     try:
         end = os.fstat(descriptor).st_size
         rest = _rest(descriptor, end)
@@ -145,7 +153,10 @@ def _moved(path: Path, torn: bytes) -> str:
             "give each session's case a line of its own"
         )
     beside = path.with_name(f"{path.name}.torn")
-    with beside.open("ab") as file:
+    descriptor = os.open(beside, os.O_WRONLY | _TO_APPEND, 0o666)
+    with os.fdopen(descriptor, "ab") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise HistoryError(f"{beside}: expected a file, got a pipe or a device; remove it")
         file.write(torn + b"\n")
         file.flush()
         os.fsync(file.fileno())
@@ -166,12 +177,26 @@ def check(root: Path) -> None:
 
 def read(root: Path, key: EnvironmentKey, since: int = 0) -> Read:
     """The lines of one machine from the year `since` on, oldest first. Raises HistoryError."""
-    return _read_folder(root / key.folder, since)
+    folder = root / key.folder
+    _check_links(root, folder)
+    return _read_folder(folder, since)
 
 
 def read_all(root: Path) -> dict[str, Read]:
     """All lines by machine, its folder below `root` as text. Raises HistoryError."""
     return {name: _read_folder(root / name) for name in folders(root)}
+
+
+def _check_links(root: Path, path: Path) -> None:
+    """Raise HistoryError if a part of `path` below `root` is a link, which may lead anywhere."""
+    for part in (path, *path.parents):
+        if part == root:
+            return
+        if part.is_symlink():
+            raise HistoryError(
+                f"{part}: expected a folder or a file of the history itself, got a link, which is "
+                "not followed; put in its place what it leads to"
+            )
 
 
 def folders(root: Path) -> tuple[str, ...]:
@@ -182,7 +207,10 @@ def folders(root: Path) -> tuple[str, ...]:
 def _files(root: Path) -> list[Path]:
     if not root.is_dir():
         raise HistoryError(f"there is no folder {root}")
-    return sorted(root.glob("*/*/*.jsonl"))
+    found = sorted(root.glob("*/*/*.jsonl"))
+    for path in found:
+        _check_links(root, path)
+    return found
 
 
 def _read_folder(folder: Path, since: int = 0) -> Read:
@@ -190,6 +218,7 @@ def _read_folder(folder: Path, since: int = 0) -> Read:
     notes = []
     for path in sorted(folder.glob("*.jsonl")):
         if path.stem >= f"{since:04d}":
+            _check_links(folder, path)
             found, is_torn = _whole_lines(path)
             lines += (line for _, line in found)
             note = "the last line is torn; the next session that measures here moves it away"
@@ -205,17 +234,28 @@ def _whole_lines(path: Path) -> tuple[list[tuple[bytes, Line]], bool]:
     """The whole lines with their bytes, and whether the last is torn. Raises HistoryError."""
     if not _YEAR.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
-    with _errors(path):
-        content = path.read_bytes()
-    *whole, torn = content.split(b"\n")
+    *whole, torn = _content(path).split(b"\n")
     if _is_whole(torn):
         whole, torn = [*whole, torn], b""
     return [(text, _parsed(path, text, str(n))) for n, text in enumerate(whole, 1)], bool(torn)
 
 
+def _content(path: Path) -> bytes:
+    """Read a file of the history. Raises HistoryError, also for what Git left in it."""
+    try:
+        found = files.content(path, MOST_BYTES)
+    except files.InputError as error:
+        raise HistoryError(f"{path}: {error}") from error
+    left = wire.left_by_git(found)
+    if left:
+        raise HistoryError(f"{path}:{left}")
+    return found
+
+
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(root: Path, path: Path) -> Iterator[None]:
     """The only writer in the folder of `path`, which is made. Raises HistoryError."""
+    _check_links(root, path)
     with _errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
@@ -289,11 +329,13 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
     if not path.exists():
         return ()
     try:
-        raw = tomllib.loads(files.content(path).decode())
+        content = files.content(path)
+        raw = tomllib.loads(content.decode())
     except files.InputError as error:
         raise HistoryError(f"{path} {error}") from error
     except ValueError as error:
-        raise HistoryError(f"{path}: not TOML: {error}") from error
+        left = wire.left_by_git(content)
+        raise HistoryError(f"{path}:{left}" if left else f"{path}: not TOML: {error}") from error
     for one in raw["change"] if isinstance(raw.get("change"), list) else ():
         if isinstance(one, dict) and isinstance(one.get("since"), datetime.date):
             one["since"] = one["since"].isoformat()

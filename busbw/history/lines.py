@@ -88,11 +88,13 @@ def new_session() -> str:
 
 def parsed(text: str | bytes, location: str) -> Line:
     """The Line that `text` is. Raises WireError with `location` for what no session appends."""
-    raw = wire.parsed(text)
     try:
+        raw = wire.parsed(text)
         wire.check_document(raw, DOCUMENT, _REMEDY)
     except wire.WireError as error:
-        raise wire.WireError(f"{location}: {error}") from error
+        # Each line is a document of its own, whose first line says nothing.
+        where = str(error).replace("1:", ", column ", 1) if str(error)[:2] == "1:" else f": {error}"
+        raise wire.WireError(f"{location}{where}") from error
     return wire.from_json(Line, {key: raw[key] for key in raw if key not in _SAID}, location)
 
 

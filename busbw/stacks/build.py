@@ -236,7 +236,7 @@ def packages_of(stack: Sequence[Distribution], python: str) -> tuple[Package, ..
         wanted.write_text("".join(f"{one.name}=={one.version}\n" for one in stack))
         options = ["--dry-run", "--ignore-installed", f"--report={report}"]
         _run_pip(python, "install", *options, f"--requirement={wanted}")
-        document = wire.parsed(report.read_bytes())
+        document = wire.parsed(files.content(report))
     found: dict[str, Any] = {
         canonicalize_name(one["metadata"]["name"]): one for one in document["install"]
     }

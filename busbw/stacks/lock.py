@@ -204,7 +204,8 @@ def parsed(content: bytes) -> Lock:
         document = tomllib.loads(_with_our_lines(content.decode()))
         found = pylock.Pylock.from_dict(document)
     except (ValueError, RecursionError, pylock.PylockValidationError) as error:
-        raise wire.WireError(f"lock: {str(error)[:200]}") from error
+        left = wire.left_by_git(content)
+        raise wire.WireError(left or f"lock: {str(error)[:200]}") from error
     packages = [_flat(one) for one in found.packages]
     own = (found.tool or {}).get("busbw")
     if not isinstance(own, dict):

@@ -19,7 +19,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Generic, TypeVar
 
-from busbw.commands import Commands, add_command, check_file, json_with, write_file
+from busbw import files
+from busbw.commands import (
+    Commands,
+    add_command,
+    check_file,
+    json_with,
+    usage_error,
+    write_file,
+)
 from busbw.session.option import Option, file_option
 
 Q = TypeVar("Q")
@@ -89,7 +97,8 @@ class Study(Generic[Q, A]):
     def _placed(self, path: Path, page: str) -> str:
         """The file with the page in the place of the earlier one; the page alone in a new file."""
         begin, end = self._marks
-        earlier = path.read_text(encoding="utf-8") if path.is_file() else ""
+        with usage_error(files.InputError, ValueError, where=f"{path}: "):
+            earlier = files.content(path).decode() if path.is_file() else ""
         before, _, rest = earlier.partition(begin)
         _, found, after = rest.partition(end)
         written = f"{begin}\n\n{page}\n{end}"

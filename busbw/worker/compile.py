@@ -94,15 +94,28 @@ class CompileSession:
 
 def _kept(path: Path | None) -> Optimized | CompileError | None:
     """The cached output; None if there is none, or if it is cut or damaged."""
-    if path is None or not path.is_file():
+    if path is None:
         return None
     try:
-        document = wire.parsed(gzip.decompress(path.read_bytes()))
+        document = wire.parsed(_unpacked(files.content(path)))
         if isinstance(document, dict) and "error" in document:
             return CompileError(wire.from_json(str, document["error"]))
         return wire.from_json(Optimized, document)
-    except (OSError, EOFError, zlib.error, wire.WireError):
+    except (files.InputError, zlib.error, wire.WireError):
         return None
+
+
+# A program as text; the largest of a training step that was seen has a tenth of it.
+_MOST_UNPACKED = 1 << 30
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """Decompress what `_keep` wrote. Raises zlib.error for anything else, and for too much."""
+    unpacking = zlib.decompressobj(wbits=31)
+    content = unpacking.decompress(packed, _MOST_UNPACKED)
+    if not unpacking.eof:
+        raise zlib.error("it is cut, or unpacks to too many bytes")
+    return content
 
 
 def _keep(path: Path | None, kept: Optimized | CompileError) -> None:

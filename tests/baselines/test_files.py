@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,3 +121,40 @@ def test_compiled_baselines_are_left_alone_too(
     with pytest.raises(BaselineError, match="another program changed it"):
         save_compiled(tmp_path, LARGE)
     assert list(contents(tmp_path).values()) == [before + b"\n"]
+
+
+def _path(root: Path) -> Path:
+    return files.path_of(root, KEY, SMALL)
+
+
+def _sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 3 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"), [(os.mkfifo, "is a named pipe"), (_sparse, "has 3221225472 bytes")]
+)
+def test_what_is_no_file_or_too_large_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None], said: str
+) -> None:
+    save(tmp_path, SMALL)
+    _path(tmp_path).unlink()
+    make(_path(tmp_path))
+    with pytest.raises(BaselineError, match=said):
+        save(tmp_path, SMALL)
+    # What is beside it is of no concern.
+    save(tmp_path, OTHER)
+
+
+def test_a_conflict_marker_and_an_lfs_pointer_are_named_with_their_line(tmp_path: Path) -> None:
+    save(tmp_path, SMALL)
+    lines = _path(tmp_path).read_text().splitlines(keepends=True)
+    _path(tmp_path).write_text("".join([*lines[:4], "<<<<<<< HEAD\n", *lines[4:]]))
+    with pytest.raises(BaselineError, match=r"psum.json:5:1: a Git conflict marker"):
+        save(tmp_path, SMALL)
+    _path(tmp_path).write_text("version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(
+        BaselineError, match=r"psum.json:1:1: a Git LFS pointer, not the file itself"
+    ):
+        save(tmp_path, SMALL)

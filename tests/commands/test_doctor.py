@@ -247,6 +247,26 @@ def _launches(document: dict[str, Any], check: str) -> Iterator[dict[str, Any]]:
     return (run for row in found["results"]["cases"] for run in row["launches"])
 
 
+def _sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 3 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "is a named pipe"),
+        (lambda path: path.symlink_to("/dev/zero"), "is a device"),
+        (_sparse, "has 3221225472 bytes"),
+    ],
+)
+def test_what_is_no_file_or_too_large_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None], said: str
+) -> None:
+    make(tmp_path / "cpu.json")
+    asked_here("doctor", "--read", tmp_path / "cpu.json").refuses(said)
+
+
 def test_a_file_without_a_check_is_no_machine_that_is_fine(tmp_path: Path) -> None:
     _read(tmp_path, _recorded() | {"checks": []}).refuses("checks: expected one or more")
 

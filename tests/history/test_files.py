@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,106 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert other.read_bytes() == before
 
 
+@pytest.mark.parametrize("below", ["tpu-v5-lite", "tpu-v5-lite/4r"])
+def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, below: str) -> None:
+    root, elsewhere = tmp_path / "history", tmp_path / "elsewhere"
+    append(elsewhere, KEY, session(_FIRST))
+    before = {path: path.read_bytes() for path in elsewhere.rglob("*.jsonl")}
+    (root / below).parent.mkdir(parents=True)
+    (root / below).symlink_to(elsewhere / below)
+    other = tmp_path / "other"
+    append(other, KEY, session(_SECOND))
+    for what in (
+        lambda: append(root, KEY, session(_SECOND)),
+        lambda: append_from(root, other),
+        lambda: append_from(other, root),
+        lambda: read(root, KEY),
+        lambda: read_all(root),
+    ):
+        with pytest.raises(HistoryError, match=rf"{below}: expected a folder .*, got a link"):
+            what()
+    assert {path: path.read_bytes() for path in elsewhere.rglob("*.jsonl")} == before
+
+
+def test_a_history_that_is_itself_reached_by_a_link_is_one(tmp_path: Path) -> None:
+    append(tmp_path / "history", KEY, session(_FIRST))
+    (tmp_path / "link").symlink_to(tmp_path / "history")
+    append(tmp_path / "link", KEY, session(_SECOND))
+    assert set(_names(tmp_path / "link")) == {_FIRST, _SECOND}
+
+
+def _sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 3 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "is a named pipe"),
+        (os.mkdir, "is a folder"),
+        (_sparse, "has 3221225472 bytes"),
+        (lambda path: path.symlink_to("/dev/zero"), "got a link"),
+        (lambda path: path.symlink_to("nowhere"), "link"),
+    ],
+)
+def test_what_is_no_file_or_too_large_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None], said: str
+) -> None:
+    path = append(tmp_path, KEY, session(_FIRST)).path
+    path.unlink()
+    make(path)
+    with pytest.raises(HistoryError, match=said):
+        read(tmp_path, KEY)
+    with pytest.raises(HistoryError):
+        append(tmp_path, KEY, session(_SECOND))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/full")])
+def test_a_torn_line_is_moved_to_a_file_and_nowhere_else(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = append(tmp_path, KEY, session(_FIRST)).path
+    torn = path.read_bytes() + b'{"docu'
+    path.write_bytes(torn)
+    make(path.with_name("2026.jsonl.torn"))
+    with pytest.raises(HistoryError):
+        append(tmp_path, KEY, session(_SECOND))
+    assert path.read_bytes() == torn
+
+
+CONFLICT = "<<<<<<< HEAD\n=======\n>>>>>>> other\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{line}\n{line}\n" + CONFLICT, ":3:1: a Git conflict marker, '<<<<<<< HEAD'; resolve"),
+        ("{line}\n>>>>>>> other", ":2:1: a Git conflict marker, '>>>>>>> other'"),
+        ("{line}\r\n<<<<<<< HEAD\r\n", ":2:1: a Git conflict marker, '<<<<<<< HEAD'"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", ":1:1: a Git LFS pointer"),
+    ],
+)
+def test_what_git_left_is_named_with_its_line_and_nothing_is_appended(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    (first, *_) = session(_FIRST)
+    path = append(tmp_path, KEY, [first]).path
+    path.write_text(text.replace("{line}", first.text))
+    for what in (lambda: read(tmp_path, KEY), lambda: append(tmp_path, KEY, session(_SECOND))):
+        with pytest.raises(HistoryError) as refused:
+            what()
+        assert f"{path}{said}" in str(refused.value)
+    assert _SECOND not in path.read_text()
+
+
+def test_a_line_that_is_no_json_is_named_with_its_column(tmp_path: Path) -> None:
+    path = append(tmp_path, KEY, session(_FIRST, cases=1)).path
+    path.write_text(f"{path.read_text()}{{nonsense\n")
+    with pytest.raises(HistoryError, match=r"2026.jsonl: line 2, column 2: not JSON: "):
+        read(tmp_path, KEY)
+
+
 def _appending(root: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", _APPENDS, str(root)]
     folder = Path(__file__).parents[2]
@@ -211,6 +312,12 @@ def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path
 def _appended(ours: Path, other: Path) -> dict[Path, int]:
     """How many lines of `other` were appended to each file of `ours`."""
     return {one.path.relative_to(ours): one.lines for one in append_from(ours, other)}
+
+
+def test_a_conflict_in_the_acknowledged_changes_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "acknowledged.toml").write_text("[[change]]\n" + CONFLICT)
+    with pytest.raises(HistoryError, match=r"acknowledged.toml:2:1: a Git conflict marker"):
+        acknowledged(tmp_path)
 
 
 def test_a_torn_end_of_ours_is_repaired_and_said(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 import busbw
-from busbw import wire
+from busbw import files, wire
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.commands import (
@@ -111,8 +111,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(path: Path) -> Examined:
-    with usage_error(OSError, wire.WireError, where=f"{path}: "):
-        document = wire.parsed(path.read_bytes())
+    with usage_error(files.InputError, wire.WireError, where=f"{path}: "):
+        document = wire.parsed(files.content(path))
         wire.check_document(document, DOCUMENT, "record it again with busbw doctor")
         return wire.from_json(Examined, document, "document")
 

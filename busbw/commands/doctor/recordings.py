@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from busbw import files
 from busbw.model import variables
 from busbw.model.words import bytes_text, plural, seconds_text
 from busbw.traces.collectives import WantedEvents, collectives
@@ -42,15 +43,22 @@ def kept(folder: Path) -> tuple[Recording, ...]:
     for path in sorted(folder.rglob("*.xplane.pb"), key=lambda one: one.stat().st_size):
         case = path.relative_to(folder).parts[0].partition("@")[0]
         smallest.setdefault(case.partition(".")[0], (case, path))
-    found = tuple(_packed(case, path.read_bytes()) for case, path in smallest.values())
+    found = tuple(_read(case, path) for case, path in smallest.values())
     return found or (Recording(case="", problem="the profiler left no *.xplane.pb"),)
+
+
+def _read(case: str, path: Path) -> Recording:
+    try:
+        return _packed(case, files.content(path, _MOST_UNPACKED))
+    except files.InputError as error:
+        return Recording(case=case, problem=f"it {error}")
 
 
 def _packed(case: str, whole: bytes) -> Recording:
     packing = zlib.compressobj(9, wbits=_GZIP)
     public = variables.public_bytes(whole, os.environ, os.path.expanduser("~"))
     content = packing.compress(public) + packing.flush()
-    if len(content) > _MOST_BYTES or len(whole) > _MOST_UNPACKED:
+    if len(content) > _MOST_BYTES:
         sizes = f"{bytes_text(len(whole))}, compressed {bytes_text(len(content))}"
         return Recording(case=case, problem=f"it is too large: {sizes}")
     return Recording(case=case, content=base64.b64encode(content).decode())

@@ -207,8 +207,8 @@ def _write_new(path: Path, text: str) -> None:
 
 def _say_notes(root: Path) -> None:
     conftest = root / _CONFTEST
-    with contextlib.suppress(OSError):
-        if conftest.is_file() and b"busbw.plugin" not in conftest.read_bytes():
+    with contextlib.suppress(files.InputError):
+        if b"busbw.plugin" not in files.content(conftest):
             print(
                 f'note: {conftest} does not name "busbw.plugin" in pytest_plugins; '
                 "pytest --pyargs busbw.perf asks for it, busbw run does not"
@@ -237,8 +237,8 @@ def taken(root: Path) -> Iterator[tuple[str, str]]:
 def _named(path: Path) -> Iterator[tuple[str, int]]:
     """Options and fixtures that a file defines, and where; none of a file that is no Python."""
     tree = ast.Module([], [])
-    with contextlib.suppress(OSError, ValueError, SyntaxError):
-        tree = ast.parse(path.read_bytes())
+    with contextlib.suppress(ValueError, SyntaxError):
+        tree = ast.parse(files.content(path))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             if any("fixture" in ast.unparse(one) for one in node.decorator_list):

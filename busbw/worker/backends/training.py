@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from busbw import files
 from busbw.model.training import (
     CNN_BYTES,
     CNN_SHAPES,
@@ -150,11 +151,9 @@ def course(request: TrainingRequest) -> Course:
 
 def _read(path: str) -> Examples:
     try:
-        if Path(path).exists() and not Path(path).is_file():
-            raise unavailable(f"the examples cannot be read: {path} is no file")
-        content = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        raise unavailable(f"the examples cannot be read: {error}") from error
+        content = files.content(Path(path))
+    except files.InputError as error:
+        raise unavailable(f"the examples cannot be read: {path}: {error}") from error
     if len(content) % EXAMPLE_BYTES:
         raise unavailable(
             f"{path} is damaged: {len(content)} bytes are no whole number of examples of "
