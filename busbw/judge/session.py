@@ -9,20 +9,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
-from busbw.model.words import Outcome, SessionOutcome, cut_short, payload_text, plural
+from busbw.model.words import (
+    Outcome,
+    SessionOutcome,
+    cut_short,
+    payload_text,
+    plural,
+    ratio_text,
+)
 from busbw.stats.variance import t_quantile
 
 from .curve import SizeShift, fit, locate, shift_of_curve
-from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
+from .policy import CURVE_FREEDOM, Policy
 from .rule import Shared
+from .undecided import Counting, noisy_texts, too_noisy_text, verdict_name
 
-# Limits that differ by less are told in one figure.
-_ALIKE = 1.5
 # As many failed cases are named in the answer for the stack.
 _MOST_NAMED = 3
 
@@ -78,14 +84,13 @@ class Circumstances:
     `asked_to_skip` names an option by which the user asked that benchmarks should not run.
     `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
     algorithms that are not those of the baseline, `lost` says why measuring ended early;
-    `suspected` are cases that look slower without a confirmation, `throttled` those that are slower
-    and were throttled. `slower` says what all sizes,
+    `suspected` are cases that look slower without a confirmation. `slower` says what all sizes,
     latency or bandwidth lost, `drifted` which levels rose since they were accepted; `accepted`: an
     update takes both. `asides` are said and change nothing. Sizes next to each other differ
-    `noisier` times as much as usual; a NOISY case with a limit below `blind` was judged all the
-    same. `machine` is what a locked reference says of the machine, None without one, and
-    `stack_changes` are what tonight's stack has other than it. `expecting`: cases are compared with
-    baselines. `accepting`: a measurement becomes the baseline where there is none.
+    `noisier` times as much as usual; `counting` says which NOISY cases count. `machine` is what a
+    locked reference says of the machine, None without one, and `stack_changes` are what tonight's
+    stack has other than it. `expecting`: cases are compared with baselines. `accepting`: a
+    measurement becomes the baseline where there is none.
     """
 
     launches: int
@@ -96,12 +101,11 @@ class Circumstances:
     fallen_back: tuple[str, ...] = ()
     lost: str = ""
     suspected: tuple[str, ...] = ()
-    throttled: tuple[str, ...] = ()
     asides: tuple[str, ...] = ()
     slower: tuple[str, ...] = ()
     drifted: str = ""
     noisier: float = 1.0
-    blind: float = 1.0
+    counting: Counting = field(default_factory=Counting)
     accepted: bool = False
     machine: Answer | None = None
     stack_changes: tuple[str, ...] = ()
@@ -114,9 +118,9 @@ def judge_session(
 
     FAILED is a session with a failed case. There is no verdict if no case gave a time, if a launch
     or a baseline's case is missing, if a clock or an algorithm fell back, if it is noisier than
-    usual or more than a tenth of the cases judged are, or if the user asked to skip: such a session
-    is not green, whatever its cases say. Without any time a session is FINE only if every case ran
-    out of memory as its baseline expects.
+    usual or more than a tenth of its cases are NOISY and count, or if the user asked to skip: such
+    a session is not green, whatever its cases say. Without any time a session is FINE only if every
+    case ran out of memory as its baseline expects.
     """
     reasons, machine = "; ".join(_reasons(verdicts, measurements, about)), about.machine
     slower = "; ".join(about.slower)
@@ -134,7 +138,7 @@ def judge_session(
     accepted = "; ".join(filter(None, lost.values())) if about.accepted else ""
     more = (
         limits_text(verdicts) if found.outcomes[0] in _JUDGED else "",
-        within_text(verdicts),
+        *noisy_texts(verdicts),
         *about.asides,
         f"the stack ({changed}): {stack.text}" if stack else "",
         f"the machine: {machine.text}" if machine else "",
@@ -174,32 +178,22 @@ def _by_outcome(verdicts: Sequence[Verdict]) -> str:
 
 
 def limits_text(verdicts: Sequence[Verdict]) -> str:
+    """Return the smallest and the largest limit, as the rows of the tables show them."""
     found = sorted((v.limit, v.spec.payload_bytes) for v in verdicts if v.limit and v.ratio)
     if not found:
         return ""
-    (least, low), (most, high) = found[0], found[-1]
-    ends = f"{least:.3g} x ({payload_text(low)}) to {most:.3g} x ({payload_text(high)})"
-    return f"a case fails from {f'{most:.3g} x' if most - 1 < _ALIKE * (least - 1) else ends} on"
-
-
-def within_text(verdicts: Sequence[Verdict]) -> str:
-    """The largest loss that was seen again and yet lies within its limit; empty without any."""
-    noisy = [v for v in verdicts if v.outcome is Outcome.NOISY]
-    found = [v for v in noisy if 1.0 < (v.ratio or 0.0) <= (v.limit or 0.0)]
-    if not found:
-        return ""
-    worst = max(found, key=lambda v: v.ratio or 0.0)
-    return f"within its limit, and not ruled out: {_name(worst)} {worst.ratio:.2f} x"
-
-
-def _name(verdict: Verdict) -> str:
-    return verdict.case.name if verdict.case else verdict.spec.id
+    (smallest, low), (largest, high) = found[0], found[-1]
+    least, most = ratio_text(smallest), ratio_text(largest)
+    ends = f"{least} x"
+    if least != most:
+        ends = f"{least} x ({payload_text(low)}) to {most} x ({payload_text(high)})"
+    return f"a case fails above {ends}, once more launches confirm it"
 
 
 def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
     each = [
-        f"{v.outcome.value} {_name(v)}" + (f" {v.ratio:.3f} x the time" if v.ratio else "")
+        f"{v.outcome.value} {verdict_name(v)}" + (f" {v.ratio:.3f} x the time" if v.ratio else "")
         for v in failed
     ]
     parts = [*cut_short(each, _MOST_NAMED, "case"), *about.slower]
@@ -258,16 +252,7 @@ def _reasons(
             f"noisier than usual: sizes next to each other differ {about.noisier:.1f} x as much as "
             "in earlier sessions, and limits are wider by that"
         )
-    noisy = [v for v in verdicts if v.outcome is Outcome.NOISY]
-    noisy = [
-        v for v in noisy if v.limit is None or v.limit > about.blind or v.spec.id in about.throttled
-    ]
-    judged = sum(v.ratio is not None for v in verdicts)
-    if len(noisy) > MOST_NOISY * judged:
-        many = f"{len(noisy)} of {plural(judged, 'case')}"
-        yield f"{many} too noisy to judge, first {_name(noisy[0])}"
-    if about.lost:
-        yield about.lost
+    yield from filter(None, (too_noisy_text(verdicts, about.counting), about.lost))
     if about.asked_to_skip:
         option = about.asked_to_skip
         yield f"{option} asks that benchmarks be skipped; a skipped session is not green"

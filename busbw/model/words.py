@@ -191,6 +191,11 @@ def by_text(change: float) -> str:
     return f"by {change_text(change)}" if change < 1 else f"to {1 + change:.2g} x"
 
 
+def ratio_text(ratio: float) -> str:
+    """Return two digits after the point, or three below 1.1, or one from 10 on."""
+    return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
+
+
 def rate_text(bytes_per_s: float) -> str:
     """A rate in GB/s (10^9 bytes/s), three significant digits, such as ``3.40 GB/s``."""
     rate = bytes_per_s / 1e9

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from busbw.history.lines import wrong_text
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, plural, seconds_text
-from busbw.report.table import Column, Row, Table, TextLine, ratio_text
+from busbw.model.words import Outcome, plural, ratio_text, seconds_text
+from busbw.report.table import Column, Row, Table, TextLine
 
 from .content import Figure, Gallery, Listing, Part, Section, Text, filled
 from .history_charts import case_history, ratios

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import Outcome, bytes_text, plural
+from busbw.model.words import Outcome, bytes_text, plural, ratio_text
 from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.reading import CompiledSession, Session
 from busbw.report.session import compiler_lines, session_tables, shape_text, versions_text
-from busbw.report.table import ratio_text, span_text
+from busbw.report.table import span_text
 from busbw.report.verdicts import compiled_tables, legend, release_lines
 
 from .chart import Chart

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import Outcome, payload_text, plural
+from busbw.model.words import Outcome, payload_text, plural, ratio_text
 
-from .table import TextLine, ratio_text, span_text
+from .table import TextLine, span_text
 
 _RED = {"red": True, "bold": True}
 

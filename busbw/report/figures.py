@@ -12,9 +12,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from busbw.model.verdict import Verdict
-from busbw.model.words import bytes_text
+from busbw.model.words import bytes_text, ratio_text
 
-from .table import Column, Table, percent_text, ratio_text, rows_of
+from .table import Column, Table, percent_text, rows_of
 
 
 class Shown(enum.Enum):

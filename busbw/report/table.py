@@ -98,8 +98,3 @@ def span_text(payloads: Sequence[int]) -> str:
 
 def percent_text(share: float) -> str:
     return f"{100 * share:.0f}"
-
-
-def ratio_text(ratio: float) -> str:
-    """Two digits after the point, or three below 1.1, or one from 10 on."""
-    return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"

@@ -17,6 +17,7 @@ from busbw.baselines.updates import (
     Accepted,
     Refusal,
     Rules,
+    Updated,
     beyond,
     prune,
     rebase,
@@ -30,7 +31,7 @@ from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, CompiledBaseline, Record
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, SessionOutcome
+from busbw.model.words import Outcome, SessionOutcome, ratio_text
 from busbw.stacks.lock import StackError
 from busbw.stats.launches import launch_time_s
 
@@ -95,10 +96,32 @@ def _times(judged: Judged, measured: Measured) -> Judged:
         if settings.prune_baselines:
             changes += prune(draft, _asked(measured), session=session, reason="pruned")
     notes += [_refused(one, reason) for one in saved.refusals]
-    found = replace(judged.with_notes(*notes), changes=tuple(changes))
+    found = _with_losses(replace(judged.with_notes(*notes), changes=tuple(changes)), saved.changes)
     if saved.refusals and not reason:
         return replace(found, exit_code=_FAILED)
     return _with_locks(found, measured, wanted)
+
+
+def _with_losses(judged: Judged, changes: Sequence[Updated]) -> Judged:
+    """Add to the session's verdict which losses were accepted, and how large each is."""
+    slower = {one.case for one in judged.verdicts.values() if one.outcome in _LOST}
+    accepted = (change for change in changes if change.lost or change.case in slower)
+    losses = "; ".join(filter(None, map(_loss_text, accepted)))
+    if not losses:
+        return judged
+    text = f"{judged.session.text}; accepted as a loss: {losses}"
+    return replace(judged, session=replace(judged.session, text=text))
+
+
+def _loss_text(change: Updated) -> str:
+    """Return an empty text where there was no time to lose."""
+    before = change.before.pinned_s if change.before else None
+    after = change.after.level_s if change.after else None
+    if before is None:
+        return ""
+    if after is None:
+        return f"{change.case.name} is out of memory"
+    return f"{change.case.name} {ratio_text(after / before)} x its accepted time"
 
 
 def _refused(refusal: Refusal, reason: str) -> str:

@@ -19,6 +19,7 @@ from busbw.judge.session import (
     judge_session,
     slower_text,
 )
+from busbw.judge.undecided import Counting
 from busbw.judge.validity import straggler_of, with_ceiling, with_counted, with_injections
 from busbw.model.case import Case, Spec
 from busbw.model.counters import Counted
@@ -128,7 +129,7 @@ def judged(measured: Measured, skip: str) -> Judged:
         _circumstances(measured, verdicts, drifted),
         asked_to_skip=skip,
         suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
-        throttled=tuple(spec.id for spec, one in found.items() if one.throttled),
+        counting=_counting(measured, found),
         slower=_slower(measured, shared, groups, found),
         noisier=max((one.noisier for one in tonight.values()), default=1.0),
     )
@@ -148,8 +149,6 @@ def _circumstances(
 ) -> Circumstances:
     settings, elsewhere = measured.settings, _other_ranks(measured)
     required = bool(elsewhere) and settings.require_baselines
-    # The limit from which on a NOISY case was not judged.
-    blind = 1.0 + measured.policy.rule.blind if settings.fail_above is None else math.inf
     return Circumstances(
         launches=measured.plan.launches,
         expecting=not measured.paired,
@@ -164,10 +163,23 @@ def _circumstances(
             drift_text([one for one in drifted if one.is_over]),
             "" if required else elsewhere,
         ),
-        blind=1.0 if measured.paired else blind,
         accepted=settings.update_baselines == "all",
         machine=all_answers(references.machine_answers(measured)),
         stack_changes=references.stack_changes(measured),
+    )
+
+
+def _counting(measured: Measured, found: Mapping[Spec, Ruling]) -> Counting:
+    """Return which NOISY cases count; two stacks that are interleaved share all disturbances."""
+    policy, is_fixed = measured.policy, measured.settings.fail_above is not None
+    if measured.paired:
+        return Counting()
+    return Counting(
+        # A limit of the user's own is as wide as it shall be.
+        blind=math.inf if is_fixed else 1.0 + policy.rule.blind,
+        is_shared=policy.is_shared,
+        is_fixed=is_fixed,
+        throttled=frozenset(spec for spec, one in found.items() if one.throttled),
     )
 
 

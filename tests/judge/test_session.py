@@ -15,8 +15,8 @@ from busbw.judge.session import (
     judge_session,
     limits_text,
     slower_text,
-    within_text,
 )
+from busbw.judge.undecided import Counting, noisy_texts
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome
@@ -323,32 +323,100 @@ def _limits(*found: tuple[int, float]) -> str:
 
 def test_without_a_comparison_there_is_no_limit_and_nothing_is_said() -> None:
     assert limits_text([build.verdict()]) == limits_text([build.verdict(limit=1.1)]) == ""
-    assert "fails from" not in _fine().text
+    assert "fails above" not in _fine().text
 
 
 def test_where_all_limits_are_alike_there_is_one_figure() -> None:
-    assert _limits((1024, 1.021)) == "a case fails from 1.02 x on"
-    assert _limits((1024, 1.02), (2048, 1.025)) == "a case fails from 1.02 x on"
+    text = "a case fails above 1.021 x, once more launches confirm it"
+    assert _limits((1024, 1.021)) == text
+    assert _limits((1024, 1.0208), (2048, 1.0211)) == text
 
 
 def test_else_both_ends_are_said_with_their_sizes() -> None:
     assert _limits((1024, 1.2), (2048, 1.1), (4096, 1.03)) == (
-        "a case fails from 1.03 x (4K) to 1.2 x (1K) on"
+        "a case fails above 1.030 x (4K) to 1.20 x (1K), once more launches confirm it"
     )
 
 
 def test_a_fine_session_says_from_where_on_a_case_fails() -> None:
     verdict = build.verdict(ratio=1.0, limit=1.03)
     session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)])
-    assert session.text == "1 case measured in 3 launches each; a case fails from 1.03 x on"
+    assert session.text == (
+        "1 case measured in 3 launches each; "
+        "a case fails above 1.030 x, once more launches confirm it"
+    )
+
+
+def _noisy(*ratios: float, limit: float = 2.3) -> list[Verdict]:
+    return [build.verdict(Outcome.NOISY, ratio=ratio, limit=limit) for ratio in ratios]
 
 
 def test_the_largest_loss_within_its_limit_is_named_and_not_ruled_out() -> None:
-    found = [build.verdict(Outcome.NOISY, ratio=ratio, limit=2.3) for ratio in (1.4, 1.9, 2.4, 0.9)]
-    assert within_text([*found, build.verdict(ratio=2.2, limit=2.3)]) == (
-        "within its limit, and not ruled out: jax.all_reduce.psum.float32.4K 1.90 x"
+    name = "jax.all_reduce.psum.float32.4K 1.90 x"
+    text = f"within its limit, and not ruled out: {name}"
+    assert list(noisy_texts([*_noisy(1.9, 0.9), build.verdict(ratio=2.2, limit=2.3)])) == [text]
+    text = f"within their limits, and not ruled out: {name} and 1 case more"
+    assert list(noisy_texts(_noisy(1.4, 1.9))) == [text]
+    assert list(noisy_texts(_noisy(0.9))) == []
+
+
+def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_session_too() -> None:
+    ratios = {1 << 20: 2.74, 1 << 21: 3.1, 1 << 22: 2.6, 1 << 23: 12.34, 1 << 24: 2.5, 1 << 25: 1.0}
+    verdicts = [
+        build.verdict(
+            Outcome.NOISY if ratio > 2.4 else Outcome.PASS,
+            spec=build.spec(payload_bytes=payload),
+            case=build.case(payload_bytes=payload),
+            ratio=ratio,
+            limit=2.41,
+        )
+        for payload, ratio in ratios.items()
+    ]
+    measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(verdicts)
+    session = _session(verdicts, measured, counting=Counting(blind=4.0, is_shared=True))
+    assert session.outcome is SessionOutcome.FINE
+    named = ", ".join(
+        f"{size} {ratio} x (limit 2.41 x)"
+        for size, ratio in (
+            *(("1M", "2.74"), ("2M", "3.10"), ("4M", "2.60"), ("8M", "12.3"), ("16M", "2.50")),
+        )
     )
-    assert within_text(found[2:]) == ""
+    assert session.text.endswith(f"; NOISY above the limit: jax all_reduce (psum) {named}")
+
+
+ON_CPU = Counting(blind=4.0, is_shared=True)
+ON_TPU = Counting(blind=1.5)
+
+
+@pytest.mark.parametrize(
+    ("counting", "noisy", "counted"),
+    [
+        # Two stacks that are interleaved: a NOISY case is undecided.
+        (Counting(), _noisy(1.01, limit=1.02), 1),
+        # On a device of one's own all count, but for a single case within its limit.
+        (ON_TPU, _noisy(1.01, limit=1.02), 0),
+        (ON_TPU, _noisy(1.03, limit=1.02), 1),
+        (ON_TPU, _noisy(1.01, 1.01, 1.03, limit=1.02), 3),
+        (ON_TPU, _noisy(1.01, limit=1.6), 1),
+        # On a shared CPU only those that nothing can be said of.
+        (ON_CPU, _noisy(2.74, 2.5, 2.4, 2.0, limit=2.3), 0),
+        (ON_CPU, _noisy(2.0, limit=4.1), 1),
+        # A limit that the user set: what lies within it is as the user wants it.
+        (Counting(blind=math.inf, is_fixed=True), _noisy(1.2, 1.2, 1.3, limit=1.25), 1),
+        (Counting(blind=math.inf, is_fixed=True, is_shared=True), _noisy(1.3, limit=1.25), 0),
+    ],
+)
+def test_which_noisy_cases_count_depends_on_what_they_are_compared_with(
+    counting: Counting, noisy: list[Verdict], counted: int
+) -> None:
+    assert len(counting.counted([*noisy, build.verdict(ratio=9.0, limit=1.01)])) == counted
+
+
+def test_a_case_of_which_the_device_was_throttled_counts_on_every_device() -> None:
+    (verdict,) = _noisy(2.8)
+    throttled = Counting(blind=4.0, is_shared=True, throttled=frozenset({verdict.spec}))
+    session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)], counting=throttled)
+    assert session.outcome is SessionOutcome.NO_VERDICT
 
 
 def test_every_reason_against_a_session_is_said() -> None:
@@ -368,7 +436,9 @@ def test_a_case_that_is_slower_and_was_throttled_was_not_judged() -> None:
     slow = build.verdict(outcome=Outcome.NOISY, ratio=2.81, limit=1.7)
     measured = [build.measurement(1e-3, 1e-3, 1e-3)]
     # A limit that is narrow enough has judged what is noisy for another reason.
-    assert not _session([slow], measured, blind=4.0).failed
-    found = _session([slow], measured, blind=4.0, throttled=(slow.spec.id,))
+    counting = Counting(blind=4.0, is_shared=True)
+    assert not _session([slow], measured, counting=counting).failed
+    counting = replace(counting, throttled=frozenset([slow.spec]))
+    found = _session([slow], measured, counting=counting)
     assert found.outcome is SessionOutcome.NO_VERDICT
     assert found.text.startswith("1 of 1 case too noisy to judge")

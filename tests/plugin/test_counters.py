@@ -44,6 +44,7 @@ def test_a_slow_case_is_noisy_where_a_gpu_was_throttled(folder: Folder) -> None:
     folder.slower(3.0, *options, script=GPU)
     assert folder.run(*options, exit_code=1).outcomes == {"1M": "REGRESSED"}
     folder.script(**COUNTS, cases=[{"slower": 3.0}])
+    # Nothing can be said of the only case.
     ran = folder.run(*options, exit_code=1)
     assert ran.outcomes == {"1M": "NOISY"}
     assert "NO_VERDICT: 1 of 1 case too noisy to judge" in ran.text

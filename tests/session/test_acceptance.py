@@ -156,8 +156,21 @@ def test_a_change_says_why_it_was_written_and_whether_it_lost(
         write(judged(tmp_path, times_s=(1e-3,)))
     now = judged(tmp_path, outcome=outcome, times_s=(2e-3,), **changes)
     now = replace(now, moved=frozenset({build.case()} if moved else ()))
-    (change,) = write(now).changes
+    written = write(now)
+    (change,) = written.changes
     assert (change.why, change.lost) == (why, lost)
+    said = "; accepted as a loss: jax.all_reduce.psum.float32.4K 2.00 x its accepted time"
+    assert written.session.text.endswith(said) == lost
+    assert ("accepted as a loss" in written.session.text) == lost
+
+
+def test_an_accepted_loss_is_in_the_verdict_within_the_budget_and_without_memory_too(
+    tmp_path: Path,
+) -> None:
+    write(judged(tmp_path, times_s=(1e-3,)))
+    within = write(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(1.08e-3,), **WHY))
+    name = "jax.all_reduce.psum.float32.4K"
+    assert within.session.text.endswith(f"accepted as a loss: {name} 1.080 x its accepted time")
 
 
 def test_what_drifted_replaces_what_is_stored_although_it_passed(tmp_path: Path) -> None:

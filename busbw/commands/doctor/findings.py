@@ -30,6 +30,7 @@ from busbw.model.words import (
     bytes_text,
     payload_text,
     rate_text,
+    ratio_text,
     seconds_text,
 )
 from busbw.page.content import Facts
@@ -38,7 +39,7 @@ from busbw.report.answer import answer_lines
 from busbw.report.reading import Session
 from busbw.report.results import Results
 from busbw.report.session import session_tables
-from busbw.report.table import Column, Table, TextLine, percent_text, ratio_text, rows_of
+from busbw.report.table import Column, Table, TextLine, percent_text, rows_of
 from busbw.report.verdicts import legend
 from busbw.stats.launches import launch_time_s, relative_mad
 

@@ -1,0 +1,102 @@
+"""The NOISY cases of a session: which of them count against it, and what its last line says.
+
+The tables give the reason for each case. The last line must not hide a case that looked slower.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from busbw.model.case import Spec
+from busbw.model.verdict import Verdict
+from busbw.model.words import Outcome, payload_text, plural, ratio_text
+
+from .policy import MOST_NOISY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counting:
+    """Which NOISY cases count towards the tenth of the cases that may be NOISY.
+
+    A case whose limit exceeds the ratio `blind` always counts, and so does one of the `throttled`:
+    neither can be judged. A case above its limit counts unless `is_shared`: other work on a shared
+    device makes unchanged cases look slower. Cases within their limits count as well, as soon as
+    two cases are NOISY, unless `is_shared` or the user set the limit (`is_fixed`).
+    """
+
+    blind: float = 1.0
+    is_shared: bool = False
+    is_fixed: bool = False
+    throttled: frozenset[Spec] = field(default_factory=frozenset)
+
+    def counted(self, verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """Return the NOISY cases that count against the session."""
+        noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
+        if len(noisy) > 1 and not (self.is_shared or self.is_fixed):
+            return noisy
+        return [verdict for verdict in noisy if self._counts_alone(verdict)]
+
+    def _counts_alone(self, verdict: Verdict) -> bool:
+        if verdict.limit is None or verdict.limit > self.blind or verdict.spec in self.throttled:
+            return True
+        return not self.is_shared and is_above(verdict)
+
+
+def is_above(verdict: Verdict) -> bool:
+    """Return whether the time of a case exceeds its limit, confirmed or not."""
+    return (verdict.ratio or 0.0) > (verdict.limit or float("inf"))
+
+
+def too_noisy_text(verdicts: Sequence[Verdict], counting: Counting) -> str:
+    """Return why a session has too many NOISY cases to have a verdict, or an empty text."""
+    counted = counting.counted(verdicts)
+    judged = sum(verdict.ratio is not None for verdict in verdicts)
+    if len(counted) <= MOST_NOISY * judged:
+        return ""
+    many = f"{len(counted)} of {plural(judged, 'case')}"
+    return f"{many} too noisy to judge, first {verdict_name(counted[0])}"
+
+
+def noisy_texts(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield what the last line says of NOISY cases.
+
+    It names every case above its limit, and of those within their limits the slowest.
+    """
+    noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
+    above = [verdict for verdict in noisy if is_above(verdict)]
+    if above:
+        yield f"NOISY above the limit: {'; '.join(_groups(above))}"
+    within = [verdict for verdict in noisy if 1.0 < (verdict.ratio or 0.0) <= (verdict.limit or 0)]
+    if within:
+        slowest = max(within, key=lambda verdict: verdict.ratio or 0.0)
+        others = f" and {plural(len(within) - 1, 'case')} more" if len(within) > 1 else ""
+        limits = "within their limits" if others else "within its limit"
+        ratio = ratio_text(slowest.ratio or 0.0)
+        yield f"{limits}, and not ruled out: {verdict_name(slowest)} {ratio} x{others}"
+
+
+def _groups(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield each kind of case with all its sizes, ratios and limits."""
+    for name, group in itertools.groupby(verdicts, key=_group_name):
+        cases = (
+            f"{_size_text(verdict)}{ratio_text(verdict.ratio or 0.0)} x "
+            f"(limit {ratio_text(verdict.limit or 0.0)} x)"
+            for verdict in group
+        )
+        yield f"{name} {', '.join(cases)}"
+
+
+def _group_name(verdict: Verdict) -> str:
+    return verdict.case.group_name if verdict.case else verdict.spec.framework
+
+
+def _size_text(verdict: Verdict) -> str:
+    """Return the payload, or nothing for a program: its name is that of its group."""
+    spec = verdict.spec
+    return f"{payload_text(spec.payload_bytes)} " if spec.workload.is_sized else ""
+
+
+def verdict_name(verdict: Verdict) -> str:
+    return verdict.case.name if verdict.case else verdict.spec.id
