@@ -117,14 +117,18 @@ class Session:
 
 
 def changes(known: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """What differs, of what was known before."""
-    both = [name for name in now if name in known]
-    gone = [name for name in known if name not in now and name not in (HOST, OWN_CODE)]
-    return tuple(
-        f"{name} {known[name]} -> {now.get(name, 'none')}"
-        for name in both + gone
-        if known[name] != now.get(name)
-    )
+    """Return what differs, such as ``jax 0.10.1 -> 0.10.2`` and ``XLA_FLAGS none -> --x``.
+
+    What was set or taken away differs, too; a host or a hash of our code that only one side names
+    does not. Where nothing is known of before, nothing can differ.
+    """
+    names = [
+        name
+        for name in dict.fromkeys((*now, *known))
+        if name not in (HOST, OWN_CODE) or (name in now and name in known)
+    ]
+    both = [(name, known.get(name, "none"), now.get(name, "none")) for name in names]
+    return tuple(f"{name} {old} -> {new}" for name, old, new in both if known and old != new)
 
 
 def merged(sessions: Iterable[Session], apart: datetime.timedelta) -> tuple[Session, ...]:

@@ -5,10 +5,10 @@ Cases that changed have a chart each, those that changed most first, and beyond 
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from busbw.history.failing import failing_text, names_text
 from busbw.history.lines import wrong_text
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural, ratio_text, seconds_text
@@ -21,7 +21,6 @@ from .nights import CaseNights, MachineNights
 # More are folded.
 _OPEN_CHARTS = 12
 _MOST_CHANGES = 24
-_MOST_NAMED = 4
 
 
 def machine_sections(machines: Sequence[MachineNights]) -> tuple[Section, ...]:
@@ -74,7 +73,7 @@ def _lost(machine: MachineNights) -> Iterator[str]:
             outcome = case.nights[since].outcome.value
             found.setdefault((since, outcome), []).append(case.case.name)
     for (since, outcome), names in sorted(found.items(), reverse=True):
-        yield f"since {machine.nights[since].began:%Y-%m-%d}: {_named(names)}: {outcome}"
+        yield f"since {machine.nights[since].began:%Y-%m-%d}: {names_text(names)}: {outcome}"
 
 
 def _changes(machine: MachineNights) -> Iterator[str]:
@@ -89,17 +88,11 @@ def _changes(machine: MachineNights) -> Iterator[str]:
 
 def _moved(found: Sequence[tuple[float, str]]) -> str:
     moved = sorted(ratio for ratio, _ in found)
-    shown = _named([name for _, name in found])
+    shown = names_text([name for _, name in found])
     if len(moved) == 1:
         return f"{shown} takes {ratio_text(moved[0])} x the time it took before"
     span = f"{ratio_text(moved[0])} to {ratio_text(moved[-1])}"
     return f"{shown} take {span} x the time they took before"
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    left_out = f" and {plural(more, 'case')} more" if more > 0 else ""
-    return ", ".join(names[:_MOST_NAMED]) + left_out
 
 
 def since_when(verdicts: Sequence[Verdict], machines: Sequence[MachineNights]) -> tuple[str, ...]:
@@ -111,23 +104,12 @@ def since_when(verdicts: Sequence[Verdict], machines: Sequence[MachineNights]) -
             text = _since(machine, case, failed.get(case.case))
             if text:
                 names.setdefault(text, []).append(case.case.name)
-    return tuple(f"{_named(those)}: {text}" for text, those in names.items())
+    return tuple(f"{names_text(those)}: {text}" for text, those in names.items())
 
 
 def _since(machine: MachineNights, case: CaseNights, outcome: Outcome | None) -> str:
-    """Empty where the newest night of the case has another outcome."""
-    there = list(case.nights.items())
-    alike = list(itertools.takewhile(lambda of: of[1].outcome is outcome, reversed(there)))
-    if not alike or outcome is None:
-        return ""
-    count = plural(len(alike), "night")
-    if len(alike) == len(there):
-        return f"{outcome.value} in each of its {count}"
-    (first, _), (before, _) = alike[-1], there[-len(alike) - 1]
-    found = [texts for at, texts in case.stack_changes.items() if before < at <= first]
-    changed = ", ".join(itertools.chain(*found)) or "nothing that is known"
-    began = machine.nights[first].began
-    return f"{outcome.value} since {began:%Y-%m-%d} ({count}); changed there: {changed}"
+    changes = [(machine.nights[at].began, texts) for at, texts in case.stack_changes.items()]
+    return failing_text(outcome, list(case.nights.values()), changes)
 
 
 def _charts(machine: MachineNights) -> Iterator[Part]:

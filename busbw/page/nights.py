@@ -18,12 +18,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
+from busbw.history.failing import measured_outcome
 from busbw.history.files import Acknowledged, Read, acknowledged, read_all
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import Line, Series
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case, converted
-from busbw.model.words import FailureKind, Outcome
 
 # What changed before a night.
 StackChanges: TypeAlias = Mapping[int, tuple[str, ...]]
@@ -180,7 +180,7 @@ class _Machine:
         nights = {
             self.at[name]: replace(line, outcome=outcome)
             for name, line in one.sessions.items()
-            if (outcome := _outcome(line))
+            if (outcome := measured_outcome(line))
         }
         timed = {at: line.time_s for at, line in nights.items()}
         times_s = {at: time_s for at, time_s in timed.items() if time_s is not None}
@@ -260,16 +260,3 @@ def _changes(
             changes=tuple(dict.fromkeys(text for one in there for text in one.changes)),
             reason=next((one.reason for one in there if one.reason), ""),
         )
-
-
-def _outcome(line: Line) -> Outcome | None:
-    """The verdict; None for a case that was not measured.
-
-    The reference's own lines have none, and what failed instead.
-    """
-    if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
-        return line.outcome
-    if line.failure in (None, FailureKind.OTHER_DTYPE):
-        return None
-    is_memory = line.failure is FailureKind.OUT_OF_MEMORY
-    return Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED

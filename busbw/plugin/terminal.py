@@ -146,7 +146,7 @@ def _write_section(
             for c in found.changes
         ]
         _write(reporter, *_table_lines(change_tables(changes)), TextLine(""))
-        _write(reporter, *answer_lines(verdicts, found.session))
+        _write(reporter, *answer_lines(verdicts, found.session, found.since))
         _write(reporter, *(TextLine(f"ERROR: {one}", {"red": True}) for one in found.errors))
 
 

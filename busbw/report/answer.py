@@ -35,8 +35,13 @@ _MOST_LINES = 8
 _MOST_CHARACTERS = 750
 
 
-def answer_lines(verdicts: Sequence[Verdict], session: SessionVerdict) -> list[TextLine]:
-    """Such as ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x``; last the session's."""
+def answer_lines(
+    verdicts: Sequence[Verdict], session: SessionVerdict, since: Sequence[str] = ()
+) -> list[TextLine]:
+    """Return what failed, since when, and last the session's line.
+
+    Such as ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x``.
+    """
     labels = _labels(verdicts)
     failed = [one for one in verdicts if one.failed]
     failed.sort(key=lambda one: (_rank(one), -(one.ratio or 0.0)))
@@ -46,7 +51,7 @@ def answer_lines(verdicts: Sequence[Verdict], session: SessionVerdict) -> list[T
     left_out = sum(map(len, groups[_MOST_LINES:]))
     lines += [f"and {plural(left_out, 'case')} more: see the tables"] if left_out else []
     last = TextLine(session.headline(), {"red" if session.failed else "green": True})
-    return [*(TextLine(line, _RED) for line in lines), last]
+    return [*(TextLine(line, _RED) for line in lines), *map(TextLine, since), last]
 
 
 def failure_lines(verdicts: Sequence[Verdict]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,6 +91,12 @@ def reference_lines(probes: Sequence[Probe], flags: Mapping[str, str], home: str
         + "".join(f", {text}" for text in _other_flags(probe.flags, flags))
         for probe in probes
     ]
+
+
+def changed_lines(changes: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
+    """Yield a line for each framework, the date of its baseline and what differs from that."""
+    for framework, date, found in changes:
+        yield f"busbw {framework}: other than the baseline of {date}: {', '.join(found)}"
 
 
 def _other_flags(theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[str]:

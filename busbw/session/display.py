@@ -15,8 +15,9 @@ from busbw.judge.soak import soaking_text
 from busbw.model.case import Case
 from busbw.model.machine import Compiler
 from busbw.model.soak import Tally
-from busbw.report.session import compiler_lines, header_lines, reference_lines
+from busbw.report.session import changed_lines, compiler_lines, header_lines, reference_lines
 
+from .references import baseline_changes
 from .state import Measured
 
 # A line this often, in seconds, where nothing can be overwritten and there are no passes.
@@ -54,6 +55,8 @@ class Display:
         baselines = None if resolved.paired else settings.baselines
         unreached = resolved.machine.target.unreached
         for text in header_lines(environment, baselines, unreached, verbose=self._verbose):
+            self.line(text)
+        for text in changed_lines(baseline_changes(resolved)):
             self.line(text)
         home = os.path.expanduser("~")
         for text in reference_lines(resolved.machine.references, environment.flags, home):

@@ -9,12 +9,14 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from busbw import __version__, files, wire
-from busbw.history.files import HistoryError, append
+from busbw.history.failing import failing_texts
+from busbw.history.files import HistoryError, append, read
 from busbw.history.lines import Line, new_session
 from busbw.judge.validity import injected_ratio
 from busbw.model.case import Spec, converted
@@ -138,9 +140,24 @@ def appended(judged: Judged) -> Judged:
             done = append(root, key, found)
             text = f"appended to the history: {plural(done.lines, 'line')} of {done.path}"
             notes += [*done.notes, text]
+        since = tuple(_since(judged, measured, root, lines))
     except HistoryError as error:
         return judged.with_error(f"the history was not appended to: {error}")
-    return judged.with_notes(*notes)
+    return replace(judged.with_notes(*notes), since=since)
+
+
+def _since(
+    judged: Judged, measured: Measured, root: Path, keys: Iterable[EnvironmentKey]
+) -> Iterator[str]:
+    """Yield since when the cases that failed fail. Raises HistoryError."""
+    for key in keys:
+        failed = {
+            job.case: judged.verdicts[spec].outcome
+            for spec, job in measured.jobs.items()
+            if job.key == key and judged.verdicts[spec].failed
+        }
+        if failed:
+            yield from failing_texts(read(root, key).lines, failed, measured.policy.session_apart)
 
 
 def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:

@@ -181,6 +181,27 @@ def nights_of(
     return found
 
 
+def baseline_changes(measured: Measured) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield each framework, the date of its newest baseline and what differs from it today.
+
+    Differences are those of versions and flags. Nothing is measured yet.
+    """
+    newest: dict[str, Record] = {}
+    for job in measured.jobs.values():
+        for record in job.stored.baseline.sessions[-1:] if job.stored.baseline else ():
+            before = newest.setdefault(job.case.framework, record)
+            newest[job.case.framework] = max(before, record, key=lambda one: one.began)
+    for framework, record in newest.items():
+        today = replace(
+            record,
+            versions=measured.environment.versions.get(framework, {}),
+            surroundings=surroundings(measured.environment),
+        )
+        found = changes(record.lasting, today.lasting)
+        if found:
+            yield framework, record.date, found
+
+
 def stack_changes(measured: Measured) -> tuple[str, ...]:
     """What the stacks of tonight have other than the locked references: versions and flags."""
     if not measured.nights:

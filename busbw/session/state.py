@@ -172,7 +172,8 @@ class Judged:
     """The verdicts and, at the end, what was written and what could not be.
 
     `observed` is None where the probe was cut short; `moved` cases left their level. `exit_code` is
-    what the session ends with, if not with what its verdicts say.
+    what the session ends with, if not with what its verdicts say. `since` says since
+    which session of the history the failed cases fail, and what changed in the stack then.
     """
 
     collected: Collected
@@ -185,6 +186,7 @@ class Judged:
     changes: tuple[Change[Any], ...] = ()
     errors: tuple[str, ...] = ()
     exit_code: int | None = None
+    since: tuple[str, ...] = ()
 
     @property
     def settings(self) -> Settings:

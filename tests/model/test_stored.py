@@ -30,15 +30,24 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...
     return session(now).changes_since(session(before), "jax")
 
 
-def test_what_changed_is_what_differs_or_is_gone_and_what_is_new_was_not_known() -> None:
+def test_what_changed_is_what_differs_or_is_gone_and_what_was_newly_set() -> None:
     before = {"jax": "0.10.1", "XLA_FLAGS": "--x", "numpy": "2.0"}
     now = {"jax": "0.10.2", "numpy": "2.0", "libtpu": "0.0.42"}
-    assert changes(before, now) == ("jax 0.10.1 -> 0.10.2", "XLA_FLAGS --x -> none")
+    gone, new = "XLA_FLAGS --x -> none", "libtpu none -> 0.0.42"
+    assert changes(before, now) == ("jax 0.10.1 -> 0.10.2", new, gone)
+    assert changes(now, before) == (
+        *("jax 0.10.2 -> 0.10.1", "XLA_FLAGS none -> --x", "libtpu 0.0.42 -> none"),
+    )
     assert changes(before, before) == ()
+
+
+def test_nothing_differs_from_a_session_of_which_nothing_is_known() -> None:
+    assert changes({}, {"jax": "0.10.2"}) == ()
 
 
 def test_a_host_that_a_baseline_does_not_name_is_no_change() -> None:
     assert changes({"host": "vm-1", "jax": "1"}, {"jax": "1"}) == ()
+    assert changes({"jax": "1"}, {"host": "vm-1", "jax": "1"}) == ()
     assert changes({"host": "vm-1"}, {"host": "vm-2"}) == ("host vm-1 -> vm-2",)
 
 

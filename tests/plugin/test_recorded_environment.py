@@ -95,3 +95,26 @@ def test_a_changed_flag_is_told_and_of_a_hidden_one_that_it_went(folder: Folder)
     assert "JAX_SECRET (set) -> none" in said
     assert "TF_VAR_kept" not in said
     assert SECRET not in ran.text
+
+
+def test_a_flag_that_was_newly_set_is_named_by_header_and_last_lines_with_the_night(
+    folder: Folder,
+) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    (shared,) = folder.stored["sessions"].values()
+    accepted = nightly.days_ago(30)[: len("2026-01-31")]
+    nightly.stored_before(folder, {30: 1.0})
+    versions = {**shared["versions"], "fake": "0.9"}
+    nightly.nights(folder, [1.0] * 3, surroundings=shared["surroundings"], versions=versions)
+    folder.environment.setenv("XLA_FLAGS", "--xla_x=2")
+    folder.script(**TPU, cases=[{"payload_bytes": 1 << 14, "slower": 2.0}])
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    header = f"busbw fake: other than the baseline of {accepted}: XLA_FLAGS none -> --xla_x=2"
+    assert header in ran.text.splitlines()
+    *_, failed, since, last, _ = ran.text.splitlines()
+    assert failed.startswith("1 REGRESSED: fake 16K 2.00 x")
+    assert since.startswith("fake.all_reduce.fake.float32.16K: REGRESSED since ")
+    there = "changed there: fake 0.9 -> 1, XLA_FLAGS none -> --xla_x=2"
+    assert since.endswith(f" (1 night); {there}")
+    assert last.startswith("FAILED: ")

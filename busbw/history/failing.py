@@ -1,0 +1,93 @@
+"""Since when a case fails without a break, and what changed in the stack at that time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from busbw.model.case import Case
+from busbw.model.stored import merged
+from busbw.model.words import FailureKind, Outcome, plural
+
+from .lines import Line, Series, earlier
+
+# The changes of a stack, each with the session that began then.
+StackChanges = Sequence[tuple[datetime, tuple[str, ...]]]
+
+_MOST_NAMED = 4
+
+
+def measured_outcome(line: Line) -> Outcome | None:
+    """Return the outcome of a case in one session, None where it was not measured.
+
+    The lines of a reference have no outcome of their own but say what failed.
+    """
+    if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
+        return line.outcome
+    if line.failure in (None, FailureKind.OTHER_DTYPE):
+        return None
+    is_memory = line.failure is FailureKind.OUT_OF_MEMORY
+    return Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED
+
+
+def failing_text(outcome: Outcome | None, sessions: Sequence[Line], changes: StackChanges) -> str:
+    """Return since when a case has had `outcome`, and what changed at that time.
+
+    `sessions` are the sessions that measured the case, oldest first. The text is empty where the
+    newest session has another outcome.
+    """
+    alike = list(itertools.takewhile(lambda line: line.outcome is outcome, reversed(sessions)))
+    if not alike or outcome is None:
+        return ""
+    count = plural(len(alike), "night")
+    if len(alike) == len(sessions):
+        return f"{outcome.value} in each of its {count}"
+    first, before = alike[-1].began, sessions[-len(alike) - 1].began
+    texts = itertools.chain(*(texts for began, texts in changes if before < began <= first))
+    changed = ", ".join(texts) or "nothing that is known"
+    return f"{outcome.value} since {first:%Y-%m-%d} ({count}); changed there: {changed}"
+
+
+def failing_texts(
+    lines: Sequence[Line], failed: Mapping[Case, Outcome], apart: timedelta
+) -> Iterator[str]:
+    """Yield a line for the cases that fail since the same session, from the lines of a machine.
+
+    Sessions that began less than `apart` after another one count as one.
+    """
+    texts: dict[str, list[str]] = {}
+    for case, outcome in failed.items():
+        own = [line for line in lines if line.case == case and not line.is_reference]
+        # What was slowed down on purpose tells nothing of earlier sessions.
+        if not own or not own[-1].is_ordinary:
+            continue
+        series = Series.of(own[-1])
+        comparable = [line for line in own if line.is_ordinary and Series.of(line) == series]
+        sessions = [
+            replace(line, outcome=measured)
+            for line in comparable
+            if (measured := measured_outcome(line))
+        ]
+        text = failing_text(outcome, sessions, stack_changes(lines, series, apart))
+        if text:
+            texts.setdefault(text, []).append(case.name)
+    yield from (f"{names_text(names)}: {text}" for text, names in texts.items())
+
+
+def stack_changes(lines: Sequence[Line], series: Series, apart: timedelta) -> StackChanges:
+    """Return what changed from each session of a series to the next."""
+    sessions = merged(earlier(lines, series), apart)
+    return [
+        (after.began, after.changes_since(before, series.framework))
+        for before, after in pairwise(sessions)
+    ]
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    left_out = f" and {plural(more, 'case')} more" if more > 0 else ""
+    return ", ".join(names[:_MOST_NAMED]) + left_out
