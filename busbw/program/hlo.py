@@ -1,4 +1,4 @@
-"""A parser of optimised HLO: computations, their instructions, calls, the algorithm.
+"""A parser of optimized HLO: computations, their instructions, calls, the algorithm.
 
 Text in, values out; standard library only. What a program must hold is in `proof`.
 
@@ -32,7 +32,8 @@ _INSTRUCTION = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)
 _ARRAY = re.compile(r"(?:[a-z]+(\d+)\w*|pred)\[([\d,]*)\]")
 _HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
 _BODY = re.compile(r"body=%?([\w.-]+)")
-_CALLED = re.compile(r"(?:calls|to_apply|called_computations=\{)=?%?([\w.-]+)")
+_CALLED = re.compile(r"(?:calls|to_apply|called_computations)=(\{[^}]*\}|%?[\w.-]+)")
+_NAME = re.compile(r"[\w.-]+")
 _MARK = re.compile(r"[()\[\]{},]")
 
 # An array's layout, with the number of its memory behind an S where it is not the main one.
@@ -51,6 +52,10 @@ _OF_GPUS = (
 _SAYS_NOTHING = ("", "DEFAULT", "MODE_INVALID")
 
 
+class ProgramError(ValueError):
+    """A text that is no optimized HLO, or that cannot be read to its end."""
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One line: what it does, the bytes of each array that it gives, and the line itself."""
@@ -62,6 +67,15 @@ class Instruction:
     @property
     def name(self) -> str:
         return self.text.removeprefix("ROOT ").partition(" = ")[0]
+
+    @functools.cached_property
+    def bare_name(self) -> str:
+        """The name as operands have it."""
+        return self.name.lstrip("%")
+
+    @property
+    def is_root(self) -> bool:
+        return self.text.startswith("ROOT ")
 
     @functools.cached_property
     def operands(self) -> tuple[str, ...]:
@@ -97,6 +111,11 @@ class Instruction:
         return kind if kind in COLLECTIVES else ""
 
     @property
+    def begins(self) -> bool:
+        """Whether it is a collective that another instruction waits for."""
+        return self.op == "send" or (bool(self.collective) and self.op.endswith("-start"))
+
+    @property
     def result_bytes(self) -> int:
         """Of a start the second array; a tuple's others belong to it, as in an all-to-all.
 
@@ -123,15 +142,19 @@ class Instruction:
         """Computations that always run as a part of it: no branch and no loop."""
         if self.op in ("conditional", "while"):
             return ()
-        return tuple(_CALLED.findall(self.text))
+        return tuple(name for text in _CALLED.findall(self.text) for name in _NAME.findall(text))
 
 
 @dataclass(frozen=True)
 class Module:
-    """The computations of a program by name, and which of them is the entry."""
+    """The computations of a program by name, and which of them is the entry.
+
+    `unclosed` is the computation within which the text ends, if it does.
+    """
 
     computations: Mapping[str, tuple[Instruction, ...]]
     entry: str
+    unclosed: str = ""
 
     def loop_bodies(self) -> tuple[str, ...]:
         loops = [one for one in self.reached(self.entry) if one.op == "while"]
@@ -152,11 +175,14 @@ class Module:
 
 def read(text: str) -> Module:
     computations: dict[str, list[Instruction]] = {}
-    name, entry = "", ""
+    name, entry, unclosed = "", "", ""
     for line in text.splitlines():
+        if line.startswith("}"):
+            unclosed = ""
+            continue
         head = _HEAD.match(line) if line and not line[0].isspace() else None
         if head is not None:
-            name = head["name"]
+            name = unclosed = head["name"]
             computations[name] = []
             entry = name if head["entry"] else entry
             continue
@@ -169,7 +195,7 @@ def read(text: str) -> Module:
                     text=line.strip(),
                 )
             )
-    return Module(computations={n: tuple(c) for n, c in computations.items()}, entry=entry)
+    return Module({name: tuple(lines) for name, lines in computations.items()}, entry, unclosed)
 
 
 def _bytes_of_arrays(shape: str) -> tuple[int, ...]:

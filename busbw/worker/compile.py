@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import os
 import zlib
 from collections import Counter
@@ -175,7 +176,8 @@ def refused(error: CompileError) -> MeasuringError:
 def _program(optimized: Optimized, mesh: Mapping[str, int]) -> Compiled:
     """Raises MeasuringError for a text that cannot be read."""
     try:
-        uses = inventory.read(optimized.text, mesh, os.getcwd())
+        # A program for one device names no number of ranks.
+        uses = inventory.read(optimized.text, mesh, os.getcwd(), ranks=math.prod(mesh.values()))
     except inventory.ProgramError as error:
         raise MeasuringError(FailureKind.PROGRAM_ERROR, str(error)) from error
     counts = Counter({one.kind: 0 for one in uses})

@@ -353,13 +353,55 @@ def test_a_collective_that_combined_others_has_a_source_of_one_of_them() -> None
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "HloModule x\n", "not HLO at all {\n}\n", HEAD + "%f (p: f32[]) -> f32[] {\n}\n"],
-    ids=["nothing", "a head", "prose", "no entry"],
+    ("text", "sentence"),
+    [
+        ("", "it has no computation: it is no HLO, or it is cut in its head"),
+        ("HloModule x\n", "it has no computation: it is no HLO, or it is cut in its head"),
+        (
+            HEAD + "%f (p: f32[]) -> f32[] {\n}\n",
+            "it is cut: it ends at line 4, after the computation f and before its ENTRY",
+        ),
+    ],
+    ids=["nothing", "a head", "no entry"],
 )
-def test_what_is_no_program_is_refused(text: str) -> None:
-    with pytest.raises(inventory.ProgramError, match="no ENTRY"):
+def test_what_is_no_program_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(inventory.ProgramError, match=sentence):
         inventory.read(text)
+
+
+CUT = f"""\
+{HEAD}%turn (p: f32[8]) -> f32[8] {{
+  %x = f32[8]{{0}} all-gather(%p), {{{{0,1}}}}, dimensions={{0}}
+  %y = f32[8]{{0}} all-reduce(%x), to_apply=%add
+  %z = f32[8]{{0}} all-reduce(%y), to_apply=%add
+}}
+
+ENTRY %main (p: f32[8]) -> f32[8] {{
+  %loop = f32[8]{{0}} while(%p), condition=%c, body=%turn
+}}
+"""
+
+
+@pytest.mark.parametrize("lines", [2, 3, 4, 5, 6, 7, 9, 10])
+def test_a_dump_that_is_cut_says_where_it_ends_and_what_is_there(lines: int) -> None:
+    with pytest.raises(inventory.ProgramError) as caught:
+        inventory.read("\n".join(CUT.splitlines()[:lines]))
+    text = str(caught.value)
+    if lines < 3:
+        assert text == "it has no computation: it is no HLO, or it is cut in its head"
+        return
+    place = "within the computation turn" if lines < 7 else "after the computation turn"
+    place = place if lines < 9 else "within the computation main"
+    assert text.startswith(f"it is cut: it ends at line {lines}, {place}")
+    assert ("before its ENTRY computation" in text) is (lines < 9)
+    gathered = "1 all-gather instruction" if lines > 3 else "no collective"
+    assert f"Up to there it has {gathered}" in text
+    assert ("2 all-reduce instructions" in text) is (lines > 5)
+
+
+def test_a_dump_without_its_last_line_is_cut() -> None:
+    with pytest.raises(inventory.ProgramError, match="within the computation main"):
+        inventory.read(CUT.rstrip().removesuffix("}"))
 
 
 def test_a_computation_that_calls_itself_is_refused() -> None:

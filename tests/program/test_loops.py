@@ -1,0 +1,128 @@
+"""Collectives beside and inside loops, of which compilers split one over several computations.
+
+`EXPECTED` is what the programs of `loops` must hold on every chip, counted by hand from their
+source. `looped` has some of them as libtpu 0.0.42.1 and jax-cuda13-pjrt 0.10.2 compiled them for 8
+ranks; with ``flags`` in their names, more collectives are asynchronous than by default
+(``--xla_tpu_enable_async_collective_fusion`` and its like), or loops are pipelined
+(``--xla_gpu_enable_while_loop_double_buffering``, ``--xla_gpu_enable_pipelined_p2p`` and its like).
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from busbw.model.program import Use
+from busbw.program import inventory
+
+LOOPED = Path(__file__).parent / "looped"
+KIB, MIB = 1 << 10, 1 << 20
+
+# (kind, payload, how often): the outer loop turns 3 times, the inner one and each scan 6 times.
+Row = tuple[str, int, str]
+EXPECTED: dict[str, set[Row]] = {
+    "gather_beside_scan": {("all_gather", 16 * MIB, "1 per step")},
+    "moves_beside_nested_loops": {
+        ("all_gather", 16 * MIB, "1 per step"),
+        ("permute", 2 * MIB, "1 per step"),
+        ("all_reduce", 2 * KIB, "18 per step"),
+    },
+    "ring_in_a_loop": {("permute", 256 * KIB, "8 per step")},
+    "gathers_of_the_next_layer": {("all_gather", 2 * MIB, "6 per step")},
+    "scatter_in_the_transpose": {
+        ("all_gather", 2 * MIB, "6 per step"),
+        ("reduce_scatter", 2 * MIB, "7 per step"),
+    },
+    "branches": {
+        ("all_gather", 16 * MIB, "1 per step"),
+        ("all_gather", 2 * MIB, "at most 6 per step"),
+        ("all_reduce", 256 * KIB, "at most 6 per step"),
+        ("all_reduce", 4, "6 per step"),
+    },
+    "until_converged": {
+        ("all_gather", 16 * MIB, "1 per step"),
+        ("all_to_all", 2 * MIB, "1 per step"),
+        ("all_reduce", 4, "1 per iteration"),
+    },
+    "sum_beside_scan": {("all_reduce", 2 * MIB, "1 per step")},
+}
+# Where a compiler makes something else of a program: libtpu for v4 and v5p scatters by a sum of
+# which each rank takes its part, and XLA for GPUs cuts a ring into two halves that it sends.
+DEPARTS: dict[str, set[Row]] = {
+    "scatter_in_the_transpose.v4": {
+        ("all_gather", 2 * MIB, "6 per step"),
+        ("all_reduce", 2 * MIB, "7 per step"),
+    },
+    "ring_in_a_loop.h100_8.flags": {("send", 256 * KIB, "16 per step")},
+}
+DEPARTS["scatter_in_the_transpose.v5p"] = DEPARTS["scatter_in_the_transpose.v4"]
+DEPARTS["scatter_in_the_transpose.v5p_2x2x2.flags"] = DEPARTS["scatter_in_the_transpose.v4"]
+
+# The payloads of those that run beside other work, and the operations beside the one that has the
+# fewest: what lies between start and end in the text, a loop as one operation.
+HIDDEN = {
+    "gather_beside_scan.v5e_2x4": {16 * MIB: {"fusion": 1, "while": 1}},
+    "until_converged.v5e_2x4": {
+        16 * MIB: {"add": 1, "all-to-all": 1, "fusion": 2, "while": 1},
+    },
+    "scatter_in_the_transpose.v5p_2x2x2.flags": {
+        2 * MIB: {"add": 1, "fusion": 2, "while": 1},
+    },
+    "moves_beside_nested_loops.tpu7x_2x2x1": {
+        16 * MIB: {"fusion": 2, "while": 1},
+        2 * MIB: {"fusion": 1, "while": 1},
+    },
+    # Of the four sends of a turn one is awaited at once.
+    "ring_in_a_loop.h100_8.flags": {256 * KIB: {"fusion": 8}},
+    "gathers_of_the_next_layer.h100_8.flags": {2 * MIB: {"fusion": 1}},
+    "branches.h100_8": {16 * MIB: {"conditional": 1, "fusion": 4}},
+    "sum_beside_scan.v6e_2x4.flags": {2 * MIB: {"fusion": 1, "while": 1}},
+}
+
+
+def expected(name: str) -> set[Row]:
+    """Return the rows of a program, which is named with its chip."""
+    return DEPARTS.get(name, EXPECTED[name.partition(".")[0]])
+
+
+def rows_of(uses: Iterable[Use]) -> set[Row]:
+    """Return the rows of all collectives, which may differ in their lines."""
+    times = Counter[tuple[str, int, bool, bool]]()
+    for use in uses:
+        times[use.kind, use.payload_bytes, use.at_most, use.per_iteration] += use.times
+    return {
+        (kind, size, f"{'at most ' * most}{count} per {'iteration' if each else 'step'}")
+        for (kind, size, most, each), count in times.items()
+    }
+
+
+def _uses(name: str) -> tuple[Use, ...]:
+    text = gzip.decompress((LOOPED / f"{name}.hlo.gz").read_bytes()).decode()
+    return inventory.read(text, {"x": 8})
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_collective_that_is_split_over_computations_is_counted_once(name: str) -> None:
+    assert rows_of(_uses(name)) == expected(name)
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_collective_in_progress_across_a_loop_or_branch_is_asynchronous(name: str) -> None:
+    hidden: dict[int, dict[str, int]] = {}
+    for use in _uses(name):
+        if use.asynchronous:
+            fewest = min(hidden.get(use.payload_bytes, use.between), use.between, key=_count)
+            hidden[use.payload_bytes] = dict(fewest)
+    assert hidden == HIDDEN[name]
+
+
+def _count(between: dict[str, int]) -> int:
+    return sum(between.values())
+
+
+def test_every_compiled_program_is_looked_at() -> None:
+    assert {path.name.partition(".hlo")[0] for path in LOOPED.iterdir()} == set(HIDDEN)
