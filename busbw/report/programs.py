@@ -38,12 +38,15 @@ def program_table(uses: Uses) -> Table:
 
 
 def traffic_bytes(use: Use) -> int | None:
-    """What a ring sends over each rank's link in a step: payload x busbw factor x runs.
+    """Return what a ring sends over each rank's link in a step: payload x busbw factor x runs.
 
-    None of what has no factor, or runs nobody knows how often.
+    Return None for a collective that has no factor or unknown groups, and for one of which nobody
+    knows how often it runs.
     """
+    if use.ranks == 1:
+        return 0
     one = COLLECTIVES.get(use.kind)
-    if one is None or use.per_iteration or use.ranks < 2:
+    if one is None or use.per_iteration or not use.ranks:
         return None
     return round(use.payload_bytes * one.bus_factor(use.ranks) * use.times)
 
@@ -62,9 +65,12 @@ def _started(use: Use) -> str:
 
 def _notes(uses: Uses) -> tuple[str, ...]:
     known = [one for one in map(traffic_bytes, uses) if one is not None]
-    moved = sum(one.payload_bytes * one.times for one in uses if not one.per_iteration)
-    most = "at most " if any(one.at_most for one in uses) else ""
-    return (
+    counted = [one for one in uses if not one.per_iteration and one.ranks != 1]
+    moved = sum(one.payload_bytes * one.times for one in counted)
+    most = "at most " if any(one.at_most for one in counted) else ""
+    step = (
         f"a step: {most}{bytes_text(moved)} of payloads, {bytes_text(sum(known))} over each "
-        "rank's link in rings",
+        "rank's link in rings"
     )
+    alone = sum(use.ranks == 1 for use in uses)
+    return step, *([f"groups of one rank move nothing: {plural(alone, 'row')}"] if alone else [])

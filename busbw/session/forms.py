@@ -185,8 +185,8 @@ def program(text: str) -> str:
     names = [function] if is_file else [function, *place.split(".")]
     if not place or not all(name.isidentifier() for name in names):
         raise ValueError(
-            f"{text[:60]!r}; accepted is FILE.py:FUNCTION or MODULE:FUNCTION, such as "
-            "perf/programs.py:train_step, a file of optimised HLO, or a profiler recording"
+            f"expected FILE.py:FUNCTION or MODULE:FUNCTION, such as perf/programs.py:train_step, a "
+            f"file of optimized HLO, or a profiler recording; got {text[:60]!r}"
         )
     if is_file and not os.path.isfile(place):
         raise ValueError(f"{place}: there is no such file")

@@ -327,7 +327,7 @@ OPTIONS = (
         help="your own program in place of the collectives: a function of a module or of a "
         "FILE.py that takes devices and gives what jax.jit(...).lower(...) does. With --topology "
         "every collective of it is listed and compared, else each is measured alone; so are those "
-        "of a file of optimised HLO, as --xla_dump_to writes it; may be repeated",
+        "of a file of optimized HLO, as --xla_dump_to writes it; may be repeated",
     ),
     _compiling(
         name="accept_compiled_changes",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from busbw import files
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
-from busbw.collectives.base import DTYPES
+from busbw.collectives.base import DTYPES, AbstractCollective
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, words_of
 from busbw.driver.local import BusyError, alone
@@ -27,7 +27,8 @@ from busbw.model.machine import AXES
 from busbw.model.program import CONSECUTIVE, STRIDED, Use
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
-from busbw.program import inventory
+from busbw.program import dumps
+from busbw.program.hlo import ProgramError
 from busbw.workloads.collective import Collective, check_blocks
 from busbw.workloads.program import is_dump, program_spec
 
@@ -40,6 +41,8 @@ from .state import Weighted
 
 # Payloads that differ by less are measured as one.
 _ALIKE = 0.01
+# The dtype of what moves data of another one.
+_OF_MOVES = "float32"
 
 
 def weighted(settings: Settings) -> tuple[Weighted, ...]:
@@ -55,12 +58,13 @@ def _weighted(settings: Settings, source: str) -> Weighted:
     if ran:
         found = Compiled(collectives={}, uses=tuple(use for use, _ in ran))
     else:
-        found = _read(source) if is_dump(source) else _compiled(settings, framework, source)
+        is_text = is_dump(source)
+        found = _read(settings, source) if is_text else _compiled(settings, framework, source)
     took_s = [seconds for _, seconds in ran] or [0.0] * len(found.uses)
     name = program_spec(framework, source).strategy
     times: dict[Spec, int] = {}
     called: dict[Spec, str] = {}
-    recorded_s, left_out = 0.0, []
+    recorded_s, left_out, replaced = 0.0, list[str](), list[str]()
     for use, own_s in zip(found.uses, took_s):
         try:
             spec = _alike(_spec(settings, framework, use, found.mesh), times)
@@ -70,6 +74,8 @@ def _weighted(settings: Settings, source: str) -> Weighted:
             continue
         times[spec] = times.get(spec, 0) + use.times
         called.setdefault(spec, use.name)
+        if spec.dtype != use.dtype:
+            replaced.append(f"{use.name}: as {spec.dtype}, which moves the same bytes")
         recorded_s += own_s
     if not times:
         why = "; ".join(left_out) or "it has no collective"
@@ -79,16 +85,14 @@ def _weighted(settings: Settings, source: str) -> Weighted:
         times=times,
         called=called,
         left_out=tuple(left_out),
+        replaced=tuple(dict.fromkeys(replaced)),
         recorded_s=recorded_s or None,
     )
 
 
-def _read(source: str) -> Compiled:
-    try:
-        text = files.content(Path(source)).decode(errors="replace")
-        return Compiled(collectives={}, uses=inventory.read(text))
-    except (inventory.ProgramError, files.InputError) as error:
-        raise UsageError(f"--program={source}: {error}") from error
+def _read(settings: Settings, source: str) -> Compiled:
+    with usage_error(ProgramError, files.InputError, where=f"--program={source}: "):
+        return Compiled(collectives={}, uses=dumps.read(Path(source), settings.ranks))
 
 
 def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
@@ -123,23 +127,9 @@ def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
 
 
 def _spec(settings: Settings, framework: str, use: Use, mesh: Mapping[str, int]) -> Spec:
-    """The case of one collective alone. Raises GridError where there is none."""
-    one = COLLECTIVES.get(use.kind)
-    if one is None:
-        raise GridError("busbw has no such collective")
-    if not use.payload_bytes:
-        raise GridError("its payload is not known")
-    if use.per_iteration:
-        raise GridError("how often it runs depends on data")
-    if use.dtype not in DTYPES:
-        raise GridError(f"of {', '.join(DTYPES)}, and of no other dtype, values are checked")
-    if one.reduce_ops and use.reduce_op not in REDUCE_OPS:
-        raise GridError(f"its reduce op is none of {', '.join(REDUCE_OPS)}")
+    """Return the case of one collective alone. Raises GridError where there is none."""
+    one, dtype = _measurable(use, mesh)
     axes = use.axes.split(",") if use.axes else []
-    if len(mesh) > len(AXES):
-        raise GridError(f"its mesh has more than {len(AXES)} axes")
-    if not use.groups or (not axes and use.groups > 1):
-        raise GridError("its groups are no axes of a mesh, or no rings along one")
     if use.axes == CONSECUTIVE:
         mesh = {"": use.groups, CONSECUTIVE: use.ranks}
     elif use.axes == STRIDED:
@@ -155,13 +145,43 @@ def _spec(settings: Settings, framework: str, use: Use, mesh: Mapping[str, int])
             placement=one.placements[0],
             axes="".join(letters[name] for name in axes) if several else "",
         ),
-        dtype=use.dtype,
+        dtype=dtype,
         ranks=use.ranks * use.groups,
         mesh="x".join(map(str, mesh.values())) if several else "",
         clock=settings.asked.clock,
     )
     check_blocks(spec, use.ranks * use.groups)
     return spec
+
+
+def _measurable(use: Use, mesh: Mapping[str, int]) -> tuple[AbstractCollective, str]:
+    """Return the collective, and the dtype to measure it with. Raises GridError for no case."""
+    one = COLLECTIVES.get(use.kind)
+    if one is None:
+        raise GridError("busbw has no such collective")
+    # What only moves data does so whatever they mean.
+    dtype = use.dtype if use.dtype in DTYPES or one.reduce_ops else _OF_MOVES
+    for is_wrong, why in (
+        (not use.payload_bytes, "its payload is not known"),
+        (use.ranks == 1, "a group of one rank moves nothing"),
+        (use.per_iteration, "how often it runs depends on data"),
+        (
+            dtype not in DTYPES,
+            f"expected a dtype of {', '.join(DTYPES)}: no other one's sums are checked",
+        ),
+        (
+            one.reduce_ops and use.reduce_op not in REDUCE_OPS,
+            f"its reduce op is none of {', '.join(REDUCE_OPS)}",
+        ),
+        (len(mesh) > len(AXES), f"its mesh has more than {len(AXES)} axes"),
+        (
+            not use.groups or (not use.axes and use.groups > 1),
+            "its groups are no axes of a mesh, or no rings along one",
+        ),
+    ):
+        if is_wrong:
+            raise GridError(why)
+    return one, dtype
 
 
 def _alike(spec: Spec, there: Sequence[Spec] | Mapping[Spec, int]) -> Spec:
@@ -178,6 +198,8 @@ def opening(programs: Sequence[Weighted]) -> Iterator[str]:
     for one in programs:
         cases = plural(len(one.times), "case")
         yield f"{one.name}: {plural(sum(one.times.values()), 'collective')} per step in {cases}"
+        for text in one.replaced:
+            yield f"{one.name}: measured: {text}"
         for text in one.left_out:
             yield f"{one.name}: not measured: {text}"
 

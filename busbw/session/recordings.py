@@ -49,7 +49,9 @@ def _traces(path: Path) -> list[Trace]:
     there = [path] if path.is_file() else sorted(path.rglob(f"*{_XPLANE}"))
     there = there or sorted(path.rglob(f"*{_CHROME}"))
     if not there:
-        raise ValueError(f"no *{_XPLANE} and no *{_CHROME} in it")
+        dumps = sorted(path.glob("*after_optimizations.txt"))
+        hint = f"; it has optimized HLO: name one file, such as {dumps[0]}" if dumps else ""
+        raise ValueError(f"no *{_XPLANE} and no *{_CHROME} in it{hint}")
     found = []
     for one in there:
         read = read_xplane if one.name.endswith(_XPLANE) else read_chrome

@@ -22,7 +22,7 @@ from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
 from busbw.stacks.lock import Lock
 from busbw.workloads.dense_step import STEP_PAYLOADS
-from busbw.workloads.program import program_spec
+from busbw.workloads.program import is_dump, program_spec
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
@@ -30,6 +30,8 @@ from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_
 from .forms import BASELINE, LOCAL, checked, flag
 from .option import Given, usage_error
 from .options import OPTIONS, PAYLOADS
+from .recordings import is_recording
+from .user_modules import check_function
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
@@ -184,7 +186,7 @@ def settings_of(given: Given) -> Settings:
         **outputs_of(given, values, root),
         history=history_of(given, values, root),
         compile=compile_settings_of(values, pythons, root),
-        programs=_programs(values["program"]),
+        programs=_programs(values["program"], is_local=not pythons and agents is None),
         soak_s=values["soak"],
         shared_devices=0,
     )
@@ -241,13 +243,17 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
             raise ValueError(f"{flag(name)}: {unmeasured if topology else 'only with --topology'}")
 
 
-def _programs(sources: Sequence[str]) -> tuple[str, ...]:
-    """Each once. Two of one name would share a baseline."""
+def _programs(sources: Sequence[str], *, is_local: bool) -> tuple[str, ...]:
+    """Return each program once. Raises ValueError for two of one name, and for no program."""
     found: dict[str, str] = {}
     for source in sources:
+        # Two of one name would share a baseline.
         name = program_spec("", source).strategy
         if found.setdefault(name, source) != source:
             raise ValueError(f"--program: {found[name]} and {source} would both be called {name}")
+        if not is_recording(source) and not is_dump(source):
+            with usage_error(ValueError, where="--program: "):
+                check_function(source, is_local=is_local)
     return tuple(found.values())
 
 

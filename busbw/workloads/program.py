@@ -49,7 +49,7 @@ class Program(Workload):
 
 
 def is_dump(source: str) -> bool:
-    """Whether it is a file of optimised HLO instead of a function that makes a program."""
+    """Whether it is a file of optimized HLO instead of a function that makes a program."""
     return ":" not in PurePath(source).name
 
 

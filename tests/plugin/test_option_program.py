@@ -18,12 +18,13 @@ from .fake_compiler import compiled, outcomes, script
 from .folder import ROOT, Folder, Ran
 
 STEP = "train.py:step"
+TRAIN = "def step(devices): ...\n\nraise AssertionError('only a worker may import it')\n"
 ID = "v5e:2x4-fake-program-train-step"
 
 
 def _program(folder: Folder, dump: str, *options: str, exit_code: int = 0, **then: object) -> Ran:
     """A session in which the fake compiler makes of the step what a real one once did."""
-    (folder.path / "train.py").write_text("raise AssertionError('only a worker may import it')")
+    (folder.path / "train.py").write_text(TRAIN)
     (folder.path / "step.txt").write_text(test_inventory.dump(dump))
     mesh = test_inventory.MESHES.get(dump.partition(".")[0], {"data": 8})
     script(folder, {"program": STEP, "hlo": str(folder.path / "step.txt"), "mesh": mesh, **then})
@@ -105,27 +106,28 @@ def test_a_program_without_collectives_is_said_to_have_none(folder: Folder) -> N
 
 
 def test_a_text_that_is_no_program_is_an_outcome(folder: Folder) -> None:
-    (folder.path / "train.py").write_text("")
+    (folder.path / "train.py").write_text(TRAIN)
     (folder.path / "odd.txt").write_text("no HLO")
     script(folder, {"program": STEP, "hlo": str(folder.path / "odd.txt")})
     ran = compiled(folder, f"--program={STEP}", exit_code=1)
     assert outcomes(ran) == {ID: "FAILED"}
-    assert "program error: it has no ENTRY computation" in ran.text
+    assert "program error: it has no computation: it is no HLO, or it is cut in" in ran.text
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--program=train.py"], "accepted is FILE.py:FUNCTION or MODULE:FUNCTION"),
+        (["--program=train.py"], "expected FILE.py:FUNCTION or MODULE:FUNCTION"),
         (["--program=gone.py:step"], "--program: gone.py: there is no such file"),
-        (["--program=a-b:step"], "accepted is FILE.py:FUNCTION"),
-        (["--program=train:1"], "accepted is FILE.py:FUNCTION"),
+        (["--program=a-b:step"], "expected FILE.py:FUNCTION"),
+        (["--program=train:1"], "expected FILE.py:FUNCTION"),
+        (["--program=train.py:stepp"], "train.py defines no stepp; did you mean train.py:step?"),
     ],
 )
 def test_what_names_no_function_is_a_usage_error(
     folder: Folder, options: list[str], sentence: str
 ) -> None:
-    (folder.path / "train.py").write_text("")
+    (folder.path / "train.py").write_text(TRAIN)
     ran = compiled(folder, *options, exit_code=4)
     assert sentence in ran.sentence
 
@@ -133,7 +135,7 @@ def test_what_names_no_function_is_a_usage_error(
 def test_two_programs_of_one_name_are_a_usage_error(folder: Folder) -> None:
     for name in ("one", "two"):
         (folder.path / name).mkdir()
-        (folder.path / name / "train.py").write_text("")
+        (folder.path / name / "train.py").write_text(TRAIN)
     ran = compiled(
         folder, "--program=one/train.py:step", "--program=two/train.py:step", exit_code=4
     )
@@ -143,7 +145,7 @@ def test_two_programs_of_one_name_are_a_usage_error(folder: Folder) -> None:
 
 @pytest.mark.parametrize("option", ["--payloads=1K", "--collectives=all_gather", "--mesh=2x2"])
 def test_what_a_program_says_itself_is_asked_of_it_alone(folder: Folder, option: str) -> None:
-    (folder.path / "train.py").write_text("")
+    (folder.path / "train.py").write_text(TRAIN)
     ran = folder.pytest("perf", "--frameworks=fake", f"--program={STEP}", option, exit_code=4)
     flag = option.partition("=")[0]
     assert f"{flag}: not with --program, which says itself what it runs" in ran.sentence
@@ -155,7 +157,7 @@ def _measured(folder: Folder, source: str, *options: str, exit_code: int = 0) ->
 
 
 def _makes(folder: Folder, dump: str, **other: object) -> None:
-    (folder.path / "train.py").write_text("raise AssertionError('only a worker may import it')")
+    (folder.path / "train.py").write_text(TRAIN)
     (folder.path / "step.txt").write_text(test_inventory.dump(dump))
     mesh = test_inventory.MESHES.get(dump.partition(".")[0], {"data": 8})
     program = {"hlo": str(folder.path / "step.txt"), "mesh": mesh}
@@ -218,7 +220,7 @@ def test_agents_that_cannot_compile_it_are_refused(
     folder: Folder, options: list[str], sentence: str
 ) -> None:
     _with_ssh(folder)
-    (folder.path / "train.py").write_text("")
+    (folder.path / "train.py").write_text(TRAIN)
     assert sentence in _measured(folder, STEP, *options, exit_code=4).sentence
 
 
@@ -234,6 +236,10 @@ def test_what_cannot_be_measured_alone_is_said(folder: Folder) -> None:
     )
 
 
+# Of a program that was compiled for one device, or whose compiler does not name how many.
+OF_ONE_HEAD = "HloModule m, is_scheduled=true\n\nENTRY %m (p: c64[512]) -> c64[512] {\n"
+
+
 def test_a_file_of_hlo_is_measured_without_its_program(folder: Folder) -> None:
     (folder.path / "module_0001.jit_step.txt").write_text(test_inventory.dump("fsdp.cpu"))
     folder.script(ranks=8, latency_s=1e-3)
@@ -245,15 +251,46 @@ def test_a_file_of_hlo_is_measured_without_its_program(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("prose", "it has no ENTRY computation: this is no optimised HLO"),
-        ("ENTRY %m (p: f32[]) -> f32[] {\n}\n", "it has no collective"),
+        (OF_ONE_HEAD, "it has no collective"),
+        (
+            OF_ONE_HEAD + "  %r = f32[8]{0} all-reduce(%p), replica_groups={{0},{1}}, to_apply=%a",
+            "all-reduce of float32 32 in groups of 1, 1 per step: a group of one rank moves "
+            "nothing",
+        ),
     ],
+    ids=["nothing", "groups of one"],
 )
 def test_a_file_with_nothing_to_measure_is_a_usage_error(
     folder: Folder, text: str, sentence: str
 ) -> None:
-    (folder.path / "dump.txt").write_text(text)
-    assert sentence in _measured(folder, "dump.txt", exit_code=4).sentence
+    (folder.path / "dump.txt").write_text(text + "\n}\n")
+    ran = _measured(folder, "dump.txt", exit_code=4)
+    assert sentence in ran.sentence
+
+
+MOVED = (
+    "  %a = c64[512]{0} all-to-all(%p), replica_groups={}, dimensions={0}\n"
+    "  %b = c64[512]{0} all-reduce(%a), replica_groups={}, to_apply=%add"
+)
+
+
+def test_ranks_that_only_the_session_names_are_used_and_moves_are_measured_in_any_dtype(
+    folder: Folder,
+) -> None:
+    (folder.path / "dump.txt").write_text(OF_ONE_HEAD + MOVED + "\n}\n")
+    folder.script(ranks=8, latency_s=1e-3)
+    ran = _measured(folder, "dump.txt", "--ranks=4")
+    (case,) = ran.cases
+    assert (case["case"]["ranks"], case["case"]["dtype"]) == (4, "float32")
+    text = " ".join(ran.text.split())
+    assert (
+        "dump: measured: all-to-all of complex64 4K in groups of 4: as float32, which moves the "
+        "same bytes"
+    ) in text
+    assert (
+        "dump: not measured: all-reduce of complex64 4K in groups of 4, 1 per step: expected a "
+        "dtype of float32, bfloat16, float16, int32"
+    ) in text
 
 
 def _recording(folder: Folder) -> None:

@@ -55,7 +55,11 @@ def lowered(source: str, devices: Sequence[Any]) -> Lowered:
 
 
 def _function(place: str, name: str) -> Any:
-    """Found as ``python FILE`` and ``python -m MODULE`` find a module; imported once."""
+    """Return the function of a module, found as ``python FILE`` and ``python -m MODULE`` find it.
+
+    Nothing is left beside the user's files: what is imported from now on writes no ``__pycache__``.
+    """
+    sys.dont_write_bytecode = True
     path, module = Path(place).absolute(), place
     folder = os.getcwd()
     if place.endswith(".py"):

@@ -182,6 +182,8 @@ def test_a_jitted_function_and_its_arguments_will_do_and_may_print(tmp_path: Pat
     (found,) = _programs({"pair": f"{tmp_path}/pair.py:step"}).values()
     (one,) = found.uses or ()
     assert (one.kind, one.axes, one.payload_bytes) == ("all_reduce", "x", 4)
+    # Nothing is left beside the user's own files.
+    assert [path.name for path in tmp_path.iterdir()] == ["pair.py"]
 
 
 @pytest.mark.parametrize(
