@@ -22,6 +22,7 @@ from busbw.model.limits import (
     Date,
     Microseconds,
     Natural,
+    Signature,
     check_moment,
     check_some,
 )
@@ -127,7 +128,7 @@ class TimedLine(StoredLine):
     times_us: Mapping[str, Annotated[tuple[Microseconds, ...], check_some]] = field(
         default_factory=dict
     )
-    signature: str = ""
+    signature: Signature = ""
     out_of_memory: str = ""
     needed_bytes: Natural | None = None
     available_bytes: Natural | None = None

@@ -11,9 +11,10 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 
 from busbw import wire
-from busbw.history import files
+from busbw.history import agreement, files
 from busbw.history.branch import BRANCH, GitError, fetch, push
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import wrong_text
@@ -123,7 +124,11 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
         machine_history(name, lines, apart=POLICIES[lines[-1].device].session_apart, known=known)
         for name, lines in ((name, read.lines) for name, read in chosen.items())
     ]
-    return machines, [note for read in chosen.values() for note in read.notes]
+    now, notes = datetime.now(timezone.utc), list[str]()
+    for name, read in chosen.items():
+        odd = agreement.notes((), read.lines, now)
+        notes += [*read.notes, *(f"{name}: {note}" for note in odd)]
+    return machines, notes
 
 
 def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:

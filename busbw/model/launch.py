@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from .case import Case
-from .limits import AtLeast1, Count, Natural, NotNegative, Positive, Seconds, check_some
+from .limits import AtLeast1, Count, Natural, NotNegative, Positive, Seconds, Signature, check_some
 from .program import Use
 from .training import TrainingAnswer, TrainingRequest, TrainingRun
 from .words import MIB, Clock, Extra, FailureKind, FoundBy, payload_text, plural
@@ -218,7 +218,7 @@ class Run:
     predicted_memory_bytes: Natural | None = None
     compiled_memory_bytes: Natural | None = None
     training: TrainingRun | None = None
-    signature: str = ""
+    signature: Signature = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

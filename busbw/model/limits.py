@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import re
 from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Annotated
@@ -33,6 +34,9 @@ def _text(number: float) -> str:
 
 
 _MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+# The digits of other scripts, which Python reads as well, would name the same day in another way.
+_DAY_FORM = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_MOMENT_FORM = f"{_DAY_FORM}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}Z"
 
 
 def moment_text(moment: datetime.datetime) -> str:
@@ -43,6 +47,8 @@ def moment_text(moment: datetime.datetime) -> str:
 @functools.lru_cache(maxsize=1024)
 def moment_of(text: str) -> datetime.datetime:
     """The moment that `text` is. Raises ValueError for another form."""
+    if not re.fullmatch(_MOMENT_FORM, text):
+        raise ValueError("another form")
     return datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.timezone.utc)
 
 
@@ -62,9 +68,30 @@ def check_some(values: Sized) -> None:
 
 def check_date(text: str) -> None:
     try:
+        if not re.fullmatch(_DAY_FORM, text):
+            raise ValueError("another form")
         datetime.datetime.strptime(text, "%Y-%m-%d")
     except ValueError as error:
         raise ValueError(f"expected a date such as 2026-01-31, got {text[:60]!r}") from error
+
+
+# The orders of additions that a signature names, the first as the least bit of its mask.
+RING = "ring"
+ORDERS = ("ranks in turn", "recursive doubling", "recursive halving", "binary tree", RING)
+# The orders that give the same bits cannot be told apart; or no known order gives these bits.
+ANY_ORDER, UNKNOWN_ORDER = "any order", "another order"
+
+
+def check_signature(text: str) -> None:
+    """Raise ValueError unless `text` is empty or such as ``5e1c09af ring or binary tree``."""
+    bits, _, words = text.partition(" ")
+    named = [order for order in ORDERS if order in words.split(" or ")]
+    known = words in (ANY_ORDER, UNKNOWN_ORDER) or (named and words == " or ".join(named))
+    if text and not (known and re.fullmatch("[0-9a-f]{8}", bits)):
+        raise ValueError(
+            "expected a signature, 8 hexadecimal digits and the orders of additions, such as "
+            f"'5e1c09af ring', got {text[:60]!r}"
+        )
 
 
 # No clock is finer than the first; the second is eleven days.
@@ -85,3 +112,4 @@ Seconds = Annotated[float, Within(LEAST_S, MOST_S, "seconds")]
 Microseconds = Annotated[float, Within(1e6 * LEAST_S, 1e6 * MOST_S, "microseconds")]
 Moment = Annotated[str, check_moment]
 Date = Annotated[str, check_date]
+Signature = Annotated[str, check_signature]

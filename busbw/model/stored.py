@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from .case import Case
 from .launch import Compiled
-from .limits import Date, Microseconds, Moment, Natural, moment_of
+from .limits import Date, Microseconds, Moment, Natural, Signature, moment_of
 from .words import Outcome
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
@@ -47,7 +47,7 @@ class Record:
     host: str = ""
     worker: str = ""
     outcome: Outcome = Outcome.NO_BASELINE
-    signature: str = ""
+    signature: Signature = ""
 
     @property
     def began(self) -> datetime.datetime:

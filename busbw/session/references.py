@@ -13,10 +13,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from busbw import files
+from busbw.baselines.document import BaselineError
+from busbw.baselines.files import path_of as baseline_path
 from busbw.baselines.store import all_at, frameworks_at
 from busbw.driver.bundle import worker_hash
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
+from busbw.history import agreement
 from busbw.history.files import Acknowledged, acknowledged
 from busbw.history.files import read as read_history
 from busbw.history.lines import Line, Series, earlier
@@ -49,23 +52,42 @@ _WATCHED_NIGHTS = 14
 
 
 def levels_at(
-    settings: Settings, keys: Iterable[EnvironmentKey], device: Device
+    collected: Collected,
+    keys: Iterable[EnvironmentKey],
+    device: Device,
+    say: Callable[[str], None],
 ) -> dict[EnvironmentKey, Levels]:
-    """Raises BaselineError, HistoryError and OSError for files that cannot be read."""
-    found = {key: levels_of(_known(settings, key), POLICIES[device]) for key in dict.fromkeys(keys)}
+    """Read what is known of the machine; `say` is given what is odd about it.
+
+    Raises BaselineError, HistoryError and OSError for files that cannot be read, or contradict each
+    other.
+    """
+    policy = POLICIES[device]
+    found = {
+        key: levels_of(_known(collected, key, policy.budget, say), policy)
+        for key in dict.fromkeys(keys)
+    }
     return {key: one for key, one in found.items() if one is not None}
 
 
-def _known(settings: Settings, key: EnvironmentKey) -> dict[str, Known]:
+def _known(
+    collected: Collected, key: EnvironmentKey, budget: float, say: Callable[[str], None]
+) -> dict[str, Known]:
     """Baselines by framework, and the history from the year of the oldest on."""
+    settings, now = collected.settings, collected.began
     stored = {
         name: all_at(settings.baselines, key, name)
         for name in sorted(frameworks_at(settings.baselines, key))
     }
-    begins = [one.sessions[0].began for those in stored.values() for one in those if one.sessions]
+    every = [one for those in stored.values() for one in those]
+    begins = [one.records[0].began for one in every]
     lines: tuple[Line, ...] = ()
     if settings.history is not None and begins:
-        lines = read_history(settings.history, key, min(begins).year).lines
+        year = min(now, *begins).year
+        lines = read_history(settings.history, key, year).lines
+        _check_agreement(settings, key, every, lines, budget)
+    for note in agreement.notes(every, lines, now):
+        say(f"{key.folder}: {note}")
     accepted = acknowledged(settings.baselines)
     return {
         name: Known(
@@ -75,6 +97,24 @@ def _known(settings: Settings, key: EnvironmentKey) -> dict[str, Known]:
         )
         for name, those in stored.items()
     }
+
+
+def _check_agreement(
+    settings: Settings,
+    key: EnvironmentKey,
+    stored: Sequence[Baseline],
+    lines: Sequence[Line],
+    budget: float,
+) -> None:
+    """Raise BaselineError for a baseline that its line in the history contradicts."""
+    moments = {record.at for one in stored for record in one.records}
+    shared = [line for line in lines if line.at in moments]
+    for one in stored:
+        try:
+            agreement.check(one, shared, budget)
+        except agreement.DisagreementError as error:
+            path = baseline_path(settings.baselines, key, one.case)
+            raise BaselineError(f"{path}: {error}") from error
 
 
 def _since(

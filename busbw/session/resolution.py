@@ -52,7 +52,7 @@ def resolved(
     target = found.target
     skipped, case_of = _cases(collected.settings, target, specs)
     frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
-    jobs, levels = _stored(collected.settings, target, case_of)
+    jobs, levels = _stored(collected, target, case_of, executor.on_note)
     looked_at = ((name, references.lockable(collected.settings, name)) for name in frameworks)
     lockable = {name: one for name, one in looked_at if one is not None}
     collected = references.with_stacks(collected, target, frameworks, say)
@@ -179,12 +179,16 @@ def _check_same_cases(
 
 
 def _stored(
-    settings: Settings, target: grid.Target, case_of: Mapping[Spec, Case]
+    collected: Collected,
+    target: grid.Target,
+    case_of: Mapping[Spec, Case],
+    say: Callable[[str], None],
 ) -> tuple[dict[Spec, TimedJob], dict[EnvironmentKey, Levels]]:
     """The jobs and what they are held against, nothing for two stacks in turn.
 
     Read before anything is measured: a damaged file is found early.
     """
+    settings = collected.settings
     jobs = {spec: TimedJob(case=case, key=target.key(spec)) for spec, case in case_of.items()}
     if settings.against is not None:
         return jobs, {}
@@ -193,7 +197,7 @@ def _stored(
         if settings.writes_baselines:
             check_writable(settings.baselines, [(job.key, job.case) for job in jobs.values()])
         keys = (job.key for job in jobs.values())
-        return jobs, references.levels_at(settings, keys, target.device)
+        return jobs, references.levels_at(collected, keys, target.device, say)
 
 
 def _with_stored(settings: Settings, job: TimedJob) -> TimedJob:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 
 from busbw import grid
-from busbw.baselines.document import TIMED
+from busbw.baselines.document import TIMED, BaselineError
 from busbw.baselines.files import drafted
 from busbw.baselines.store import find
 from busbw.baselines.updates import Accepted, Rules, save
 from busbw.driver.bundle import worker_hash
 from busbw.history.files import append, read
 from busbw.history.lines import Series, earlier
+from busbw.judge.levels import Levels
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
@@ -55,6 +57,14 @@ def _settings(root: Path, **changes: Any) -> Settings:
     return replace(settings_of(given(root, frameworks="fake")), **{**usual, **changes})
 
 
+def _levels(
+    settings: Settings, keys: Sequence[EnvironmentKey] = (KEY,), said: list[str] | None = None
+) -> dict[EnvironmentKey, Levels]:
+    collected = Collected(settings=settings, began=BEGAN)
+    say = [].append if said is None else said.append
+    return references.levels_at(collected, keys, Device.CPU, say)
+
+
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> Measured:
     """A session that measured these."""
     target = grid.choose_target(
@@ -77,7 +87,7 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         skipped={},
         environment=build.environment(**environment),
         plan=build.plan(),
-        levels=references.levels_at(settings, [KEY], Device.CPU),
+        levels=_levels(settings),
         measurements=dict(zip(jobs, measurements)),
     )
 
@@ -104,7 +114,7 @@ def test_levels_are_those_of_all_cases_with_baselines_on_the_machine(tmp_path: P
     _stored(root, build.case(), build.case(framework="tensorflow"))
     _stored(root, build.case(strategy="ring"), build.case(payload_bytes=8192))
     _stored(root, build.case(ranks=2), key=OTHER_KEY)
-    found = references.levels_at(_settings(tmp_path), [KEY, KEY], Device.CPU)
+    found = _levels(_settings(tmp_path), [KEY, KEY])
     assert {key: len(one.highest) for key, one in found.items()} == {KEY: 4}
 
 
@@ -113,14 +123,64 @@ def test_published_figures_are_nobody_s_levels(tmp_path: Path) -> None:
     _stored(root, build.case())
     (path,) = root.rglob("*.json")
     path.with_name("published.all_reduce.paper.json").write_text("{}")
-    assert list(references.levels_at(_settings(tmp_path), [KEY], Device.CPU)) == [KEY]
+    assert list(_levels(_settings(tmp_path))) == [KEY]
 
 
 def test_where_there_is_no_history_the_baselines_alone_are_the_levels(tmp_path: Path) -> None:
     _stored(tmp_path / "baselines", build.case())
     settings = _settings(tmp_path, history=None)
-    (found,) = references.levels_at(settings, [KEY], Device.CPU).values()
+    (found,) = _levels(settings).values()
     assert len(found.sessions) == 1
+
+
+AT = "2026-01-02T03:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        # Ten times as slow, as if a loss had been accepted.
+        (
+            {"[1000.0]": "[10000.0]", '"pinned_us": 1000.0': '"pinned_us": 10000.0'},
+            f"the session of {AT} has 10000 us here, 1000 us in the history",
+        ),
+        # It fits now, whatever it takes.
+        (
+            {
+                f'"times_us": {{"{AT}": [1000.0]}}': f'"out_of_memory": "{AT}"',
+                '"pinned_us": 1000.0, "pinned_date": "2026-01-02", ': "",
+            },
+            f"the session of {AT} has no time here, 1000 us in the history",
+        ),
+        ({'"pinned_us": 1000.0': '"pinned_us": 10000.0'}, "pinned_us: expected at most 25 % from"),
+    ],
+)
+def test_a_baseline_that_its_line_in_the_history_contradicts_is_refused(
+    tmp_path: Path, edit: Mapping[str, str], said: str
+) -> None:
+    _stored(tmp_path / "baselines", build.case(), at=AT)
+    settings = _settings(tmp_path)
+    append(tmp_path / "history", KEY, [line(case=build.case(), at=AT, times_us=(1000.0,))])
+    assert _levels(settings)
+    (path,) = (tmp_path / "baselines").rglob("*.json")
+    text = path.read_text()
+    for before, after in edit.items():
+        assert before in text
+        text = text.replace(before, after)
+    path.write_text(text)
+    with pytest.raises(BaselineError) as refused:
+        _levels(settings)
+    assert str(refused.value).startswith(f"{path}: float32 4K: {said}")
+
+
+def test_a_session_of_the_future_is_said(tmp_path: Path) -> None:
+    _stored(tmp_path / "baselines", build.case(), at="2060-01-02T03:00:00Z")
+    append(tmp_path / "history", KEY, [line(case=build.case(), at="2026-03-03T03:00:00Z")])
+    said: list[str] = []
+    assert _levels(_settings(tmp_path), said=said)
+    assert [text.partition(", which")[0] for text in said] == [
+        f"{KEY.folder}: baselines: a session of 2060-01-02T03:00:00Z"
+    ]
 
 
 def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
@@ -159,7 +219,7 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
         accepted = Accepted(key=KEY, measurement=found, record=record)
         save(draft, [accepted], session=record, rules=Rules(budget=0.1))
     appended(_judged(measured))
-    (levels,) = references.levels_at(_settings(tmp_path), [KEY], Device.CPU).values()
+    (levels,) = _levels(_settings(tmp_path)).values()
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
 

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from busbw.model.limits import ANY_ORDER, RING, UNKNOWN_ORDER
+from busbw.model.limits import ORDERS as NAMES
+
 Array = np.ndarray[Any, np.dtype[Any]]
 Sum = Callable[[Sequence[Array]], Array]
-
-RING = "ring"
-# What fits where nothing else does, and where all orders give the same bits.
-UNKNOWN, ANY = "another order", "any order"
 
 # Stretches that are looked at for each rank, and the most of them and of elements in each.
 _STRETCHES, _MOST_STRETCHES, _LENGTH = 8, 256, 64
@@ -58,13 +57,7 @@ def _tree(blocks: Sequence[Array], root: int = 0) -> Array:
 
 
 # In all elements alike.
-ORDERS: dict[str, Sum] = {
-    "ranks in turn": _in_turn(0, 1),
-    "recursive doubling": _doubled,
-    "recursive halving": _halved,
-    "binary tree": _tree,
-}
-NAMES = (*ORDERS, RING)
+ORDERS: dict[str, Sum] = dict(zip(NAMES, (_in_turn(0, 1), _doubled, _halved, _tree)))
 
 
 def inexact(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -> Array:
@@ -97,8 +90,8 @@ def signature(inputs: Sequence[Array], got: Any, rounds: int) -> tuple[int, int]
 def text_of(found: int, mask: int) -> str:
     """Such as ``5e1c09af recursive doubling or binary tree``."""
     names = [name for at, name in enumerate(NAMES) if mask >> at & 1]
-    words = ANY if set(ORDERS) <= set(names) else " or ".join(names)
-    return f"{found:08x} {words or UNKNOWN}"
+    words = ANY_ORDER if set(ORDERS) <= set(names) else " or ".join(names)
+    return f"{found:08x} {words or UNKNOWN_ORDER}"
 
 
 _Stretches = Sequence[tuple[int, Array]]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from busbw.model.limits import check_signature
 from busbw.worker.backends import signature
 from busbw.worker.backends.signature import Array, inexact
 
@@ -158,3 +159,8 @@ def test_the_inputs_are_the_same_everywhere_and_use_all_bits() -> None:
     many = inexact((4096,), (0, 0), np.float32)
     assert 1 <= many.min() < many.max() <= 2
     assert {int(one) & 1 for one in many.view(np.uint32)} == {0, 1}
+
+
+def test_whatever_orders_fit_its_text_is_one_that_files_accept() -> None:
+    for mask in range(1 << len(signature.NAMES)):
+        check_signature(signature.text_of(0x5E1C09AF, mask))
