@@ -116,8 +116,8 @@ class Words(Values):
         if self._is_whole:
             # As devices do, modulo the words there are.
             words = [block.view(self._word) for block in blocks]
-            return np.add.reduce(words, dtype=self._word).view(self.dtype)
-        whole = np.add.reduce([block.astype(np.float64) for block in blocks])
+            return np.sum(words, axis=0, dtype=self._word).view(self.dtype)
+        whole = np.sum([block.astype(np.float64) for block in blocks], axis=0)
         return whole.astype(self.dtype)
 
     @property
