@@ -1,0 +1,1 @@
+"""What busbw guarantees to its users, and the tests that show it."""
