@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from bench import fidelity, step, sweep
+from bench.gpu import main as gpu
 from busbw.worker import host
 
 # In this order; each with the number of processes.
@@ -18,10 +20,19 @@ BENCHMARKS: Mapping[str, Callable[[int], Iterator[str]]] = {
 
 
 def main() -> None:
-    """All of them, or those that are named; nothing else may run on the machine meanwhile."""
+    """All of them, or those that are named; nothing else may run on the machine meanwhile.
+
+    `gpu` has options of its own, and is none of all.
+    """
+    if sys.argv[1:2] == ["gpu"]:
+        gpu.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)} (default: all)"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"{', '.join(BENCHMARKS)} (default: all); or gpu, see bench gpu --help",
     )
     parser.add_argument(
         "--processes", type=int, default=5, help="of each loop and each step (default: 5)"

@@ -68,15 +68,22 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, required=True)
     options = parser.parse_args()
     backend, cases = opened(options.framework, options.ranks, PAYLOADS)
-    print(json.dumps({text: _pairs(backend, case) for text, case in cases.items()}))
+    made = loops.LOOPS[options.framework]
+    print(json.dumps({text: pairs(backend, case, made) for text, case in cases.items()}))
 
 
-def _pairs(backend: AbstractBackend, case: Case) -> dict[str, Any]:
-    """All turns; which side gets its memory first decides up to 8 %, so that takes turns, too."""
+def pairs(
+    backend: AbstractBackend, case: Case, made: Sequence[loops.MakeLoop], turns: int = TURNS
+) -> dict[str, Any]:
+    """Compare `case` with the loops, the first one by its ratio.
+
+    Which side gets its memory first decides up to 8 %, so that takes turns, too. In a group all
+    processes do the same.
+    """
     own: list[float] = []
     theirs: dict[str, list[float]] = defaultdict(list)
-    for number in range(TURNS):
-        _turn(backend, case, own, theirs, own_first=bool(number % 2))
+    for number in range(turns):
+        _turn(backend, case, made, own, theirs, own_first=bool(number % 2))
     reference = next(iter(theirs.values()))
     return {
         "ratio": statistics.median(mine / other for mine, other in zip(own, reference)),
@@ -88,6 +95,7 @@ def _pairs(backend: AbstractBackend, case: Case) -> dict[str, Any]:
 def _turn(
     backend: AbstractBackend,
     case: Case,
+    types: Sequence[loops.MakeLoop],
     own: list[float],
     theirs: dict[str, list[float]],
     *,
@@ -96,9 +104,10 @@ def _turn(
     """More samples, of buffers that are laid out once, in the order of the pairs."""
     with contextlib.ExitStack() as stack:
         program = stack.enter_context(backend.prepared(case)) if own_first else None
-        made = [one(case.payload_bytes, case.ranks) for one in loops.LOOPS[case.framework]]
+        made = [make(case.payload_bytes, case.ranks) for make in types]
         program = program or stack.enter_context(backend.prepared(case))
-        sampler = Sampler(program, Plan(), time.perf_counter, Phases(time.perf_counter))
+        phases = Phases(time.perf_counter)
+        sampler = Sampler(program, Plan(), time.perf_counter, phases, gathered=backend.gathered)
         sampler.begin()
         while not sampler.enough:
             sampler.turn()

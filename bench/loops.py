@@ -148,8 +148,11 @@ class TensorflowLoop(AbstractLoop):
             value._numpy()
 
 
+# Of bytes and ranks.
+MakeLoop = Callable[[int, int], AbstractLoop]
+
 # By framework, the one that busbw's own is compared with first.
-LOOPS: Mapping[str, Sequence[Callable[[int, int], AbstractLoop]]] = {
+LOOPS: Mapping[str, Sequence[MakeLoop]] = {
     "jax": (JaxCopyFree, JaxWithCopy, JaxAllocating),
     "tensorflow": (TensorflowLoop,),
 }

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,25 +42,33 @@ def measured(options: Sequence[str]) -> tuple[dict[str, Any], float]:
 
 def split(name: str, results: Mapping[str, Any], wall_s: float) -> Iterator[str]:
     """Where the time of a session went, as Markdown."""
-    phases: Counter[str] = Counter()
-    for case in results["cases"]:
-        for launch in case["launches"]:
-            phases.update(launch["phases_s"])
-    spent = Counter(results["spent_s"])
-    measuring_s = results["measuring_s"]
-    parts = {
-        **{name.replace("_", " "): seconds for name, seconds in phases.items()},
-        "starting workers": spent["starting"],
-        "ending workers": spent["ending"],
-        "releasing memory, channel": spent["measuring"] - sum(phases.values()),
-        "the driver, between requests": measuring_s - sum(spent.values()),
-        "before and after (collection, probes, report)": wall_s - measuring_s,
-    }
+    within, around = phases_of(results, wall_s)
     yield from ("", f"### {name}", "")
     yield f"{len(results['cases'])} cases, {results['plan']['launches']} launches: measured in "
-    yield f"{measuring_s:.0f} s, {wall_s:.0f} s in all."
+    yield f"{results['measuring_s']:.0f} s, {wall_s:.0f} s in all."
     yield ""
     yield "| what | s | share |"
     yield "|---|---|---|"
-    for what, seconds in parts.items():
+    for what, seconds in {**within, **around}.items():
         yield f"| {what} | {seconds:.1f} | {100 * seconds / wall_s:.0f} % |"
+
+
+_Spent = dict[str, float]
+
+
+def phases_of(results: Mapping[str, Any], wall_s: float) -> tuple[_Spent, _Spent]:
+    """Return the seconds of a session by what they went to: in the workers, and around them."""
+    within: dict[str, float] = defaultdict(float)
+    for case in results["cases"]:
+        for launch in case["launches"]:
+            for name, seconds in launch["phases_s"].items():
+                within[name.replace("_", " ")] += seconds
+    spent = Counter(results["spent_s"])
+    measuring_s = results["measuring_s"]
+    return within, {
+        "starting workers": spent["starting"],
+        "ending workers": spent["ending"],
+        "releasing memory, channel": spent["measuring"] - sum(within.values()),
+        "the driver, between requests": measuring_s - sum(spent.values()),
+        "before and after (collection, probes, report)": wall_s - measuring_s,
+    }

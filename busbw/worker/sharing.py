@@ -63,7 +63,7 @@ def check_enough(
     """
     if member.shared_devices or device not in (None, Device.GPU) or own is None:
         return
-    there = _visible_gpus(os.environ, root)
+    there = visible_gpus(os.environ, root)
     needed = own * (member.role.index % member.on_host + 1)
     if 0 < there < needed:
         raise unavailable(
@@ -72,7 +72,8 @@ def check_enough(
         )
 
 
-def _visible_gpus(environment: Mapping[str, str], root: Path) -> int:
+def visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> int:
+    """How many NVIDIA GPUs this process sees, as far as the kernel and its environment say it."""
     listed = environment.get("CUDA_VISIBLE_DEVICES")
     if listed is not None:
         return len([name for name in listed.split(",") if name.strip() not in ("", "-1")])
