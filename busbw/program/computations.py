@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .counts import Counts, ended, merge, multiplied, taken_at_most, work_in
+from .counts import Counts, Work, ended, merge, multiplied, taken_at_most
 from .flows import NO_CHAINS, Chain, Chains, Flow, chains_of, either, element_of, renamed, tuple_of
 from .hlo import Instruction, Module, ProgramError
 from .lines import Lines
@@ -32,9 +32,10 @@ _CALLS = ("fusion", "call", "custom-call")
 # Instructions whose result is their first operand.
 _PASSES_ON = {"bitcast", "copy", "opt-barrier", "add-dependency"}
 
-# Compilers nest computations a few deep, and hand few collectives in progress from one to another.
+# Compilers nest computations a few deep, and hand few collectives in progress from one to another:
+# most computations are read once.
 _MOST_DEPTH = 100
-_MOST_READINGS = 50
+_MOST_READINGS, _LINES_OF_ANY = 8, 10_000
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,10 @@ class _Scope:
     def by_name(self) -> Mapping[str, Instruction]:
         return {line.bare_name: line for line in self.lines}
 
+    @functools.cached_property
+    def _work(self) -> Work:
+        return Work(self.lines)
+
     def operands(self, line: Instruction) -> list[Flow]:
         """Return what each operand carries; an empty list where no value here carries anything."""
         if not self.flows:
@@ -103,12 +108,12 @@ class _Scope:
         """
         if chain in self.open:
             begin, started = self.open.pop(chain)
-            meanwhile = work_in(self.lines, begin + 1, at)
+            meanwhile = self._work.between(begin + 1, at)
             meanwhile.update(started.work)
             meanwhile.update(work or {})
             merge(self.counts, ended(started.counts, meanwhile))
         elif chain not in self.ended:
-            before = work_in(self.lines, 0, at)
+            before = self._work.between(0, at)
             before.update(work or {})
             self.ended[chain] = before
 
@@ -120,7 +125,7 @@ class _Scope:
         started = {}
         for chain, (at, one) in self.open.items():
             if chain in leaving:
-                work = work_in(self.lines, at + 1, len(self.lines))
+                work = self._work.between(at + 1, len(self.lines))
                 work.update(one.work)
                 started[chain] = replace(one, work=work)
             else:
@@ -136,8 +141,12 @@ class Computations:
     describe: Lines
     trips: Trips
     _runs: dict[tuple[str, tuple[Flow, ...]], Run] = field(default_factory=dict)
-    _readings: Counter[str] = field(default_factory=Counter)
+    _lines_read: int = 0
     _calling: list[str] = field(default_factory=list)
+
+    @functools.cached_property
+    def _most_lines(self) -> int:
+        return _MOST_READINGS * sum(map(len, self.module.computations.values())) + _LINES_OF_ANY
 
     def entry(self) -> Counts:
         """Return what a run of the program runs. Raises ProgramError."""
@@ -153,11 +162,10 @@ class Computations:
         if key not in self._runs:
             if name in self._calling or len(self._calling) > _MOST_DEPTH:
                 raise ProgramError(f"the computation {name[:60]} calls itself, or nests too deep")
-            self._readings[name] += 1
-            if self._readings[name] > _MOST_READINGS:
+            self._lines_read += len(self.module.computations.get(name, ()))
+            if self._lines_read > self._most_lines:
                 raise ProgramError(
-                    f"collectives are in progress through {name[:60]} in more than "
-                    f"{_MOST_READINGS} ways"
+                    "its computations hand on collectives in progress in too many ways"
                 )
             self._calling.append(name)
             self._runs[key] = self._read(name, key[1])
@@ -274,6 +282,9 @@ class Computations:
         parts = dict(_LOOP.findall(line.text))
         entering: Flow = next(iter(scope.operands(line)), NO_CHAINS)
         body = self.run(parts.get("body", ""), [entering])
+        if either(entering, body.result) != entering:
+            # A turn may take a chain in another place than the turn before it.
+            body = self.run(parts.get("body", ""), [either(entering, body.result)])
         # What a turn starts and hands on is continued or awaited by the next one.
         following = self.run(parts.get("body", ""), [body.result]) if body.started else body
         counts = dict(body.counts)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
@@ -82,9 +83,23 @@ def ended(counts: Counts, meanwhile: Mapping[str, int]) -> Counts:
     return found
 
 
-def work_in(lines: tuple[Instruction, ...], begin: int, end: int) -> Counter[str]:
-    """Count the operations among ``lines[begin:end]`` that compute something."""
-    return Counter(line.op for line in lines[begin:end] if _works(line))
+class Work:
+    """The operations of a computation that compute something, by their places."""
+
+    def __init__(self, lines: Sequence[Instruction]) -> None:
+        self._places: dict[str, list[int]] = {}
+        for at, line in enumerate(lines):
+            if _works(line):
+                self._places.setdefault(line.op, []).append(at)
+
+    def between(self, begin: int, end: int) -> Counter[str]:
+        """Count the operations in lines `begin` to `end`, without that of `end`."""
+        counts = Counter[str]()
+        for op, places in self._places.items():
+            number = bisect_left(places, end) - bisect_left(places, begin)
+            if number:
+                counts[op] = number
+        return counts
 
 
 def _works(line: Instruction) -> bool:

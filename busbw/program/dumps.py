@@ -21,6 +21,7 @@ from .hlo import ProgramError
 _GZIP = b"\x1f\x8b"
 _HLO = "HloModule"
 _IS_SCHEDULED = "is_scheduled=true"
+_NEXT_PROGRAM = re.compile(r"^HloModule ", re.MULTILINE)
 _LONGEST_START = 60
 
 # How the files of a dump's folder begin, and what they are. Some of them can only be told by their
@@ -60,12 +61,15 @@ def read(path: Path, ranks: int | None = None) -> Uses:
     """
     text = _text_of(path)
     head = text.partition("\n")[0]
-    if _IS_SCHEDULED not in head:
+    if f", {_IS_SCHEDULED}" not in head:
         raise ProgramError(
             f"it is HLO from before the end of optimization: its first line lacks {_IS_SCHEDULED}. "
             "The compiler adds and combines collectives later. Expected what is compiled, such as "
             f"{_instead_of(path)}"
         )
+    programs = len(_NEXT_PROGRAM.findall(text))
+    if programs > 1:
+        raise ProgramError(f"it has {programs} programs; expected a file for each")
     named = inventory.ranks_of(text)
     if named is not None and ranks not in (None, named):
         raise ProgramError(f"it is compiled for {named} ranks, expected {ranks} (--ranks)")
@@ -79,9 +83,11 @@ def _text_of(path: Path) -> str:
     content = files.content(path)
     if content.startswith(_GZIP):
         content = _decompressed(content)
-    beginning = content[:1024].lstrip().decode(errors="replace")
+    # Editors on Windows write a mark first and end lines with two characters.
+    beginning = content[:1024].decode("utf-8-sig", errors="replace").lstrip()
     if beginning.startswith(_HLO):
-        return content.lstrip().decode(errors="replace")
+        text = content.decode("utf-8-sig", errors="replace").lstrip()
+        return text.replace("\r\n", "\n")
     kind = _kind_of(path, content, beginning)
     raise ProgramError(f"it is {kind}; expected optimized HLO as text, such as {_instead_of(path)}")
 
@@ -105,9 +111,14 @@ def _kind_of(path: Path, content: bytes, beginning: str) -> str:
     name = path.name.removesuffix(".gz")
     if content.startswith(_OBJECT):
         return "object code"
+    if content.startswith(_GZIP):
+        return "compressed twice"
+    if name.endswith("memory-usage-report.pb"):
+        return "a memory usage report as a protobuf"
+    if name.endswith(".pb"):
+        return _HLO_PROTO
     if _BINARY.search(content[:1024]):
-        is_memory = name.endswith("memory-usage-report.pb")
-        return "a memory usage report as a protobuf" if is_memory else _HLO_PROTO
+        return "no text"
     for start, kind in _BY_BEGINNING:
         if beginning.startswith(start):
             return kind

@@ -65,9 +65,9 @@ def ranks_of(text: str) -> int | None:
 
 def _ranks_of(head: str, module: Module) -> int | None:
     """Return replicas times partitions; where the head names neither, the ranks of all groups."""
-    counts = _COUNTS.findall(head)
-    if counts:
-        return math.prod(min(int(count), MOST_RANKS) for count in counts)
+    counts = [int(count) for count in _COUNTS.findall(head)]
+    if counts and all(counts):
+        return math.prod(min(count, MOST_RANKS) for count in counts)
     sizes = (group_size_of(line.text) for line in module.collectives())
     return max((size.ranks for size in sizes if size is not None), default=None)
 

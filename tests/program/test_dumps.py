@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def _dump(folder: Path, *, head: str = "", groups: str = "{}") -> Path:
         (", num_partitions=4", "{}", 4, 4),
         ("", "{{0,1,2,3}}", None, 4),
         ("", "{}", 4, 4),
+        (", num_partitions=0", "{}", 4, 4),
     ],
 )
 def test_the_ranks_are_those_that_the_file_or_else_the_session_names(
@@ -69,10 +71,29 @@ def test_a_dump_from_before_optimization_names_the_one_to_take(tmp_path: Path) -
     assert str(caught.value).endswith(f"such as {optimized.name}")
 
 
-def test_a_compressed_dump_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changed",
+    [
+        gzip.compress,
+        lambda content: content.replace(b"\n", b"\r\n"),
+        lambda content: b"\xef\xbb\xbf" + content,
+        lambda content: b"\n\n" + content,
+    ],
+    ids=["gzip", "lines of Windows", "a byte order mark", "blank lines first"],
+)
+def test_the_same_dump_in_another_form_is_read(
+    tmp_path: Path, changed: Callable[[bytes], bytes]
+) -> None:
     path = _dump(tmp_path, head=", num_partitions=4")
-    (tmp_path / "x.txt.gz").write_bytes(gzip.compress(path.read_bytes()))
-    assert dumps.read(tmp_path / "x.txt.gz") == dumps.read(path)
+    (tmp_path / "other").write_bytes(changed(path.read_bytes()))
+    assert dumps.read(tmp_path / "other") == dumps.read(path)
+
+
+def test_two_programs_in_a_file_are_refused(tmp_path: Path) -> None:
+    path = _dump(tmp_path, head=", num_partitions=4")
+    path.write_text(path.read_text() * 2)
+    with pytest.raises(ProgramError, match="it has 2 programs; expected a file for each"):
+        dumps.read(path)
 
 
 def test_a_damaged_or_huge_compressed_file_is_refused(
@@ -104,6 +125,8 @@ OTHERS = {
     "jax_ir0_jit_f_compile.mlir": (b"module @jit_f attributes {", "StableHLO"),
     "pointer.txt": (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
     "notes.txt": (b"Dear reader,\nhello", "no HLO: it begins with 'Dear reader,'"),
+    "twice.txt.gz": (gzip.compress(gzip.compress(HEAD.encode())), "compressed twice"),
+    "utf-16.txt": (HEAD.encode("utf-16"), "no text"),
     "empty.txt": (b"", "empty"),
 }
 

@@ -1,0 +1,227 @@
+"""Asynchronous collectives whose parts lie in different computations, in forms made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.program import inventory
+
+HEAD = "HloModule m, is_scheduled=true, num_partitions=8\n\n"
+GROUPS = "channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true"
+START = "((f32[8]), f32[64]) all-gather-start({}), dimensions={{0}}, " + GROUPS
+DONE = "f32[64] all-gather-done({})"
+GATHER = "f32[64] all-gather({}), dimensions={{0}}, " + GROUPS
+WORK = "%work = f32[8] multiply(%p, %p)"
+PAIR = "(f32[8], f32[8])"
+TURNS = ', backend_config={"known_trip_count":{"n":"COUNT"}}'
+
+# What an asynchronous collective of a TPU is made of.
+FUSIONS = {
+    "begin": (
+        "%p = f32[8] parameter(0)",
+        f"%g = {GATHER.format('%p')}",
+        'ROOT %c = (f32[8], f32[64]) custom-call(%g), custom_call_target="AsyncCollectiveStart"',
+    ),
+    "go_on": (
+        "%p = f32[8] parameter(0)",
+        f"%g = {GATHER.format('%p').replace('channel_id=1', 'channel_id=7')}",
+        f"ROOT %t = {PAIR} tuple(%p, %g)",
+    ),
+    "end": (
+        "%p = f32[8] parameter(0)",
+        f"%g = {GATHER.format('%p')}",
+        'ROOT %c = f32[64] custom-call(%p, %g), custom_call_target="AsyncCollectiveDone"',
+    ),
+}
+
+
+def _fusion(name: str, operand: str) -> str:
+    return f"{PAIR} fusion({operand}), kind=kCustom, calls=%{name}"
+
+
+def _part(number: int, of: str) -> str:
+    return f"f32[8] get-tuple-element({of}), index={number}"
+
+
+def _runs(entry: tuple[str, ...], **computations: tuple[str, ...]) -> list[tuple[str, str, int]]:
+    """Return (kind, how often, operations behind which it hides) of each collective."""
+    text = HEAD
+    for name, lines in {**computations, "main": entry}.items():
+        body = "\n".join(f"  {line}" for line in lines)
+        text += f"{'ENTRY ' * (name == 'main')}%{name} (p: f32[8]) -> f32[8] {{\n{body}\n}}\n\n"
+    uses = inventory.read(text)
+    assert all(bool(use.hidden_by) is use.asynchronous for use in uses)
+    return [(use.kind, use.times_text(use.times), use.hidden_by) for use in uses]
+
+
+def _loop(operands: str, count: int | None) -> tuple[str, ...]:
+    turns = "" if count is None else TURNS.replace("COUNT", str(count))
+    return (
+        f"%t = {PAIR} tuple({operands})",
+        f"%l = {PAIR} while(%t), condition=%c, body=%body{turns}",
+    )
+
+
+@pytest.mark.parametrize("count", [5, None])
+def test_a_collective_that_the_loop_waits_for_is_no_collective_of_the_loop(
+    count: int | None,
+) -> None:
+    body = (
+        f"%q = {PAIR} parameter(0)",
+        f"%s = {_part(1, '%q')}",
+        WORK,
+        f"%d = {DONE.format('%s')}",
+        f"ROOT %t = {PAIR} tuple(%p, %p)",
+    )
+    entry = (f"%s = {START.format('%p')}", *_loop("%p, %s", count))
+    assert _runs(entry, body=body) == [("all_gather", "1 per step", 1)]
+
+
+@pytest.mark.parametrize("count", [0, 3, None])
+def test_a_collective_that_passes_through_a_loop_runs_once(count: int | None) -> None:
+    body = (f"%q = {PAIR} parameter(0)", f"ROOT %t = {PAIR} copy(%q)")
+    end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {DONE.format('%e')}")
+    entry = (f"%s = {START.format('%p')}", *_loop("%p, %s", count), *end)
+    assert _runs(entry, body=body) == [("all_gather", "1 per step", 1)]
+
+
+def test_what_a_turn_starts_for_the_next_one_runs_each_turn_and_once_before() -> None:
+    body = (
+        f"%q = {PAIR} parameter(0)",
+        f"%s = {_part(1, '%q')}",
+        WORK,
+        f"%d = {DONE.format('%s')}",
+        f"%n = {START.format('%d')}",
+        WORK,
+        WORK,
+        f"ROOT %t = {PAIR} tuple(%p, %n)",
+    )
+    before = (f"%s = {START.format('%p')}", WORK, WORK)
+    end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {DONE.format('%e')}")
+    entry = (*before, *_loop("%p, %s", 5), *end)
+    # Of the one before the loop: two operations before it and one in its first turn.
+    assert _runs(entry, body=body) == [("all_gather", "6 per step", 3)]
+
+
+def test_branches_that_wait_for_the_same_collective_do_not_run_it() -> None:
+    at_once = ("%p = f32[8] parameter(0)", f"ROOT %d = {DONE.format('%p')}")
+    later = (at_once[0], WORK, at_once[1])
+    entry = (
+        f"%s = {START.format('%p')}",
+        WORK,
+        "ROOT %x = f32[64] conditional(%p, %s, %s), branch_computations={%later, %at_once}",
+    )
+    assert _runs(entry, later=later, at_once=at_once) == [("all_gather", "1 per step", 1)]
+
+
+def test_a_branch_may_start_what_is_awaited_after_it_and_another_one_run_something_else() -> None:
+    starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
+    sums = ("%p = f32[8] parameter(0)", f"ROOT %r = f32[64] all-reduce(%p), {GROUPS}")
+    entry = (
+        "%x = f32[64] conditional(%p, %p, %p), branch_computations={%starts, %sums}",
+        WORK,
+        f"ROOT %d = {DONE.format('%x')}",
+    )
+    assert _runs(entry, starts=starts, sums=sums) == [
+        ("all_gather", "at most 1 per step", 1),
+        ("all_reduce", "at most 1 per step", 0),
+    ]
+
+
+def test_one_computation_may_start_several_that_its_callers_wait_for() -> None:
+    starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
+    entry = (
+        "%a = f32[64] call(%p), to_apply=%starts",
+        "%b = f32[64] call(%p), to_apply=%starts",
+        WORK,
+        f"%x = {DONE.format('%a')}",
+        f"ROOT %y = {DONE.format('%b')}",
+    )
+    assert _runs(entry, starts=starts) == [("all_gather", "2 per step", 1)]
+
+
+def test_a_collective_that_a_fusion_continues_in_nested_loops_runs_once() -> None:
+    inner = (
+        f"%q = {PAIR} parameter(0)",
+        f"%s = {_part(1, '%q')}",
+        f"%f = {_fusion('go_on', '%s')}",
+        f"%r = {_part(0, '%f')}",
+        f"ROOT %t = {PAIR} tuple(%p, %r)",
+    )
+    body = (
+        f"%q = {PAIR} parameter(0)",
+        f"ROOT %l = {PAIR} while(%q), condition=%c, body=%inner{TURNS.replace('COUNT', '4')}",
+    )
+    begin = (f"%b = {_fusion('begin', '%p')}", f"%s = {_part(0, '%b')}")
+    end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {_fusion('end', '%e')}")
+    entry = (*begin, *_loop("%p, %s", 3), *end)
+    assert _runs(entry, **FUSIONS, inner=inner, body=body) == [("all_gather", "1 per step", 1)]
+
+
+def test_two_in_progress_that_change_places_in_each_turn_stay_two() -> None:
+    body = (
+        f"%q = {PAIR} parameter(0)",
+        f"%x = {_part(0, '%q')}",
+        f"%y = {_part(1, '%q')}",
+        f"%f = {_fusion('go_on', '%y')}",
+        f"%r = {_part(0, '%f')}",
+        f"ROOT %t = {PAIR} tuple(%r, %x)",
+    )
+    begin = (f"%a = {_fusion('begin', '%p')}", f"%b = {_fusion('begin', '%p')}")
+    end = (
+        f"%e = {_part(0, '%l')}",
+        f"%g = {_part(1, '%l')}",
+        f"%d = {_fusion('end', '%e')}",
+        f"ROOT %h = {_fusion('end', '%g')}",
+    )
+    entry = (*begin, *_loop("%a, %b", 4), *end)
+    assert _runs(entry, **FUSIONS, body=body) == [("all_gather", "2 per step", 1)]
+
+
+def test_a_whole_collective_beside_one_that_a_fusion_continues_counts() -> None:
+    both = (*FUSIONS["go_on"][:2], f"%z = f32[8] all-reduce(%w), {GROUPS}", FUSIONS["go_on"][2])
+    entry = (
+        f"%b = {_fusion('begin', '%p')}",
+        f"%s = {_part(0, '%b')}",
+        f"%f = {_fusion('both', '%s')}",
+        f"%e = {_part(1, '%f')}",
+        f"ROOT %d = {_fusion('end', '%e')}",
+    )
+    assert _runs(entry, **FUSIONS, both=both) == [
+        ("all_gather", "1 per step", 1),
+        ("all_reduce", "1 per step", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "runs"),
+    [
+        ((f"%s = {START.format('%p')}", WORK), [("all_gather", "1 per step", 0)]),
+        ((f"%d = {DONE.format('%nowhere')}",), []),
+        (
+            (f"%s = {START.format('%p')}", WORK, *(f"%d = {DONE.format('%s')}",) * 2),
+            [("all_gather", "1 per step", 1)],
+        ),
+    ],
+    ids=["no end", "no start", "two ends"],
+)
+def test_a_start_counts_once_whatever_becomes_of_it(
+    lines: tuple[str, ...], runs: list[tuple[str, str, int]]
+) -> None:
+    assert _runs(lines) == runs
+
+
+def test_computations_that_hand_on_collectives_in_too_many_ways_are_refused() -> None:
+    levels = {
+        f"c{level}": (
+            "%p = f32[8] parameter(0)",
+            "%q = f32[8] parameter(1)",
+            f"%s = {START.format('%z')}",
+            f"%u = f32[8] call(%s, %q), to_apply=%c{level + 1}",
+            f"%v = f32[8] call(%q, %s), to_apply=%c{level + 1}",
+            f"ROOT %t = {PAIR} tuple(%u, %v)",
+        )
+        for level in range(60)
+    }
+    with pytest.raises(inventory.ProgramError, match=r"in too many ways|in progress at once"):
+        _runs(("%x = f32[8] call(%p, %p), to_apply=%c0",), **levels)
