@@ -40,7 +40,7 @@ _VERDICT = (0, 1)
 # pattern of a command's text -> why it is not run
 _UNRUN = {
     r"pip install": "changes the environment",
-    r"--device=(tpu|gpu)|tpu-v5-lite": "needs the hardware",
+    r"--device=(tpu|gpu)|tpu-v5-lite|bench gpu": "needs the hardware",
     r"gcloud": "needs a bucket",
     r"busbw-secret|^(srun|mpirun)|--hosts=node": "needs other hosts",
     r"--libtpu=": "downloads compilers",
