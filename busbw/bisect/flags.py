@@ -80,9 +80,7 @@ def _environment(flags: Sequence[str], *, on_tpu: bool) -> Mapping[str, str]:
 def _flag(text: str, answer: Answer) -> Flag:
     by_outcome: dict[Outcome, list[str]] = {}
     for one in answer.verdicts.values():
-        # A compiler that ends itself says why in its log.
-        why = f": {one.failure.last_line}" if one.failure and one.failure.log else ""
-        by_outcome.setdefault(one.outcome, []).append(one.headline() + why)
+        by_outcome.setdefault(one.outcome, []).append(one.headline())
     for does, outcomes in (("refused", _BROKEN), ("changes", _MOVED), ("undecided", _NOISY)):
         said = [words for outcome in outcomes for words in by_outcome.get(outcome, ())]
         if said:

@@ -200,7 +200,7 @@ def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Fa
 
 
 def words_of(failure: Failure) -> str:
-    return f"{failure.message}: {failure.last_line}"
+    return failure.message if failure.log else f"{failure.message}: nothing in its log"
 
 
 def trained(

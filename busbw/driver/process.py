@@ -22,6 +22,7 @@ from pathlib import Path
 from busbw import wire
 from busbw.model import variables
 
+from . import logs, pids
 from .folder import Folder
 from .network import no_proxy
 
@@ -144,14 +145,17 @@ def tied_to(parent: int, command: Sequence[str]) -> list[str]:
 class Exit:
     """How a process ended. `by_itself`: nobody had to end it; `exit_code` < 0 for a signal.
 
-    `log` is the end of what it wrote, `oom_kills` how many processes the kernel killed for memory
-    since its last request.
+    `log` is the end of what it wrote, and `reason` the line of it that says why the process ended.
+    `oom_kills` is how many processes the kernel killed for memory since the last request, and
+    `pids_max` a limit of processes and threads that was reached since then.
     """
 
     exit_code: int
     by_itself: bool = True
     log: str = ""
+    reason: str = ""
     oom_kills: int = 0
+    pids_max: int | None = None
 
 
 class Process:
@@ -171,7 +175,7 @@ class Process:
         self._by_itself = True
         self._log = folder.log_path(order.name)
         self._log_begin = self._log.stat().st_size if self._log.exists() else 0
-        self._oom_kills = oom_kill_count()
+        self._count_refusals()
         requests_out, self.requests = os.pipe()
         self.replies, replies_in = os.pipe()
         command = command_of(order, folder.path, requests_out, replies_in)
@@ -224,7 +228,7 @@ class Process:
             # One that exited while it started may have logged why already.
             return True
         self._log_begin = self._log.stat().st_size
-        self._oom_kills = oom_kill_count()
+        self._count_refusals()
         try:
             return os.write(self.requests, line) == len(line)
         except BrokenPipeError:
@@ -266,12 +270,18 @@ class Process:
             return None
         self._by_itself = self._by_itself and over
         self.kill()
+        log = log_text(self._log, self._log_begin, self._environment)
         return Exit(
             exit_code=self._process.returncode,
             by_itself=self._by_itself,
-            log=log_end(self._log, self._log_begin, self._environment),
+            log=logs.excerpt(log, LOG_CHARACTERS),
+            reason=logs.reason(log),
             oom_kills=oom_kill_count() - self._oom_kills,
+            pids_max=pids.least_limit() if pids.refused_count() > self._refused else None,
         )
+
+    def _count_refusals(self) -> None:
+        self._oom_kills, self._refused = oom_kill_count(), pids.refused_count()
 
     def ended(self) -> Exit:
         """Wait for its end, which is near: it was killed, or is to end."""
@@ -324,13 +334,13 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
     return int(match[1]) if match else 0
 
 
-def log_end(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
-    """From byte `begin` on, the rest is not read; without what `text_of` leaves out."""
+def log_text(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the last MiB of a log from byte `begin` on, without what `text_of` leaves out."""
     if not path.exists():
         return ""
     with path.open("rb") as file:
         file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
-        return text_of(file.read(), environment).strip()[-LOG_CHARACTERS:]
+        return text_of(file.read(), environment).strip()
 
 
 def text_of(said: bytes, environment: Mapping[str, str]) -> str:

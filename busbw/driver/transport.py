@@ -102,7 +102,9 @@ class Ended:
 
     `exit_code` is negative for a signal; None for a hang, and if the worker was killed for an
     invalid reply: `refused` says what is wrong with it. `stopped`: a signal had stopped it, so that
-    it could not answer. `oom_kills` is how many processes the kernel killed for memory meanwhile.
+    it could not answer. `reason` is the line of its log that says why it ended. `oom_kills` is how
+    many processes the kernel killed for memory meanwhile, and `pids_max` a limit of processes and
+    threads that was reached meanwhile.
     `lost`: what is not reached any more, with its host, so that nothing else is known.
     """
 
@@ -113,6 +115,8 @@ class Ended:
     refused: str = ""
     stopped: bool = False
     lost: str = ""
+    reason: str = ""
+    pids_max: int | None = None
 
 
 def ended_of(found: Exit | None, waited_s: float, lost: str = "") -> Ended:
@@ -124,6 +128,8 @@ def ended_of(found: Exit | None, waited_s: float, lost: str = "") -> Ended:
         log=found.log,
         oom_kills=found.oom_kills,
         waited_s=waited_s,
+        reason=found.reason,
+        pids_max=found.pids_max,
     )
 
 
@@ -314,7 +320,7 @@ def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
     kind, message, found = _classified(ended)
     return Failure(
         kind=kind,
-        message=f"{message} while {doing}",
+        message=f"{message} while {doing}{_why(ended, kind)}",
         launch=launch,
         exit_code=ended.exit_code,
         log=ended.log,
@@ -342,6 +348,15 @@ def _classified(ended: Ended) -> tuple[FailureKind, str, FoundBy | None]:
     if code < 0:
         return FailureKind.CRASHED, f"the worker died of {_signal_name(-code)}", None
     return FailureKind.CRASHED, f"the worker ended with exit code {code}", None
+
+
+def _why(ended: Ended, kind: FailureKind) -> str:
+    """Return what the kernel and the log say of an end that does not explain itself."""
+    if ended.refused or kind not in (FailureKind.CRASHED, FailureKind.TIMEOUT):
+        return ""
+    limit, reason = ended.pids_max, ended.reason
+    reached = f"; pids.max ({limit} processes and threads) was reached" if limit else ""
+    return f"{reached}: {reason}" if reason else reached
 
 
 def _signal_name(number: int) -> str:

@@ -239,7 +239,7 @@ class Agent:
         except (OSError, ValueError) as error:
             # The latter for what no process can have, such as a variable with "=" in its name.
             why = f"{order.python or 'python'}: {getattr(error, 'strerror', '') or error}"
-            over = Exit(exit_code=_CANNOT_START, log=why)
+            over = Exit(exit_code=_CANNOT_START, log=why, reason=why)
             self._say(ToSession.EXITED, messages.encoded(over), number)
             return
         os.set_blocking(process.requests, False)

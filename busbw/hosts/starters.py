@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import busbw
+from busbw.driver import logs
 from busbw.driver.bundle import Bundle
-from busbw.driver.process import LOG_CHARACTERS, child, is_over, log_end, without_secret
+from busbw.driver.process import child, is_over, log_text, without_secret
 from busbw.driver.transport import AgentsMissing
 
 from . import remote, serve
@@ -112,11 +113,11 @@ class AgentStarter:
         return any(is_over(self._running[rank]) for rank in ranks)
 
     def why(self, ranks: Sequence[int]) -> str:
-        """Where one of them is that did not start, and the last line that it wrote or its end."""
+        """Return where one of them is that did not start, and why it says that it ended."""
         over = [rank for rank in ranks if is_over(self._running[rank])]
         rank = (over or list(ranks))[0]
-        lines = log_end(self._log(rank), 0)[-LOG_CHARACTERS:].splitlines()
-        said = lines[-1] if lines else _end_of(_killed(self._running[rank]) if over else None)
+        said = logs.reason(log_text(self._log(rank), 0))
+        said = said or _end_of(_killed(self._running[rank]) if over else None)
         return f"{self._place(rank)}: {said}"
 
     def _place(self, rank: int) -> str:

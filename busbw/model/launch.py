@@ -289,10 +289,6 @@ class Failure:
         """The sentence of its message, without what may stand below: a program's text."""
         return self.message.partition("\n")[0].removesuffix(":")
 
-    @property
-    def last_line(self) -> str:
-        return self.log.splitlines()[-1] if self.log else "nothing in its log"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:

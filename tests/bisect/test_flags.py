@@ -10,11 +10,9 @@ import pytest
 from busbw.bisect.flags import Flag, FlagsError, flags_in, tried
 from busbw.bisect.steps import Answer, Sessions, StepError
 from busbw.model.case import Spec
-from busbw.model.launch import Failure
 from busbw.model.verdict import Verdict
-from busbw.model.words import FailureKind, Outcome
+from busbw.model.words import Outcome
 from busbw.workloads.collective import Collective
-from tests import build
 
 
 class Scripted(Sessions):
@@ -23,7 +21,6 @@ class Scripted(Sessions):
     def __init__(self, outcomes: Mapping[str, Outcome | str], *, compiled: bool = False) -> None:
         super().__init__(framework="fake", options=(), baselines=Path(), is_compiled=compiled)
         self.outcomes, self.asked = outcomes, list[Mapping[str, str]]()
-        self.failure: Failure | None = None
 
     def alone(self, *stack: str) -> Answer:
         return self._said(Outcome.NO_BASELINE)
@@ -37,7 +34,7 @@ class Scripted(Sessions):
 
     def _said(self, outcome: Outcome) -> Answer:
         spec = Spec(framework="fake", payload_bytes=1024, workload=Collective())
-        found = Verdict(spec=spec, outcome=outcome, failed=False, text="so", failure=self.failure)
+        found = Verdict(spec=spec, outcome=outcome, failed=False, text="so")
         return Answer(verdicts={spec.id: found})
 
 
@@ -84,14 +81,6 @@ def test_for_a_tpu_all_are_libtpu_s_as_recipes_have_them(option: str) -> None:
     sessions.options = ("--topology=h100:8",)
     list(tried(sessions, ["--xla_b=2"]))
     assert sessions.asked[-1] == {"XLA_FLAGS": "--xla_b=2"}
-
-
-def test_a_compiler_that_ends_itself_is_told_in_its_last_words() -> None:
-    failure = build.failure(FailureKind.CRASHED, log="starting\nUnknown flag: --a\n")
-    sessions = Scripted({"--a": Outcome.FAILED}, compiled=True)
-    sessions.failure = failure
-    (found,) = tried(sessions, ["--a"])
-    assert (found.does, found.how) == ("refused", "FAILED: so: Unknown flag: --a")
 
 
 def test_a_recipe_has_a_flag_in_each_line_or_several(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from busbw.driver import local
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
 from busbw.driver.local import BusyError, LocalTransport, Worker, alone
-from busbw.driver.process import LOG_CHARACTERS, command_of, log_end, oom_kill_count
+from busbw.driver.process import command_of, log_text, oom_kill_count
 from busbw.driver.transport import Answer, Ended, Reply, Starter, failure_of
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.training import Cluster, ClusterMember, Role
@@ -381,8 +381,17 @@ def test_where_the_machine_cannot_be_locked_nothing_is_measured(
         alone(0).__enter__()
 
 
-def failed(exit_code: int | None, *, log: str = "", oom_kills: int = 0) -> Failure:
-    ended = Ended(exit_code=exit_code, log=log, oom_kills=oom_kills, waited_s=1.5)
+def failed(
+    exit_code: int | None, *, log: str = "", oom_kills: int = 0, reason: str = "", pids: int = 0
+) -> Failure:
+    ended = Ended(
+        exit_code=exit_code,
+        log=log,
+        oom_kills=oom_kills,
+        waited_s=1.5,
+        reason=reason,
+        pids_max=pids or None,
+    )
     return failure_of(ended, LaunchId.parse("2.fake"), "measuring a case")
 
 
@@ -405,6 +414,18 @@ def test_each_ending_has_its_kind_and_its_words(
     assert found.kind is kind
     assert found.message == f"{message} while measuring a case"
     assert (found.launch.text, found.exit_code, found.log) == ("2.fake", exit_code, "last words")
+
+
+def test_why_a_worker_ended_is_told_by_its_log_and_by_the_limit_that_it_reached() -> None:
+    why = "LLVM ERROR: pthread_create failed"
+    assert failed(-signal.SIGABRT, reason=why, pids=30).message == (
+        "the worker died of SIGABRT while measuring a case; pids.max (30 processes and threads) "
+        f"was reached: {why}"
+    )
+    hung = failed(None, pids=30).message
+    assert hung.endswith("while measuring a case; pids.max (30 processes and threads) was reached")
+    killed = failed(-signal.SIGKILL, reason=why, pids=30).message
+    assert killed == "the worker was killed (SIGKILL) while measuring a case"
 
 
 def test_a_kill_while_the_kernel_counts_one_for_memory_is_out_of_memory() -> None:
@@ -436,16 +457,11 @@ def test_the_kernels_count_is_read_and_is_0_where_there_is_none(tmp_path: Path) 
     assert oom_kill_count(vmstat) == 0
 
 
-def test_the_end_of_a_log_begins_at_the_request_and_is_no_longer_than_its_limit(
-    tmp_path: Path,
-) -> None:
+def test_the_end_of_a_log_begins_at_the_request(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert log_end(log, 0) == ""
+    assert log_text(log, 0) == ""
     log.write_bytes(b"before\nafter \xff\n")
-    assert log_end(log, 7) == "after \N{REPLACEMENT CHARACTER}"
-    log.write_text("x" * 3 * LOG_CHARACTERS + "end")
-    assert len(log_end(log, 0)) == LOG_CHARACTERS
-    assert log_end(log, 0).endswith("end")
+    assert log_text(log, 7) == "after \N{REPLACEMENT CHARACTER}"
 
 
 def test_of_a_log_that_fills_the_disk_only_the_end_is_read(tmp_path: Path) -> None:
@@ -454,4 +470,4 @@ def test_of_a_log_that_fills_the_disk_only_the_end_is_read(tmp_path: Path) -> No
         file.seek(2**33)
         file.write(b"end")
     with bounded():
-        assert log_end(log, 0).endswith("end")
+        assert log_text(log, 0).endswith("end")

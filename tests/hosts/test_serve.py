@@ -220,7 +220,9 @@ def test_a_worker_that_cannot_be_started_is_over_and_its_log_says_why(
     with joined() as (session, _):
         session.send_files({"__main__.py": b""})
         session.post(ToAgent.START, order, 1)
-        assert session.heard(ToSession.EXITED).value(Exit) == Exit(exit_code=127, log=why)
+        assert session.heard(ToSession.EXITED).value(Exit) == Exit(
+            exit_code=127, log=why, reason=why
+        )
 
 
 def test_a_session_that_sends_its_files_twice_is_left() -> None:

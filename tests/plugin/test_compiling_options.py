@@ -123,7 +123,11 @@ def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder
         [
             ("error", "COMPILE_ERROR", "INTERNAL: made up: this compiler refuses the program"),
             ("kill", "FAILED", "the worker was killed (SIGKILL) while compiling"),
-            ("exit", "FAILED", "the worker ended with exit code 3"),
+            (
+                "exit",
+                "FAILED",
+                "the worker ended with exit code 3 while compiling: the script says exit",
+            ),
             ("hang", "FAILED", "the worker did not answer within 2 s"),
         ]
     ),

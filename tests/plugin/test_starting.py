@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -125,6 +126,35 @@ def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_aga
         "ended with exit code 1 while looking for devices with fake: too old"
     )
     assert (folder.path / "hits-9").read_text() == "once\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    sweep(
+        [
+            ("pthread_create", "SIGABRT while starting: env.cc:93] Check failed: ret == 0 (11 vs"),
+            ("transfer_guard", "INVALID_ARGUMENT: Disallowed host-to-device transfer: aval="),
+            ("coordination_service", "client.h:80] Terminating process because the JAX "),
+        ]
+    ),
+)
+def test_a_worker_that_dies_is_reported_with_the_fatal_line_of_its_log(
+    folder: Folder, name: str, why: str
+) -> None:
+    log = Path(__file__).parents[1] / "driver" / "logs" / f"{name}.txt"
+    end = "exit 1" if name == "transfer_guard" else "kill -ABRT $$"
+    ran = folder.run(hit(folder, "1.fake", 9, f"cat {log} >&2; {end}"), exit_code=1)
+    assert why in ran.case()["text"]
+    (answer,) = [line for line in ran.text.splitlines() if line.startswith("1 FAILED: fake 1M: ")]
+    assert why in answer
+
+
+@pytest.mark.exhaustive
+@pytest.mark.framework("jax")
+def test_a_transfer_guard_is_named_in_the_verdict(folder: Folder) -> None:
+    folder.environment.setenv("JAX_TRANSFER_GUARD", "disallow")
+    ran = folder.run("--frameworks=jax", "--payloads=4K", exit_code=1)
+    assert "INVALID_ARGUMENT: Disallowed host-to-device transfer: " in ran.case("4K")["text"]
 
 
 @pytest.mark.exhaustive

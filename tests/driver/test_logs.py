@@ -1,0 +1,109 @@
+"""The line of a log that says why its process ended; the files in logs/ are of real processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.driver.logs import REASON_CHARACTERS, excerpt, reason
+
+LOGS = Path(__file__).with_name("logs")
+REASONS = {
+    "pthread_create": (
+        "env.cc:93] Check failed: ret == 0 (11 vs. 0) Thread tf_XLAPjRtCpuClient creation via "
+        "pthread_create() failed."
+    ),
+    "segmentation_fault": (
+        "Fatal Python error: Segmentation fault in string_at (__init__.py, line 519)"
+    ),
+    "terminate": "terminate called without an active exception",
+    "transfer_guard": (
+        "jax.errors.JaxRuntimeError: INVALID_ARGUMENT: Disallowed host-to-device transfer: "
+        "aval=ShapedArray(float32[]), dst_sharding=SingleDeviceSharding(device=CpuDevice(id=0), "
+        "memory_kind=device)"
+    ),
+    "xla_flags": "parse_flags_from_env.cc:234] Unknown flag in XLA_FLAGS: --xla_nonsense=1",
+}
+
+STACK = """
+Thread 0x00007f0 (most recent call first):
+  File "/usr/lib/threading.py", line 320 in wait
+
+Current thread 0x00007f1 (most recent call first):
+  File "/venv/lib/jax/_src/distributed.py", line 173 in initialize
+  File "<frozen runpy>", line 198 in _run_module_as_main
+"""
+CHAINED = """\
+Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+KeyError: 'first'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "a.py", line 3, in <module>
+    raise ValueError(
+ValueError: second
+with a line more
+"""
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_the_line_of_a_real_log_is_found(name: str) -> None:
+    assert reason((LOGS / f"{name}.txt").read_text()) == REASONS[name]
+
+
+def test_a_long_line_keeps_its_begin_and_its_end() -> None:
+    found = reason((LOGS / "coordination_service.txt").read_text())
+    assert found.startswith("client.h:80] Terminating process because the JAX distributed service ")
+    assert found.endswith("absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded")
+    assert len(found) == REASON_CHARACTERS + len(" ... ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LLVM ERROR: pthread_create failed: Resource temporarily unavailable",
+        "tensor.cc:59] Check failed: dtype() == expected_dtype (1 vs. 3)",
+        "python: mutex.c:12: lock: Assertion `m != NULL' failed.",
+        "free(): double free detected in tcache 2",
+        "malloc(): corrupted top size",
+        "python: error while loading shared libraries: libcudart.so.12: cannot open shared object",
+        "thread 'main' panicked at src/lib.rs:2:5:",
+        "UNAVAILABLE: DEADLINE_EXCEEDED: Barrier timed out",
+    ],
+)
+def test_the_first_fatal_line_is_the_reason(line: str) -> None:
+    log = f"W0000 a warning\n{line}\nFatal Python error: Aborted\n{STACK}\nExtension modules: numpy"
+    assert reason(log) == line
+
+
+def test_a_fatal_line_of_tensorflow_loses_its_time() -> None:
+    text = "2026-11-28 00:21:15.676642: F tensorflow/core/framework/tensor.cc:844] it is not so"
+    assert reason(f"{text}\nAborted") == "tensorflow/core/framework/tensor.cc:844] it is not so"
+
+
+def test_of_chained_exceptions_the_last_is_the_reason() -> None:
+    assert reason(CHAINED) == "ValueError: second"
+
+
+def test_of_a_hang_it_is_where_the_current_thread_was() -> None:
+    assert reason(f"compiling\n{STACK}") == "in initialize (distributed.py, line 173)"
+
+
+def test_else_it_is_the_last_line() -> None:
+    assert reason("one\nPython 3.9.1 is too old: the oldest is 3.10\n") == (
+        "Python 3.9.1 is too old: the oldest is 3.10"
+    )
+    assert reason("") == ""
+
+
+def test_the_end_of_a_log_begins_with_a_fatal_line_that_is_far_above() -> None:
+    log = f"LLVM ERROR: no memory\n{STACK * 100}"
+    found = excerpt(log, 200)
+    assert found.startswith("LLVM ERROR: no memory\n...\n")
+    assert log.endswith(found.removeprefix("LLVM ERROR: no memory\n...\n"))
+    assert len(found) == 200
+    assert excerpt(log, len(log)) == log
+    assert excerpt(STACK * 100, 200) == (STACK * 100)[-200:]
