@@ -170,11 +170,14 @@ class Row:
             self.tell(f"{self.package} {one.release} beside {one.against}: {one.shown}: {one.why}")
 
     def _command(self, span: Span) -> str:
-        """What shows the step that was found."""
+        """Return the command that shows the step, measured or compared with the good release."""
         one, other = self.releases[span.first_bad], self.releases[span.last_good]
         now, before = (other, one) if self.fixed else (one, other)
-        words = ["busbw", "run", *self.sessions.options, *self._stack(self.environments.of(now))]
-        if not self.sessions.is_compiled:
+        words = ["busbw", "run", f"--frameworks={self.sessions.framework}", *self.sessions.options]
+        words += self._stack(self.environments.of(now))
+        if self.sessions.is_compiled:
+            words.append(f"--baselines={self.sessions.baselines}")
+        else:
             words.append(f"--against={self.sessions.framework}={self.environments.of(before)}")
         return shlex.join(words)
 

@@ -37,7 +37,7 @@ from busbw.report.renderers import rendered
 from busbw.session import forms
 from busbw.session.agents import agent_settings_of, transport_of
 from busbw.session.option import Option, file_option, folder_option, takes
-from busbw.session.options import OPTIONS
+from busbw.session.options import OF_HOSTS, OPTIONS
 from busbw.slow.answer import DOCUMENT, Answer
 from busbw.slow.groups import Groups
 from busbw.slow.roll import NobodyAnswers
@@ -68,13 +68,8 @@ somebody is named.
 
 # As rank 0 of a launcher goes on, which has started the others.
 _LED = ("-B", "-m", "busbw", "find-slow", "--launcher=none")
-# Those of a session.
-_SHARED = (
-    *("device", "hosts", "host_python", "host_env", "agents", "listen", "secret_file"),
-    *("agents_wait", "processes", "ranks_per_process", "device_wait"),
-)
 _OPTIONS = (
-    *(one for one in OPTIONS if one.name in _SHARED),
+    *(one for one in OPTIONS if one.name in OF_HOSTS),
     Option(
         name="framework",
         parse=forms.word(tuple(FRAMEWORKS)),

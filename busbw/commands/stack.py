@@ -78,7 +78,7 @@ def _list(locks: Mapping[Path, Lock], cache: Path) -> Iterator[str]:
         )
         yield f"  {path}"
     if not locks:
-        yield "no stack is locked: pytest perf/ --update-baselines locks what it measured"
+        yield "no stack is locked: busbw run --update-baselines locks what it measures"
     for digest in sorted(built.keys() - {lock.digest for lock in locks.values()}):
         yield f"{digest}  belongs to no lock here: {built[digest].folder}; stack prune removes it"
 

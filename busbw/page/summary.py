@@ -7,20 +7,15 @@ has an effect. Also the annotations of a workflow run.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from busbw import wire
-from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import payload_text
 from busbw.report.answer import answer_lines
-from busbw.report.reading import Session
 from busbw.report.renderers import rendered
 from busbw.report.table import Table, TextLine
-from busbw.workloads.program import Program
 
 from .content import Answer, Facts, Listing, Log, Part, Section, Text
 from .nights import MachineNights
@@ -138,45 +133,5 @@ def _data(text: str) -> str:
 
 
 def again(session: AnySession) -> str:
-    """The command for the cases that failed, or for all of them if none did."""
-    verdicts = session.verdicts
-    specs = [one.spec for one in verdicts if one.failed] or [one.spec for one in verdicts]
-    if not specs:
-        return ""
-    asked: dict[str, str] = {}
-    if isinstance(session, Session):
-        asked["device"] = session.environment.device.value
-        counts = {one.ranks for one in specs if one.ranks is not None}
-        asked |= {"ranks": str(*counts)} if len(counts) == 1 else {}
-    for name, of in _OPTIONS.items():
-        values = dict.fromkeys(filter(None, map(of, specs)))
-        if values and list(values) != [_USUAL.get(name)]:
-            asked[name] = ",".join(values)
-    steps = any(one.workload.is_sized and not one.workload.is_bare for one in specs)
-    options = [f"--{name}={' '.join(value.split())}" for name, value in asked.items()]
-    words = ["busbw", "run", *options, *(["-m", "training"] if steps else [])]
-    return wire.printable(shlex.join(words))
-
-
-_OPTIONS: Mapping[str, Callable[[Spec], str]] = {
-    "topology": lambda spec: spec.topology,
-    "program": lambda spec: spec.workload.source if isinstance(spec.workload, Program) else "",
-    "frameworks": lambda spec: spec.framework,
-    "collectives": lambda spec: spec.collective if spec.workload.is_bare else "",
-    "reduce-ops": lambda spec: "" if spec.reduce_op == "none" else spec.reduce_op,
-    "placement": lambda spec: spec.placement,
-    "mesh": lambda spec: spec.mesh,
-    "axes": lambda spec: spec.axes,
-    "strategies": lambda spec: spec.strategy if spec.workload.is_sized else "",
-    "clock": lambda spec: spec.clock,
-    "dtypes": lambda spec: spec.dtype,
-    "payloads": lambda spec: payload_text(spec.payload_bytes) if spec.workload.is_sized else "",
-}
-_USUAL = {
-    "collectives": "all_reduce",
-    "reduce-ops": "sum",
-    "placement": "in_place",
-    "strategies": "default",
-    "clock": "default",
-    "dtypes": "float32",
-}
+    """Return the command that repeats a session, on one line; empty where it is not known."""
+    return wire.printable(" ".join(session.command.split()))

@@ -5,8 +5,11 @@ A test item names the Spec whose verdict it reads; a session without such items 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from busbw import files
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session.option import Given, UsageError
@@ -42,7 +45,45 @@ def given_of(config: pytest.Config) -> Given:
         root=config.rootpath,
         keyword=config.getoption("keyword", default=""),
         outputs={option: name for option, name in named.items() if isinstance(name, str) and name},
+        selection=tuple(_selection(config)),
     )
+
+
+# What the tests that busbw ships are called wherever they lie.
+_SHIPPED = "busbw/perf"
+
+
+def _selection(config: pytest.Config) -> Iterator[str]:
+    """Yield the words of a command line by which pytest selects the same tests."""
+    for name in ("-k", "-m"):
+        text = config.getoption(name, default="")
+        if text:
+            yield from (name, text)
+    for text in config.getoption("deselect", default=None) or ():
+        yield f"--deselect={text}"
+    for text in config.getoption("override_ini", default=None) or ():
+        # Others come from what the ini file itself adds, such as --strict-markers.
+        if text.startswith("busbw_"):
+            yield from ("-o", text)
+    if config.args_source is pytest.Config.ArgsSource.ARGS:
+        yield from _tests(config)
+
+
+def _tests(config: pytest.Config) -> list[str]:
+    """Return the tests that were named; none where all are meant that busbw ships."""
+    folder = files.shipped_promises().resolve()
+    every = {f"{_SHIPPED}/{path.name}" for path in folder.glob("test_*.py")}
+    words: list[str] = []
+    for argument in config.args:
+        file, colons, test = argument.partition("::")
+        path = (config.invocation_params.dir / file).resolve()
+        if path == folder:
+            words += every
+        elif path.is_relative_to(folder):
+            words.append(f"{_SHIPPED}/{path.relative_to(folder)}{colons}{test}")
+        else:
+            words.append(argument)
+    return [word for word in words if word not in every] if every <= set(words) else words
 
 
 def begun(config: pytest.Config) -> Refused | Collected:

@@ -27,7 +27,7 @@ class Session:
     """A session that measured; `name` is the file's.
 
     `references` is what was measured in turn with the cases, and `process_hosts` the name of each
-    process's host.
+    process's host. `command` repeats the session.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Session:
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     process_hosts: tuple[str, ...] = ()
     measuring_s: float = 0.0
+    command: str = ""
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -71,6 +72,7 @@ class CompiledSession:
     answer: SessionVerdict | None
     compilers: tuple[Compiler, ...]
     verdicts: tuple[Verdict, ...]
+    command: str = ""
 
 
 def read_results(content: str | bytes, name: str) -> Session | CompiledSession:

@@ -46,9 +46,9 @@ class Results:
 
     `busbw` is the version that wrote it. `process_hosts` has the name of the host of each process
     of a group; `spent_s` is what `measuring_s` went to. `counters` are what devices count of
-    themselves, the first and the last reading of each host. `session` is null where its test did
-    not run; `environment`, `plan` and `measuring_s` are, where nothing was measured but compiled,
-    which `compilers` did.
+    themselves, the first and the last reading of each host. `command` repeats the session.
+    `session` is null where its test did not run; `environment`, `plan` and `measuring_s` are, where
+    nothing was measured but compiled, which `compilers` did.
     """
 
     document: str = RESULTS
@@ -63,6 +63,7 @@ class Results:
     spent_s: Mapping[str, NotNegative]
     compilers: tuple[Compiler, ...]
     counters: tuple[Reading, ...] = ()
+    command: str = ""
     session: SessionVerdict | None
     cases: tuple[CaseResult, ...]
 

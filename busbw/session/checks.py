@@ -94,7 +94,7 @@ def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
     if hosts > 1:
         raise UsageError(
             f"this host is one of {hosts} of its TPU slice ({source}), and would wait for the "
-            "others for ever; did you run on all hosts? Start `python -m busbw run perf/` with the "
+            "others for ever; did you run on all hosts? Start `python -m busbw run` with the "
             f"same options on all of them; or run it with --processes={hosts} --agents={hosts}, "
             "and `python -m busbw agent` on each host; this host alone has "
             "TPU_PROCESS_BOUNDS=1,1,1 and TPU_VISIBLE_CHIPS"

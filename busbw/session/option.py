@@ -77,7 +77,8 @@ class Option:
     A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
     line in the ini file. `choices` are shown in place of a `metavar`. Of a command `short` is
     another spelling, and one that is `required` must be given; one with `nargs`, which may be
-    empty, is an argument without a name.
+    empty, is an argument without a name. A command that repeats a session has the options that
+    `repeats` says: those that write files would accept or overwrite something.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Option:
     short: str = ""
     required: bool = False
     nargs: str | None = None
+    repeats: bool = True
 
     @property
     def flag_name(self) -> str:
@@ -164,6 +166,7 @@ class Given:
 
     `root` is the folder that baselines and a history are relative to, `keyword` the selection of
     cases by name, `outputs` the files of others that are written, by the option that names them.
+    `selection` are words of a command line that select the same tests.
     """
 
     options: Mapping[str, Any]
@@ -171,3 +174,4 @@ class Given:
     root: Path
     keyword: str = ""
     outputs: Mapping[str, str] = field(default_factory=dict)
+    selection: tuple[str, ...] = ()

@@ -206,18 +206,21 @@ OPTIONS = (
     ),
     Option(
         name="results",
+        repeats=False,
         metavar="FILE",
         help="write the session to FILE: as JSON (docs/results.schema.json), or one row a case "
         "where it ends in .csv; -: JSON on standard output, and all else on standard error",
     ),
     Option(
         name="metrics",
+        repeats=False,
         metavar="FILE",
         help="write outcomes and figures to FILE in the text format of Prometheus; needs "
         "busbw[metrics]",
     ),
     Option(
         name="page",
+        repeats=False,
         metavar="FILE",
         help="write the session, and its history if it has one, as an HTML page to FILE; needs "
         "busbw[page]",
@@ -287,6 +290,7 @@ OPTIONS = (
     # What writes baselines must be given each time: none has an ini setting.
     _comparing(
         name="update_baselines",
+        repeats=False,
         parse=forms.update,
         const="all",
         choices=forms.UPDATES,
@@ -296,6 +300,7 @@ OPTIONS = (
     ),
     _comparing(
         name="accept_regression",
+        repeats=False,
         **takes("WHY", forms.reason),
         ini=False,
         help="with --update-baselines: accept also losses beyond the budget, and pin them; the "
@@ -303,6 +308,7 @@ OPTIONS = (
     ),
     _comparing(
         name="no_reference_lock",
+        repeats=False,
         flag=True,
         ini=False,
         help="with --update-baselines: do not lock the stack that was measured as the reference of "
@@ -310,12 +316,14 @@ OPTIONS = (
     ),
     _comparing(
         name="prune_baselines",
+        repeats=False,
         flag=True,
         ini=False,
         help="remove baselines that the options did not ask for from the files of measured cases",
     ),
     _comparing(
         name="rebase",
+        repeats=False,
         **takes("WHY", forms.reason),
         ini=False,
         help="pin the measured cases at their stored levels; the reason goes into the file",
@@ -337,6 +345,7 @@ OPTIONS = (
     ),
     _comparing(
         name="require_baselines",
+        repeats=False,
         flag=True,
         help="a case without a baseline fails (default where the environment variable CI is set)",
     ),
@@ -346,6 +355,13 @@ OPTIONS = (
         help="a case fails whose sum is added up in another order than that of its baseline, or in "
         "several orders: its results have other bits",
     ),
+)
+
+
+# Those with which `busbw find-slow` finds and starts the same hosts as a session.
+OF_HOSTS = (
+    *("device", "hosts", "host_python", "host_env", "agents", "listen", "secret_file"),
+    *("agents_wait", "processes", "ranks_per_process", "device_wait"),
 )
 
 

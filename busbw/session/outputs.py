@@ -29,7 +29,7 @@ from busbw.report.renderers import rendered
 from busbw.report.results import CaseResult, Results, case_result, without_homes
 from busbw.stats.launches import quantiles_s
 
-from . import references
+from . import references, repeat
 from .folders import STANDARD_OUTPUT, is_named_csv
 from .option import UsageError, usage_error
 from .state import Judged, Measured, Programs
@@ -111,6 +111,11 @@ def document_of(judged: Judged) -> object:
             spent_s=measured.spent_s if measured else {},
             compilers=tuple(found.compilers.values()) if isinstance(found, Programs) else (),
             counters=measured.readings if measured else (),
+            command=repeat.command_text(
+                judged.settings,
+                os.environ,
+                measured.machine.target.device.value if measured else "",
+            ),
             session=judged.session,
             cases=tuple(_case_result(one, measured) for one in judged.verdicts.values()),
         )

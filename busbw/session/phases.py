@@ -27,6 +27,7 @@ from . import (
     measurement,
     os_limits,
     programs,
+    repeat,
     resolution,
     sharing,
     soaking,
@@ -137,9 +138,7 @@ class _Session:
             executor.on_note(note)
         slower = any(one.outcome is Outcome.REGRESSED for one in found.verdicts.values())
         if slower and resolved.environment.key.hosts > 1:
-            ssh = settings.agents and settings.agents.hosts
-            how = f" --hosts={','.join(ssh.hosts)}" if ssh else ", as this session was started"
-            executor.on_note(f"which host or link is slow: busbw find-slow{how}")
+            executor.on_note(f"which host or link is slow: {repeat.find_slow_text(settings)}")
         return found
 
     def _compiled(self, collected: Collected, asked: CompileSettings) -> Judged:

@@ -31,6 +31,7 @@ from .forms import BASELINE, LOCAL, checked, flag
 from .option import Given, usage_error
 from .options import OPTIONS, PAYLOADS
 from .recordings import is_recording
+from .repeat import words_of
 from .user_modules import check_function
 
 _LAUNCHES = 3
@@ -90,7 +91,8 @@ class Settings:
     `share_devices`: the processes are to share GPUs; `shared_devices` is how many GPUs that are,
     once a probe has found them, and 0 where each process has its own devices.
     `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
-    their cases cannot be measured, which must be reported. `asked` is the grid, including them;
+    their cases cannot be measured, which must be reported. `repeat` are the words of a command line
+    that asks for the same. `asked` is the grid, including them;
     `step_payloads` are the payloads of training steps.
     """
 
@@ -130,6 +132,7 @@ class Settings:
     programs: tuple[str, ...] = ()
     soak_s: float | None = None
     shared_devices: int = 0
+    repeat: tuple[str, ...] = ()
 
     @property
     def writes_baselines(self) -> bool:
@@ -189,6 +192,7 @@ def settings_of(given: Given) -> Settings:
         programs=_programs(values["program"], is_local=not pythons and agents is None),
         soak_s=values["soak"],
         shared_devices=0,
+        repeat=words_of(given),
     )
 
 

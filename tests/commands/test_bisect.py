@@ -90,7 +90,8 @@ def test_the_first_slow_release_is_found(bisected: Bisected) -> None:
     said = f"first slow release: {PACKAGE} 1.5; 1.4 is the last good one; 5 of 9 releases tried, "
     assert found.sentence.startswith(said)
     again = found.out.splitlines()[-1]
-    assert again.startswith("again: busbw run --payloads=64K --launches=2 --python=fake=")
+    options = "--frameworks=fake --payloads=64K --launches=2"
+    assert again.startswith(f"again: busbw run {options} --python=fake=")
     # Each takes up to a gigabyte: the ends are left, and what the answer lies between.
     left = {path.name.split("-")[3] for path in (bisected.folder / "cache/releases").iterdir()}
     assert left == {"1.0", "1.4", "1.5", "1.8"}

@@ -29,14 +29,26 @@ def workflow(root: Path) -> str:
 def test_every_file_is_written_and_named(tmp_path: Path) -> None:
     answer = asked_here("init", tmp_path / "new")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.splitlines() == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
+    *wrote, after = answer.out.splitlines()
+    assert wrote == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
+    assert after.startswith(
+        "next: commit these files, set the repository variable BUSBW_REQUIREMENT"
+    )
+    assert after.endswith(": busbw run --device=cpu --frameworks=jax --update-baselines")
+
+
+def test_the_next_step_is_only_what_is_missing(tmp_path: Path) -> None:
+    asked = ("--device=tpu", "--requirement=busbw[tpu] @ git+https://host/busbw@1")
+    after = asked_here("init", tmp_path, *asked).out.splitlines()[-1]
+    assert "BUSBW_RUNNER" in after and "BUSBW_REQUIREMENT" not in after
+    assert after.endswith(": busbw run --device=tpu --frameworks=jax --update-baselines")
 
 
 def test_what_is_there_is_left_as_it_is_and_named(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("theirs = 1\n")
     answer = asked_here("init", tmp_path)
     assert answer.code == 0
-    first, *rest, note = answer.out.splitlines()
+    first, *rest, note, _ = answer.out.splitlines()
     assert first == f"already there, left as it is: {tmp_path / 'conftest.py'}"
     assert rest == [f"wrote {tmp_path / name}" for name in FILES[1:]]
     assert note.startswith(f'note: {tmp_path / "conftest.py"} does not name "busbw.plugin"')
@@ -57,7 +69,7 @@ def test_what_cannot_be_written_is_an_error_and_the_rest_is_written(tmp_path: Pa
     (tmp_path / "baselines").unlink()
     answer = asked_here("init", tmp_path)
     assert answer.code == 0
-    assert answer.out.splitlines()[-1] == f"wrote {tmp_path / FILES[2]}"
+    assert answer.out.splitlines()[-2] == f"wrote {tmp_path / FILES[2]}"
 
 
 @pytest.mark.parametrize("become", [Path.mkdir, lambda path: path.symlink_to("nowhere")])
@@ -103,7 +115,7 @@ def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
 def test_below_the_root_of_a_repository_it_says_where_workflows_belong(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     answer = asked_here("init", tmp_path / "below")
-    assert answer.out.splitlines()[-1].endswith(f"workflows in {tmp_path / '.github'} only")
+    assert answer.out.splitlines()[-2].endswith(f"workflows in {tmp_path / '.github'} only")
     assert "note:" not in asked_here("init", tmp_path).out
 
 
@@ -267,7 +279,7 @@ def test_an_option_of_the_same_name_is_found_and_the_plugin_named_nowhere(tmp_pa
     own.write_text(OWN_DEVICE)
     answer = asked_here("init", tmp_path)
     assert (answer.code, answer.err) == (0, "")
-    *wrote, note = answer.out.splitlines()
+    *wrote, note, _ = answer.out.splitlines()
     assert wrote == [f"wrote {tmp_path / name}" for name in FILES[1:]]
     assert note.startswith(f"note: {own}:5 has --device, and busbw has one, too: ")
     assert "name busbw.plugin in no conftest.py, and measure with busbw run" in note
@@ -300,7 +312,7 @@ PROGRAM = ".github/workflows/busbw-program.yml"
 def test_a_program_has_a_workflow_for_pull_requests_that_can_only_read(tmp_path: Path) -> None:
     asked = ("--program=perf/programs.py:train_step", "--topology=v5e:2x4, h100:8")
     answer = asked_here("init", tmp_path, *asked)
-    assert answer.out.splitlines()[-1] == f"wrote {tmp_path / PROGRAM}"
+    assert answer.out.splitlines()[-2] == f"wrote {tmp_path / PROGRAM}"
     text = (tmp_path / PROGRAM).read_text()
     assert "--topology=v5e:2x4,h100:8 --program=perf/programs.py:train_step \\" in text
     assert "pull_request:" in text and "pull_request_target" not in text

@@ -105,7 +105,7 @@ def test_a_kept_wheel_that_is_no_file_is_an_error_with_its_path(
 
 def test_without_locks_there_is_nothing_to_build(tmp_path: Path) -> None:
     asked = ("stack", "list", f"--baselines={tmp_path}", f"--stack-cache={tmp_path / 'cache'}")
-    none = "no stack is locked: pytest perf/ --update-baselines locks what it measured\n"
+    none = "no stack is locked: busbw run --update-baselines locks what it measures\n"
     assert asked_here(*asked).out == none
     answer = asked_here("stack", "build", f"--baselines={tmp_path}")
     answer.refuses(f"{tmp_path} holds no lock; --update-baselines writes them")

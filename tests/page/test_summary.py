@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import replace
 
 import pytest
 
-from busbw.model.case import Spec
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.verdict import Answer, Straggler
 from busbw.model.words import FailureKind, Outcome
 from busbw.page.summary import again, summary, workflow_commands
-from busbw.workloads.program import Program
-from tests import build
 from tests.history.lines import line
 from tests.page import made
-from tests.report.written import compiled_session, program, session, verdict
+from tests.report.written import session, verdict
 
 # What Markdown, HTML, a table, a fence, GitHub and a terminal each take for something else than
 # text, in lines of their own.
@@ -28,30 +24,18 @@ HOSTILE = (
 )
 
 
-def _again(*specs: Spec) -> str:
-    verdicts = tuple(build.verdict(spec=one) for one in specs)
-    return again(replace(session(), verdicts=verdicts))
+def test_the_command_is_that_of_the_results_on_one_line() -> None:
+    command = "XLA_FLAGS=--x busbw run --against=/opt/python --payloads=4K"
+    text = summary(replace(session(), command=command))
+    assert text.endswith(f"\n\nTo see it again:\n\n    {command}\n")
+    assert "To see it again" not in summary(session())
+    command = again(replace(session(), command="busbw run '$(id)\n\x1b[1m'"))
+    assert command == "busbw run '$(id) \\x1b[1m'"
 
 
-def test_the_command_names_what_is_not_usual() -> None:
-    gathered = build.spec(collective="all_gather", reduce_op="none")
-    assert _again(gathered, build.spec(dtype="int8", mesh="2x2", axes="y", ranks=4)) == (
-        "busbw run --device=cpu --ranks=4 --frameworks=jax --collectives=all_gather,all_reduce "
-        "--mesh=2x2 --axes=y --dtypes=float32,int8 --payloads=4K"
-    )
-    command = _again(build.spec(strategy="$(id);\n\x1b[1m'`<b>"))
-    assert command.isprintable()
-    assert "--strategies=$(id); \\x1b[1m'`<b>" in shlex.split(command)
-    assert _again(build.spec(step="dense")).endswith(" -m training")
-    assert again(compiled_session(program(4096, 10))) == (
-        "busbw run --topology=v5e:2x4 --frameworks=jax --payloads=4K"
-    )
-
-
-def test_the_command_of_a_session_in_which_nothing_failed_shows_all_again() -> None:
+def test_nothing_that_changed_is_said_with_the_slowest_case() -> None:
     text = summary(made.answered(verdict(4096, 6.0, ratio=1.0), verdict(8192, 7.0, ratio=1.1)))
     assert "Nothing: 2 cases compared, the slowest takes 1.10 x its baseline." in text
-    assert text.endswith(" --payloads=4K,8K\n") and "\n\n\n" not in text
 
 
 # What is markup unless a backslash stands before it.
@@ -123,20 +107,3 @@ def test_annotations_are_one_command_for_each_line_that_failed() -> None:
 @pytest.mark.parametrize("text", ["none", "::error::x", "a\nb"])
 def test_a_summary_of_no_case_is_one_too(text: str) -> None:
     assert summary(made.answered(text=text)).startswith("## Collectives on ")
-
-
-def test_a_program_of_the_user_s_is_read_and_shown_again_by_its_own_option() -> None:
-    source = "train.py:step"
-    one = program(1, 2**20)
-    workload = Program(source=source)
-    assert one.case is not None
-    one = replace(
-        one,
-        spec=replace(one.spec, workload=workload, strategy="train-step"),
-        case=replace(one.case, workload=workload, strategy="train-step"),
-        failed=True,
-    )
-    assert (
-        again(compiled_session(one))
-        == f"busbw run --topology=v5e:2x4 --program={source} --frameworks=jax"
-    )

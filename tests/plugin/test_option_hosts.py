@@ -83,7 +83,7 @@ def test_a_regression_over_several_hosts_says_how_to_find_who_is_slow(folder: Fo
     folder.script(latency_s=4e-3)
     ran = folder.run("--hosts=one,two", PYTHON, exit_code=1)
     said = "note: which host or link is slow: busbw find-slow --hosts=one,two"
-    assert said in ran.text.splitlines()
+    assert f"{said} {PYTHON} --framework=fake" in ran.text.splitlines()
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_one_host_of_a_slice_alone_is_a_usage_error(folder: Folder) -> None:
     options = ("perf", "--frameworks=jax", "--device=tpu", "--payloads=1K")
     sentence = folder.pytest(*options, exit_code=4).sentence
     assert "this host is one of 4 of its TPU slice (TPU_WORKER_HOSTNAMES)" in sentence
-    assert "did you run on all hosts? Start `python -m busbw run perf/`" in sentence
+    assert "did you run on all hosts? Start `python -m busbw run`" in sentence
     assert "--processes=4 --agents=4" in sentence
 
 

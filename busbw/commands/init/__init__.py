@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     files = {
         _CONFTEST: _text("conftest.txt"),
         _WORKFLOW: _workflow(options),
-        "baselines/README.md": _text("baselines.md"),
+        "baselines/README.md": _text("baselines.md").replace("@RUN@", _run_text(options)),
     }
     if options.program:
         files[_PROGRAM] = _of_program(options)
@@ -115,7 +115,26 @@ def run(options: argparse.Namespace) -> int:
     for where, name in collisions:
         print(f"note: {where} has {name}, and busbw has one, too: {_WAY_OUT}")
     _say_notes(root)
+    if all(done):
+        print(f"next: {_next_text(options)}")
     return int(not all(done))
+
+
+def _run_text(options: argparse.Namespace) -> str:
+    """Return how the workflow measures."""
+    return f"busbw run --device={options.device} --frameworks={options.framework}"
+
+
+def _next_text(options: argparse.Namespace) -> str:
+    """Return what is left to do before the workflow can be green."""
+    known = options.requirement or _installed_from(_EXTRAS[options.framework][options.device])
+    names = [] if known else ["BUSBW_REQUIREMENT"]
+    names += [] if options.device == "cpu" else ["BUSBW_RUNNER"]
+    steps = ["commit these files"]
+    steps += [f"set the repository variable {name} ({_WORKFLOW} says to what)" for name in names]
+    steps.append('start the workflow by hand with "record"')
+    here = f"{_run_text(options)} --update-baselines"
+    return f"{', '.join(steps)}; to record on this machine: {here}"
 
 
 def _text(name: str) -> str:
