@@ -83,6 +83,31 @@ def read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> SessionV
     return found.with_outcome(SessionOutcome.NO_VERDICT, text)
 
 
+# What went wrong in tests of busbw that no verdict says, until the session's verdict has it.
+_ERRORS = pytest.StashKey[list[str]]()
+_MOST_CHARACTERS = 200
+
+
+def with_errors(found: SessionVerdict, config: pytest.Config) -> SessionVerdict:
+    """Return `found`, or NO_VERDICT with the errors of tests that no verdict has said yet."""
+    errors = config.stash.get(_ERRORS, [])
+    if not errors:
+        return found
+    text = f"{plural(len(errors), 'error')} in the tests of busbw, first {errors[0]}"
+    config.stash[_ERRORS] = []
+    return found.with_outcome(SessionOutcome.NO_VERDICT, text)
+
+
+def _keep_error(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    error: Any = call.excinfo.value if call.excinfo else None
+    # Of an ExceptionGroup the first exception says more than the group.
+    while getattr(error, "exceptions", ()):
+        error = error.exceptions[0]
+    reason = "" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
+    text = f"{item.name} ({call.when}): {reason[:_MOST_CHARACTERS]}"
+    item.config.stash.setdefault(_ERRORS, []).append(text)
+
+
 class SessionItem(pytest.Item):
     """Fails unless the session as a whole is FINE, so that no other session is green."""
 
@@ -92,7 +117,7 @@ class SessionItem(pytest.Item):
         judged = judged_of(self.config)
         if judged is None:
             pytest.fail("nothing was measured or compiled", pytrace=False)
-        found = read_by_all(judged.session, self.session.items)
+        found = with_errors(read_by_all(judged.session, self.session.items), self.config)
         self.config.stash[SESSION] = replace(judged, session=found)
         self.stash[VERDICT] = found
         if found.failed:
@@ -136,6 +161,10 @@ def pytest_runtest_makereport(
     """
     report = yield
     found = item.stash.get(VERDICT, None)
+    is_ours = found is not None or isinstance(item, SessionItem) or spec_of(item) is not None
+    is_told = call.when == "call" and found is not None and found.failed
+    if report.failed and is_ours and not is_told:
+        _keep_error(item, call)
     if call.when != "call" or found is None:
         return report
     vars(report)[OUTCOME] = found.outcome.value

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from busbw.model.case import Spec
+from busbw.model.verdict import SessionVerdict
 from busbw.model.words import plural
 from busbw.session.display import Display
 from busbw.session.option import UsageError
@@ -20,7 +22,7 @@ from busbw.session.state import Observed
 
 from . import GIVEN, OF_ENVIRONMENT, PROMISES
 from .config import SESSION, VERDICT, collected_of, judged_of, spec_of, under_xdist
-from .items import read_by_all
+from .items import SessionItem, read_by_all, with_errors
 from .terminal import Terminal
 
 
@@ -67,12 +69,25 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
         _set_exit_code(session, exitstatus, why)
     if found is None or exitstatus not in (pytest.ExitCode.OK, failed):
         return
+    # Errors after the session's own test, or instead of it.
+    verdict = with_errors(_read(found.session, session), session.config)
+    if verdict is not found.session:
+        found = session.config.stash[SESSION] = replace(found, session=verdict)
+        exitstatus = failed
+        _set_exit_code(session, exitstatus, why)
     end = written(found)
     if end is None:
         return
     code = end.exit_code or (failed if end.errors else None)
     _set_exit_code(session, code or exitstatus, why)
     session.config.stash[SESSION] = end
+
+
+def _read(found: SessionVerdict, session: pytest.Session) -> SessionVerdict:
+    """Return `found`, or what its own test would say of unread verdicts if that did not run."""
+    own = [item for item in session.items if isinstance(item, SessionItem)]
+    has_run = any(VERDICT in item.stash for item in own)
+    return found if has_run or not own else read_by_all(found, session.items)
 
 
 # The tests that were collected to read a verdict, and not deselected.

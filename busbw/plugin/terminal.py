@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -112,7 +113,7 @@ def _write(reporter: pytest.TerminalReporter, *lines: TextLine) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> Generator[None]:
     """Tables and the answer, below all other sections; after an interrupt, what there is."""
     found = config.stash.get(SESSION, None)
@@ -126,7 +127,17 @@ def pytest_terminal_summary(
         yield
     finally:
         failed += told
+    if isinstance(found, Judged) and not found.session.failed and exitstatus:
+        text = f"{found.session.text}; {_others_text(terminalreporter, exitstatus)}"
+        found = replace(found, session=replace(found.session, text=text))
     _write_section(terminalreporter, found, verbose=config.get_verbosity() > 0)
+
+
+def _others_text(reporter: pytest.TerminalReporter, exitstatus: int) -> str:
+    """Return why pytest's exit code is not that of a session that is FINE."""
+    reports = [*reporter.stats.get("failed", ()), *reporter.stats.get("error", ())]
+    first = f", first {reports[0].nodeid}" if reports else ""
+    return f"pytest ends with exit code {int(exitstatus)} because of other tests{first}"
 
 
 def _write_section(

@@ -62,8 +62,17 @@ _WRITING = frozenset({SessionOutcome.FINE, SessionOutcome.FAILED})
 
 
 def accepted(judged: Judged) -> Judged:
+    """Write baselines where an option asks for it; what was not written is in the verdict."""
     if not judged.settings.writes_baselines:
         return judged
+    found = _written(judged)
+    if found.session.failed or not (found.exit_code or found.errors):
+        return found
+    text = "; ".join(found.errors) or "not all that was to be accepted could be: see the notes"
+    return replace(found, session=found.session.with_outcome(SessionOutcome.NO_VERDICT, text))
+
+
+def _written(judged: Judged) -> Judged:
     if not _WRITING.issuperset(judged.session.outcomes):
         return judged.with_notes(f"no baseline was written: {judged.session.headline()}")
     try:

@@ -23,7 +23,7 @@ from busbw.model.case import Spec, converted
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Verdict
-from busbw.model.words import FailureKind, plural
+from busbw.model.words import FailureKind, SessionOutcome, plural
 from busbw.report.figures import figures_table
 from busbw.report.renderers import rendered
 from busbw.report.results import CaseResult, Results, case_result, without_homes
@@ -37,10 +37,25 @@ from .state import Judged, Measured, Programs
 
 def with_outputs(judged: Judged) -> Judged:
     """With what was asked for in files and in the history, of which the page shows tonight, too."""
+    found = _told(judged, _with_views(appended(judged)))
+    path = judged.settings.results
+    return _told(found, _with_file(found, "--results: no results were written", path, _results))
+
+
+def _with_views(judged: Judged) -> Judged:
+    """Write the files that show a session, which can be written again."""
     settings = judged.settings
-    found = _with_file(judged, "--results: no results were written", settings.results, _results)
-    found = _with_file(found, "--metrics: no metrics were written", settings.metrics, _metrics)
-    return _with_file(appended(found), "--page: no page was written", settings.page, _page)
+    found = _with_file(judged, "--metrics: no metrics were written", settings.metrics, _metrics)
+    return _with_file(found, "--page: no page was written", settings.page, _page)
+
+
+def _told(before: Judged, found: Judged) -> Judged:
+    """Return `found` with its new errors in the verdict: a session that ends with 1 is not FINE."""
+    errors = found.errors[len(before.errors) :]
+    if not errors or found.session.failed:
+        return found
+    verdict = found.session.with_outcome(SessionOutcome.NO_VERDICT, "; ".join(errors))
+    return replace(_with_views(replace(found, session=verdict)), errors=found.errors)
 
 
 def _with_file(

@@ -82,4 +82,5 @@ def test_a_page_that_fails_in_any_way_is_an_error_after_the_verdict(folder: Fold
     ran = folder.run("--page=night.html", exit_code=1)
     error = "--page: no page was written: ZeroDivisionError('division by zero')"
     assert "Traceback" not in ran.text
-    assert ran.text.index("FINE: ") < ran.text.index(error)
+    assert f"NO_VERDICT: {error}; 1 case measured" in ran.text
+    assert f"ERROR: {error}" in ran.text

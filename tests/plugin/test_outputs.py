@@ -102,4 +102,4 @@ def test_metrics_that_fail_in_any_way_are_an_error_after_the_verdict(folder: Fol
         conftest.write("from busbw.report import prometheus\n\nprometheus.metrics = None\n")
     ran = folder.run("--metrics=m.prom", "--payloads=1K", exit_code=1)
     assert "ERROR: --metrics: no metrics were written: TypeError(" in ran.text
-    assert ran.document["session"]["outcomes"] == ["FINE"]
+    assert ran.document["session"]["outcomes"] == ["NO_VERDICT"]

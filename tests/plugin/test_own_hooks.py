@@ -6,7 +6,7 @@ import pytest
 
 from tests.sweep import sweep
 
-from .folder import Folder
+from .folder import HISTORY, Folder
 
 SHADOW = """
 import pytest
@@ -161,3 +161,75 @@ def test_looking_at_tests_is_green(folder: Folder, option: str) -> None:
 def test_deselecting_all_promises_beside_other_tests_is_green(folder: Folder) -> None:
     (folder.path / "perf" / "test_own.py").write_text("def test_own():\n    pass\n")
     assert "1 passed" in folder.run("-k", "own", exit_code=0).text
+
+
+SETUP = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    yield
+    raise ExceptionGroup("several", [DeprecationWarning("fork in a process with threads")])
+"""
+TEARDOWN = """
+import pytest
+
+@pytest.fixture(scope="session", autouse=True)
+def theirs():
+    yield
+    raise RuntimeError("gone at the end")
+"""
+ASSERTS = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    yield
+    assert item.name == "session", "too slow for us"
+"""
+
+
+CASE = "test_collective[fake-default-float32-1M]"
+FORK = "(setup): DeprecationWarning: fork in a process with threads"
+
+
+@pytest.mark.parametrize(
+    ("conftest", "said"),
+    sweep(
+        [
+            (SETUP, f"2 errors in the tests of busbw, first {CASE} {FORK}"),
+            (TEARDOWN, "1 error in the tests of busbw, first session (teardown): RuntimeError"),
+            (ASSERTS, f"1 error in the tests of busbw, first {CASE} (call): AssertionError"),
+        ],
+        in_gate=2,
+    ),
+)
+def test_an_error_in_a_test_of_ours_is_in_the_verdict_of_the_session(
+    folder: Folder, conftest: str, said: str
+) -> None:
+    _conftest(folder, conftest)
+    ran = folder.run(HISTORY, exit_code=1)
+    last = next(line for line in ran.text.splitlines() if line.startswith("NO_VERDICT: "))
+    assert said in last
+    assert "FINE" not in ran.text
+    assert ran.document["session"]["outcomes"] == ["NO_VERDICT"]
+    (line,) = (folder.path / "history").glob("*/*/*.jsonl")
+    assert '"session_outcome":"NO_VERDICT"' in line.read_text()
+
+
+@pytest.mark.exhaustive
+def test_failures_of_other_tests_are_said_beside_a_fine_session(folder: Folder) -> None:
+    (folder.path / "test_theirs.py").write_text("def test_of_theirs():\n    assert False\n")
+    ran = folder.run("test_theirs.py", exit_code=1)
+    last = next(line for line in ran.text.splitlines() if line.startswith("FINE: "))
+    said = (
+        "pytest ends with exit code 1 because of other tests, first test_theirs.py::test_of_theirs"
+    )
+    assert last.endswith(said)
+
+
+@pytest.mark.exhaustive
+def test_a_hook_that_raises_ends_in_no_verdict_that_is_fine(folder: Folder) -> None:
+    _conftest(folder, "def pytest_runtest_logfinish():\n    raise RuntimeError('theirs')\n")
+    ran = folder.run(exit_code=3)
+    assert "INTERNALERROR" in ran.text and "FINE" not in ran.text

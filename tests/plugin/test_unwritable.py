@@ -27,9 +27,10 @@ def refused(folder: Folder, path: Path | str, *options: str) -> str:
 def said_at_the_end(ran: Ran) -> str:
     """The error after everything else; the report is complete."""
     lines = ran.text.splitlines()
-    verdict = next(place for place, line in enumerate(lines) if line.startswith("FINE: "))
+    verdict = next(place for place, line in enumerate(lines) if line.startswith("NO_VERDICT: "))
     assert any("NO_BASELINE" in line for line in lines[:verdict])
     (error,) = (line for line in lines[verdict:] if line.startswith("ERROR: "))
+    assert lines[verdict].startswith(f"NO_VERDICT: {error.removeprefix('ERROR: ')}; ")
     return error
 
 
@@ -184,7 +185,7 @@ def test_where_the_third_file_does_not_fit_none_is_written(folder: Folder) -> No
     ran = folder.run("--update-baselines", *THREE, reports=False, exit_code=1)
     assert f"ERROR: no baseline was written: {large}: File too large" in ran.text
     assert "baselines written" not in ran.text
-    assert "FINE: " in ran.text
+    assert "NO_VERDICT: no baseline was written: " in ran.text
     assert contents(folder) == before
 
 
