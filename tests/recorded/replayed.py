@@ -88,7 +88,8 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
 def _document(judged: Judged) -> dict[str, Any]:
     found = document_of(judged)
     assert isinstance(found, dict)
-    return found
+    # No options were recorded.
+    return {**found, "command": ""}
 
 
 def _jobs(given: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[Spec, TimedJob]:
@@ -125,7 +126,7 @@ def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
         ranks=4,
         absent_frameworks=tuple(said.get("absent_frameworks", ())),
         writes_baselines=False,
-        **more,
+        **{"compile": None, "history": None, "soak_s": None, "repeat": (), **more},
     )
     return settings  # type: ignore[return-value]
 
