@@ -44,13 +44,14 @@ _BY_NAME = (
     ("thunk_sequence.txt", "a sequence of thunks"),
     ("thunk_metadata.txt", "metadata of thunks"),
     (".debug_options", "a list of XLA's flags"),
+    ("memory-usage-report.pb", "a memory usage report as a protobuf"),
+    (".pb", "HLO as a protobuf, which XLA writes beside the text with --xla_dump_hlo_as_text"),
     ("execution_options.txt", "a list of options"),
     (".pbtxt", "a protobuf as text, of another kind"),
     (".dot", "a graph"),
     (".html", "a page"),
 )
 _OBJECT, _BINARY = b"\x7fELF", re.compile(rb"[\x00-\x08\x0e-\x1f]")
-_HLO_PROTO = "HLO as a protobuf, which XLA writes beside the text with --xla_dump_hlo_as_text"
 
 
 def read(path: Path, ranks: int | None = None) -> Uses:
@@ -113,18 +114,12 @@ def _kind_of(path: Path, content: bytes, beginning: str) -> str:
         return "object code"
     if content.startswith(_GZIP):
         return "compressed twice"
-    if name.endswith("memory-usage-report.pb"):
-        return "a memory usage report as a protobuf"
-    if name.endswith(".pb"):
-        return _HLO_PROTO
+    kinds = [kind for end, kind in _BY_NAME if name.endswith(end)]
+    kinds += [kind for start, kind in _BY_BEGINNING if beginning.startswith(start)]
+    if kinds:
+        return kinds[0]
     if _BINARY.search(content[:1024]):
         return "no text"
-    for start, kind in _BY_BEGINNING:
-        if beginning.startswith(start):
-            return kind
-    for end, kind in _BY_NAME:
-        if name.endswith(end):
-            return kind
     return f"no HLO: it begins with {beginning.splitlines()[0][:_LONGEST_START]!r}"
 
 

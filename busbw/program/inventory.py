@@ -81,14 +81,17 @@ def _check_whole(text: str, module: Module) -> None:
     """Raise ProgramError for a text that ends too early, with what of it is there."""
     if module.entry and not module.unclosed:
         return
+    lines = len(text.splitlines())
     if not module.computations:
-        raise ProgramError("it has no computation: it is no HLO, or it is cut in its head")
+        raise ProgramError(
+            f"it has no computation: it is no HLO, or it is cut in its head, at line {lines}"
+        )
     last = module.unclosed or list(module.computations)[-1]
     where = "within" if module.unclosed else "after"
     kinds = Counter(line.collective for line in module.collectives())
     named = [plural(count, f"{kind} instruction") for kind, count in sorted(kinds.items())]
     raise ProgramError(
-        f"it is cut: it ends at line {len(text.splitlines())}, {where} the computation "
+        f"it is cut: it ends at line {lines}, {where} the computation "
         f"{last[:60]}{'' if module.entry else ' and before its ENTRY computation'}. Up to there it "
         f"has {', '.join(named) or 'no collective'}; how often a step runs them is not in it. "
         "Expected the whole file"
