@@ -257,7 +257,8 @@ class Computations:
 
     def _branches(self, scope: _Scope, at: int, line: Instruction) -> None:
         """Count what each branch may run; a collective ends where the least work is before it."""
-        operands, result = scope.operands(line)[1:], NO_CHAINS
+        operands = scope.operands(line)[1:]
+        result: Flow = NO_CHAINS
         ends: dict[Chain, Mapping[str, int]] = {}
         for number, name in enumerate(_names_of_branches(line)):
             run = self.run(name, operands[number : number + 1])
@@ -296,8 +297,8 @@ class Computations:
         trips = self.trips.of(scope.name, line) if counts or checked or body.ended else 0
         merge(scope.counts, multiplied(counts, trips))
         merge(scope.counts, multiplied(checked, None if trips is None else trips + 1))
-        for chain, work in body.ended.items() if trips != 0 else ():
-            scope.end(at, chain, work)
+        for chain, before in body.ended.items() if trips != 0 else ():
+            scope.end(at, chain, before)
         scope.carry(line, either(entering, body.result))
 
 

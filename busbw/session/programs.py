@@ -27,12 +27,11 @@ from busbw.model.machine import AXES
 from busbw.model.program import CONSECUTIVE, STRIDED, Use
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
-from busbw.program import dumps
 from busbw.program.hlo import ProgramError
 from busbw.workloads.collective import Collective, check_blocks
 from busbw.workloads.program import is_dump, program_spec
 
-from . import machine
+from . import dumps, machine
 from .agents import transport_of
 from .option import UsageError, usage_error
 from .recordings import is_recording, recorded

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -120,7 +120,7 @@ def test_a_collective_in_progress_across_a_loop_or_branch_is_asynchronous(name: 
     assert hidden == HIDDEN[name]
 
 
-def _count(between: dict[str, int]) -> int:
+def _count(between: Mapping[str, int]) -> int:
     return sum(between.values())
 
 

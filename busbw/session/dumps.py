@@ -14,9 +14,8 @@ from pathlib import Path
 
 from busbw import files
 from busbw.model.program import Uses
-
-from . import inventory
-from .hlo import ProgramError
+from busbw.program import inventory
+from busbw.program.hlo import ProgramError
 
 _GZIP = b"\x1f\x8b"
 _HLO = "HloModule"

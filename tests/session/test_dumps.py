@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from busbw import files
-from busbw.program import dumps
 from busbw.program.hlo import ProgramError
+from busbw.session import dumps
 
 HEAD = "HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[8])->f32[8]}"
 SUMMED = """
