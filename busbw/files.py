@@ -89,7 +89,7 @@ def _read(descriptor: int, size: int, most_bytes: int) -> bytes:
     while part := os.read(descriptor, max(_AT_ONCE, size - count + 1)):
         count += len(part)
         if count > most_bytes:
-            raise TooLargeError(f"has more than {most_bytes} bytes; accepted are {most_bytes}")
+            raise TooLargeError(f"has more than {most_bytes} bytes")
         parts.append(part)
     return b"".join(parts)
 
@@ -397,7 +397,6 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def _text(path: Path) -> str:
-    """Read a file that would be replaced. Raises Refused for what no earlier output can be."""
     try:
         return content(path).decode(errors="replace")
     except InputError as error:

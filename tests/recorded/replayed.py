@@ -53,8 +53,9 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     settings = _settings(given, baselines=root, history=None)
     paired = given["settings"]["paired"]
     keys = [job.key for job in jobs.values()]
+    collected = Collected(settings=settings, began=BEGAN)
     measured = Measured(
-        collected=Collected(settings=settings, began=BEGAN),
+        collected=collected,
         machine=machine,  # type: ignore[arg-type]
         specs=specs,
         jobs=jobs,
@@ -67,7 +68,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         },
         environment=environment,
         plan=_plan(given["plan"]),
-        levels={} if paired else references.levels_at(settings, keys, device),
+        levels={} if paired else references.levels_at(collected, keys, device, print),
         measurements={
             spec: Measurement(
                 case=job.case,

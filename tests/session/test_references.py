@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -58,10 +58,11 @@ def _settings(root: Path, **changes: Any) -> Settings:
 
 
 def _levels(
-    settings: Settings, keys: Sequence[EnvironmentKey] = (KEY,), said: list[str] | None = None
+    settings: Settings,
+    keys: Sequence[EnvironmentKey] = (KEY,),
+    say: Callable[[str], None] = lambda note: None,
 ) -> dict[EnvironmentKey, Levels]:
     collected = Collected(settings=settings, began=BEGAN)
-    say = [].append if said is None else said.append
     return references.levels_at(collected, keys, Device.CPU, say)
 
 
@@ -177,7 +178,7 @@ def test_a_session_of_the_future_is_said(tmp_path: Path) -> None:
     _stored(tmp_path / "baselines", build.case(), at="2060-01-02T03:00:00Z")
     append(tmp_path / "history", KEY, [line(case=build.case(), at="2026-03-03T03:00:00Z")])
     said: list[str] = []
-    assert _levels(_settings(tmp_path), said=said)
+    assert _levels(_settings(tmp_path), say=said.append)
     assert [text.partition(", which")[0] for text in said] == [
         f"{KEY.folder}: baselines: a session of 2060-01-02T03:00:00Z"
     ]
