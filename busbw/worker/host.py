@@ -100,16 +100,18 @@ def _control_group_limits(root: Path) -> list[tuple[int, int]]:
 
 def _control_groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
     """Yield the groups of this process for `controller` and all above, and whether of version 1."""
-    groups = root / "proc/self/cgroup"
-    if not groups.exists():
-        return
-    for line in groups.read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
+    lines = []
+    with contextlib.suppress(OSError, ValueError):
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    for line in lines:
+        # The path may have colons; a line without two of them is not the kernel's.
+        _, controllers, path = (*line.split(":", 2), "-", "-", "-")[:3]
         is_first = controller in controllers.split(",")
         if not is_first and controllers:
             continue
         mount = root / "sys/fs/cgroup" / (controller if is_first else "")
-        group = mount / path.lstrip("/")
+        # A process outside of the namespace that is mounted has a path such as /../other.
+        group = mount if ".." in path.split("/") else mount / path.lstrip("/")
         for folder in (group, *group.parents):
             yield folder, is_first
             if folder == mount:
@@ -139,10 +141,10 @@ def _limit_of_version_1(folder: Path) -> str:
 
 def _quota(folder: Path, share_us: int, period_us: int) -> Quota:
     """Read the counts of a group. Raises OSError and ValueError for files of another form."""
-    if share_us <= 0 or period_us <= 0:
-        raise ValueError("expected a share and a period above 0")
     rows = (line.split() for line in (folder / "cpu.stat").read_text().splitlines())
     counts = {name: max(0, int(count)) for name, count in rows}
+    if min(share_us, period_us) <= 0 or max(share_us, period_us, *counts.values()) >= 2**63:
+        raise ValueError("expected a share and a period above 0, and counts of 63 bits")
     nanoseconds = counts.get("throttled_time", 1000 * counts.get("throttled_usec", 0))
     return Quota(
         cpus=share_us / period_us,

@@ -181,6 +181,8 @@ def test_of_cpu_quotas_of_version_2_the_least_is_recorded_and_each_is_counted(
         ("-25000 100000", "nr_periods 1"),
         ("a lot", "nr_periods 1"),
         ("25000 100000", "nr_periods many"),
+        ("25000 100000", f"nr_periods {10**30}"),
+        (f"{10**30} 100000", "nr_periods 1"),
         ("25000 100000", "nr_periods"),
     ],
 )
@@ -190,6 +192,15 @@ def test_without_a_cpu_quota_or_a_readable_one_there_is_none(
     root = _machine(tmp_path, groups="0::/box")
     _quota_v2(root / "sys/fs/cgroup/box", limit, counts)
     assert (host.quotas(root), host.quota_flags(root)) == ({}, {})
+
+
+@pytest.mark.parametrize("groups", ["nonsense", "0:", "\n\n", "0::/../../..", "0::/a:b", "x::"])
+def test_groups_that_are_not_there_have_no_quota(tmp_path: Path, groups: str) -> None:
+    root = _machine(tmp_path, groups=groups)
+    _quota_v2(root / "sys", "25000 100000", "nr_periods 1")
+    (root / "sys/fs/cgroup").mkdir(parents=True)
+    assert host.quotas(root) == {}
+    assert host.headroom(None, root) is not None
 
 
 def test_in_a_container_the_quota_is_that_of_the_mounted_group(tmp_path: Path) -> None:

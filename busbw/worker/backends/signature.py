@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from busbw.model import limits
 from busbw.model.limits import ANY_ORDER, RING, UNKNOWN_ORDER
-from busbw.model.limits import ORDERS as NAMES
+
+# All that a signature can name, the first as the least bit of its mask.
+NAMES = limits.ORDERS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Sum = Callable[[Sequence[Array]], Array]
