@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +203,50 @@ def test_groups_that_are_not_there_have_no_quota(tmp_path: Path, groups: str) ->
     (root / "sys/fs/cgroup").mkdir(parents=True)
     assert host.quotas(root) == {}
     assert host.headroom(None, root) is not None
+
+
+# Joins the group, uses up its share of some periods, and says how often it was stopped.
+_STOPPED = """
+import os, sys, time
+from pathlib import Path
+from busbw.worker import host
+Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
+before = host.quotas()[sys.argv[1]]
+while time.process_time() < 1 and host.quotas()[sys.argv[1]].since(before).throttled_periods < 2:
+    sum(range(10_000))
+found = host.quotas()[sys.argv[1]].since(before)
+print(found.cpus, found.is_throttled, found.periods >= found.throttled_periods >= 2)
+"""
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group of this machine with a quota of a twentieth of a processor."""
+    for mount, files in (
+        ("/sys/fs/cgroup/cpu", {"cpu.cfs_quota_us": "5000"}),
+        ("/sys/fs/cgroup", {"cpu.max": "5000 100000"}),
+    ):
+        folder = Path(mount, f"busbw-test-{os.getpid()}")
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        try:
+            if all((folder / name).exists() for name in files):
+                for name, text in files.items():
+                    (folder / name).write_text(text)
+                yield folder
+                return
+        finally:
+            folder.rmdir()
+    pytest.skip("no control group can be made here")
+
+
+def test_the_kernel_s_own_counts_are_read(group: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _STOPPED, str(group)], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("0.05 True True\n", "")
 
 
 def test_in_a_container_the_quota_is_that_of_the_mounted_group(tmp_path: Path) -> None:
