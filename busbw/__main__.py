@@ -3,6 +3,7 @@
 import functools
 import io
 import os
+import signal
 import sys
 
 from busbw import commands
@@ -12,7 +13,8 @@ _READER_LEFT = 141
 
 
 def main() -> int:
-    """Run the command that the process's arguments name; the exit code."""
+    """Run the command that the process's arguments name; return the exit code."""
+    code = 0
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Names of files need not be valid text.
@@ -26,6 +28,12 @@ def main() -> int:
         # Else Python would report it again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = _READER_LEFT
+    except KeyboardInterrupt:
+        sys.stderr.write("busbw: interrupted\n")
+        sys.stderr.flush()
+        # End as the signal would have ended it, so that a shell stops, too.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
     return code
 
 

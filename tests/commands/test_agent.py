@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -78,3 +79,12 @@ def test_a_wrong_secret_is_one_sentence() -> None:
     assert text.startswith("busbw agent: the session at 127.0.0.1:")
     assert "does not have the same secret" in text
     assert len(text.splitlines()) == 1
+
+
+def test_an_interrupt_is_one_sentence_and_ends_it_by_its_signal() -> None:
+    with listening() as port, agent(port.getsockname()[1]) as one:
+        connected, _ = port.accept()
+        one.send_signal(signal.SIGINT)
+        code, text = ended(one)
+        connected.close()
+    assert (code, text) == (-signal.SIGINT, "busbw: interrupted\n")
