@@ -110,6 +110,19 @@ def test_every_push_runs_what_the_gate_leaves_out() -> None:
     assert "python -m tox -e exhaustive" in push
 
 
+def test_the_inner_loop_installs_and_runs_what_the_environment_quick_does() -> None:
+    ini = configparser.ConfigParser(interpolation=None)
+    ini.read(ROOT / "tox.ini", encoding="utf-8")
+    quick = ini["testenv:quick"]
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (extras, others) = re.findall(r'pip install -e "\.\[([\w,]+)\]"(.*)', text)[0]
+    assert extras.split(",") == quick["extras"].split(", ")
+    assert re.findall(r'"(.+?)"', others) == quick["deps"].split()
+    (chosen,) = re.findall(r'-m ("not .+")', quick["commands"])
+    assert f"{quick['set_env'].replace(' ', '')} python -m pytest -n 3 " in text
+    assert f"-m {chosen}\n" in text
+
+
 def test_the_gate_can_be_run_and_stops_at_the_first_error() -> None:
     run = ROOT / ".ci" / "run"
     assert os.access(run, os.X_OK)
