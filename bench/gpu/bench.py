@@ -18,10 +18,10 @@ from busbw.model.words import Device
 ROOT = Path(__file__).parents[2]
 
 RANKS = 2
-# On the CPU both clocks are read, too; there are as many processes.
+# On the CPU there are as many processes.
 _DEVICE_OPTIONS = {
     Device.GPU: ("--device=gpu",),
-    Device.CPU: ("--device=cpu", f"--processes={RANKS}", "--clock=device"),
+    Device.CPU: ("--device=cpu", f"--processes={RANKS}"),
 }
 # What a session of the user's own would take from these.
 _NOT_OURS = ("CI", "BUSBW_HISTORY", "PYTEST_ADDOPTS")
@@ -61,17 +61,24 @@ class Bench:
 
 
 def session(
-    bench: Bench, name: str, *options: str, exit_codes: tuple[int, ...] = (0,)
+    bench: Bench,
+    name: str,
+    *options: str,
+    exit_codes: tuple[int, ...] = (0,),
+    stored: Path | None = None,
 ) -> dict[str, Any]:
     """Run `pytest perf/` with JAX and one launch, and return its results, with its `wall_s`.
 
-    Its output is in ``NAME.txt``. Raises PartError for another exit code than `exit_codes`.
+    Its output is in ``NAME.txt``, its baselines in `stored` or in those of the whole benchmark.
+    Raises PartError for another exit code than `exit_codes`.
     """
     results, output = bench.parts / f"{name}.json", bench.parts / f"{name}.txt"
     results.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "perf/", "-q", "-p", "no:cacheprovider"]
     command += ["--frameworks=jax", "--launches=1", *_DEVICE_OPTIONS[bench.device]]
-    command += [f"--results={results}", f"--baselines={baselines(bench)}", *options]
+    folder = stored or bench.out / "baselines"
+    folder.mkdir(exist_ok=True)
+    command += [f"--results={results}", f"--baselines={folder}", *options]
     environment = {name: text for name, text in os.environ.items() if name not in _NOT_OURS}
     begun_s = time.monotonic()
     with output.open("w") as file:
@@ -82,12 +89,6 @@ def session(
         raise PartError(f"the session {how}: {_sentence(text)}")
     found: dict[str, Any] = json.loads(results.read_text())
     return {**found, "wall_s": time.monotonic() - begun_s}
-
-
-def baselines(bench: Bench) -> Path:
-    folder = bench.out / "baselines"
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 def ended(command: list[str], timeout_s: float, **options: Any) -> int | None:

@@ -66,11 +66,13 @@ def _memory(joined: Joined) -> Mapping[str, Any]:
     case = joined.case(_COMPILED_BYTES)
     limit_bytes, needed_bytes = _limit_and_need(joined, case)
     predicted = int(_COMPILED_BYTES * limit_bytes / needed_bytes)
+    # Processes that tried other payloads would wait for each other.
+    predicted = int(min(row[0] for row in joined.backend.gathered([float(predicted)])))
     fits, fails, said = 0, 0, ""
     for share in _TRIED:
         tried = max(1, round(share * predicted / MIB)) * MIB
         said = _fit(joined, joined.case(tried))
-        if said:
+        if any(row[0] for row in joined.backend.gathered([float(bool(said))])):
             fails = tried
             break
         fits = tried

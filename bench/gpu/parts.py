@@ -7,8 +7,10 @@ one, such as a regression that was planted and is not found.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from busbw.model.words import FailureKind, payload_text
 from busbw.stats.launches import launch_time_s
 
 from . import groups, pair, recordings
-from .bench import Bench, PartError, baselines, session
+from .bench import Bench, PartError, session
 
 PAYLOADS = ("1M", "64M")
 DTYPES = ("float32", "bfloat16")
@@ -36,7 +38,8 @@ def sweep(bench: Bench) -> dict[str, Any]:
     """Measure 21 payloads of all-reduce in a session, by the device's clock and the host's."""
     # A case that takes longer would take the time of all other parts.
     timeout = ("--case-timeout=60",) if bench.is_gpu else ()
-    found = session(bench, "sweep", "--update-baselines", *timeout, exit_codes=(0, 1))
+    options = ("--clock=device", "--update-baselines", *timeout)
+    found = session(bench, "sweep", *options, exit_codes=(0, 1))
     phases, rest = phases_of(found, found["wall_s"])
     result = {
         "rows": [_row(case) for case in found["cases"]],
@@ -108,13 +111,16 @@ def fidelity(bench: Bench) -> dict[str, Any]:
 
 def regression(bench: Bench) -> dict[str, Any]:
     """Compare with a baseline an unchanged session, and one with a delay, which must be found."""
-    options, delay = (f"--payloads={_PLANTED}",), f"delay:{_DELAY[bench.is_gpu]}@{_PLANTED}"
-    if not any(baselines(bench).rglob("jax.*.json")):
-        session(bench, "regression-baseline", *options, "--update-baselines")
-    unchanged = _judged(session(bench, "regression-unchanged", *options, exit_codes=(0, 1)))
-    planted = _judged(
-        session(bench, "regression-planted", *options, f"--inject={delay}", exit_codes=(0, 1))
-    )
+    delay = f"delay:{_DELAY[bench.is_gpu]}@{_PLANTED}"
+    # The device's clock does not time what runs between collectives.
+    options = (f"--payloads={_PLANTED}", "--clock=host")
+    folder = bench.parts / "baselines-of-host-clock"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    ran = partial(session, bench, stored=folder)
+    ran("regression-baseline", *options, "--update-baselines")
+    unchanged = _judged(ran("regression-unchanged", *options, exit_codes=(0, 1)))
+    planted = _judged(ran("regression-planted", *options, f"--inject={delay}", exit_codes=(0, 1)))
     found = {"planted": delay, "unchanged": unchanged, "with_delay": planted}
     outcomes = unchanged["outcome"], planted["outcome"]
     # An unchanged session may be too noisy to tell, on a machine that other work shares.

@@ -107,6 +107,7 @@ DELAY = Injection(extra=Extra.DELAY, share=2.0)
 MICROSECONDS = Injection(extra=Extra.DELAY, seconds=50e-6)
 
 DISPATCH = {"protocol": "dispatch/chain2"}
+BY_DEVICE = {"protocol": "device/chain2"}
 OUT_OF_PLACE = {"placement": "out_of_place"}
 GATHER = {"collective": "all_gather", "reduce_op": "none", **OUT_OF_PLACE}
 
@@ -117,6 +118,7 @@ DELAYED = {
     "delay out of place": Sabotage(code=BUSY, case=OUT_OF_PLACE, injection=DELAY),
     "delay of a gather": Sabotage(code=BUSY, case=GATHER, injection=DELAY),
     "delay of single calls": Sabotage(code="", case=DISPATCH, injection=DELAY),
+    "delay by the device's clock": Sabotage(code="", case=BY_DEVICE, injection=DELAY),
     "without again": Sabotage(code=NOT_BUSY),
 }
 
@@ -148,3 +150,8 @@ def test_without_an_injection_nothing_is_beside_the_collective(delayed: Results,
 def test_a_delay_of_single_calls_is_unavailable_and_no_number(delayed: Results) -> None:
     said = "a delay is for chains, not single calls"
     real.refused(delayed["delay of single calls"], FailureKind.UNAVAILABLE, said)
+
+
+def test_a_delay_that_the_clock_does_not_time_is_unavailable(delayed: Results) -> None:
+    said = "a delay runs between collectives, which the device's clock does not time; measure it"
+    real.refused(delayed["delay by the device's clock"], FailureKind.UNAVAILABLE, said)
