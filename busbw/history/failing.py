@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 
 from busbw.model.case import Case
-from busbw.model.stored import merged
 from busbw.model.words import FailureKind, Outcome, plural
 
 from .lines import Line, Series, earlier
@@ -51,13 +50,8 @@ def failing_text(outcome: Outcome | None, sessions: Sequence[Line], changes: Sta
     return f"{outcome.value} since {first:%Y-%m-%d} ({count}); changed there: {changed}"
 
 
-def failing_texts(
-    lines: Sequence[Line], failed: Mapping[Case, Outcome], apart: timedelta
-) -> Iterator[str]:
-    """Yield a line for the cases that fail since the same session, from the lines of a machine.
-
-    Sessions that began less than `apart` after another one count as one.
-    """
+def failing_texts(lines: Sequence[Line], failed: Mapping[Case, Outcome]) -> Iterator[str]:
+    """Yield a line for the cases that fail since the same session, from the lines of a machine."""
     texts: dict[str, list[str]] = {}
     for case, outcome in failed.items():
         own = [line for line in lines if line.case == case and not line.is_reference]
@@ -71,15 +65,15 @@ def failing_texts(
             for line in comparable
             if (measured := measured_outcome(line))
         ]
-        text = failing_text(outcome, sessions, stack_changes(lines, series, apart))
+        text = failing_text(outcome, sessions, stack_changes(lines, series))
         if text:
             texts.setdefault(text, []).append(case.name)
     yield from (f"{names_text(names)}: {text}" for text, names in texts.items())
 
 
-def stack_changes(lines: Sequence[Line], series: Series, apart: timedelta) -> StackChanges:
-    """Return what changed from each session of a series to the next."""
-    sessions = merged(earlier(lines, series), apart)
+def stack_changes(lines: Sequence[Line], series: Series) -> StackChanges:
+    """Return what changed from each session of a series to the next, however soon that began."""
+    sessions = sorted(earlier(lines, series), key=lambda session: session.began)
     return [
         (after.began, after.changes_since(before, series.framework))
         for before, after in pairwise(sessions)

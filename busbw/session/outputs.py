@@ -177,7 +177,7 @@ def _since(
             if job.key == key and judged.verdicts[spec].failed
         }
         if failed:
-            yield from failing_texts(read(root, key).lines, failed, measured.policy.session_apart)
+            yield from failing_texts(read(root, key).lines, failed)
 
 
 def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
