@@ -131,7 +131,8 @@ def _row(options: argparse.Namespace) -> Row:
     foreign = listed.elsewhere(first, last, pre=options.pre)
     if foreign:
         _say(f"not for this Python: {', '.join(foreign)}; see --python")
-    cache = stack_cache_of(options.stack_cache)
+    with usage_error(ValueError):
+        cache = stack_cache_of(options.stack_cache)
     state = _state(options, (package, first, last), cache)
     return Row(
         package=package,

@@ -41,7 +41,7 @@ from busbw.hosts.launchers import FINDERS, Finder, Launched, launched
 from busbw.hosts.peers import hand_over, listening_at
 from busbw.hosts.serve import AgentError, take_part
 from busbw.model.words import plural, refusal
-from busbw.session import forms
+from busbw.session import forms, homes
 
 from . import CommandError, Commands, address, command_error, raised_as
 
@@ -193,7 +193,9 @@ def _follow(part: Part, asked: Options) -> int:
 
 def _secret(asked: Options, environment: MutableMapping[str, str]) -> bytes:
     text = asked.value("--secret-file")
-    return secret_of(Path(os.path.expanduser(text)) if text else None, environment)
+    with rank_error(ValueError):
+        path = homes.expanded(text) if text else None
+    return secret_of(path, environment)
 
 
 class RankError(CommandError):

@@ -7,7 +7,6 @@ and one case; a new worker takes the rest.
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -124,12 +123,3 @@ class Parallel:
         with self._lock:
             launch = LaunchId(name=f"compile-{next(self._numbers)}")
         return self.executor.opened(self.starters[compiler], launch)
-
-
-def cache_folder(text: str) -> Path | None:
-    """Where compiled programs are cached: ``none`` for nowhere, empty: the user's cache folder."""
-    if text == "none":
-        return None
-    if text:
-        return Path(text).expanduser().absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "busbw"

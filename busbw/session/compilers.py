@@ -24,12 +24,12 @@ from packaging.requirements import Requirement
 
 from busbw import files
 from busbw.baselines.store import has_compiled
-from busbw.driver.parallel import cache_folder
 from busbw.frameworks import COMPILED, FRAMEWORKS
 from busbw.hardware.topologies import USUAL_TOPOLOGIES, topology_of
 from busbw.model.machine import Topology
 from busbw.model.words import Device
 
+from . import homes
 from .forms import checked
 from .option import usage_error
 
@@ -108,7 +108,7 @@ def compile_settings_of(
 
 
 def _cache(text: str) -> Path | None:
-    folder = cache_folder(text)
+    folder = homes.cache_folder(text)
     if folder is not None:
         files.check_folder(folder)
     return folder
@@ -129,7 +129,7 @@ def libtpus_of(text: str) -> tuple[Libtpu, ...]:
 def _libtpu(word: str) -> Libtpu:
     if _VERSION.fullmatch(word) and not Path(word).exists():
         return Libtpu(label=word)
-    path = Path(word).expanduser().absolute()
+    path = homes.expanded(word).absolute()
     libraries = [path] if path.is_file() else sorted(path.glob(f"**/{_LIBRARY}"))
     if not libraries:
         raise ValueError(

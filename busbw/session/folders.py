@@ -10,11 +10,11 @@ from typing import Any
 from busbw import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
-from busbw.driver.parallel import cache_folder
 from busbw.history.files import HistoryError, check
 from busbw.report.figures import is_csv
 from busbw.report.results import is_results
 
+from . import homes
 from .option import Given, usage_error
 
 # Names the folder of the history where --history does not.
@@ -28,9 +28,13 @@ WRITING = ("update_baselines", "rebase", "prune_baselines")
 
 
 def stack_cache_of(text: str | None) -> Path:
-    found = cache_folder(text or "")
+    """Raises ValueError for ``none``, and where the user has no cache folder."""
+    try:
+        found = homes.cache_folder(text or "")
+    except ValueError as error:
+        raise ValueError(f"--stack-cache: {error}") from error
     if found is None:
-        raise ValueError("--stack-cache: 'none'; accepted is a folder")
+        raise ValueError("--stack-cache: expected a folder, got 'none'")
     return found
 
 
@@ -52,10 +56,10 @@ def history_of(given: Given, texts: Mapping[str, Any], stored: Path) -> Path | N
     text = texts["history"] or os.environ.get(HISTORY, "")
     if not text or texts["topology"]:
         return None
-    path = given.root / os.path.expanduser(text)
     with usage_error(
         ValueError, HistoryError, where=f"{'--history' if texts['history'] else HISTORY}: "
     ):
+        path = given.root / homes.expanded(text)
         if stored.resolve() in (path.resolve(), *path.resolve().parents):
             raise ValueError(f"{path} is in {stored}, which holds baselines only")
         check(path)

@@ -21,6 +21,8 @@ from busbw.model.machine import extents_of
 from busbw.model.words import MIB, Device, Extra, nearest, refusal
 from busbw.workloads import WORKLOADS
 
+from . import homes
+
 T = TypeVar("T")
 
 # What --update-baselines accepts.
@@ -128,7 +130,7 @@ def reason(text: str) -> str:
 
 
 def path(text: str) -> Path:
-    return Path(os.path.expanduser(text))
+    return homes.expanded(text)
 
 
 # Others' words for dtypes.
@@ -270,7 +272,7 @@ def hosts(text: str) -> tuple[str, ...]:
 def _hosts_in(name: str) -> tuple[str, ...]:
     """A host in each line of a file; what follows a ``#`` is a comment."""
     try:
-        lines = files.content(Path(name).expanduser()).decode().splitlines()
+        lines = files.content(homes.expanded(name)).decode().splitlines()
     except (files.InputError, UnicodeDecodeError) as error:
         words = error if isinstance(error, files.InputError) else "no text"
         raise ValueError(f"@{name}: {words}") from error

@@ -294,6 +294,7 @@ def with_stacks(
             locks[framework] = lock = read_lock(path)
             say(f"busbw reference: {framework} of {lock.date}, stack {lock.digest}")
             ours = python_of(settings, framework)
+            assert settings.stack_cache is not None
             pythons[framework] = built(settings.stack_cache, lock, [ours]).python
     found = replace(against, pythons=pythons, locks=locks)
     return replace(collected, settings=replace(settings, against=found))
@@ -306,6 +307,7 @@ def check_locked(settings: Settings, framework: str) -> None:
         for path in paths_below(settings.baselines, framework):
             try:
                 lock = read_lock(path)
+                assert settings.stack_cache is not None
                 check_buildable(settings.stack_cache, lock, [python_of(settings, framework)])
             except StackError as error:
                 problems.append(error)

@@ -110,7 +110,7 @@ class Settings:
     time_budget_s: float
     fail_above: float | None
     against: Against | None
-    stack_cache: Path
+    stack_cache: Path | None
     locks_reference: bool
     injection: Injection | None
     case_timeout_s: float
@@ -172,7 +172,7 @@ def settings_of(given: Given) -> Settings:
         time_budget_s=values["time_budget"],
         fail_above=values["fail_above"],
         against=against,
-        stack_cache=stack_cache_of(values["stack_cache"]),
+        stack_cache=_stack_cache(values["stack_cache"], found["against"]),
         locks_reference=not values["no_reference_lock"],
         injection=values["inject"],
         case_timeout_s=values["case_timeout"],
@@ -194,6 +194,11 @@ def settings_of(given: Given) -> Settings:
         shared_devices=0,
         repeat=words_of(given),
     )
+
+
+def _stack_cache(text: str | None, against: Sequence[str]) -> Path | None:
+    """Return where reference stacks are built; None where none is, so that it need not exist."""
+    return stack_cache_of(text) if BASELINE in against else None
 
 
 def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import find_published
 from busbw.commands import CommandError, local_executor, starter, usage_error
-from busbw.driver.parallel import Job, Parallel, cache_folder
+from busbw.driver.parallel import Job, Parallel
 from busbw.frameworks import COMPILED
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Spec
@@ -33,6 +33,7 @@ from busbw.model.words import KIB, Capability, Clock, FailureKind, bytes_text, p
 from busbw.report.renderers import rendered
 from busbw.report.renderers.markdown import filled, item
 from busbw.report.table import span_text, text_table
+from busbw.session import homes
 from busbw.session.option import Option, folder_option
 from busbw.workloads.collective import Collective
 from busbw.workloads.dense_step import Batch, DenseStep
@@ -126,9 +127,9 @@ def _folder(options: argparse.Namespace) -> Path:
 def _question(options: argparse.Namespace) -> argparse.Namespace:
     with usage_error(BaselineError, where="--baselines: "):
         check_folder(_folder(options))
-    options.cache = cache_folder(options.compile_cache or "")
-    if options.cache is not None:
-        with usage_error(files.Refused, where="--compile-cache: "):
+    with usage_error(ValueError, files.Refused, where="--compile-cache: "):
+        options.cache = homes.cache_folder(options.compile_cache or "")
+        if options.cache is not None:
             files.check_folder(options.cache)
     return options
 

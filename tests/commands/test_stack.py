@@ -116,7 +116,7 @@ def test_without_locks_there_is_nothing_to_build(tmp_path: Path) -> None:
     [
         (["--baselines=nowhere"], "--baselines: there is no folder nowhere"),
         (["--machine=tpu-v9/4r"], "--machine: {root} has no lock for tpu-v9/4r"),
-        (["--stack-cache=none"], "--stack-cache: 'none'; accepted is a folder"),
+        (["--stack-cache=none"], "--stack-cache: expected a folder, got 'none'"),
     ],
 )
 def test_what_is_not_there_is_a_usage_error(options: list[str], said: str, tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_a_library_in_place_of_an_installed_one_is_not_locked(
 
 def test_a_cache_folder_is_a_folder(night: Night) -> None:
     ran = night.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
-    assert "--stack-cache: 'none'; accepted is a folder" in ran.sentence
+    assert "--stack-cache: expected a folder, got 'none'" in ran.sentence
 
 
 SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
