@@ -14,10 +14,10 @@ from busbw import locks, wire
 from busbw.model.launch import LaunchId
 from busbw.model.training import Cluster, ClusterMember, members_of
 
-from . import network, process
+from . import network, pids, process
 from .bundle import Bundle
 from .process import Order, Process
-from .transport import Ended, Member, Reply, Starter, Transport, ended_of
+from .transport import AgentsError, Ended, Member, Reply, Starter, Transport, ended_of
 
 
 class BusyError(Exception):
@@ -51,7 +51,13 @@ class LocalTransport(Transport):
         return members_of(cluster, (f"127.0.0.1:{port}" for port in ports))
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
-        return Worker(starter, self._bundle, launch, member)
+        try:
+            return Worker(starter, self._bundle, launch, member)
+        except OSError as error:
+            limit = pids.least_limit()
+            most = f"; pids.max is {limit}" if limit is not None else ""
+            words = f"a worker cannot be started on this host ({error.strerror}){most}"
+            raise AgentsError(words) from error
 
 
 def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = None) -> Order:

@@ -21,7 +21,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
 from busbw.driver.local import BusyError, LocalTransport, Worker, alone
 from busbw.driver.process import command_of, log_text, oom_kill_count
-from busbw.driver.transport import Answer, Ended, Reply, Starter, failure_of
+from busbw.driver.transport import AgentsError, Answer, Ended, Reply, Starter, failure_of
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.training import Cluster, ClusterMember, Role
 from busbw.model.variables import SECRET
@@ -241,6 +241,13 @@ def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle)
     worker.kill()
     worker.kill()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_worker_that_the_system_does_not_start_is_a_sentence(bundle: Bundle) -> None:
+    # The kernel takes no variable of more than 128 KiB.
+    begin = replace(starter(), environment={"LARGE": "x" * 2**18})
+    with pytest.raises(AgentsError, match=r"^a worker cannot be started on this host \(Argument "):
+        LocalTransport(bundle).start(begin, LaunchId.parse("1.fake"), None)
 
 
 def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> None:
