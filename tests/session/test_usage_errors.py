@@ -32,6 +32,7 @@ DELAY = "; accepted is delay:AMOUNT, where AMOUNT is such as 15%, "
 INJECTED = "accepted are delay, memory"
 TWO = ("--processes=2", "--ranks-per-process=2")
 NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
+SHARE = "--share-devices"
 PAIRS = (AGAINST, "--launches=2", "--payloads=1K,1M")
 LEVELS = "accepted are slices, hosts, processes, devices"
 
@@ -144,6 +145,20 @@ OPTIONS = [
     (["--processes=2", "--ranks-per-process=0"], f"{WHOLE}1"),
     (["--ranks-per-process=2"], "there are no --processes whose ranks they could be"),
     ([*TWO, "--ranks=6"], "2 processes of 2 have 4 ranks"),
+    ([SHARE], "--share-devices: expected several --processes, such as --processes=2"),
+    (
+        [SHARE, "--processes=2", "--device=cpu"],
+        f"{SHARE}: not with --device=cpu, whose devices are",
+    ),
+    (
+        [SHARE, "--processes=2", "--device=tpu"],
+        f"{SHARE}: not with --device=tpu: libtpu belongs to",
+    ),
+    ([SHARE, *TWO], "--ranks-per-process: not with --share-devices, where each process has one"),
+    ([SHARE, "--processes=2", "--agents=local"], f"--agents: not with {SHARE}, which is for the"),
+    ([SHARE, "--processes=2", "--hosts=a,b"], f"--hosts: not with {SHARE}, which is for the GPUs"),
+    ([SHARE, "--processes=2", "--program=a:b"], f"{SHARE}: not with --program, which is compiled"),
+    ([SHARE, "--topology=v5e:2x4"], f"{SHARE}: not with --topology, which measures nothing"),
     (["--inject=dealy:15%"], f"'dealy'; did you mean 'delay'? {INJECTED}"),
     (["--agents=2", "--processes=3"], "2 agents cannot share --processes=3 equally; accepted is "),
     (["--agents=local", "--topology=v5e:2x4"], "--agents: not with --topology"),
