@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.driver.process import free_ports
+from busbw.driver.network import free_ports
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
 from busbw.model.training import Cluster, members_of
