@@ -70,14 +70,16 @@ usage_error = functools.partial(raised_as, UsageError)
 command_error = functools.partial(raised_as, CommandError)
 
 MACHINE = Option(
-    name="machine", metavar="NAME", help="one machine's folder in DIR, such as tpu-v5-lite/4r"
+    name="machine", metavar="NAME", help="Read only this folder of DIR, such as tpu-v5-lite/4r"
 )
 BASELINES = folder_option(
     "baselines",
-    "the folder whose acknowledged.toml says which changes are accepted",
+    "Read accepted changes from acknowledged.toml in this folder",
     default="baselines",
 )
-RESULTS = file_option("results", "files of --results", metavar="RESULTS", nargs="*")
+RESULTS = file_option(
+    "results", "Files that busbw run --results=FILE wrote", metavar="RESULTS", nargs="*"
+)
 
 
 def add_command(
@@ -87,8 +89,15 @@ def add_command(
     *options: Option,
     help: str,
     description: str | None,
+    example: str = "",
 ) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=help, description=description, allow_abbrev=False)
+    parser = commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=f"Example: {example}" if example else None,
+        allow_abbrev=False,
+    )
     parser.set_defaults(run=run)
     add_options(parser, options)
     return parser
@@ -243,7 +252,9 @@ def write_workflow_commands(lines: Iterable[str]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="busbw",
-        description="measures all-reduce, and says whether it got slower",
+        description="Measure all-reduce with JAX and TensorFlow, and fail when it becomes slower. "
+        "Begin with busbw run; busbw COMMAND --help explains a command.",
+        epilog="Example: busbw run --frameworks=jax --payloads=1K:4M --launches=2",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"busbw {__version__}")

@@ -1,4 +1,4 @@
-"""`python -m busbw agent`: lets this host take part in a session on another one.
+"""`busbw agent`: let this host take part in a session on another host.
 
 Started on every host that measures; the session is `pytest perf/ --agents=N --listen=HOST:PORT`.
 """
@@ -20,16 +20,24 @@ from . import Commands, add_command, address, command_error, usage_error
 ORDER = 2
 
 _DESCRIPTION = f"""
-Take part in a session on another host: start the processes that it measures with, and end them when
-it ends. The session and all of its agents have the same secret, of {LEAST_CHARACTERS} characters or
-more: in --secret-file, in the variable BUSBW_SECRET or on stdin. Whoever knows it can start
-programs here. Nothing is encrypted: for networks that are trusted.
+Let this host take part in a session that runs on another host: start the processes with which the
+session measures, and end them when it ends. The session and all its agents need the same secret of
+{LEAST_CHARACTERS} characters or more, in --secret-file, in the variable BUSBW_SECRET or on standard
+input. Use it only in a network that you trust: a program that knows the secret can start programs
+on this host, and nothing is encrypted.
 """
 
 
 def add_to(commands: Commands) -> None:
-    words = "let this host take part in a session on another one"
-    add_command(commands, "agent", run, *_OPTIONS, help=words, description=_DESCRIPTION)
+    add_command(
+        commands,
+        "agent",
+        run,
+        *_OPTIONS,
+        help="Let this host take part in a session that runs on another host",
+        description=_DESCRIPTION,
+        example="busbw agent --session=node1:61000 --rank=1 --secret-file=secret.txt",
+    )
 
 
 def _name(text: str) -> str:
@@ -44,28 +52,28 @@ _OPTIONS = (
         parse=address,
         required=True,
         metavar="HOST:PORT",
-        help="where the session listens, as its --listen says",
+        help="Connect to the session at this address, the value of its --listen",
     ),
     Option(
         name="rank",
         parse=forms.whole(0),
         required=True,
         metavar="I",
-        help="which of the session's agents this is, from 0 on",
+        help="Be agent I of the session, counted from 0",
     ),
-    file_option("secret_file", "a file with the secret, which its owner alone may read"),
+    file_option("secret_file", "Read the secret from FILE, which only its owner may read"),
     Option(
         name="host_name",
         parse=_name,
         metavar="NAME",
-        help="this host's name in messages and results (default: its own)",
+        help="Use this name for the host in messages and results (default: its own name)",
     ),
     Option(
         name="wait",
         parse=forms.whole(0),
         default="60",
         metavar="SECONDS",
-        help="how long to wait for the session to listen",
+        help="Wait at most this long for the session to listen",
     ),
 )
 

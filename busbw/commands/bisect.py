@@ -1,4 +1,4 @@
-"""`busbw bisect PACKAGE --good=V --bad=V -- OPTIONS`: which release did it.
+"""`busbw bisect PACKAGE --good=V --bad=V -- OPTIONS`: find the release that caused a regression.
 
 Each release is an environment of its own; what a step shows is decided by a session with OPTIONS.
 What is known is kept after every step, so that the same command goes on.
@@ -30,41 +30,60 @@ from . import Commands, UsageError, add_command, command_error, usage_error
 
 ORDER, PASSES_ON = 1, True
 _DESCRIPTION = """
-Find the first release of PACKAGE that shows what --bad shows and --good does not: slower in turn
-with the good one, another program (--topology), a wrong value, a crash, no memory. OPTIONS are
-those of `busbw run`. Exit code 0: it was found.
+Find the first release of PACKAGE that shows the problem: slower than the good release (measured
+alternately), another compiled program (with --topology), a wrong value, a crash, or out of memory.
+Each release is installed into an environment of its own. OPTIONS are those of busbw run, and say
+what to measure. Progress is kept, so that the same command continues after an interruption. Exit
+code 0: the release was found.
 """
 
 _OPTIONS = (
-    Option(name="package", nargs="*", help="such as jaxlib, libtpu, tensorflow, jax-cuda13-pjrt"),
-    Option(name="good", **takes("VERSION"), help="a release that is as it should be"),
-    Option(name="bad", **takes("VERSION"), help="a release that is not"),
-    file_option("flags", "in place of releases: what each flag in FILE does, one in a line"),
     Option(
-        name="fixed", flag=True, help="--good is the later one: find the release that mended it"
+        name="package",
+        nargs="*",
+        metavar="PACKAGE",
+        help="The package whose releases to try, such as jaxlib, libtpu, tensorflow or "
+        "jax-cuda13-pjrt",
     ),
-    Option(name="every", flag=True, help="try all releases, and name every step"),
-    Option(name="pre", flag=True, help="try release candidates, too"),
+    Option(name="good", **takes("VERSION"), help="A release that works as it should"),
+    Option(name="bad", **takes("VERSION"), help="A release that does not"),
+    file_option(
+        "flags",
+        "Instead of releases: report what each flag in FILE changes. FILE has one flag per line",
+    ),
+    Option(
+        name="fixed",
+        flag=True,
+        help="Find the release that fixed the problem: --good is later than --bad",
+    ),
+    Option(name="every", flag=True, help="Try all releases between the two, and report each"),
+    Option(name="pre", flag=True, help="Try release candidates too"),
     Option(
         name="with",
         **takes("PIN"),
         repeated=True,
-        help="install this, too, such as jax==0.7.0; may be repeated",
+        help="Install this package too, for example --with=jax==0.7.0. May be repeated",
     ),
     Option(
         name="python",
         **takes("PYTHON", default=sys.executable),
-        help="the Python of the environments",
+        help="Create the environments with this Python",
     ),
     Option(
         name="framework",
         parse=forms.word(tuple(FRAMEWORKS)),
         choices=tuple(FRAMEWORKS),
-        help="what measures; default: tensorflow for its packages, else jax",
+        help="Measure with this framework. Default: tensorflow for packages of TensorFlow, else "
+        "jax",
     ),
-    folder_option("stack_cache", "where environments are kept; default: the user's cache folder"),
-    file_option("state", "where what is known is kept; default: in the cache, by the words"),
-    file_option("log", "append what the sessions print to this file"),
+    folder_option(
+        "stack_cache", "Keep the environments in DIR. Default: busbw in the user's cache folder"
+    ),
+    file_option(
+        "state",
+        "Keep the progress in FILE. Default: a file in the cache, named by the command line",
+    ),
+    file_option("log", "Append the output of all sessions to FILE"),
 )
 
 
@@ -74,9 +93,10 @@ def add_to(commands: Commands) -> None:
         "bisect",
         run,
         *_OPTIONS,
-        help="which release did it",
+        help="Find the release that caused a regression",
         description=_DESCRIPTION,
-    )
+        example="busbw bisect jaxlib --good=0.9.0 --bad=0.10.1 -- --payloads=64K,1M",
+    ).usage = "busbw bisect PACKAGE --good=VERSION --bad=VERSION [options] -- OPTIONS"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -41,31 +41,48 @@ ORDER = 1
 _FORMS: Mapping[str, Callable[[Picture], str | bytes]] = {".svg": svg, ".png": png}
 
 _OPTIONS = (
-    replace(RESULTS, help="files of --results: a curve each"),
+    replace(RESULTS, help="Draw a curve for each of these files of busbw run --results=FILE"),
     Option(
         name="published",
         metavar="DEVICE",
-        help="published figures instead, by the folder of a device such as tpu-v2",
+        help="Draw published figures instead, by the folder of a device such as tpu-v2",
     ),
-    folder_option("history", "the heat map of the nights in the folder of --history instead"),
+    folder_option(
+        "history", "Draw a heat map of the sessions of a history instead: all cases of one machine"
+    ),
     MACHINE,
     Option(
         name="case",
         metavar="NAME",
-        help="the nights of one case of DIR, such as jax.all_reduce.psum.float32.1M",
+        help="With --history: draw the sessions of this case, such as "
+        "jax.all_reduce.psum.float32.1M",
     ),
     folder_option(
         "baselines",
-        "where published figures are (default: those shipped with busbw), or, of a history, "
-        "what says which changes are accepted (default: baselines)",
+        "Read published figures from this folder (default: those shipped with busbw) or, with "
+        "--history, accepted changes (default: baselines)",
     ),
-    file_option("output", "a .svg or a .png", short="-o", required=True),
+    file_option(
+        "output",
+        "Write the picture to FILE, as SVG or PNG by its suffix",
+        short="-o",
+        required=True,
+    ),
 )
 
 
 def add_to(commands: Commands) -> None:
-    words = "bandwidths, memory of programs or nights as SVG or PNG"
-    add_command(commands, "figure", run, *_OPTIONS, help=words, description=__doc__)
+    add_command(
+        commands,
+        "figure",
+        run,
+        *_OPTIONS,
+        help="Draw bandwidths, the memory of compiled programs or a history as SVG or PNG",
+        description="Draw one picture from files of busbw run --results=FILE, from published "
+        "figures or from a history: bus bandwidth over payload, the memory of compiled programs, "
+        "or times over sessions. Measures nothing.",
+        example="busbw figure monday.json tuesday.json -o bandwidth.svg",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

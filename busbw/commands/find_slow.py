@@ -1,8 +1,8 @@
-"""`busbw find-slow --hosts=LIST`: which host, or which link between two, is slow.
+"""`busbw find-slow --hosts=LIST`: find slow hosts and slow links between hosts.
 
-Hosts are measured in pairs, all at once; who looks slow is measured again until it is accused or
-acquitted. Those of a TPU slice start together and share its links: there each chip and each link is
-measured. The exit code is 1 where somebody is named.
+Hosts are measured in pairs, many at once; a host that seems slow is measured again until it is
+reported or cleared. The hosts of a TPU slice start together and share its links, so each chip and
+each link is measured there. The exit code is 1 if a slow host, link or chip was found.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ from . import run as ranks
 
 ORDER = 1
 _DESCRIPTION = f"""
-Measure hosts in pairs, all pairs at once, until every two have met, and name the host or the link
-that is slow, or a rack that is far. Who looks slow is measured again with others, by a sequential
-test: a cluster in which nobody is slow is accused once in a hundred times at most. Of more than
-{MOST_IN_PAIRS} hosts groups are measured instead, of a TPU slice its chips and links. Exit code 1:
-somebody is named.
+Find slow hosts, links and racks. Hosts are measured in pairs, many pairs at once, until every two
+hosts have been measured together. A host that seems slow is measured again, together with other
+hosts, in a sequential test: in a healthy cluster at most 1 run in 100 reports a slow host or link.
+More than {MOST_IN_PAIRS} hosts are measured in groups; in a TPU slice each chip and link is
+measured. Exit code 1: a slow host, link or chip was found.
 """
 
 # As rank 0 of a launcher goes on, which has started the others.
@@ -75,32 +75,51 @@ _OPTIONS = (
         parse=forms.word(tuple(FRAMEWORKS)),
         default="jax",
         choices=tuple(FRAMEWORKS),
-        help="what measures",
+        help="Measure with this framework",
     ),
     Option(
         name="payloads",
         **takes("SIZES", metrics.parse_payloads, "64K,16M"),
-        help="small for latency, large for bandwidth",
+        help="Measure these payloads: a small one for latency, a large one for bandwidth",
     ),
     Option(
         name="least",
         **takes("LOSS", forms.ratio, "1.05x"),
-        help="a smaller loss is nobody's fault, such as 1.05x; 5%% is the same",
+        help="Ignore slowdowns below this ratio, such as 1.05x or 5%%",
     ),
-    Option(name="rank", **takes("I"), help="of a launcher's ranks, as for `busbw run`"),
-    Option(name="session", **takes("HOST:PORT"), help="where rank 0 listens, as for `busbw run`"),
-    Option(name="launcher", **takes("NAME"), help="who started the ranks, as for `busbw run`"),
-    Option(name="pairs", flag=True, help="every two hosts meet, however many there are"),
+    Option(
+        name="rank",
+        **takes("I"),
+        help="Rank of this process, if a launcher started it; as for busbw run",
+    ),
+    Option(
+        name="session",
+        **takes("HOST:PORT"),
+        help="Address on which rank 0 listens; as for busbw run",
+    ),
+    Option(
+        name="launcher",
+        **takes("NAME"),
+        help="The launcher that started the processes; as for busbw run",
+    ),
+    Option(
+        name="pairs", flag=True, help="Measure every pair of hosts, however many hosts there are"
+    ),
     Option(
         name="case_timeout",
         **takes("SECONDS", forms.seconds, "60"),
-        help="how long a pair may take to start, and to measure one payload",
+        help="Give up on a pair that takes longer than this to start, or to measure one payload",
     ),
-    file_option("results", "write the answer as JSON, with the times of all pairs"),
-    file_option("page", "write the answer as an HTML page, with a heat map of all pairs"),
-    folder_option("earlier", "earlier answers (--results), to say since when somebody is named"),
-    file_option("metrics", "write who is named and all times for Prometheus"),
-    file_option("write_good", "write the hosts that are not named, as --hosts=@FILE reads them"),
+    file_option("results", "Write the result, with the times of all pairs, to FILE as JSON"),
+    file_option("page", "Write the result to FILE as an HTML page, with a heat map of all pairs"),
+    folder_option(
+        "earlier",
+        "Read earlier results (--results) from DIR, to report since when a host or link is slow",
+    ),
+    file_option("metrics", "Write the slow hosts and all times to FILE for Prometheus"),
+    file_option(
+        "write_good", "Write the hosts that are not slow to FILE, which --hosts=@FILE reads"
+    ),
 )
 
 
@@ -110,8 +129,9 @@ def add_to(commands: Commands) -> None:
         "find-slow",
         run,
         *_OPTIONS,
-        help="which host or link is slow",
+        help="Find slow hosts, links and chips in a cluster",
         description=_DESCRIPTION,
+        example="busbw find-slow --hosts=node1,node2,node3,node4",
     )
 
 

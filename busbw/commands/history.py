@@ -1,7 +1,7 @@
-"""`busbw history [fetch|push] DIR`: what sessions measured over time, by case.
+"""`busbw history [fetch|push] DIR`: show what sessions measured over time, by case.
 
 Reads the history that `--history` appends to. Changes nothing in it, but with `--append-from`.
-`fetch` and `push` keep it on a branch of the repository's origin between two nights.
+`fetch` and `push` keep it on a branch of the repository's origin between two sessions.
 """
 
 from __future__ import annotations
@@ -45,29 +45,43 @@ _OPTIONS = (
         name="action",
         nargs="?",
         choices=("fetch", "push"),
-        help="fetch: DIR, which is made, from the branch; push: what DIR has to the branch",
+        help="fetch: create DIR from the branch; push: append what is new in DIR to the branch",
     ),
-    folder_option("folder", "the folder of --history", nargs=""),
-    Option(name="branch", metavar="NAME", help=f"with fetch and push (default: {BRANCH})"),
+    folder_option("folder", "The folder that --history of busbw run names", nargs=""),
+    Option(
+        name="branch",
+        metavar="NAME",
+        help=f"With fetch and push: use this branch of origin (default: {BRANCH})",
+    ),
     MACHINE,
     BASELINES,
     folder_option(
         "append_from",
-        "append to DIR what the history OTHER has and DIR lacks; a second run appends nothing",
+        "Append the sessions of the history OTHER that DIR lacks; sessions that DIR has are not "
+        "appended again",
         metavar="OTHER",
     ),
-    Option(name="json", flag=True, help="as JSON instead of tables"),
+    Option(name="json", flag=True, help="Print JSON instead of tables"),
     file_option(
         "csv",
-        "write a line for each session and a column of seconds for each case, as Apache Otava "
-        "reads it; of one machine",
+        "Write a row per session and a column of seconds per case to FILE, as Apache Otava reads "
+        "it. Only for one machine",
     ),
 )
 
 
 def add_to(commands: Commands) -> None:
-    words = "what sessions measured over time, from the folder of --history"
-    add_command(commands, "history", run, *_OPTIONS, help=words, description=__doc__)
+    add_command(
+        commands,
+        "history",
+        run,
+        *_OPTIONS,
+        help="Show the times of all earlier sessions, and since when a case is slower",
+        description="Show what sessions measured over time, for each case: its usual time, its "
+        "newest time, and when and why the usual time changed. Reads the folder that busbw run "
+        "--history=DIR appends to. fetch and push keep this folder on a branch of origin.",
+        example="busbw history history",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

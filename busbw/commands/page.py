@@ -1,4 +1,4 @@
-"""`python -m busbw page RESULTS...`: sessions and their history as one HTML page.
+"""`busbw page RESULTS...`: write sessions and their history as one HTML page.
 
 Reads files of `--results` and a folder of `--history`; the page loads nothing and runs no script.
 Measures nothing.
@@ -32,16 +32,27 @@ ORDER = 1
 
 _OPTIONS = (
     RESULTS,
-    folder_option("history", "the folder of --history: all its nights, too"),
+    folder_option("history", "Show all sessions of this history too"),
     replace(MACHINE, help=f"{MACHINE.help} (default: those of the results, or all)"),
     BASELINES,
-    file_option("output", "the page, such as a.html", short="-o", required=True),
+    file_option(
+        "output", "Write the page to FILE, for example busbw.html", short="-o", required=True
+    ),
 )
 
 
 def add_to(commands: Commands) -> None:
-    words = "sessions and their history as one HTML page, from files of --results"
-    add_command(commands, "page", run, *_OPTIONS, help=words, description=__doc__)
+    add_command(
+        commands,
+        "page",
+        run,
+        *_OPTIONS,
+        help="Write an HTML page with the tables and charts of sessions and their history",
+        description="Write one HTML file with the tables and charts of sessions, from files of "
+        "busbw run --results=FILE, and of their history. The page loads nothing from the network "
+        "and runs no script. Measures nothing.",
+        example="busbw page results.json --history=history -o busbw.html",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

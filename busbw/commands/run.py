@@ -69,22 +69,30 @@ _AGENT = (
 _AGAIN_S = 0.5
 
 _DESCRIPTION = f"""\
-Measure and judge: pytest with busbw's tests and all of pytest's options, which are listed below.
+Measure all-reduce, compare it with baselines (accepted times), and fail if it became slower. This
+is pytest with busbw's tests: the options of busbw come first below, then those of pytest, which
+work too.
 
-Where a launcher starts this command on several hosts, they measure together: rank 0 runs pytest,
-the others are its agents. All of them need the same secret (docs/hosts.md). Options of its own:
+  busbw run                                     measure everything that is installed
+  busbw run --payloads=1K:4M --launches=2       measure small payloads, in a minute
+  busbw run --update-baselines                  accept the times of today
+  busbw run --against=~/last-week/bin/python    compare two environments
 
-  --rank=I              which rank this is, where no launcher says it; with --agents=N, --session
-  --session=HOST:PORT   where rank 0 listens, the same on all ranks (default: by the launcher)
-  --launcher=NAME       who started the ranks: {", ".join(NAMES)}
-                        (default: auto)
+If a launcher such as srun or mpirun starts this command on several hosts, the hosts measure
+together. All of them need the same secret (docs/hosts.md). Options for this:
+
+  --rank=I              Rank of this process, if no launcher says it. Needs --agents=N and --session
+  --session=HOST:PORT   Address on which rank 0 listens, the same on all ranks (default: set by the
+                        launcher)
+  --launcher=NAME       The launcher that started the processes, one of
+                        {", ".join(NAMES)} (default: auto)
 """
 
 
 def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "run",
-        help="measure and judge; takes pytest's options: busbw run --help",
+        help="Measure all-reduce, compare with baselines, and fail if it became slower",
         usage="busbw run [OPTIONS] [TESTS]",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,4 +1,4 @@
-"""`python -m busbw stack list|build|prune`: the reference stacks of baselines, and what is built.
+"""`busbw stack list|build|prune`: list, build or remove the reference stacks of baselines.
 
 Reads the locks beside baselines; builds and removes environments in the cache, and nothing else.
 """
@@ -27,21 +27,31 @@ _OPTIONS = (
         nargs="",
         choices=("list", "build", "prune"),
         metavar="ACTION",
-        help="one of list, build, prune",
+        help="list: show the locked environments, and which are built; build: build them; prune: "
+        "remove environments that no baseline uses",
     ),
-    replace(BASELINES, help="the folder with the locks"),
-    replace(MACHINE, help="those of one machine, such as tpu-v5-lite/4r"),
+    replace(BASELINES, help="Read the locks beside the baselines in DIR"),
+    replace(MACHINE, help="Use only the locks of one machine, such as tpu-v5-lite/4r"),
     Option(
         name="stack_cache",
         metavar="DIR",
-        help="where environments and wheels are kept (default: busbw in the user's cache folder)",
+        help="Keep environments and wheels in DIR (default: busbw in the user's cache folder)",
     ),
 )
 
 
 def add_to(commands: Commands) -> None:
-    words = "reference stacks: which are locked, which are built"
-    add_command(commands, "stack", run, *_OPTIONS, help=words, description=__doc__)
+    add_command(
+        commands,
+        "stack",
+        run,
+        *_OPTIONS,
+        help="List, build or remove locked reference environments",
+        description="List, build or remove reference stacks. busbw run --update-baselines locks "
+        "the Python, packages and flags that it measured; --against=baseline builds that "
+        "environment again, and keeps it in a cache. This command changes nothing but the cache.",
+        example="busbw stack list",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`busbw summary RESULTS`: what a session found, as Markdown for who was asleep.
+"""`busbw summary RESULTS`: print the result of a session as Markdown.
 
 For the summary of a workflow run, an issue or a mail, from a file of `--results` and the folder of
 `--history`. In a workflow (GITHUB_ACTIONS) what failed is annotated, too, on standard error.
@@ -27,15 +27,26 @@ from . import (
 ORDER = 1
 
 _OPTIONS = (
-    replace(RESULTS, help="a file of --results", nargs=""),
-    folder_option("history", "the folder of --history: since when, and what changed"),
+    replace(RESULTS, help="The file that busbw run --results=FILE wrote", nargs=""),
+    folder_option(
+        "history", "Say since when each case fails, and what changed then, from this history"
+    ),
     BASELINES,
 )
 
 
 def add_to(commands: Commands) -> None:
-    words = "what a session found as Markdown, from a file of --results"
-    add_command(commands, "summary", run, *_OPTIONS, help=words, description=__doc__)
+    add_command(
+        commands,
+        "summary",
+        run,
+        *_OPTIONS,
+        help="Print the result of a session as Markdown, for an issue or a mail",
+        description="Print the result of a session as Markdown, for the summary of a workflow "
+        "run, an issue or a mail. In GitHub Actions failures are annotated too, on standard "
+        "error.",
+        example="busbw summary results.json --history=history > summary.md",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

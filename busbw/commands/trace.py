@@ -1,4 +1,4 @@
-"""`python -m busbw trace DIR...`: the all-reduce table of profiler recordings.
+"""`busbw trace DIR...`: print the bandwidth table of profiler recordings.
 
 Recordings are found by their names. TensorBoard's layout is
 `plugins/profile/<time>/<host>.<format>`, a folder for each session with the files of its hosts.
@@ -30,9 +30,9 @@ from .cells import FORMATS, Gathering, Labels
 ORDER = 1
 _ACCEPTED = " or ".join(f"*{suffix}" for suffix in FORMATS)
 _DESCRIPTION = """
-Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, *.trace.json.gz): a
-row for each payload, a column for each slice. Each figure is the median over iterations of the
-slowest rank on any host; the first iteration of each call is left out.
+Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, *.trace.json.gz), with
+a row for each payload and a column for each slice. Each figure is the median over iterations of
+the slowest rank on any host; the first iteration of each call is left out.
 """
 
 
@@ -57,59 +57,71 @@ _PAYLOADS = (
         name="payload",
         parse=metrics.parse_payload,
         metavar="SIZE",
-        help="the payload, if the recording does not contain it, such as 16M",
+        help="Use this payload, such as 16M, if the recording does not contain it",
     ),
     Option(
         name="payload_from",
         parse=_pattern("payload"),
         metavar="REGEX",
-        help="the payload from the folder's name: a group (?P<payload>...) that holds a size",
+        help="Read the payload from the folder's name: a regular expression with a group "
+        "(?P<payload>...)",
     ),
 )
 _OPTIONS = (
-    folder_option("paths", "a folder or a file", nargs="+"),
+    folder_option("paths", "A folder with recordings, or a recording", nargs="+"),
     Option(
         name="size_limit",
         parse=metrics.parse_payload,
         default=payload_text(MOST_BYTES),
         metavar="SIZE",
-        help="how much of a recording is read, unpacked, which is a million events of 1 KiB by "
-        "default; a larger one is refused as damaged",
+        help="Read at most this much of an unpacked recording (about a million events of 1 KiB); a "
+        "larger one is refused as damaged",
     ),
     Option(
         name="partial",
         flag=True,
-        help="read a recording that lacks devices or hosts that it names itself",
+        help="Read a recording also if it lacks devices or hosts that it names",
     ),
     Option(
         name="slice_from",
         parse=_pattern("slice"),
         metavar="REGEX",
-        help="the column from the folder's name: a group (?P<slice>...); else the number of ranks",
+        help="Take the name of the column from the folder's name: a regular expression with a "
+        "group (?P<slice>...). Default: the number of ranks",
     ),
     Option(
         name="ranks",
         parse=forms.whole(2),
         metavar="N",
-        help="how many ranks took part (default: the groups that the recording names, else the "
-        "devices seen)",
+        help="Compute with N ranks (default: the groups that the recording names, else the devices "
+        "seen)",
     ),
     Option(
         name="collective",
         parse=forms.words(tuple(COLLECTIVES)),
         default="all_reduce",
         metavar="KINDS",
-        help=f"a comma list of {', '.join(COLLECTIVES)}",
+        help=f"Show these collectives, as a comma list of {', '.join(COLLECTIVES)}",
     ),
-    Option(name="rate", default="algbw", choices=RATES, help="what is shown"),
-    Option(name="oom_for_missing", flag=True, help="print OOM for a payload that a slice lacks"),
-    file_option("json", "write everything as JSON to FILE; - for stdout, instead of the table"),
+    Option(name="rate", default="algbw", choices=RATES, help="Show this rate"),
+    Option(name="oom_for_missing", flag=True, help="Print OOM for a payload that a column lacks"),
+    file_option(
+        "json",
+        "Write everything to FILE as JSON; - writes it to standard output, instead of the table",
+    ),
 )
 
 
 def add_to(commands: Commands) -> None:
-    words = "the bandwidth table of profiler recordings"
-    parser = add_command(commands, "trace", run, *_OPTIONS, help=words, description=_DESCRIPTION)
+    parser = add_command(
+        commands,
+        "trace",
+        run,
+        *_OPTIONS,
+        help="Print a bandwidth table from profiler recordings of any program",
+        description=_DESCRIPTION,
+        example="busbw trace recordings --collective=all_reduce,all_gather",
+    )
     add_options(parser.add_mutually_exclusive_group(), _PAYLOADS)
 
 

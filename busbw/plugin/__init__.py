@@ -43,8 +43,12 @@ OF_ENVIRONMENT = pytest.StashKey[MutableMapping[str, str]]()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Those that write baselines must be given each time: none has an ini setting."""
-    groups = {name: parser.getgroup(name, title) for name, title in GROUPS.items()}
+    """Add the options, above those of pytest in the help of `busbw run`."""
+    after = "_anonymous" if PROMISES in _command_line(pluginmanager) else None
+    groups: dict[str, pytest.OptionGroup] = {}
+    for name, title in GROUPS.items():
+        groups[name] = parser.getgroup(name, title, after=after)
+        after = name
     for option in OPTIONS:
         groups[option.group].addoption(option.flag_name, **option.arguments)
         if option.ini:
@@ -55,12 +59,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _add_ini(parser: pytest.Parser, option: Option) -> None:
-    name, flag = f"busbw_{option.name}", option.flag_name
-    if option.repeated:
-        parser.addini(name, f"as {flag}, one a line", type="linelist", default=[])
-    else:
-        says = f"as {flag}" if option.flag else f"as {flag}: {option.help}"
-        parser.addini(name, says, default=option.default)
+    parser.addini(
+        f"busbw_{option.name}",
+        f"Same as {option.flag_name}{', one value per line' if option.repeated else ''}",
+        type="linelist" if option.repeated else "string",
+        default=[] if option.repeated else option.default,
+    )
 
 
 def _command_line(pluginmanager: pytest.PytestPluginManager) -> tuple[str, ...]:

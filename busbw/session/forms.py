@@ -299,13 +299,6 @@ def variables(text: str) -> frozenset[str]:
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)(/M)?")
 
-# What --inject accepts.
-INJECTIONS = (
-    "delay:AMOUNT (a busy loop in every collective) or memory:SIZE (no more than that), where "
-    "AMOUNT is such as 15%, 20us, 1ms or 50us/M (for each MiB); @SIZES, such as @1M+4M, limits it "
-    "to payloads"
-)
-
 
 def injection(text: str) -> Injection:
     asked, _, sizes = text.partition("@")

@@ -22,10 +22,10 @@ MEASURE, COMPARE, HOSTS, COMPILE = "busbw", "busbw compare", "busbw hosts", "bus
 
 # The titles of the groups of options, in the order in which they are shown.
 GROUPS = {
-    MEASURE: "busbw: what is measured, and what is written",
-    COMPARE: "busbw: what it is compared with",
-    HOSTS: "busbw: processes and hosts",
-    COMPILE: "busbw: compile, measure nothing",
+    MEASURE: "busbw: what to measure, and which files to write",
+    COMPARE: "busbw: what to compare with, and when to fail",
+    HOSTS: "busbw: several processes and hosts",
+    COMPILE: "busbw: compile without hardware, measure nothing",
 }
 
 _EMPTY = "it is given empty, as by a variable that is not set; leave it out for the default"

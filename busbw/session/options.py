@@ -29,81 +29,87 @@ OPTIONS = (
         parse=forms.device,
         default="auto",
         choices=("auto", "cpu", "gpu", "tpu"),
-        help="what to measure on; auto: a TPU, else a GPU, else the CPU, with two ranks at least",
+        help="Measure on this kind of device. auto takes a TPU if there is one, else a GPU, else "
+        "the CPU. A device that you name and that is missing is an error",
     ),
     Option(
         name="ranks",
         **takes("N", forms.ranks),
-        help="how many ranks; default: 4 virtual devices on the CPU, else all that are attached",
+        help="Use N ranks (one rank is one device). Default: 4 virtual devices on a CPU, else all "
+        "attached devices",
     ),
     _hosting(
         name="processes",
         **takes("P", forms.whole(1)),
-        help="measure in P processes that run the same program together, such as one for each "
-        "host; default: 1, or one for each agent",
+        help="Measure in P processes that run one program together, for example one on each host. "
+        "Default: 1, or one per agent",
     ),
     _hosting(
         name="ranks_per_process",
         **takes("R", forms.whole(1)),
-        help="ranks of each of --processes; default: 1",
+        help="Give each process of --processes R ranks. Default: 1",
     ),
     _hosting(
         name="share_devices",
         flag=True,
         ini=False,
-        help="let more --processes than there are GPUs share these, with one rank each and equal "
-        "parts of their memory; implied where there is one GPU, which 2 processes then share",
+        help="Let more --processes than there are GPUs share the GPUs, with one rank and an equal "
+        "part of the memory each. Implied if there is one GPU: two processes then share it",
     ),
     _hosting(
         name="agents",
         **takes("WHAT", forms.agents),
-        help="start processes through agents, which share --processes equally; local: on this "
-        "host, one for each process; a number: so many, which connect from other hosts (busbw "
-        "agent); default: without agents",
+        help="Start the processes through agents (see busbw agent). local starts one agent per "
+        "process on this host. A number N waits for N agents that connect from other hosts and "
+        "share --processes equally. Default: no agents",
     ),
     _hosting(
         name="listen",
         **takes("HOST:PORT", forms.address),
-        help="with --agents=N, where agents connect to, in a network that is trusted; default: a "
-        "free port of 127.0.0.1",
+        help="With --agents=N: listen for the agents on this address. Use a network that you "
+        "trust, because nothing is encrypted. Default: a free port of 127.0.0.1",
     ),
     _hosting(
         name="secret_file",
         **takes("FILE", forms.path),
-        help="with --agents=N, a file that only its owner can read, with the secret that agents "
-        "must know; default: the environment variable BUSBW_SECRET",
+        help="With --agents=N: read the secret that every agent must know from FILE, which only "
+        "its owner may read. Default: the environment variable BUSBW_SECRET",
     ),
     _hosting(
         name="hosts",
         **takes("LIST", forms.hosts),
-        help="start agents through ssh on a comma list of hosts; @FILE: one in each line; tpu: the "
-        "hosts of this TPU slice; busbw need not be installed there",
+        help="Start agents on these hosts through ssh, for example --hosts=node1,node2. @FILE "
+        "reads one host per line; tpu means all hosts of this TPU slice. busbw need not be "
+        "installed there",
     ),
     _hosting(
         name="host_python",
         **takes("PYTHON", forms.host_python),
-        help="with --hosts, the Python there, which has the framework; default: python3",
+        help="With --hosts: use this Python on the hosts. It needs the framework. Default: python3",
     ),
     _hosting(
         name="host_env",
         **takes("LIST", forms.variables),
-        help="with --hosts, environment variables of this session that processes there get; none: "
-        "none; default: those that change the software, such as XLA_FLAGS and NCCL_ALGO",
+        help="With --hosts: copy these environment variables to the hosts, as a comma list; none "
+        "copies nothing. Default: the variables that change the software, such as XLA_FLAGS and "
+        "NCCL_ALGO",
     ),
     _hosting(
         name="agents_wait",
         **takes("SECONDS", forms.seconds, "60"),
-        help="how long to wait until all agents have joined",
+        help="Wait at most this long for all agents to connect",
     ),
     Option(
         name="frameworks",
         **takes("LIST", forms.frameworks, "auto"),
-        help=f"comma list of {', '.join(FRAMEWORKS)}; default: those installed",
+        help=f"Measure these frameworks, as a comma list of {', '.join(FRAMEWORKS)}. auto takes "
+        "those that are installed; fake simulates a framework, and needs nothing",
     ),
     Option(
         name="strategies",
         **takes("LIST", forms.words(forms.STRATEGIES), "default"),
-        help="comma list; a framework takes those it knows: "
+        help="Choose how a framework does the collective, as a comma list. Each framework takes "
+        "the strategies that it knows; "
         + "; ".join(f"{name}: {', '.join(one.strategies)}" for name, one in FRAMEWORKS.items())
         + "; training: "
         + ", ".join(name for one in WORKLOADS.values() for name in one.own_strategies),
@@ -111,181 +117,195 @@ OPTIONS = (
     Option(
         name="collectives",
         **takes("LIST", forms.words(tuple(COLLECTIVES)), "all_reduce"),
-        help=f"comma list of {', '.join(COLLECTIVES)}; TensorFlow has all_reduce only",
+        help=f"Measure these collectives, as a comma list of {', '.join(COLLECTIVES)}. TensorFlow "
+        "has only all_reduce",
     ),
     Option(
         name="reduce_ops",
         **takes("LIST", forms.words(REDUCE_OPS), "sum"),
-        help=f"comma list of {', '.join(REDUCE_OPS)}, for collectives that reduce",
+        help=f"Reduce with these operations, as a comma list of {', '.join(REDUCE_OPS)}",
     ),
     Option(
         name="placement",
         **takes("LIST", forms.words(("default", *(one.value for one in Placement))), "default"),
-        help="comma list of in_place, out_of_place; default: in place where the collective can be",
+        help="Write the result into the input's buffer (in_place) or into another one "
+        "(out_of_place), as a comma list to measure both. default is in_place where the collective "
+        "allows it",
     ),
     Option(
         name="mesh",
         **takes("SHAPE", forms.mesh),
-        help="lay the ranks out in a mesh such as 2x4, whose axes are x (2) and y (4), or "
-        "hosts:2,devices:4",
+        help="Arrange the ranks in a mesh. Example: --mesh=2x4 has the axes x (2) and y (4); name "
+        "them yourself with --mesh=hosts:2,devices:4",
     ),
     Option(
         name="axes",
         metavar="LIST",
-        help="axes of --mesh that the collective runs over, such as y or hosts; default: all",
+        help="Run the collective along these axes of --mesh only, for example --axes=y. Default: "
+        "all axes",
     ),
     Option(
         name="clock",
         parse=forms.word(("default", *(clock.value for clock in Clock))),
         default="default",
         choices=("default", *(clock.value for clock in Clock)),
-        help="where times are read: host (slope of a chain), dispatch (one call), device (the "
-        "profiler's trace); default: device on TPUs and GPUs, host on the CPU",
+        help="Read times from this clock. host: the host's clock, over many collectives in a "
+        "chain; dispatch: the host's clock, around each single call; device: the profiler's "
+        "trace. default is device on TPUs and GPUs, host on a CPU",
     ),
     Option(
         name="payloads",
         **takes("SIZES", metrics.parse_payloads, PAYLOADS),
-        help="bytes of one rank's buffer: " + metrics.PAYLOAD_GRAMMAR,
+        help="Measure these payloads (bytes of one rank's buffer): " + metrics.PAYLOAD_GRAMMAR,
     ),
     Option(
         name="dtypes",
         **takes("LIST", forms.words(tuple(DTYPES), forms.DTYPE_NAMES), "float32"),
-        help=f"comma list of {', '.join(DTYPES)}",
+        help=f"Measure these element types, as a comma list of {', '.join(DTYPES)}",
     ),
     Option(
         name="soak",
         **takes("DURATION", forms.duration),
-        help="for so long, such as 10m or 8h, compare every result of the cases on every rank, and "
-        "time nothing",
+        help="Compare every result on every rank for this long, for example --soak=8h, to find "
+        "silent data corruption. Nothing is timed",
         ini=False,
     ),
     Option(
         name="launches",
         **takes("N", forms.whole(1)),
-        help="worker processes that each case is measured in, before any is added for what is "
-        "undecided; default: 3, with --against 6 of each side",
+        help="Measure each case in N launches (fresh worker processes). Undecided cases get more, "
+        "see --time-budget. Default: 3; with --against 6 of each side",
     ),
     _comparing(
         name="time_budget",
         **takes("SECONDS", forms.seconds, "300"),
-        help="time for launches beyond --launches, of cases that are undecided or suspected; on a "
-        "CPU a suspicion waits for a minute, which does not count",
+        help="Spend at most this long on more launches, for cases that are undecided or seem "
+        "slower. On a CPU a case that seems slower is measured again after a minute; this wait "
+        "does not count",
     ),
     _comparing(
         name="fail_above",
         **takes("LIMIT", forms.ratio),
-        help="a case that takes more than this above its baseline fails, if more launches confirm "
-        "it, such as 25%% or 1.25x; in place of the limit that is computed",
+        help="Fail a case that takes more than this above its baseline, once more launches "
+        "confirm it. Replaces the limit that busbw computes from the noise. Example: "
+        "--fail-above=25%% or 1.25x",
     ),
     _comparing(
         name="inject",
         **takes("WHAT", forms.injection),
-        help="try the gate, let the measured program do more: "
-        + forms.INJECTIONS.replace("%", "%%"),
+        help="Slow cases down on purpose, to see that busbw notices. delay:AMOUNT adds a busy "
+        "loop to every collective, where AMOUNT is for example 15%%, 20us, 1ms or 50us/M (for "
+        "each MiB); memory:SIZE leaves the program only so much memory. @SIZES limits it to "
+        "payloads. Example: --inject=delay:30%%@1M+4M",
     ),
     Option(
         name="case_timeout",
         **takes("SECONDS", forms.seconds, "120"),
-        help="deadline of one case in one launch",
+        help="Stop a launch, and fail the case, if one case takes longer than this",
     ),
     Option(
         name="device_wait",
         **takes("SECONDS", forms.seconds, "1800"),
-        help="how long to wait for another busbw session on the same machine to end",
+        help="Wait at most this long for another busbw session on the same machine to end",
     ),
     _comparing(
         name="baselines",
         metavar="DIR",
-        help="where baselines are kept, relative to the root directory; one that is named must be "
-        "there, or be written (default: baselines)",
+        help="Read and write baselines (accepted times) in DIR, relative to pytest's root "
+        "directory. DIR must exist if you name it, unless this session writes it (default: "
+        "baselines)",
     ),
     Option(
         name="memory_limit",
         **takes("SIZE", metrics.parse_payload),
-        help="measure as if the machine had only so much memory, such as 1G",
+        help="Measure as if the machine had only this much memory, for example 1G",
     ),
     Option(
         name="results",
         repeats=False,
         metavar="FILE",
-        help="write the session to FILE: as JSON (docs/results.schema.json), or one row a case "
-        "where it ends in .csv; -: JSON on standard output, and all else on standard error",
+        help="Write all results to FILE, as JSON (docs/results.schema.json) or, if the name ends "
+        "in .csv, with one row per case. - writes JSON to standard output, and all other text to "
+        "standard error",
     ),
     Option(
         name="metrics",
         repeats=False,
         metavar="FILE",
-        help="write outcomes and figures to FILE in the text format of Prometheus; needs "
+        help="Write outcomes and figures to FILE in the text format of Prometheus. Needs "
         "busbw[metrics]",
     ),
     Option(
         name="page",
         repeats=False,
         metavar="FILE",
-        help="write the session, and its history if it has one, as an HTML page to FILE; needs "
-        "busbw[page]",
+        help="Write an HTML page with tables and charts of the session, and of its history if it "
+        "has one, to FILE. Needs busbw[page]",
     ),
     Option(
         name="history",
         metavar="DIR",
-        help="append what was measured to the history in DIR, which is made if it is missing "
-        "(default: the environment variable BUSBW_HISTORY, else nowhere)",
+        help="Append the results to the history in DIR, and judge with what sessions usually "
+        "measure. DIR is created if it is missing. Default: the environment variable "
+        "BUSBW_HISTORY, else no history",
     ),
     _compiling(
         name="topology",
         metavar="LIST",
-        help="measure nothing; compile for chips that need not be here, such as "
-        "v5e:2x4,tpu7x:2x2x1,h100:8, and compare what the compilers make of the same programs; "
-        "all, tpu, gpu: one topology of every chip (of every TPU, of every GPU) whose compiler is "
-        "installed or that has baselines",
+        help="Measure nothing: compile the same programs for chips that need not be attached, and "
+        "compare them with stored ones. Example: --topology=v5e:2x4,tpu7x:2x2x1,h100:8. all, tpu "
+        "and gpu mean one topology of every chip (TPU, GPU) whose compiler is installed or that "
+        "has baselines",
     ),
     _compiling(
         name="libtpu",
         metavar="LIST",
-        help="with --topology, compile for TPUs with these instead of the installed libtpu: "
-        "versions (fetched once with pip; ? lists them) and paths; several are compared with one "
-        "another",
+        help="With --topology: compile for TPUs with these releases of libtpu, as a comma list of "
+        "versions and paths, and compare them with one another. Versions are downloaded once, "
+        "with pip; ? lists them",
     ),
     _comparing(
         name="stack_cache",
         metavar="DIR",
-        help="with --against=baseline, where built stacks and their wheels are kept (default: "
-        "busbw in the user's cache folder)",
+        help="With --against=baseline: keep the environments that are built, and their wheels, in "
+        "DIR (default: busbw in the user's cache folder)",
     ),
     _compiling(
         name="compile_cache",
         metavar="DIR",
-        help="with --topology, where compiled programs and fetched compilers are kept; none: "
-        "nowhere (default: busbw in the user's cache folder)",
+        help="With --topology: keep compiled programs and downloaded compilers in DIR; none keeps "
+        "nothing (default: busbw in the user's cache folder)",
     ),
-    # Those that follow may be repeated.
+    # Options that may be repeated.
     Option(
         name="python",
         **takes("FRAMEWORK=INTERPRETER", forms.python),
         repeated=True,
-        help="measure FRAMEWORK under another Python, which has it and numpy; may be repeated",
+        help="Measure FRAMEWORK with another Python interpreter, which needs only the framework "
+        "and numpy. Example: --python=tensorflow=~/tf/bin/python. May be repeated",
     ),
     _comparing(
         name="against",
         **takes("[FRAMEWORK=]INTERPRETER", forms.reference),
         repeated=True,
-        help="measure in turn with the stack of another Python, the reference, and compare with "
-        "that instead of baselines; may be repeated for each framework; baseline: with the stack "
-        "that is locked beside the baselines, which is built if it is not there",
+        help="Compare with the environment of another Python interpreter, the reference, instead "
+        "of with baselines. Both are measured alternately in this session. Example: "
+        "--against=~/last-week/bin/python. baseline means the environment that was locked with "
+        "the baselines; it is built if it is missing. May be repeated, once per framework",
     ),
     _comparing(
         name="against_env",
         **takes("NAME=VALUE", forms.variable),
         repeated=True,
-        help="set a variable in the reference's environment, such as XLA_FLAGS; alone, with the "
-        "same Python on both sides",
+        help="Set an environment variable for the reference only. Without --against the reference "
+        "is the same Python. Example: --against-env=NCCL_ALGO=Ring. May be repeated",
     ),
     _comparing(
         name="try_env",
         **takes("NAME=VALUE", forms.variable),
         repeated=True,
-        help="try a variable, such as XLA_FLAGS: set it in the candidate's environment, and "
-        "measure in turn with a reference that does not have it, or with that of --against",
+        help="Try an environment variable: measure alternately with it and without it (or with the "
+        "reference of --against). Example: --try-env=NCCL_ALGO=Ring. May be repeated",
     ),
     # What writes baselines must be given each time: none has an ini setting.
     _comparing(
@@ -295,65 +315,70 @@ OPTIONS = (
         const="all",
         choices=forms.UPDATES,
         ini=False,
-        help="accept today's times as baselines: all (also slower ones, within the budget against "
-        "the pinned level), new: only missing ones, or improved: only of cases that IMPROVED",
+        help="Accept the times of this session as baselines. all (if you give no value): every "
+        "measured case, also if it is slower within the budget; new: only cases without a "
+        "baseline; improved: only cases that IMPROVED",
     ),
     _comparing(
         name="accept_regression",
         repeats=False,
         **takes("WHY", forms.reason),
         ini=False,
-        help="with --update-baselines: accept also losses beyond the budget, and pin them; the "
-        "reason goes into the file",
+        help="With --update-baselines: accept also cases that are slower than the budget allows. "
+        'The reason is stored in the file. Example: --accept-regression="the new switch is '
+        'slower"',
     ),
     _comparing(
         name="no_reference_lock",
         repeats=False,
         flag=True,
         ini=False,
-        help="with --update-baselines: do not lock the stack that was measured as the reference of "
-        "--against=baseline",
+        help="With --update-baselines: do not lock the measured environment (Python, packages, "
+        "flags) as the reference of --against=baseline",
     ),
     _comparing(
         name="prune_baselines",
         repeats=False,
         flag=True,
         ini=False,
-        help="remove baselines that the options did not ask for from the files of measured cases",
+        help="Delete the baselines of payloads that this session did not select, in the files of "
+        "the measured cases",
     ),
     _comparing(
         name="rebase",
         repeats=False,
         **takes("WHY", forms.reason),
         ini=False,
-        help="pin the measured cases at their stored levels; the reason goes into the file",
+        help="Make the level that is stored for each measured case its accepted time. The reason "
+        "is stored in the file",
     ),
     _compiling(
         name="program",
         **takes("MODULE:FUNCTION", forms.program),
         repeated=True,
-        help="your own program in place of the collectives: a function of a module or of a "
-        "FILE.py that takes devices and gives what jax.jit(...).lower(...) does. With --topology "
-        "every collective of it is listed and compared, else each is measured alone; so are those "
-        "of a file of optimized HLO, as --xla_dump_to writes it; may be repeated",
+        help="Check a program of your own instead of the collectives: a function of a module or "
+        "of a FILE.py that takes devices and returns jax.jit(...).lower(...), or a file of "
+        "optimized HLO, as --xla_dump_to writes it. With --topology all its collectives are listed and compared with the "
+        "accepted list; without, each is measured by itself. Example: --program=train.py:step. "
+        "May be repeated",
     ),
     _compiling(
         name="accept_compiled_changes",
         flag=True,
         ini=False,
-        help="with --topology: another algorithm is reported and is no failure",
+        help="With --topology: report a changed algorithm, but do not fail",
     ),
     _comparing(
         name="require_baselines",
         repeats=False,
         flag=True,
-        help="a case without a baseline fails (default where the environment variable CI is set)",
+        help="Fail a case that has no baseline (default if the environment variable CI is set)",
     ),
     _comparing(
         name="require_signature",
         flag=True,
-        help="a case fails whose sum is added up in another order than that of its baseline, or in "
-        "several orders: its results have other bits",
+        help="Fail a case whose sum is added up in another order than in its baseline, or in more "
+        "than one order: its results differ in their last bits",
     ),
 )
 

@@ -105,8 +105,8 @@ class Study(Generic[Q, A]):
         return f"{before}{written}{after}" if found else f"{written}\n"
 
 
-_DOCUMENT = file_option("document", "write the page to FILE instead of stdout")
-_JSON = Option(name="json", flag=True, help="as JSON instead of a page")
+_DOCUMENT = file_option("document", "Write the page to FILE instead of standard output")
+_JSON = Option(name="json", flag=True, help="Print JSON instead of a page")
 
 
 def framework_option(frameworks: Sequence[str], help: str) -> Option:
@@ -115,7 +115,7 @@ def framework_option(frameworks: Sequence[str], help: str) -> Option:
         name="framework",
         choices=tuple(frameworks),
         default=frameworks[0],
-        help=f"{help}, to try the command",
+        help=f"{help}, to try out the command",
     )
 
 

@@ -31,9 +31,9 @@ from . import Study, framework_option
 
 ORDER = 5
 _DESCRIPTION = """
-Train a small net in one process, and in groups of local processes with parameter servers, as in
-a published table, and write a page of Markdown with seconds per epoch and accuracy next to the
-published ones. This takes minutes.
+Train a small net in one process and in groups of local processes with parameter servers, as in a
+published table, and print a page of Markdown with seconds per epoch and accuracy next to the
+published figures. This takes minutes.
 """
 _HEAD = (
     *("row", "published: s", "first", "x single", "accuracy", "here: s", "its first"),
@@ -97,20 +97,28 @@ _ROWS = {
 
 
 _OPTIONS = (
-    framework_option(("tensorflow", "fake"), help="fake: invented figures"),
-    Option(name="epochs", parse=forms.whole(1), default="10", metavar="N", help="of each worker"),
+    framework_option(
+        ("tensorflow", "fake"), help="Train with this framework. fake invents figures"
+    ),
+    Option(
+        name="epochs",
+        parse=forms.whole(1),
+        default="10",
+        metavar="N",
+        help="Train each worker for N epochs",
+    ),
     Option(
         name="rows",
         parse=forms.words(tuple(_ROWS)),
         metavar="NAMES",
-        help=f"a comma list of {', '.join(_ROWS)} (default: all)",
+        help=f"Run only these rows, as a comma list of {', '.join(_ROWS)} (default: all)",
     ),
     Option(
         name="timeout",
         parse=forms.seconds,
         default="300",
         metavar="SECONDS",
-        help="for the training of a row",
+        help="Wait at most this long for the training of one row",
     ),
     # As long as a session of pytest waits.
     Option(
@@ -118,7 +126,7 @@ _OPTIONS = (
         parse=forms.seconds,
         default="1800",
         metavar="SECONDS",
-        help="for another session's end on the same machine",
+        help="Wait at most this long for another busbw session on the same machine to end",
     ),
 )
 
@@ -184,7 +192,7 @@ def _cells(row: Row, single: Row | None) -> list[str]:
 
 add_to = Study(
     name="parameter-server",
-    help="a published table of parameter servers, next to its rows run here",
+    help="Run the rows of a published table of parameter servers on this machine",
     description=_DESCRIPTION,
     options=_OPTIONS,
     question=lambda options: options,

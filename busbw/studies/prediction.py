@@ -46,9 +46,9 @@ _WITHOUT_CURVE = {
 }
 
 _DESCRIPTION = """
-Compare the all-reduce inside training steps, from the results of sessions with `-m training`, with
-the time that the bare all-reduce predicts, and write a page of Markdown that says where the
-prediction holds.
+Compare the all-reduce inside training steps with the time that the all-reduce by itself predicts,
+and print a page of Markdown that says where the prediction holds. Example: busbw prediction
+training.json
 """
 
 
@@ -97,11 +97,13 @@ def _over(part_s: float | None, whole_s: float | None) -> float | None:
 _OPTIONS = (
     replace(
         RESULTS,
-        help="what `pytest perf/ -m training --results=FILE` wrote; several go into one page",
+        help="Files that busbw run -m training --results=FILE wrote; several go into one page",
         nargs="+",
     ),
     file_option(
-        "curve", "predict from this file's all-reduces, results or a baseline, not each file's own"
+        "curve",
+        "Predict from the all-reduces in this file (results or a baseline) instead of those in "
+        "each file",
     ),
 )
 
@@ -263,7 +265,7 @@ def _ratio(ratio: float | None) -> str:
 
 add_to = Study(
     name="prediction",
-    help="predicted and measured communication of training steps",
+    help="Compare predicted with measured communication of training steps",
     description=_DESCRIPTION,
     options=_OPTIONS,
     question=_question,

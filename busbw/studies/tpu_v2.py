@@ -51,9 +51,9 @@ _FALL = 0.9
 _WIDE_BYTES, _ITEM_BYTES = 512 * KIB, 4
 _BUILT = re.compile(r"Built on (\w+ +\d+ \d{4})")
 _DESCRIPTION = """
-Compile all-reduce and a training step for the four slices of the published TPU v2 table, and write
-a page of Markdown with what the compiler makes of them next to the published figures. This takes
-minutes and needs no TPU.
+Compile all-reduce and a training step for the four slices of a published TPU v2 table, and print a
+page of Markdown with the compiled programs next to the published figures. This takes minutes and
+needs no TPU.
 """
 # The topology of a slice, and the source's batch, in rows for all cores together.
 SLICES = {
@@ -107,15 +107,16 @@ _Asked = tuple[str, Reference | None, Job, dict[Way, Job]]
 
 
 _OPTIONS = (
-    framework_option(COMPILED, help="whose compilers; fake: simulated ones"),
+    framework_option(COMPILED, help="Compile with this framework. fake simulates compilers"),
     Option(
         name="compile_cache",
         metavar="DIR",
-        help="where compiled programs are kept; none: not (default: busbw in the user's cache "
-        "folder)",
+        help="Keep compiled programs in DIR; none keeps nothing (default: busbw in the user's "
+        "cache folder)",
     ),
     folder_option(
-        "baselines", "where the published figures are (default: those shipped with busbw)"
+        "baselines",
+        "Read the published figures from this folder (default: those shipped with busbw)",
     ),
 )
 
@@ -335,7 +336,7 @@ def _doubts(cells: Sequence[Cell]) -> list[str]:
 
 add_to = Study(
     name="tpu-v2",
-    help="the published TPU v2 table next to what today's compiler does",
+    help="Compare a published TPU v2 table with what today's compiler does",
     description=_DESCRIPTION,
     options=_OPTIONS,
     question=_question,

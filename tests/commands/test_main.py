@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 import busbw
 from busbw import commands
 from busbw.__main__ import main
+from tests.docs.programs import busbw_parsers
 
 from .asked import asked_here, command
 
@@ -68,6 +70,33 @@ NAMES = [
     *("run", "doctor", "init", "bisect", "figure", "find_slow", "history", "page", "stack"),
     *("summary", "trace", "agent", "estimate", "tpu_v2", "parameter_server", "prediction"),
 ]
+
+# The verbs with which the help of commands begins.
+_VERBS = {
+    *("check", "compare", "compile", "draw", "estimate", "find", "let", "list", "measure"),
+    *("print", "run", "set", "show", "train", "write"),
+}
+
+
+def _verb(text: str) -> str:
+    return re.split(r"\W", text.strip())[0].lower()
+
+
+@pytest.mark.parametrize("name", [name.replace("_", "-") for name in NAMES])
+def test_help_of_a_command_begins_with_a_verb_and_explains_each_argument(name: str) -> None:
+    parser = busbw_parsers()[name]
+    assert "{}" not in parser.format_help()
+    assert _verb(parser.description or "") in _VERBS
+    explained = [one for one in parser._actions if one.help != argparse.SUPPRESS]
+    unclear = [one.dest for one in explained if not re.match("[A-Z]|[a-z]+:", one.help or "")]
+    assert unclear == ["help"] * (name != "run")
+
+
+def test_the_list_of_commands_says_what_each_does() -> None:
+    listed = re.findall(r"^    \S+\s+(.*)", asked_here("--help").out, flags=re.MULTILINE)
+    assert len(listed) == len(NAMES)
+    assert {_verb(text) for text in listed} <= _VERBS
+
 
 _STUDY = '''
 """How long a year is."""

@@ -380,6 +380,14 @@ def test_options_are_pytest_s_own(bare: Folder, options: list[str]) -> None:
     assert said.code == code and text in said.text
 
 
+def test_help_shows_the_options_of_busbw_before_those_of_pytest(pytester: pytest.Pytester) -> None:
+    plugins = ("-p", "busbw.plugin", "-p", "busbw.plugin.promises")
+    text = pytester.runpytest(*plugins, "--help").stdout.str()
+    flags = ("--device=", "--against=", "--hosts=", "--topology=", "-k EXPRESSION", "--durations=")
+    places = [text.index(f"\n  {flag}") for flag in flags]
+    assert places == sorted(places)
+
+
 def test_ctrl_c_is_pytest_s_own(bare: Folder) -> None:
     bare.script(cases=[{"passes": [2], "then": "hang"}])
     output = bare.path / "output.txt"

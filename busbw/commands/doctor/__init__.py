@@ -1,4 +1,4 @@
-"""`busbw doctor`: the first night of a machine in ten minutes, and what is not as expected.
+"""`busbw doctor`: check a new machine in ten minutes, and list what is not as expected.
 
 Measures in sessions of its own, without baselines, and keeps all of them in one file, which
 `busbw doctor --read FILE` shows on another machine. It holds no secrets: homes are `~`.
@@ -49,6 +49,13 @@ from . import recordings
 from .findings import CHECKS, DOCUMENT, Checked, facts, findings, notes, tables
 
 ORDER = -1
+_DESCRIPTION = """
+Check a new machine in about ten minutes: that the clocks agree; that every collective, dtype and
+reduce operation gives exact results; that memory ends where it was predicted; how noisy launches
+are; and how the bandwidth compares with the links and with published figures. Lists what is not as
+expected (exit code 1). All results go into one file without secrets, which busbw doctor --read
+shows on another machine. Baselines are neither read nor written.
+"""
 _ALL = {"collectives": COLLECTIVES, "dtypes": DTYPES, "reduce_ops": REDUCE_OPS}
 _USUAL = {"payloads": "1M,64M", "launches": "1"}
 
@@ -76,22 +83,36 @@ def _of_session(name: str, help: str) -> option.Option:
 
 
 _OPTIONS = (
-    _of_session("device", "measure on it"),
-    _of_session("frameworks", "comma list; auto: those installed"),
+    _of_session(
+        "device",
+        "Check this kind of device. auto takes a TPU if there is one, else a GPU, else the CPU",
+    ),
+    _of_session(
+        "frameworks", "Check these frameworks, as a comma list. auto takes those that are installed"
+    ),
     option.Option(
         name="checks",
         parse=forms.words(tuple(CHECKS)),
         metavar="LIST",
-        help=f"some of {', '.join(CHECKS)} (default: all)",
+        help=f"Make only these checks, as a comma list of {', '.join(CHECKS)} (default: all)",
     ),
-    option.file_option("output", "what was found", short="-o", default="busbw-doctor.json"),
-    option.file_option("read", "show such a file, and measure nothing"),
+    option.file_option(
+        "output", "Write the results to FILE", short="-o", default="busbw-doctor.json"
+    ),
+    option.file_option("read", "Show the results in FILE, and measure nothing"),
 )
 
 
 def add_to(commands: Commands) -> None:
-    words = "the first night of a machine: clocks, proofs, values, memory, noise, links"
-    add_command(commands, "doctor", run, *_OPTIONS, help=words, description=__doc__)
+    add_command(
+        commands,
+        "doctor",
+        run,
+        *_OPTIONS,
+        help="Check a new machine: clocks, correctness, memory, noise, bandwidth",
+        description=_DESCRIPTION,
+        example="busbw doctor --device=gpu",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The first night of a machine: what the sessions of `busbw doctor` amount to, and what is odd.
+"""Findings about a new machine: what the sessions of `busbw doctor` measured, and what is odd.
 
 A pure function of their results, so that who reads the file elsewhere is told the same.
 """

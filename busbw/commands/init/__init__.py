@@ -1,4 +1,4 @@
-"""`busbw init [DIR]`: what a repository needs to measure with busbw; overwrites nothing.
+"""`busbw init [DIR]`: write the files with which a repository measures; overwrite nothing.
 
 The files are those beside this one, with a few words filled in.
 """
@@ -56,45 +56,52 @@ _OF_YOUR_OWN = """
 
 
 _OPTIONS = (
-    folder_option("folder", "its root", nargs="?", default="."),
+    folder_option("folder", "The root folder of the repository", nargs="?", default="."),
     Option(
         name="device",
         default="cpu",
         choices=("cpu", "gpu", "tpu"),
-        help="what the workflow measures on",
+        help="Let the workflow measure on this device",
     ),
     Option(
-        name="framework", default="jax", choices=tuple(_EXTRAS), help="what the workflow measures"
+        name="framework",
+        default="jax",
+        choices=tuple(_EXTRAS),
+        help="Let the workflow measure this framework",
     ),
     Option(
         name="requirement",
         metavar="TEXT",
-        help="what pip installs in the workflow, such as 'busbw[jax] @ git+https://...' (default: "
-        "the URL that this busbw was installed from, where it is no file of this machine; else the "
-        "repository variable BUSBW_REQUIREMENT)",
+        help="Let pip install this in the workflow, for example 'busbw[jax] @ git+https://...'. "
+        "Default: the URL that this busbw was installed from or, if that is a local file, the "
+        "repository variable BUSBW_REQUIREMENT",
     ),
     Option(
         name="program",
         metavar="MODULE:FUNCTION",
-        help="a program of the repository, as --program of pytest takes it: a workflow for pull "
-        "requests compiles it and lists what changed about its collectives",
+        help="Write a second workflow, for pull requests, which compiles this program of the "
+        "repository and reports changes of its collectives. Example: --program=train.py:step",
     ),
     Option(
         name="topology",
         metavar="LIST",
         default="v5e:2x4",
-        help="with --program, the chips to compile it for",
+        help="With --program: compile it for these chips",
     ),
 )
 
 
 def add_to(commands: Commands) -> None:
-    words = "write a conftest.py, a workflow and a folder for baselines into a repository"
-    text = (
-        "Write conftest.py, .github/workflows/busbw.yml and baselines/README.md into a repository. "
-        "What is there already is left as it is."
+    add_command(
+        commands,
+        "init",
+        run,
+        *_OPTIONS,
+        help="Set up a repository: conftest.py, a nightly workflow, a folder for baselines",
+        description="Write conftest.py, .github/workflows/busbw.yml and baselines/README.md into a "
+        "repository. Existing files are left unchanged.",
+        example="busbw init --device=tpu",
     )
-    add_command(commands, "init", run, *_OPTIONS, help=words, description=text)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -32,10 +32,11 @@ _LOG_ENDS = (math.log(1e-24), math.log(1e24))
 _HALVINGS = 64
 
 _DESCRIPTION = """
-What gradient synchronisation should cost a training step, by formula: for each placement of the
-ranks and each method the traffic of a rank, the time of communication and of the step, and the
-efficiency, best first. docs/studies.md lists formulas, models and links. MB is 10^6 bytes, MiB
-2^20; rates are those of one direction.
+Estimate by formula what gradient synchronization costs a training step. For each placement of the
+ranks and each method, print the traffic of a rank, the time of communication and of the step, and
+the efficiency, best first. docs/studies.md lists formulas, models and links. MB is 10^6 bytes, MiB
+2^20; rates are those of one direction. Example: busbw estimate --model=resnet-50 --ranks=8
+--bandwidth=10gbe
 """
 
 
@@ -296,7 +297,7 @@ def _used(question: Question) -> list[tuple[Level, Link]]:
 
 add_to = Study(
     name="estimate",
-    help="what gradient synchronisation should cost a training step",
+    help="Estimate what gradient synchronization costs a training step",
     description=_DESCRIPTION,
     options=OPTIONS,
     add_arguments=_add_gradients,

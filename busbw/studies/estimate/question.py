@@ -172,60 +172,81 @@ def ranks(text: str) -> int:
 
 
 _LINK = f"a link's name or {RATE.words}, one direction, and perhaps its latency: 150GB/s,5us"
-_SERVERS = "a comma list of how many parameter servers (default: 1, and as many as ranks)"
+_SERVERS = "Numbers of parameter servers, as a comma list (default: 1, and as many as ranks)"
 _OVERLAP = (
-    "the share of --compute, at its end, beside which gradients can be exchanged (default: 0)"
+    "Share of --compute, at its end, during which gradients can be exchanged already (default: 0)"
 )
 GRADIENTS = (
-    Option(name="model", metavar="NAME", help=f"a model by name: {', '.join(MODELS)}"),
-    Option(name="parameters", parse=COUNT, metavar="N", help=f"{COUNT.words} (10^6)"),
-    file_option("shapes", 'JSON of shapes in the order of the forward pass: {"w": [512, 2]}'),
-    Option(name="gradient_bytes", parse=SIZE, metavar="SIZE", help=SIZE.words),
+    Option(name="model", metavar="NAME", help=f"Gradients of a known model: {', '.join(MODELS)}"),
+    Option(name="parameters", parse=COUNT, metavar="N", help=f"Gradients of {COUNT.words} (10^6)"),
+    file_option(
+        "shapes",
+        'Gradients of these shapes, as JSON in the order of the forward pass: {"w": [512, 2]}',
+    ),
+    Option(
+        name="gradient_bytes",
+        parse=SIZE,
+        metavar="SIZE",
+        help=f"Gradients of this size: {SIZE.words}",
+    ),
 )
 OPTIONS = (
     Option(
         name="dtype",
         parse=forms.word(tuple(DTYPE_BYTES)),
         choices=tuple(DTYPE_BYTES),
-        help="type of a gradient (default: float32)",
+        help="Type of a gradient (default: float32)",
     ),
     Option(
         name="bucket",
         parse=SIZE,
         metavar="SIZE",
-        help="in buckets such as 25MiB (default: all at once)",
+        help="Send the gradients in buckets of this size, such as 25MiB (default: all at once)",
     ),
     Option(name="servers", parse=whole_numbers, metavar="K", help=_SERVERS),
-    Option(name="ranks", parse=ranks, metavar="N", help="how many, with --curve its own"),
+    Option(
+        name="ranks",
+        parse=ranks,
+        metavar="N",
+        help="Number of ranks; with --curve the number in the file",
+    ),
     Option(
         name="hosts",
         parse=whole_numbers,
         metavar="H",
-        help="a comma list of how many, in addition to one",
+        help="Also estimate for these numbers of hosts, as a comma list, besides one host",
     ),
-    Option(name="bandwidth", metavar="LINK", help=f"one link for everything: {_LINK}"),
-    Option(name="intra", metavar="LINK", help="inside a host, of a rank: the same"),
-    Option(name="inter", metavar="LINK", help="between hosts, of a host: the same"),
-    file_option("curve", "instead of links what was measured: --results or a baseline"),
+    Option(name="bandwidth", metavar="LINK", help=f"Use this link everywhere: {_LINK}"),
+    Option(
+        name="intra",
+        metavar="LINK",
+        help="Use this link inside a host, for each rank; written as for --bandwidth",
+    ),
+    Option(
+        name="inter",
+        metavar="LINK",
+        help="Use this link between hosts, for each host; written as for --bandwidth",
+    ),
+    file_option("curve", "Use measured times instead of links: a file of --results, or a baseline"),
     Option(
         name="curve_case",
         metavar="WORDS",
-        help='which curve in it, by words such as "jax float16"',
+        help='Use this curve of the file, named by words such as "jax float16"',
     ),
     Option(
         name="compute",
         parse=COMPUTE,
         metavar="TIME",
-        help="forward and backward pass of one rank, such as 0.55s",
+        help="Time of the forward and backward pass of one rank, such as 0.55s",
     ),
     Option(name="overlap", parse=SHARE, metavar="SHARE", help=_OVERLAP),
     Option(
         name="want_efficiency",
         parse=EFFICIENCY,
         metavar="P",
-        help="also the bandwidth that it needs, such as 0.9",
+        help="Also compute the bandwidth that this efficiency needs, such as 0.9",
     ),
-    Option(name="half_duplex", flag=True, help="both directions of a link share its rate"),
+    Option(name="half_duplex", flag=True, help="Both directions of a link share its rate"),
 )
 
 
