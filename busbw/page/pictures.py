@@ -1,7 +1,8 @@
 """A Chart or a Heatmap as SVG or PNG, drawn by vl-convert, an extra that is imported only here.
 
 Colours are attributes for the light theme, which a style sheet overrides by their values: a reader
-without CSS still sees the light theme. The background is transparent.
+without CSS still sees the light theme. A file has a background of its own, because it may be shown
+on a page with another theme; within a page of busbw the background is the page's.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _WRITTEN_BY = f'data-written-by="{_WRITER}"'
 _PNG_HEAD = b"\x89PNG\r\n\x1a\n"
 _PNG_IHDR_END = len(_PNG_HEAD) + 25
 _CLASS = "busbw-chart"
+_BACKGROUND = f".{_CLASS}{{background:var(--busbw-background)}}"
 
 
 class PictureError(Exception):
@@ -48,7 +50,7 @@ def svg(picture: Picture, width: int = WIDTH, *, name: str = "", standalone: boo
     said = plain(described(picture), 2000)
     texts = f'<title id="{name}-title">{escape(plain(picture.title), quote=False)}</title>'
     texts += f'<desc id="{name}-desc">{escape(said, quote=False)}</desc>'
-    texts += f"<style>{style_sheet()}</style>" if standalone else ""
+    texts += f"<style>{style_sheet()}{_BACKGROUND}</style>" if standalone else ""
     body = _TAG.sub(lambda one: _shortened(one[0], name), body)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{_CLASS}" role="img" '

@@ -3,7 +3,8 @@
 They run as they are written, in the order of their page, with bash, in a copy of the checkout for
 each page, which is removed afterwards. `_Ground` makes what pages take for granted: files of
 earlier sessions, recordings, and environments in the user's home. `_UNRUN` says which commands are
-not run, and why: those are only parsed, as the tests do. PYTEST_ADDOPTS applies to commands that
+not run, and why: those are only parsed, as the tests do. Where a page shows the output of a command,
+the same words must be printed. PYTEST_ADDOPTS applies to commands that
 measure, except for options that they name themselves; `--short` sets it to small payloads. Exit
 code 1: a command failed.
 """
@@ -22,12 +23,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.docs import programs
 from tests.docs.collecting import INTERPRETERS, objections
 from tests.docs.pages import PAGES, ROOT, Command, commands, name_of
+from tests.docs.shown import shown, unprinted
 
 # Of options that take long; compiling takes none of those that say how hard to measure.
 _SHORT = "--payloads=1K,64K"
@@ -243,7 +245,17 @@ def _of_page(
         if reason:
             yield _parsed(command, reason, ground.folder)
         else:
-            yield _run(command, ground, checkout, options.limit_s)
+            yield _compared(_run(command, ground, checkout, options.limit_s), page)
+
+
+def _compared(ran: Ran, page: Path) -> Ran:
+    """Fail a command whose page shows words that it did not print."""
+    # What is slowed down on purpose is not found in each session.
+    lines = [] if "--inject" in ran.command.text else shown(page).get(ran.command.text, [])
+    missing = unprinted(lines, ran.text)
+    if not missing:
+        return ran
+    return replace(ran, failed=True, text="\n".join([ran.text, "not printed:", *missing]))
 
 
 def _parser() -> argparse.ArgumentParser:

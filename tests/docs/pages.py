@@ -66,7 +66,7 @@ def commands(page: Path) -> list[Command]:
 
 
 def _in_blocks(page: str, text: str) -> Iterator[Command]:
-    for block in _blocks(text):
+    for block in blocks(text):
         shown = [line for line in block if line[1].startswith("$ ")]
         joined = ""
         for number, line in block:
@@ -81,7 +81,7 @@ def _in_blocks(page: str, text: str) -> Iterator[Command]:
             joined = ""
 
 
-def _blocks(text: str) -> Iterator[list[tuple[int, str]]]:
+def blocks(text: str) -> Iterator[list[tuple[int, str]]]:
     """The numbered lines of each block, indented by four or between fences, without the indent."""
     fenced = False
     found: list[tuple[int, str]] = []
@@ -103,7 +103,7 @@ def _blocks(text: str) -> Iterator[list[tuple[int, str]]]:
 
 def prose(text: str) -> str:
     """A page without its blocks, line by line."""
-    numbers = {number for block in _blocks(text) for number, _ in block}
+    numbers = {number for block in blocks(text) for number, _ in block}
     lines = enumerate(text.splitlines(), start=1)
     return "\n".join("" if number in numbers else line for number, line in lines)
 
