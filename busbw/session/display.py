@@ -1,4 +1,4 @@
-"""Progress of a session: on a screen one line that is overwritten, elsewhere a line for each pass.
+"""Progress of a session: on a screen one line that is overwritten, elsewhere a line for each round.
 
 The lines are made in `busbw.report`; whoever runs a session says with a `Screen` where they go.
 """
@@ -20,7 +20,7 @@ from busbw.report.session import changed_lines, compiler_lines, header_lines, re
 from .references import baseline_changes
 from .state import Measured
 
-# A line this often, in seconds, where nothing can be overwritten and there are no passes.
+# A line this often, in seconds, where nothing can be overwritten and there are no rounds.
 QUIET_STEP_S = 10.0
 
 
@@ -72,7 +72,7 @@ class Display:
     def progress(self, progress: Progress) -> None:
         left_s = progress.remaining_s
         left = "" if left_s is None else f", about {left_s:.0f} s left"
-        number = f"busbw: pass {progress.pass_number}/{progress.passes}"
+        number = f"busbw: round {progress.pass_number}/{progress.passes}"
         if self._screen.can_overwrite:
             count = f"{progress.done + 1}/{progress.total}"
             self._screen.overwrite(f"{number}{left}: {count} {progress.case.name}")

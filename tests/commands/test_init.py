@@ -15,7 +15,7 @@ import pytest
 from tests.plugin.conftest import folder, forked, written
 from tests.plugin.folder import Folder
 
-from .asked import asked_here
+from .asked import Answer, asked_here
 
 __all__ = ["folder", "forked", "written"]
 
@@ -26,29 +26,44 @@ def workflow(root: Path) -> str:
     return (root / FILES[1]).read_text()
 
 
+def reported(answer: Answer) -> list[str]:
+    """Return the lines about files, without the next steps."""
+    return answer.out.partition("\nNext:\n")[0].splitlines()
+
+
+def steps(*options: str | Path) -> list[str]:
+    """Return the next steps that the command prints."""
+    return asked_here("init", *options).out.partition("\nNext:\n")[2].splitlines()
+
+
 def test_every_file_is_written_and_named(tmp_path: Path) -> None:
     answer = asked_here("init", tmp_path / "new")
     assert (answer.code, answer.err) == (0, "")
-    *wrote, after = answer.out.splitlines()
-    assert wrote == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
-    assert after.startswith(
-        "next: commit these files, set the repository variable BUSBW_REQUIREMENT"
-    )
-    assert after.endswith(": busbw run --device=cpu --frameworks=jax --update-baselines")
+    assert reported(answer) == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
 
 
-def test_the_next_step_is_only_what_is_missing(tmp_path: Path) -> None:
-    asked = ("--device=tpu", "--requirement=busbw[tpu] @ git+https://host/busbw@1")
-    after = asked_here("init", tmp_path, *asked).out.splitlines()[-1]
-    assert "BUSBW_RUNNER" in after and "BUSBW_REQUIREMENT" not in after
-    assert after.endswith(": busbw run --device=tpu --frameworks=jax --update-baselines")
+def test_it_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path) -> None:
+    found = steps(tmp_path / "cpu")
+    assert [step[:2] for step in found] == ["1.", "2.", "3."]
+    assert "BUSBW_REQUIREMENT" in found[1] and "busbw[jax,page] @ git+https://" in found[1]
+    assert "with 'record'" in found[-1]
+    assert steps(tmp_path / "cpu") == []
+
+
+def test_the_next_steps_are_those_of_the_options(tmp_path: Path) -> None:
+    options = ("--device=tpu", "--framework=tensorflow", "--program=train.py:step")
+    _, requirement, runner, _ = steps(tmp_path / "tpu", *options)
+    assert "busbw[tf-tpu,compilers,page]" in requirement
+    assert runner.endswith("BUSBW_RUNNER to the label of a self-hosted runner with a TPU.")
+    found = steps(tmp_path / "known", "--requirement=busbw[jax] @ https://example.org/b.whl")
+    assert len(found) == 2 and "BUSBW_REQUIREMENT" not in "".join(found)
 
 
 def test_what_is_there_is_left_as_it_is_and_named(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("theirs = 1\n")
     answer = asked_here("init", tmp_path)
     assert answer.code == 0
-    first, *rest, note, _ = answer.out.splitlines()
+    first, *rest, note = reported(answer)
     assert first == f"already there, left as it is: {tmp_path / 'conftest.py'}"
     assert rest == [f"wrote {tmp_path / name}" for name in FILES[1:]]
     assert note.startswith(f'note: {tmp_path / "conftest.py"} does not name "busbw.plugin"')
@@ -65,11 +80,11 @@ def test_what_cannot_be_written_is_an_error_and_the_rest_is_written(tmp_path: Pa
     answer = asked_here("init", tmp_path)
     assert answer.code == 1
     assert answer.errors == [f"busbw init: {tmp_path / 'baselines'}: File exists"]
-    assert answer.out.splitlines() == [f"wrote {tmp_path / name}" for name in FILES[:2]]
+    assert reported(answer) == [f"wrote {tmp_path / name}" for name in FILES[:2]]
     (tmp_path / "baselines").unlink()
     answer = asked_here("init", tmp_path)
     assert answer.code == 0
-    assert answer.out.splitlines()[-2] == f"wrote {tmp_path / FILES[2]}"
+    assert reported(answer)[-1] == f"wrote {tmp_path / FILES[2]}"
 
 
 @pytest.mark.parametrize("become", [Path.mkdir, lambda path: path.symlink_to("nowhere")])
@@ -115,7 +130,7 @@ def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
 def test_below_the_root_of_a_repository_it_says_where_workflows_belong(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     answer = asked_here("init", tmp_path / "below")
-    assert answer.out.splitlines()[-2].endswith(f"workflows in {tmp_path / '.github'} only")
+    assert reported(answer)[-1].endswith(f"workflows in {tmp_path / '.github'} only")
     assert "note:" not in asked_here("init", tmp_path).out
 
 
@@ -279,7 +294,7 @@ def test_an_option_of_the_same_name_is_found_and_the_plugin_named_nowhere(tmp_pa
     own.write_text(OWN_DEVICE)
     answer = asked_here("init", tmp_path)
     assert (answer.code, answer.err) == (0, "")
-    *wrote, note, _ = answer.out.splitlines()
+    *wrote, note = reported(answer)
     assert wrote == [f"wrote {tmp_path / name}" for name in FILES[1:]]
     assert note.startswith(f"note: {own}:5 has --device, and busbw has one, too: ")
     assert "name busbw.plugin in no conftest.py, and measure with busbw run" in note
@@ -312,7 +327,7 @@ PROGRAM = ".github/workflows/busbw-program.yml"
 def test_a_program_has_a_workflow_for_pull_requests_that_can_only_read(tmp_path: Path) -> None:
     asked = ("--program=perf/programs.py:train_step", "--topology=v5e:2x4, h100:8")
     answer = asked_here("init", tmp_path, *asked)
-    assert answer.out.splitlines()[-2] == f"wrote {tmp_path / PROGRAM}"
+    assert reported(answer)[-1] == f"wrote {tmp_path / PROGRAM}"
     text = (tmp_path / PROGRAM).read_text()
     assert "--topology=v5e:2x4,h100:8 --program=perf/programs.py:train_step \\" in text
     assert "pull_request:" in text and "pull_request_target" not in text

@@ -3,10 +3,10 @@
 They run as they are written, in the order of their page, with bash, in a copy of the checkout for
 each page, which is removed afterwards. `_Ground` makes what pages take for granted: files of
 earlier sessions, recordings, and environments in the user's home. `_UNRUN` says which commands are
-not run, and why: those are only parsed, as the tests do. Where a page shows the output of a command,
-the same words must be printed. PYTEST_ADDOPTS applies to commands that
-measure, except for options that they name themselves; `--short` sets it to small payloads. Exit
-code 1: a command failed.
+not run, and why: those are only parsed, as the tests do. Where a page shows the output of a
+command, the same words must be printed. PYTEST_ADDOPTS applies to commands that measure, except for
+options that they name themselves; `--short` sets it to small payloads. Exit code 1: a command
+failed.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def test_a_host_that_is_gone_for_good_ends_the_session_which_names_it(
     two: Network, place: Place, fault: str
 ) -> None:
     session = place.begin(*ONE)
-    assert wait_until(lambda: "busbw: pass 1/1" in place.text, 60)
+    assert wait_until(lambda: "busbw: round 1/1" in place.text, 60)
     fail(two, fault)
     ran = place.ran(session, 90)
     assert ran.exit_code == 1
@@ -67,7 +67,7 @@ def test_a_host_that_is_gone_for_a_while_costs_the_case_alone(
     two: Network, place: Place, fault: str
 ) -> None:
     session = place.begin(*ONE)
-    assert wait_until(lambda: "busbw: pass 1/1" in place.text, 60)
+    assert wait_until(lambda: "busbw: round 1/1" in place.text, 60)
     fail(two, fault)
     time.sleep(MISSED_S + 2)
     heal(two, fault)

@@ -94,7 +94,7 @@ def test_a_session_that_ends_leaves_nothing_on_any_host(
     two: Network, place: Place, number: signal.Signals
 ) -> None:
     session = place.begin(BOTH, PYTHON, "--frameworks=jax", "--payloads=1K:16M")
-    assert wait_until(lambda: "busbw: pass 1/3" in place.text, 60)
+    assert wait_until(lambda: "busbw: round 1/3" in place.text, 60)
     os.kill(session.pid, number)
     assert session.wait(30) != 0
     assert wait_until(lambda: two.runs_only("sshd"), 15)
@@ -108,7 +108,7 @@ def test_ssh_or_an_agent_that_is_killed_costs_one_case_and_is_started_again(
 ) -> None:
     options = (BOTH, PYTHON, "--frameworks=jax", "--payloads=1M,2M,4M", "--launches=1")
     session = place.begin(*options, "--time-budget=60")
-    assert wait_until(lambda: "busbw: pass 1/1" in place.text, 60)
+    assert wait_until(lambda: "busbw: round 1/1" in place.text, 60)
     (process,) = two.hosts[on].processes(*words)
     os.kill(process, signal.SIGKILL)
     ran = place.ran(session)

@@ -74,17 +74,17 @@ def test_the_end_of_a_workers_log_is_shown_once_and_the_reason_in_the_answer(
     assert session.startswith("FAILED: 1 of 2 cases failed: 1 FAILED; ")
 
 
-def test_in_a_log_there_is_a_line_for_each_pass(folder: Folder) -> None:
+def test_in_a_log_there_is_a_line_for_each_round(folder: Folder) -> None:
     text = folder.run("--payloads=1K,1M", "--launches=3", exit_code=0).text
-    found = re.findall(r"^busbw: pass (\d)/3", text, flags=re.MULTILINE)
+    found = re.findall(r"^busbw: round (\d)/3", text, flags=re.MULTILINE)
     assert found == ["1", "2", "3"]
 
 
 @pytest.mark.exhaustive
-def test_passes_that_are_added_are_counted_up_to_the_last_of_them(folder: Folder) -> None:
+def test_rounds_that_are_added_are_counted_up_to_the_last_of_them(folder: Folder) -> None:
     folder.slower(3, "--launches=2")
     text = folder.run("--launches=2", exit_code=1).text
-    found = re.findall(r"^busbw: pass (\d/\d)", text, flags=re.MULTILINE)
+    found = re.findall(r"^busbw: round (\d/\d)", text, flags=re.MULTILINE)
     assert found == ["1/2", "2/2", "3/5", "4/5", "5/5"]
 
 
@@ -98,9 +98,9 @@ def test_on_a_terminal_no_line_is_wider_than_it_and_progress_is_one_line(
     of_busbw = shown[next(i for i, line in enumerate(shown) if "= busbw =" in line) :]
     lines = [part for line in of_busbw for part in line.split("\r")]
     assert max(map(len, lines)) <= columns, lines
-    progress = [part for line in shown for part in line.split("\r") if "busbw: pass " in part]
+    progress = [part for line in shown for part in line.split("\r") if "busbw: round " in part]
     assert len(progress) >= 2
-    assert sum("busbw: pass " in line for line in shown) < len(progress)
+    assert sum("busbw: round " in line for line in shown) < len(progress)
 
 
 def _on_a_terminal(folder: Folder, columns: int, *options: str) -> str:

@@ -68,7 +68,7 @@ def test_a_session_says_what_it_measures_and_hands_over_what_there_is(tmp_path: 
     assert found.session.text == "2 cases measured in 1 launch each, none of them compared"
     assert [one.outcome for one in found.verdicts.values()] == [Outcome.NO_BASELINE] * 2
     assert isinstance(kept, Measured) and len(kept.measurements) == 2
-    assert "busbw: pass 1/1" in screen.said
+    assert "busbw: round 1/1" in screen.said
     assert screen.said[-2] == "> "
     assert re.fullmatch(r"busbw: measured in \d+ s", screen.said[-1])
 
@@ -103,7 +103,7 @@ def test_a_probe_that_fails_is_a_usage_error(
 def test_a_terminal_shows_how_far_it_is(tmp_path: Path) -> None:
     screen = Lines(can_overwrite=True)
     _judged(tmp_path, screen)
-    shown = [line for line in screen.said if line.startswith("> busbw: pass 1/1")]
+    shown = [line for line in screen.said if line.startswith("> busbw: round 1/1")]
     assert len(shown) == 2 and ": 2/2 " in shown[1]
 
 

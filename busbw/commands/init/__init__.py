@@ -118,30 +118,42 @@ def run(options: argparse.Namespace) -> int:
         files[_PROGRAM] = _of_program(options)
     if any(name.startswith("--") for _, name in collisions):
         del files[_CONFTEST]
+    is_complete = all((root / name).is_file() for name in files)
     done = [_put(root, root / name, text) for name, text in files.items()]
     for where, name in collisions:
         print(f"note: {where} has {name}, and busbw has one, too: {_WAY_OUT}")
     _say_notes(root)
-    if all(done):
-        print(f"next: {_next_text(options)}")
+    if all(done) and not is_complete:
+        print("\nNext:")
+        for number, step in enumerate(_next_steps(options), 1):
+            print(f"{number}. {step}")
     return int(not all(done))
 
 
 def _run_text(options: argparse.Namespace) -> str:
-    """Return how the workflow measures."""
+    """Return the command with which the workflow measures."""
     return f"busbw run --device={options.device} --frameworks={options.framework}"
 
 
-def _next_text(options: argparse.Namespace) -> str:
-    """Return what is left to do before the workflow can be green."""
-    known = options.requirement or _installed_from(_EXTRAS[options.framework][options.device])
-    names = [] if known else ["BUSBW_REQUIREMENT"]
-    names += [] if options.device == "cpu" else ["BUSBW_RUNNER"]
-    steps = ["commit these files"]
-    steps += [f"set the repository variable {name} ({_WORKFLOW} says to what)" for name in names]
-    steps.append('start the workflow by hand with "record"')
-    here = f"{_run_text(options)} --update-baselines"
-    return f"{', '.join(steps)}; to record on this machine: {here}"
+def _next_steps(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the steps after which the workflow can be green."""
+    yield "Commit these files and push them."
+    extra = _EXTRAS[options.framework][options.device]
+    if not (options.requirement or _installed_from(extra)):
+        extras = f"{extra},compilers,page" if options.program else f"{extra},page"
+        yield (
+            "Set the repository variable BUSBW_REQUIREMENT on GitHub to what pip installs, for "
+            f"example: busbw[{extras}] @ git+https://HOST/OWNER/busbw@COMMIT"
+        )
+    if options.device != "cpu":
+        yield (
+            "Set the repository variable BUSBW_RUNNER to the label of a self-hosted runner with a "
+            f"{options.device.upper()}."
+        )
+    yield (
+        "Start the workflow busbw by hand with 'record', and commit the folder baselines/ of its "
+        "artifact: until then each run is red, because it has nothing to compare with."
+    )
 
 
 def _text(name: str) -> str:
