@@ -61,7 +61,7 @@ _WRITTEN = (
         "history-of-another",
         "--frameworks=jax --launches=1 --payloads=2K --history=history-of-another",
     ),
-    ("baselines", "--payloads=1K:4K --launches=2 --update-baselines"),
+    ("baselines", "--payloads=1K,2K --launches=2 --update-baselines"),
 )
 # Named so that the payload is in the name, as trace reads it.
 _RECORDINGS = {"jax_cpu.xplane.pb.gz": "mnist_tpuv2n8_bs1024_scale16"}

@@ -29,6 +29,7 @@ from tests.recorded.replayed import results
 PICTURE = ROOT / "docs" / "bandwidth.svg"
 _RECORDING = "2026-11-23T03:37:13+00:00+0.3"
 _PAYLOADS = metrics.parse_payloads("64K:16M:4")
+_WIDTH = 560
 # Has the form of a session with two stacks; its times are replaced.
 _FORM = "in turn on a CPU 1"
 
@@ -81,8 +82,8 @@ def lines(session: Session) -> list[str]:
 
 
 def picture(session: Session) -> str:
-    """Return what `busbw figure` draws of the session."""
-    return svg(bandwidth([session]))
+    """Return what `busbw figure` draws of the session, narrower, for the width of a phone."""
+    return svg(bandwidth([session]), _WIDTH)
 
 
 if __name__ == "__main__":

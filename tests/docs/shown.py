@@ -6,7 +6,6 @@ Numbers, and lines about the machine, differ from run to run; all other words mu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.docs.pages import blocks
@@ -32,19 +31,22 @@ def shown(page: Path) -> dict[str, list[str]]:
 
 def unprinted(lines: list[str], printed: str) -> list[str]:
     """Return those of `lines` whose words are not in the printed text, in this order."""
-    remaining = iter([_words(line) for line in printed.splitlines()])
-    return [
-        line
-        for line in lines
-        if line.strip() and not line.startswith(_OF_MACHINE) and not _is_among(line, remaining)
-    ]
+    texts = [_words(line) for line in printed.splitlines()]
+    missing = []
+    for line in lines:
+        if not line.strip() or line.startswith(_OF_MACHINE):
+            continue
+        place = next((n for n, text in enumerate(texts, 1) if _is_same(_words(line), text)), None)
+        if place is None:
+            missing.append(line)
+        else:
+            del texts[:place]
+    return missing
 
 
-def _is_among(line: str, remaining: Iterator[str]) -> bool:
-    wanted = _words(line)
-    if wanted.endswith(CUT):
-        return any(words.startswith(wanted.removesuffix(CUT)) for words in remaining)
-    return wanted in remaining
+def _is_same(expected: str, text: str) -> bool:
+    cut = expected.endswith(CUT)
+    return text.startswith(expected.removesuffix(CUT)) if cut else text == expected
 
 
 def _words(line: str) -> str:
