@@ -358,9 +358,9 @@ OPTIONS = (
         repeated=True,
         help="Check a program of your own instead of the collectives: a function of a module or "
         "of a FILE.py that takes devices and returns jax.jit(...).lower(...), or a file of "
-        "optimized HLO, as --xla_dump_to writes it. With --topology all its collectives are listed and compared with the "
-        "accepted list; without, each is measured by itself. Example: --program=train.py:step. "
-        "May be repeated",
+        "optimized HLO, as --xla_dump_to writes it. With --topology all its collectives are listed "
+        "and compared with the accepted list; without, each is measured by itself. Example: "
+        "--program=train.py:step. May be repeated",
     ),
     _compiling(
         name="accept_compiled_changes",
