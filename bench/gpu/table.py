@@ -161,7 +161,8 @@ def _health(health: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     before, after = (dict(_flat(health[name])) for name in ("before", "after"))
     names = sorted((before.keys() | after.keys()) - {"counters/at_s", "counters/host"})
     changed = [(name, before.get(name, ""), after.get(name, "")) for name in names]
-    rows = [row for row in changed if row[1] != row[2] or "error" in row[0] or "problem" in row[0]]
+    rows = [row for row in changed if row[1] != row[2] or "error" in row[0]]
+    rows += [row for row in changed if row[0].endswith("problem") and row[1] == row[2] != ""]
     yield "What changed, and every count of errors:"
     yield ""
     yield from _table(("counter", "before", "after"), rows)
