@@ -59,12 +59,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _add_ini(parser: pytest.Parser, option: Option) -> None:
-    parser.addini(
-        f"busbw_{option.name}",
-        f"Same as {option.flag_name}{', one value per line' if option.repeated else ''}",
-        type="linelist" if option.repeated else "string",
-        default=[] if option.repeated else option.default,
-    )
+    name, text = f"busbw_{option.name}", f"Same as {option.flag_name}"
+    if option.repeated:
+        parser.addini(name, f"{text}, one value per line", type="linelist", default=[])
+    else:
+        parser.addini(name, text, default=option.default)
 
 
 def _command_line(pluginmanager: pytest.PytestPluginManager) -> tuple[str, ...]:

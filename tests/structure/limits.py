@@ -10,9 +10,9 @@ A limit is raised only for code that replaces something or serves a guarantee to
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -67,4 +67,6 @@ def _write(measured: dict[str, Counter[str]], *, may_raise: bool) -> None:
 
 
 if __name__ == "__main__":
-    _write(measure(sources.python_files()), may_raise="--raise" in sys.argv)
+    parser = argparse.ArgumentParser(prog="tests.structure.limits", description=__doc__)
+    parser.add_argument("--raise", dest="may_raise", action="store_true")
+    _write(measure(sources.python_files()), may_raise=parser.parse_args().may_raise)

@@ -12,8 +12,18 @@ from tests.structure import language, limits, sizes, sources
 # Statements of the whole package and of its tests: the total when counting began, and the
 # allowances made since then.
 ALLOWED = {
-    "busbw": {"when counting began": 24_600},
-    "tests": {"when counting began": 29_426, "checks of size and language by package": 120},
+    "busbw": {
+        "when counting began": 24_600,
+        "faults that an outside review found": 1_075,
+        "one GPU, shared by two processes": 161,
+    },
+    "tests": {
+        "when counting began": 29_426,
+        "checks of size and language by package": 120,
+        "faults that an outside review found": 1_280,
+        "one GPU, shared by two processes": 240,
+        "help and README": 110,
+    },
 }
 # A statement packed into an expression saves nothing.
 _NODES_PER_STATEMENT = 13.2
