@@ -189,10 +189,11 @@ def _bytes(what: str, before: int, now: int) -> Iterator[Difference]:
 def judge_compiled_session(
     verdicts: Sequence[Verdict], *, asked_to_skip: str = "", missing: Sequence[str] = ()
 ) -> SessionVerdict:
-    """FINE if everything that was asked for was tried; the results are the verdicts of the cases.
+    """Return FINE, or NOTHING_COMPARED, if everything that was requested was compiled.
 
-    There is no verdict if nothing was compiled, or if a baseline was compared with nothing:
-    `missing` are the topologies that have baselines and no compiler, each with the reason.
+    The results are the verdicts of the cases. There is no verdict if nothing was compiled, or if a
+    baseline was compared with nothing: `missing` are the topologies that have baselines and no
+    compiler, each with the reason.
     """
     reasons = []
     if asked_to_skip:

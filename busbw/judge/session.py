@@ -114,7 +114,7 @@ class Circumstances:
 def judge_session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
 ) -> SessionVerdict:
-    """All of FAILED, MACHINE_SHIFT, SLOWER, DRIFT and NO_VERDICT that hold, or else FINE.
+    """Return all failures that hold, or else NOTHING_COMPARED or FINE.
 
     FAILED is a session with a failed case. There is no verdict if no case gave a time, if a launch
     or a baseline's case is missing, if a clock or an algorithm fell back, if it is noisier than
@@ -155,15 +155,31 @@ _JUDGED = (SessionOutcome.FAILED, SessionOutcome.FINE)
 def session_verdict(
     sentences: Mapping[SessionOutcome, str], verdicts: Sequence[Verdict], *, otherwise: str
 ) -> SessionVerdict:
-    """The verdict of what holds, each with its sentence, and FAILED if a case failed.
+    """Return the verdict of what holds, each with its sentence, and FAILED if a case failed.
 
-    If nothing but that holds, the sentence is `otherwise`, of what was measured.
+    If no other sentence holds, the text is `otherwise`, which says what was measured.
     """
     said = {**sentences, SessionOutcome.FAILED: _failed_text(verdicts)}
     holds = tuple(one for one in SessionOutcome if said.get(one))
     texts = [said[one] for one in holds]
     texts += [otherwise] if set(holds) <= {SessionOutcome.FAILED} else []
-    return SessionVerdict(outcomes=holds or (SessionOutcome.FINE,), text="; ".join(texts))
+    passed = SessionOutcome.FINE if is_compared(verdicts) else SessionOutcome.NOTHING_COMPARED
+    return SessionVerdict(outcomes=holds or (passed,), text="; ".join(texts))
+
+
+_WITHOUT_COMPARISON = (
+    Outcome.NO_BASELINE,
+    Outcome.INCOMPARABLE,
+    Outcome.SKIPPED,
+    Outcome.OUT_OF_MEMORY,
+)
+
+
+def is_compared(verdicts: Sequence[Verdict]) -> bool:
+    """Return whether a case was compared with a baseline, a reference or another compiler."""
+    return len({verdict.spec.compiler for verdict in verdicts}) > 1 or any(
+        verdict.expected or verdict.outcome not in _WITHOUT_COMPARISON for verdict in verdicts
+    )
 
 
 def _failed_text(verdicts: Sequence[Verdict]) -> str:
@@ -208,7 +224,8 @@ def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) 
     without = len(measurements) - len(timed)
     more = f", {without} without a time" if without else ""
     compared = sum(verdict.ratio is not None for verdict in verdicts)
-    more += f", {compared or 'none'} of them compared" if compared < len(timed) else ""
+    if compared < len(timed) and is_compared(verdicts):
+        more += f", {compared or 'none'} of them compared"
     least, most = min(timed), max(timed)
     launches = plural(least, "launch") if least == most else f"{least} to {most} launches"
     return f"{plural(len(timed), 'case')} measured in {launches} each{more}"

@@ -257,11 +257,11 @@ class SessionVerdict:
 
     @property
     def failed(self) -> bool:
-        """Whether the session's item fails: everything but FINE does."""
-        return self.outcome is not SessionOutcome.FINE
+        """Whether the session's item fails."""
+        return self.outcome.is_failure
 
     def with_outcome(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
-        holds = {*self.outcomes, outcome} - {SessionOutcome.FINE}
+        holds = {outcome, *(one for one in self.outcomes if one.is_failure)}
         return replace(
             self,
             outcomes=tuple(one for one in SessionOutcome if one in holds),

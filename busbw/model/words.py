@@ -118,6 +118,7 @@ class SessionOutcome(str, enum.Enum):
     `busbw.judge` decides which. FAILED: a case failed. MACHINE_SHIFT: a reference stack left its
     own history. SLOWER: all sizes, latency or bandwidth lost more than is worth seeing, though no
     single case need show it. DRIFT: over the sessions since it was accepted, a level became slower.
+    NOTHING_COMPARED: all went well, but no case has a baseline or a reference.
     """
 
     FAILED = "FAILED"
@@ -125,7 +126,13 @@ class SessionOutcome(str, enum.Enum):
     SLOWER = "SLOWER"
     DRIFT = "DRIFT"
     NO_VERDICT = "NO_VERDICT"
+    NOTHING_COMPARED = "NOTHING_COMPARED"
     FINE = "FINE"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the session's test item fails."""
+        return self not in (SessionOutcome.NOTHING_COMPARED, SessionOutcome.FINE)
 
 
 def plural(count: int, what: str) -> str:

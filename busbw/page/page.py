@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import Outcome, bytes_text, plural, ratio_text
+from busbw.model.words import Outcome, SessionOutcome, bytes_text, plural, ratio_text
 from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.reading import CompiledSession, Session
 from busbw.report.session import compiler_lines, session_tables, shape_text, versions_text
@@ -221,7 +221,7 @@ def _answers(found: SessionVerdict | None) -> Iterator[Answer]:
         yield Answer(word="NO_VERDICT", text="the session's own test did not run", is_good=False)
         return
     word = ", ".join(one.value for one in found.outcomes)
-    yield Answer(word=word, text=found.text, is_good=not found.failed)
+    yield Answer(word=word, text=found.text, is_good=found.outcome is SessionOutcome.FINE)
     for name, one in (("The stack", found.stack), ("The machine", found.machine)):
         if one is not None:
             word = {True: "is slower.", False: "is not slower.", None: "is unknown."}[one.is_slower]

@@ -32,6 +32,9 @@ MEASURED, COMPILED = "busbw_verdict", "busbw_compiled"
 # The report's attribute with the outcome of its case.
 OUTCOME = "busbw_outcome"
 
+# The report's attribute, true if pytest's last line does not count it.
+UNCOUNTED = "busbw_uncounted"
+
 # Of `busbw run`.
 PROMISES = f"{__name__}.promises"
 

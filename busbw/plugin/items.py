@@ -7,7 +7,7 @@ is installed, disabled or told to skip changes no verdict.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from busbw.report.session import training_medians, versions_text
 from busbw.report.table import attributes
 from busbw.session.state import Measured
 
-from . import OUTCOME
+from . import OUTCOME, UNCOUNTED
 from .config import SESSION, TOLD, VERDICT, judged_of, spec_of, under_xdist
 
 RUN_WITHOUT_XDIST = (
@@ -109,7 +109,7 @@ def _keep_error(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
 
 
 class SessionItem(pytest.Item):
-    """Fails unless the session as a whole is FINE, so that no other session is green."""
+    """Fails if anything is wrong with the session as a whole, so that it is not green."""
 
     def runtest(self) -> None:
         if under_xdist(self.config):
@@ -135,6 +135,9 @@ _NOT_JUDGED = (
     Outcome.SKIPPED,
     Outcome.OUT_OF_MEMORY,
 )
+
+# What pytest itself prints for a test that passed, and for one that failed.
+_USUAL_LETTERS = {Outcome.PASS: ".", Outcome.FAILED: "F"}
 
 # outcome -> letter, and its category in pytest's last line
 _LETTERS = {
@@ -170,6 +173,8 @@ def pytest_runtest_makereport(
     vars(report)[OUTCOME] = found.outcome.value
     vars(report)[TOLD] = found.failed and report.failed
     if isinstance(found, SessionVerdict):
+        # Failed cases are counted one by one.
+        vars(report)[UNCOUNTED] = report.passed or found.outcome is SessionOutcome.FAILED
         return report
     if found.failed:
         vars(report)[TOLD] = True
@@ -182,8 +187,22 @@ def pytest_runtest_makereport(
     return report
 
 
+def letters_text(verdicts: Iterable[Verdict]) -> str:
+    """Return what the letters of these verdicts mean, such as ``n NO_BASELINE``."""
+    outcomes = dict.fromkeys(verdict.outcome for verdict in verdicts)
+    known = {**_USUAL_LETTERS, **{outcome: letter for outcome, (letter, _) in _LETTERS.items()}}
+    each = ", ".join(f"{known[outcome]} {outcome.value}" for outcome in outcomes)
+    return f"letters: {each}; the last one is the session's" if each else ""
+
+
 def status(report: pytest.TestReport) -> tuple[str, str, Any] | None:
     name = getattr(report, OUTCOME, "")
+    if getattr(report, UNCOUNTED, False) and report.when == "call":
+        return (
+            "",
+            "F" if report.failed else ".",
+            (name, {"red" if report.failed else "green": True}),
+        )
     outcome = Outcome(name) if name in Outcome.__members__ else None
     if report.when != "call" or outcome not in _LETTERS:
         return None

@@ -6,16 +6,17 @@ the answer and not in pytest's own sections, which other tests keep.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import textwrap
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 
 from busbw.judge.case import summary_of
 from busbw.model.verdict import Verdict
-from busbw.model.words import payload_text, plural
+from busbw.model.words import Outcome, SessionOutcome, payload_text, plural
 from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.renderers import RENDERERS
 from busbw.report.session import change_tables, measured_table, session_tables
@@ -27,7 +28,9 @@ from busbw.session.display import Screen
 from busbw.session.state import Collected, Judged, Measured, Observed, Refused
 from busbw.stats.launches import launch_time_s
 
+from . import PROMISES
 from .config import SESSION, TOLD, collected_of, spec_of
+from .items import letters_text
 
 
 def pytest_report_collectionfinish(
@@ -130,7 +133,7 @@ def pytest_terminal_summary(
     if isinstance(found, Judged) and not found.session.failed and exitstatus:
         text = f"{found.session.text}; {_others_text(terminalreporter, exitstatus)}"
         found = replace(found, session=replace(found.session, text=text))
-    _write_section(terminalreporter, found, verbose=config.get_verbosity() > 0)
+    _write_section(terminalreporter, found, config)
 
 
 def _others_text(reporter: pytest.TerminalReporter, exitstatus: int) -> str:
@@ -141,11 +144,14 @@ def _others_text(reporter: pytest.TerminalReporter, exitstatus: int) -> str:
 
 
 def _write_section(
-    reporter: pytest.TerminalReporter, found: Observed | Judged, *, verbose: bool
+    reporter: pytest.TerminalReporter, found: Observed | Judged, config: pytest.Config
 ) -> None:
+    verbose = config.get_verbosity() > 0
     reporter.ensure_newline()
     reporter.section("busbw")
     verdicts, tables, lines = _shown(found, verbose=verbose)
+    if isinstance(found, Judged) and not verbose:
+        _write(reporter, TextLine(letters_text(verdicts)))
     _write(reporter, *_table_lines(tables), *map(TextLine, lines))
     _write(reporter, *(TextLine(f"note: {note}", {"yellow": True}) for note in found.notes))
     for text in failure_lines(verdicts):
@@ -157,8 +163,21 @@ def _write_section(
             for c in found.changes
         ]
         _write(reporter, *_table_lines(change_tables(changes)), TextLine(""))
+        _write(reporter, *_recording_lines(found, config))
         _write(reporter, *answer_lines(verdicts, found.session, found.since))
         _write(reporter, *(TextLine(f"ERROR: {one}", {"red": True}) for one in found.errors))
+
+
+def _recording_lines(judged: Judged, config: pytest.Config) -> Iterator[TextLine]:
+    """Yield the command that records baselines, after a session that had none."""
+    is_first = judged.session.outcome is SessionOutcome.NOTHING_COMPARED
+    outcomes = {verdict.outcome for verdict in judged.verdicts.values()}
+    if is_first and Outcome.NO_BASELINE in outcomes and not judged.settings.writes_baselines:
+        start, words = ["python", "-m", "pytest"], list(config.invocation_params.args)
+        if PROMISES in words:
+            start, words = ["busbw", "run"], words[words.index(PROMISES) + 1 :]
+        command = shlex.join([*start, *words, "--update-baselines"])
+        yield TextLine(f"there are no baselines to compare with; to record these times: {command}")
 
 
 def _table_lines(tables: Sequence[Table]) -> list[TextLine]:

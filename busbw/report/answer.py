@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import Outcome, payload_text, plural, ratio_text
+from busbw.model.words import Outcome, SessionOutcome, payload_text, plural, ratio_text
 
 from .table import TextLine, span_text
 
@@ -50,7 +50,8 @@ def answer_lines(
     lines = [_line(group, labels[group[0].spec]) for group in groups[:_MOST_LINES]]
     left_out = sum(map(len, groups[_MOST_LINES:]))
     lines += [f"and {plural(left_out, 'case')} more: see the tables"] if left_out else []
-    last = TextLine(session.headline(), {"red" if session.failed else "green": True})
+    passed = "green" if session.outcome is SessionOutcome.FINE else "yellow"
+    last = TextLine(session.headline(), {"red" if session.failed else passed: True})
     return [*(TextLine(line, _RED) for line in lines), *map(TextLine, since), last]
 
 

@@ -58,7 +58,7 @@ def takes_slower(
 
 
 # A case that failed is not written, and the others are.
-_WRITING = frozenset({SessionOutcome.FINE, SessionOutcome.FAILED})
+_WRITING = frozenset({SessionOutcome.FINE, SessionOutcome.NOTHING_COMPARED, SessionOutcome.FAILED})
 
 
 def accepted(judged: Judged) -> Judged:

@@ -26,7 +26,7 @@ from busbw.model.counters import Counted
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import changes
 from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
-from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.model.words import Outcome, SessionOutcome, payload_text, plural
 
 from . import acceptance, references
 from .state import Collected, Judged, Measured
@@ -259,7 +259,9 @@ def _located(verdicts: Mapping[Spec, Verdict], groups: Sequence[SizeGroup]) -> d
     found = dict(verdicts)
     for spec, verdict in verdicts.items():
         shape = located.get(verdict.case.group_name) if verdict.case else None
-        if shape and verdict.outcome is Outcome.REGRESSED:
+        # A single slow size is all that its own row says.
+        is_repeated = shape and shape.startswith(f"{payload_text(spec.payload_bytes)} is slower")
+        if shape and verdict.outcome is Outcome.REGRESSED and not is_repeated:
             text = f"over the sizes: {shape}"
             found[spec] = replace(verdict, notes=(*verdict.notes, text))
     return found

@@ -40,9 +40,10 @@ def test_a_failure_without_exit_code_and_log_says_neither() -> None:
 
 
 @pytest.mark.parametrize("outcome", SessionOutcome)
-def test_a_session_fails_unless_it_is_fine(outcome: SessionOutcome) -> None:
+def test_a_session_fails_unless_it_is_fine_or_compared_nothing(outcome: SessionOutcome) -> None:
     session = SessionVerdict(outcomes=(outcome,), text="")
-    assert (outcome is not SessionOutcome.FINE) == session.failed
+    passes = (SessionOutcome.FINE, SessionOutcome.NOTHING_COMPARED)
+    assert (outcome not in passes) == session.failed
 
 
 def test_the_share_of_the_ceiling_is_that_of_the_rate_that_is_shown() -> None:

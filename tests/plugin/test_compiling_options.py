@@ -25,7 +25,7 @@ def test_without_a_baseline_nothing_is_judged_and_nothing_measured(folder: Folde
     }
     assert "busbw compiler: fake 1 for v5e:2x4" in ran.text
     assert "busbw: measured" not in ran.text
-    assert "1 passed, 2 without baseline" in ran.text
+    assert "= 2 without baseline in " in ran.text
 
 
 def test_the_results_are_what_their_schema_says(folder: Folder) -> None:
@@ -60,7 +60,7 @@ def test_what_is_stored_passes_and_is_not_written_again(folder: Folder) -> None:
     before = path.read_bytes()
     ran = compiled(folder, "--update-baselines=all", exit_code=0)
     assert set(outcomes(ran).values()) == {"PASS"}
-    assert "3 passed" in ran.text
+    assert "2 passed" in ran.text
     assert path.read_bytes() == before
     assert "wrote" not in ran.text
 
@@ -112,7 +112,7 @@ def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder
     assert list(outcomes(new).values()) == ["PASS", "OUT_OF_MEMORY"]
     compiled(folder, "--update-baselines=all", exit_code=0)
     expected = compiled(folder, exit_code=0)
-    assert "2 passed, 1 out of memory" in expected.text
+    assert "1 passed, 1 out of memory" in expected.text
     script(folder)
     assert list(outcomes(compiled(folder, exit_code=0)).values()) == ["PASS", "IMPROVED"]
 
@@ -144,7 +144,7 @@ def test_a_compiler_that_dies_costs_one_case(
 @pytest.mark.exhaustive
 def test_where_baselines_are_required_a_case_without_one_fails(folder: Folder) -> None:
     ran = compiled(folder, "--require-baselines", exit_code=1)
-    assert "3 failed" in ran.text
+    assert "2 failed" in ran.text
 
 
 @pytest.mark.exhaustive
@@ -276,7 +276,10 @@ def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_
 def test_without_baselines_what_was_not_compiled_is_counted_apart(folder: Folder) -> None:
     script(folder, missing=NO_LIBTPU)
     ran = compiled(folder, *ALL, exit_code=0)
-    assert "FINE: 10 cases for 5 topologies compiled by fake 1; 14 cases skipped" in ran.text
+    assert (
+        "NOTHING_COMPARED: 10 cases for 5 topologies compiled by fake 1; 14 cases skipped"
+        in ran.text
+    )
 
 
 @pytest.mark.exhaustive
@@ -383,7 +386,7 @@ def test_a_named_library_is_no_way_around_baselines_that_are_required(
 ) -> None:
     """The first release must have them; what it made is all that the second needs."""
     ran = compiled(folder, *two_releases, "--require-baselines", exit_code=1)
-    assert "3 failed, 2 passed" in ran.text
+    assert "2 failed, 2 passed" in ran.text
 
 
 @pytest.mark.exhaustive

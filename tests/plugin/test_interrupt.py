@@ -213,4 +213,4 @@ def test_kill_9_of_the_worker_fails_its_case_alone(folder: Folder) -> None:
         in folder.output
     )
     assert "the script says hang" in folder.output
-    assert "2 failed, 2 without baseline" in folder.output
+    assert "1 failed, 2 without baseline" in folder.output

@@ -15,7 +15,7 @@ def test_a_case_like_its_baseline_passes(folder: Folder) -> None:
     folder.with_baselines()
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}
-    assert ran.last_line.strip("= ").startswith("2 passed in")
+    assert ran.last_line.strip("= ").startswith("1 passed in")
 
 
 @pytest.mark.exhaustive
@@ -23,7 +23,7 @@ def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Fol
     folder.regressed("--payloads=1K,1M,2M", "--launches=2")
     ran = folder.run("--payloads=1K,1M,2M", "--launches=2", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "2M": "PASS"}
-    assert ran.last_line.strip("= ").startswith("2 failed, 2 passed in")
+    assert ran.last_line.strip("= ").startswith("1 failed, 2 passed in")
     (words,) = ran.failures
     assert "3.000 x the time" in words
     assert "seen again: 3.000 x in fresh launches (limit 1.69" in words
@@ -80,7 +80,7 @@ def test_a_slow_launch_beside_a_good_one_is_no_regression(folder: Folder) -> Non
 def test_without_a_baseline_it_is_said_and_neither_passes_nor_fails(folder: Folder) -> None:
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
-    assert "1 passed, 1 without baseline" in ran.last_line
+    assert ran.last_line.strip("= ").startswith("1 without baseline in")
 
 
 @pytest.mark.exhaustive
@@ -127,7 +127,7 @@ def test_a_wrong_result_and_no_collective_fail_their_cases_only(folder: Folder) 
     kinds = {payload: ran.case(payload)["failure"]["kind"] for payload in ("1K", "2K", "4K")}
     assert kinds == {"1K": "WRONG_RESULT", "2K": "NOT_A_COLLECTIVE", "4K": "UNAVAILABLE"}
     assert "rank 1, element 7: 3.0, expected 4.0" in ran.text
-    assert "4 failed, 1 without baseline" in ran.last_line
+    assert "3 failed, 1 without baseline" in ran.last_line
 
 
 def test_a_dtype_that_was_compiled_as_another_one_is_skipped_with_the_reason(
@@ -216,7 +216,7 @@ def test_a_world_that_is_another_than_the_probe_s_fails_and_gives_no_number(
     assert case["failure"]["kind"] == "WRONG_WORLD"
     assert case["failure"]["message"].startswith(said)
     assert (case["now"], case["launches"]) == (None, [])
-    assert "2 failed" in ran.last_line
+    assert "1 failed" in ran.last_line
     assert (
         "FAILED, NO_VERDICT: 1 of 1 case failed: 1 FAILED; no case gave a time: 1 FAILED"
         in ran.text

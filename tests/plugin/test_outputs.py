@@ -47,7 +47,7 @@ def test_results_on_standard_output_are_alone_there(folder: Folder) -> None:
     done = subprocess.run(command, cwd=folder.path, check=False, capture_output=True, text=True)
     assert done.returncode == 0
     assert json.loads(done.stdout)["document"] == "busbw results"
-    assert "FINE" in done.stderr and "1 without baseline" in done.stderr
+    assert "NOTHING_COMPARED" in done.stderr and "1 without baseline" in done.stderr
     assert not (folder.path / "-").exists()
 
 

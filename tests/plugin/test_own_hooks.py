@@ -221,7 +221,7 @@ def test_an_error_in_a_test_of_ours_is_in_the_verdict_of_the_session(
 def test_failures_of_other_tests_are_said_beside_a_fine_session(folder: Folder) -> None:
     (folder.path / "test_theirs.py").write_text("def test_of_theirs():\n    assert False\n")
     ran = folder.run("test_theirs.py", exit_code=1)
-    last = next(line for line in ran.text.splitlines() if line.startswith("FINE: "))
+    last = next(line for line in ran.text.splitlines() if line.startswith("NOTHING_COMPARED: "))
     said = (
         "pytest ends with exit code 1 because of other tests, first test_theirs.py::test_of_theirs"
     )

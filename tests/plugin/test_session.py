@@ -27,8 +27,8 @@ def test_collect_only_shows_it_last_and_starts_no_process(folder: Folder) -> Non
 def test_it_is_the_last_whatever_k_leaves_and_only_that_is_measured(folder: Folder) -> None:
     ran = folder.run("-k", "2K", "-v", "--payloads=1K:4K", exit_code=0)
     assert ran.outcomes == {"2K": "NO_BASELINE"}
-    assert "session PASSED" in ran.text
-    assert "1 passed, 2 deselected, 1 without baseline" in ran.last_line
+    assert "session NOTHING_COMPARED" in ran.text
+    assert "2 deselected, 1 without baseline" in ran.last_line
 
 
 def test_k_that_leaves_nothing_is_not_green(folder: Folder) -> None:
@@ -62,7 +62,7 @@ def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> 
     for options in (["--benchmark-disable"], ["--benchmark-only"], ["-p", "no:benchmark"]):
         ran = folder.run(*options, "--payloads=1M,2M", exit_code=1)
         assert ran.outcomes == {"1M": "REGRESSED", "2M": "NO_BASELINE"}
-        assert "2 failed, 1 without baseline" in ran.last_line, options
+        assert "1 failed, 1 without baseline" in ran.last_line, options
 
 
 @pytest.mark.exhaustive
@@ -70,7 +70,7 @@ def test_benchmark_only_keeps_a_case_without_any_sample(folder: Folder) -> None:
     folder.script(cases=[{"then": "kill"}])
     ran = folder.run("--benchmark-only", exit_code=1)
     assert ran.outcomes == {"1M": "FAILED"}
-    assert "2 failed" in ran.last_line
+    assert "1 failed" in ran.last_line
 
 
 def test_under_xdist_every_perf_item_fails_and_says_to_run_without_it(folder: Folder) -> None:
@@ -107,7 +107,7 @@ def test_lf_measures_the_failed_cases_again_and_keeps_the_sessions_item(folder: 
     folder.script()
     ran = folder.pytest(*options, "--lf", "-v", exit_code=0)
     assert ran.outcomes == {"2K": "NO_BASELINE"}
-    assert "session PASSED" in ran.text
+    assert "session NOTHING_COMPARED" in ran.text
     ran = folder.pytest(*options, "--lf", "--benchmark-skip", exit_code=1)
     assert "NO_VERDICT" in ran.text
 
@@ -129,7 +129,7 @@ def test_ff_and_nf_leave_it_last(folder: Folder) -> None:
 def test_other_tests_run_beside_and_their_failure_is_their_own(folder: Folder) -> None:
     (folder.path / "perf" / "test_other.py").write_text("def test_other():\n    assert False\n")
     ran = folder.run(exit_code=1)
-    assert "1 failed, 1 passed, 1 without baseline" in ran.last_line
+    assert "1 failed, 1 without baseline" in ran.last_line
 
 
 def test_nothing_of_it_shows_where_no_perf_item_is_collected(folder: Folder) -> None:

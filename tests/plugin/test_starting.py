@@ -65,7 +65,7 @@ def test_a_group_of_which_one_is_cut_short_is_started_once_more(folder: Folder, 
     launch = f"1.fake.parameter_server.{role}"
     ran = folder.run(hit(folder, launch, 1), *CNN, "--strategies=parameter_server", exit_code=0)
     assert f"note: launch {launch}: {role[:-1]} 0: {KILLED}; it was started once more" in ran.text
-    assert "1 passed, 1 without baseline" in ran.text
+    assert "= 1 without baseline in " in ran.text
 
 
 @pytest.mark.exhaustive
@@ -83,7 +83,7 @@ def test_a_group_of_which_one_is_cut_short_twice_is_lost(folder: Folder) -> None
 def test_a_compiler_that_is_cut_short_as_it_begins_is_started_once_more(folder: Folder) -> None:
     ran = compiled(folder, hit(folder, "compile-2", 1), exit_code=0)
     assert f"note: launch compile-2: {KILLED}; it was started once more" in ran.text
-    assert "1 passed, 2 without baseline" in ran.text
+    assert "= 2 without baseline in " in ran.text
 
 
 def test_a_probe_that_is_cut_short_is_tried_once_more_and_that_is_said(folder: Folder) -> None:
@@ -99,7 +99,7 @@ def test_a_probe_that_is_cut_short_twice_fails_every_case_and_is_no_usage_error(
     ran = folder.run(hit(folder, "probe", 2), exit_code=1)
     assert "the worker was killed (SIGKILL) while looking for devices with fake" in ran.text
     assert TWICE in ran.text
-    assert "2 failed" in ran.last_line
+    assert "1 failed" in ran.last_line
     assert len(ran.failures) == 1 and ran.session_failure
 
 
@@ -108,14 +108,14 @@ def test_a_probe_of_the_reference_is_no_usage_error_either(folder: Folder) -> No
     python = interpreter(folder.path, "probe", times=2)
     ran = folder.run(f"--against=fake={python}", exit_code=1)
     assert TWICE in ran.text
-    assert "2 failed" in ran.last_line
+    assert "1 failed" in ran.last_line
 
 
 @pytest.mark.exhaustive
 def test_a_compiler_that_cannot_be_asked_twice_fails_every_case(folder: Folder) -> None:
     ran = compiled(folder, hit(folder, "compile-1", 2), exit_code=1)
     assert f"{KILLED}: nothing in its log; {TWICE}" in ran.text
-    assert "3 failed" in ran.last_line
+    assert "2 failed" in ran.last_line
 
 
 def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_again(

@@ -36,7 +36,7 @@ def test_without_assertions_a_regression_and_a_wrong_result_fail(folder: Folder)
     folder.script(**SLOW, cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
     ran = optimized(folder, "--payloads=1K,1M,2M", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "1M": "REGRESSED", "2M": "NO_BASELINE"}
-    assert "3 failed, 1 without baseline" in ran.last_line
+    assert "2 failed, 1 without baseline" in ran.last_line
     assert [text.split(":")[0] for text in ran.failures] == ["FAILED", "REGRESSED"]
 
 
@@ -46,7 +46,7 @@ def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Fol
     folder.environment.setenv("PYTHONOPTIMIZE", "1")
     options = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
     ran = folder.pytest("perf", *options, *WITHOUT_CACHE, *PLAIN, exit_code=1)
-    assert "2 failed" in ran.last_line
+    assert "1 failed" in ran.last_line
 
 
 def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
@@ -55,7 +55,7 @@ def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
     folder.environment.setenv("PYTHONPATH", str(folder.path))
     ran = folder.run("-p", "every_test", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
-    assert "2 failed" in ran.last_line
+    assert "1 failed" in ran.last_line
     assert [text.split(":")[0] for text in ran.failures] == ["REGRESSED"]
 
 
@@ -66,7 +66,7 @@ def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
     (folder.path / "perf" / "test_collectives.py").write_text(test)
     ran = folder.run(exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
-    assert "2 failed" in ran.last_line
+    assert "1 failed" in ran.last_line
 
 
 def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) -> None:
@@ -74,7 +74,7 @@ def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) 
     test = "def test_collective(busbw_verdict):\n    pass\n"
     (folder.path / "perf" / "test_collectives.py").write_text(test)
     ran = folder.run(exit_code=1)
-    assert "2 failed" in ran.last_line
+    assert "1 failed" in ran.last_line
 
 
 @pytest.mark.exhaustive

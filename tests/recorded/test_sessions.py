@@ -25,7 +25,7 @@ def test_there_are_sessions_of_every_kind() -> None:
         *("INCOMPARABLE", "FAILED", "SKIPPED", "CHANGED", "COMPILE_ERROR"),
     }
     assert {one.results["session"]["outcomes"][0] for one in measured} == {
-        *("FAILED", "FINE", "NO_VERDICT"),
+        *("FAILED", "FINE", "NOTHING_COMPARED", "NO_VERDICT"),
     }
     assert {one.given["settings"]["paired"] for one in measured} == {True, False}
 

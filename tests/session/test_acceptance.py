@@ -75,7 +75,11 @@ def test_a_fine_session_is_written_with_its_commit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "session",
-    [one for one in SessionOutcome if one not in (SessionOutcome.FINE, SessionOutcome.FAILED)],
+    [
+        outcome
+        for outcome in SessionOutcome
+        if outcome.is_failure and outcome is not SessionOutcome.FAILED
+    ],
 )
 def test_no_other_session_writes_anything_and_it_says_why(
     tmp_path: Path, session: SessionOutcome

@@ -65,7 +65,7 @@ def _written(root: Path, **options: Any) -> Judged:
 def test_a_session_says_what_it_measures_and_hands_over_what_there_is(tmp_path: Path) -> None:
     screen = Lines()
     found, (kept,) = _judged(tmp_path, screen)
-    assert found.session.text == "2 cases measured in 1 launch each, none of them compared"
+    assert found.session.headline() == "NOTHING_COMPARED: 2 cases measured in 1 launch each"
     assert [one.outcome for one in found.verdicts.values()] == [Outcome.NO_BASELINE] * 2
     assert isinstance(kept, Measured) and len(kept.measurements) == 2
     assert "busbw: round 1/1" in screen.said
@@ -133,4 +133,6 @@ def test_no_pytest_is_needed(tmp_path: Path) -> None:
         cwd=tmp_path,
         text=True,
     )
-    assert done.stdout.startswith("FINE: 1 case measured") and done.stdout.endswith("False\n")
+    assert done.stdout.startswith("NOTHING_COMPARED: 1 case measured") and done.stdout.endswith(
+        "False\n"
+    )
