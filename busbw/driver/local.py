@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -54,6 +55,9 @@ class LocalTransport(Transport):
         try:
             return Worker(starter, self._bundle, launch, member)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                # The session says how to raise the limit on open files.
+                raise
             limit = pids.least_limit()
             most = f"; pids.max is {limit}" if limit is not None else ""
             words = f"a worker cannot be started on this host ({error.strerror}){most}"

@@ -70,7 +70,7 @@ class Record:
     @property
     def lasting(self) -> Mapping[str, str]:
         """Versions, surroundings, host and code, without what differs though nothing changed."""
-        kept = {name: self.surroundings[name] for name in self.surroundings.keys() - _PASSING}
+        kept = {name: text for name, text in self.surroundings.items() if name not in _PASSING}
         ours = {HOST: self.host, OWN_CODE: self.worker}
         return {**self.versions, **kept, **{name: text for name, text in ours.items() if text}}
 

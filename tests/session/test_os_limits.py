@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
+from pathlib import Path
 
 import pytest
 
+import busbw
 from busbw.driver.bundle import Bundle
 from busbw.session.option import UsageError
 from busbw.session.os_limits import explained_as
@@ -75,12 +78,18 @@ def test_an_error_that_is_no_limit_is_raised_as_it_is() -> None:
         raise FileNotFoundError(errno.ENOENT, "there is no such file")
 
 
-@pytest.mark.parametrize("limit", [1, 20_000])
+@pytest.mark.parametrize("limit", [1, 60_000])
 def test_a_bundle_that_cannot_be_written_leaves_nothing(
-    limit: int, tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+    limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second limit is reached in a folder that is copied at once."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    """Only the folder `model`, which is copied as a whole, has a file above the larger limit."""
+    source, target = tmp_path / "busbw", tmp_path / "temporary"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(busbw.__file__).parent, source, ignore=ignored)
+    (source / "model" / "large.py").write_text(f"# {'x' * 70_000}\n")
+    target.mkdir()
+    monkeypatch.setattr("busbw.__file__", str(source / "__init__.py"))
+    monkeypatch.setattr("tempfile.tempdir", str(target))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
@@ -89,4 +98,4 @@ def test_a_bundle_that_cannot_be_written_leaves_nothing(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert error.value.errno == errno.EFBIG
-    assert not os.listdir(tmp_path)
+    assert not list(target.iterdir())
