@@ -177,7 +177,13 @@ class Process:
         self._log_begin = self._log.stat().st_size if self._log.exists() else 0
         self._count_refusals()
         requests_out, self.requests = os.pipe()
-        self.replies, replies_in = os.pipe()
+        try:
+            self.replies, replies_in = os.pipe()
+        except OSError:
+            # The descriptors are needed to remove the folder of the session.
+            os.close(requests_out)
+            os.close(self.requests)
+            raise
         command = command_of(order, folder.path, requests_out, replies_in)
         try:
             # Temporary files of a worker that is killed are removed with the folder.

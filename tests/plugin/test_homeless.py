@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not can_unshare(*HOMELESS), reason="no user name
     ("option", "exit_code", "said"),
     sweep(
         [
-            ("--launches=1", 0, "FINE: 1 case measured"),
+            ("--launches=1", 0, "NOTHING_COMPARED: 1 case measured"),
             (
                 "--topology=v5e:2x4",
                 4,

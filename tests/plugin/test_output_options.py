@@ -91,7 +91,7 @@ def test_a_session_appends_a_line_for_each_case(folder: Folder) -> None:
     assert [len(line.times_us) for line in found] == [2, 2]
     assert len({line.session for line in found}) == len({line.at for line in found}) == 1
     assert {line.outcome for line in found} == {Outcome.NO_BASELINE}
-    assert {line.session_outcome for line in found} == {SessionOutcome.FINE}
+    assert {line.session_outcome for line in found} == {SessionOutcome.NOTHING_COMPARED}
     assert all(line.versions == {"fake": "1"} and line.host and line.worker for line in found)
     times_s = ran.case("1K")["now"]["times_s"]
     assert [1e-6 * time_us for time_us in found[0].times_us] == pytest.approx(times_s, rel=1e-5)
