@@ -90,17 +90,17 @@ _OPTIONS = (
     Option(
         name="rank",
         **takes("I"),
-        help="Rank of this process, if a launcher started it; as for busbw run",
+        help="Rank of this process, if no launcher sets it (same as in busbw run)",
     ),
     Option(
         name="session",
         **takes("HOST:PORT"),
-        help="Address on which rank 0 listens; as for busbw run",
+        help="Address on which rank 0 listens (same as in busbw run)",
     ),
     Option(
         name="launcher",
         **takes("NAME"),
-        help="The launcher that started the processes; as for busbw run",
+        help="The launcher that started the processes (same as in busbw run)",
     ),
     Option(
         name="pairs", flag=True, help="Measure every pair of hosts, however many hosts there are"

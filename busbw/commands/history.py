@@ -47,7 +47,7 @@ _OPTIONS = (
         choices=("fetch", "push"),
         help="fetch: create DIR from the branch; push: append what is new in DIR to the branch",
     ),
-    folder_option("folder", "The folder that --history of busbw run names", nargs=""),
+    folder_option("folder", "The folder given to busbw run --history", nargs=""),
     Option(
         name="branch",
         metavar="NAME",

@@ -81,7 +81,7 @@ work too.
 If a launcher such as srun or mpirun starts this command on several hosts, the hosts measure
 together. All of them need the same secret (docs/hosts.md). Options for this:
 
-  --rank=I              Rank of this process, if no launcher says it. Needs --agents=N and --session
+  --rank=I              Rank of this process, if no launcher sets it. Needs --agents=N and --session
   --session=HOST:PORT   Address on which rank 0 listens, the same on all ranks (default: set by the
                         launcher)
   --launcher=NAME       The launcher that started the processes, one of

@@ -186,17 +186,17 @@ OPTIONS = (
     _comparing(
         name="fail_above",
         **takes("LIMIT", forms.ratio),
-        help="Fail a case that takes more than this above its baseline, once more launches "
-        "confirm it. Replaces the limit that busbw computes from the noise. Example: "
-        "--fail-above=25%% or 1.25x",
+        help="Fail a case that is slower than its baseline by more than LIMIT, after additional "
+        "launches confirm it. Replaces the limit that busbw computes from the noise. Example: "
+        "--fail-above=25%% (1.25x means the same)",
     ),
     _comparing(
         name="inject",
         **takes("WHAT", forms.injection),
         help="Slow cases down on purpose, to see that busbw notices. delay:AMOUNT adds a busy "
         "loop to every collective, where AMOUNT is for example 15%%, 20us, 1ms or 50us/M (for "
-        "each MiB); memory:SIZE leaves the program only so much memory. @SIZES limits it to "
-        "payloads. Example: --inject=delay:30%%@1M+4M",
+        "each MiB); memory:SIZE leaves the program only SIZE of memory. @SIZES, at the end, "
+        "applies this only to these payloads. Example: --inject=delay:30%%@1M+4M",
     ),
     Option(
         name="case_timeout",
@@ -245,17 +245,17 @@ OPTIONS = (
     Option(
         name="history",
         metavar="DIR",
-        help="Append the results to the history in DIR, and judge with what sessions usually "
-        "measure. DIR is created if it is missing. Default: the environment variable "
+        help="Append the results to the history in DIR, and judge this session by the usual times "
+        "of earlier sessions. DIR is created if it is missing. Default: the environment variable "
         "BUSBW_HISTORY, else no history",
     ),
     _compiling(
         name="topology",
         metavar="LIST",
         help="Measure nothing: compile the same programs for chips that need not be attached, and "
-        "compare them with stored ones. Example: --topology=v5e:2x4,tpu7x:2x2x1,h100:8. all, tpu "
-        "and gpu mean one topology of every chip (TPU, GPU) whose compiler is installed or that "
-        "has baselines",
+        "compare the result with the compiled programs in the baselines. Example: "
+        "--topology=v5e:2x4,tpu7x:2x2x1,h100:8. all, tpu and gpu select one topology for each "
+        "chip (each TPU, each GPU) that has an installed compiler or baselines",
     ),
     _compiling(
         name="libtpu",
@@ -341,16 +341,16 @@ OPTIONS = (
         repeats=False,
         flag=True,
         ini=False,
-        help="Delete the baselines of payloads that this session did not select, in the files of "
-        "the measured cases",
+        help="In the baseline files of the measured cases, delete the entries whose payload was "
+        "not selected in this session",
     ),
     _comparing(
         name="rebase",
         repeats=False,
         **takes("WHY", forms.reason),
         ini=False,
-        help="Make the level that is stored for each measured case its accepted time. The reason "
-        "is stored in the file",
+        help="Measure future slowdowns from the usual time that is stored now for each measured "
+        "case, instead of from the accepted time. The reason is stored in the file",
     ),
     _compiling(
         name="program",
@@ -377,8 +377,8 @@ OPTIONS = (
     _comparing(
         name="require_signature",
         flag=True,
-        help="Fail a case whose sum is added up in another order than in its baseline, or in more "
-        "than one order: its results differ in their last bits",
+        help="Fail a case whose sums are computed in a different order than in its baseline, or in "
+        "an order that varies between launches, so that the last bits of its results differ",
     ),
 )
 

@@ -51,10 +51,11 @@ from .findings import CHECKS, DOCUMENT, Checked, facts, findings, notes, tables
 ORDER = -1
 _DESCRIPTION = """
 Check a new machine in about ten minutes: that the clocks agree; that every collective, dtype and
-reduce operation gives exact results; that memory ends where it was predicted; how noisy launches
-are; and how the bandwidth compares with the links and with published figures. Lists what is not as
-expected (exit code 1). All results go into one file without secrets, which busbw doctor --read
-shows on another machine. Baselines are neither read nor written.
+reduce operation gives exact results; that programs run out of memory at the predicted size; how
+noisy launches are; and how the bandwidth compares with the links and with published figures. Lists
+everything unexpected, and then exits with code 1. All results go into one file, from which secrets
+are removed; busbw doctor --read shows the file on another machine. Baselines are neither read nor
+written.
 """
 _ALL = {"collectives": COLLECTIVES, "dtypes": DTYPES, "reduce_ops": REDUCE_OPS}
 _USUAL = {"payloads": "1M,64M", "launches": "1"}
