@@ -1,4 +1,4 @@
 """How often the rules of the verdict err: on recorded sessions, on kept ones, on simulated ones.
 
-Standard library and busbw only. busbw itself imports none of it.
+Standard library, numpy and busbw only. busbw itself imports none of it.
 """

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from busbw import files
 from busbw.history.files import HistoryError
 
-from . import corpus, kept, page, rates
+from . import agreement, corpus, kept, page, regimes
 from .corpus import CorpusError
 from .page import PageError
 from .replay import ReplayError, replay
@@ -47,13 +46,18 @@ def _page(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _rates(options: argparse.Namespace) -> Iterator[str]:
-    return rates.rows(options.devices, options.seed, options.only, options.processes)
+    return regimes.rows(options.devices, options.seed, options.only)
+
+
+def _agreement(options: argparse.Namespace) -> Iterator[str]:
+    return agreement.rows(options.devices, options.sessions, options.seed)
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "replay": _replay,
     "page": _page,
     "rates": _rates,
+    "agreement": _agreement,
     "kept": lambda options: kept.rows(kept.read(options.folder)),
 }
 
@@ -69,11 +73,11 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--corpus", type=Path, default=corpus.FOLDER, help="a folder")
         _add_counts(command, {"replays": 2000, "baseline-sessions": 6})
     commands.choices["page"].add_argument("--document", type=Path, default=DOCUMENT)
-    quiet = commands.add_parser("rates", help="simulate nights on a quiet device")
-    quiet.add_argument(
-        "--only", action="append", default=[], choices=rates.SUBJECTS, help="a kind of noise"
-    )
-    _add_counts(quiet, {"devices": 2500, "seed": 1, "processes": os.cpu_count() or 1})
+    quiet = commands.add_parser("rates", help="simulate sessions on devices of one's own")
+    quiet.add_argument("--only", action="append", default=[], help="a part of a row's name")
+    _add_counts(quiet, {"devices": 1000, "seed": 1})
+    both = commands.add_parser("agreement", help="judge sessions by the product and batched")
+    _add_counts(both, {"devices": 5, "sessions": 24, "seed": 1})
     own = commands.add_parser("kept", help="judge sessions of a history against one another")
     own.add_argument("--folder", type=Path, default=kept.FOLDER, help="default: evidence/history")
     return parser

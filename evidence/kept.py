@@ -18,12 +18,13 @@ from pathlib import Path
 
 from busbw.history.files import read_all
 from busbw.history.lines import Line
-from busbw.judge import usual
+from busbw.judge.levels import history_of
 from busbw.judge.policy import POLICIES
+from busbw.judge.rule import CaseTimes
 from busbw.model.case import Case
 from busbw.model.words import Device
 
-from .night import LAUNCHES, Night, Times, night, past
+from .night import LAUNCHES, Night, Times, night
 from .shares import clopper_pearson, percent, row
 
 FOLDER = Path(__file__).parent / "history"
@@ -79,9 +80,9 @@ def judged(
         for case in tonight.times_s
         if case in accepted.times_s
     }
-    before = past({case: one[:LAUNCHES] for case, one in accepted.times_s.items()})
     policy = POLICIES[tonight.device]
-    return night(usual.learn([before], times_s, policy.rule), times_s, policy)
+    before = {c: CaseTimes.of(one[:LAUNCHES], policy.rule) for c, one in accepted.times_s.items()}
+    return night(history_of([before], policy, measured=times_s), times_s, policy)
 
 
 def _taken(tonight: Kept, case: Case, later: bool) -> Sequence[float]:
@@ -122,7 +123,7 @@ def _answers(
     yield "unchanged: red for any reason", red, len(pairs)
     for factor in (1.5, 2.0, 3.0):
         seen = [
-            case in judged(*pair, {case: factor}, later=later).regressed
+            case in judged(*pair, {case: factor}, later=later).red
             for pair in pairs
             for case in list(pair[1].times_s)[: 1 if few else None]
         ]

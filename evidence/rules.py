@@ -14,16 +14,18 @@ import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
-from busbw.judge import paired, usual
+from busbw.judge import paired
+from busbw.judge.levels import history_of
 from busbw.judge.policy import POLICIES
+from busbw.judge.rule import CaseTimes
 from busbw.model.words import MIB, Device
 from busbw.model.words import Outcome as Verdict
 from busbw.stats.launches import quantile
 
+from .agreement import case
 from .corpus import RecordedLaunch, Side
-from .night import night, past
+from .night import night
 from .replay import Draw, Outcome, Rule
-from .simulated import case
 
 POLICY = POLICIES[Device.CPU]
 
@@ -53,14 +55,17 @@ def stored(draw: Draw) -> Outcome:
     """
     cases = {payload: case(payload) for payload in draw.pairs}
     before = [
-        past({cases[at]: [side.launch_time_s for side in of] for at, of in one.items()})
+        {
+            cases[at]: CaseTimes.of([side.launch_time_s for side in of], POLICY.rule)
+            for at, of in one.items()
+        }
         for one in draw.baseline
     ]
     today = {
         cases[payload]: [one.candidate.launch_time_s for one in pairs]
         for payload, pairs in draw.pairs.items()
     }
-    found = night(usual.learn(before, today, POLICY.rule), today, POLICY)
+    found = night(history_of(before, POLICY, measured=today), today, POLICY)
     if found.is_red or found.undecided:
         return Outcome.ALARM
     return Outcome.UNDECIDED if found.blind else Outcome.CLEAR

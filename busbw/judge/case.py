@@ -16,12 +16,13 @@ from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, Measurement
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference, Summary, Verdict
-from busbw.model.words import Outcome, plural, seconds_text
+from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, quantile, relative_mad
 
 from . import rule
+from .expected_times import nearest
+from .lasting_losses import UNREMARKABLE, State
 from .policy import Policy
-from .usual import Usual, nearest
 from .validity import broken, clock_disagreement, memory_verdict, only_at_the_moment
 
 
@@ -85,20 +86,22 @@ def judge_case(
     limit: rule.Limit | None,
     terms: Terms,
     *,
+    state: State = UNREMARKABLE,
     nearest: str = "",
     incomparable: str = "",
     published: Reference | None = None,
 ) -> Ruling:
-    """`limit` is that of tonight, None where the baseline is without times or nothing was timed.
+    """Judge one case by tonight's `limit` and by what several sessions say, its `state`.
 
-    Where there is no baseline `nearest` says which other machine has one, and `incomparable` why a
-    baseline of this one cannot be compared with.
+    There is no limit where the baseline has no times or nothing was timed. Where there is no
+    baseline `nearest` says which other machine has one, and `incomparable` why a baseline of this
+    machine cannot be compared with.
     """
     if baseline is not None and measurement.failures and baseline.oom:
         # Out of memory under one limit says nothing of out of memory under another.
         same = baseline.memory_limit_bytes == terms.memory_limit_bytes
         baseline = baseline if same else None
-    judged = _judge(spec, measurement, baseline, limit, terms, nearest)
+    judged = _judge(spec, measurement, baseline, limit, terms, state, nearest)
     if incomparable and judged.verdict.outcome is Outcome.NO_BASELINE:
         other = replace(judged.verdict, outcome=Outcome.INCOMPARABLE, text=incomparable)
         judged = replace(judged, verdict=other)
@@ -146,6 +149,7 @@ def _judge(
     baseline: Baseline | None,
     limit: rule.Limit | None,
     terms: Terms,
+    state: State,
     nearest: str,
 ) -> Ruling:
     def said(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
@@ -171,7 +175,7 @@ def _judge(
     if baseline.oom or limit is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
         return said(Outcome.IMPROVED, f"it fits now; {text}")
-    return _compare(spec, measurement, baseline, limit, terms)
+    return _compare(spec, measurement, baseline, limit, terms, state)
 
 
 def _out_of_memory(
@@ -193,26 +197,27 @@ def _out_of_memory(
     return memory_verdict(spec, worst, more, failed=not terms.accept_all)
 
 
-def limit_of(limit: rule.Limit, case: Case, policy: Policy) -> float:
-    """The log ratio beyond which it is slower, by no less than its clock can tell."""
-    least_s = policy.least_difference_of(case.clock)
-    return max(limit.slower, math.log1p(least_s / math.exp(limit.usual.level)))
-
-
 def _compare(
-    spec: Spec, measurement: Measurement, baseline: Baseline, limit: rule.Limit, terms: Terms
+    spec: Spec,
+    measurement: Measurement,
+    baseline: Baseline,
+    limit: rule.Limit,
+    terms: Terms,
+    state: State,
 ) -> Ruling:
-    case, policy, usual = measurement.case, terms.policy, limit.usual
+    case, policy, expected = measurement.case, terms.policy, limit.expected
     times_s = [launch_time_s(run) for run in measurement.runs]
-    if terms.fail_above is None:
-        most = limit_of(limit, case, policy)
-    else:
-        # A limit of the user's own is that of the fastest launch, too.
-        most, limit = math.log(terms.fail_above), replace(limit, fastest=None)
-    found = rule.call(times_s, limit, terms.launches, policy.rule, most)
-    outcome, word = _outcome(found, len(usual.own), terms)
+    most = limit.slower
+    if terms.fail_above is not None:
+        # A limit of the user's own is that of the fastest launch, too, and nothing else fails.
+        most, state = math.log(terms.fail_above), UNREMARKABLE
+        limit = replace(limit, fastest=None)
+    times = rule.CaseTimes.of(times_s, policy.rule, terms.launches)
+    wanted = terms.launches + policy.rule.confirming
+    found = rule.decide(times, limit, policy.rule, most, wanted)
+    outcome, word = _outcome(found, expected.sessions, terms, state)
     before, now = (
-        summary_of(case, baseline.times_s, math.exp(usual.level)),
+        summary_of(case, baseline.times_s, math.exp(expected.level)),
         summary_of(case, times_s),
     )
     text = (
@@ -221,7 +226,9 @@ def _compare(
         f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
         f"{word and f'; {word}'} ({_limit_text(found, limit, terms)})"
     )
-    ratios = [math.exp(math.log(time_s) - usual.level) for time_s in (min(times_s), max(times_s))]
+    ratios = [
+        math.exp(math.log(time_s) - expected.level) for time_s in (min(times_s), max(times_s))
+    ]
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
@@ -232,23 +239,30 @@ def _compare(
         ratio_interval=(ratios[0], ratios[1]),
         ratio_error=limit.deviation,
         limit=math.exp(found.limit),
-        modes=found.modes,
-        provisional=len(usual.own) < policy.full_sessions,
-        notes=tuple(_notes(found, usual)),
+        provisional=expected.sessions < policy.full_sessions,
+        notes=tuple(_notes(found, state)),
     )
-    return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.called is None)
+    return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.direction is None)
 
 
-def _outcome(found: rule.Call, sessions: int, terms: Terms) -> tuple[Outcome, str]:
-    """With what is said of it, if anything."""
+def _outcome(
+    found: rule.Decision, sessions: int, terms: Terms, state: State
+) -> tuple[Outcome, str]:
+    """Return the outcome, and what to say about it, if anything."""
     fresh = "" if found.fresh is None else f"{math.exp(found.fresh):.3f} x"
-    if found.called is None:
+    if found.direction is None:
         return Outcome.NOISY, "suspected, not yet seen again"
-    if found.called > 0:
+    if state.lasting is not None:
+        loss = change_text(math.expm1(state.lasting.log_ratio))
+        return (
+            Outcome.REGRESSED,
+            f"{loss} slower over the last {plural(state.lasting.sessions, 'session')}",
+        )
+    if found.direction > 0:
         return Outcome.REGRESSED, f"seen again: {fresh} in fresh launches"
-    if found.called < 0:
+    if found.direction < 0:
         return Outcome.IMPROVED, "the baseline is stale"
-    if found.is_noisy and not found.again:
+    if found.is_noisy and not found.confirmed:
         which = f"fresh launches ({fresh})" if fresh else "the first launches"
         return Outcome.NOISY, f"slower, but not by {which}"
     seen = f"slower, seen again ({fresh})"
@@ -266,27 +280,24 @@ def _outcome(found: rule.Call, sessions: int, terms: Terms) -> tuple[Outcome, st
     return outcome, f"{1 + blind:g} x the time cannot be ruled out"
 
 
-def _limit_text(found: rule.Call, limit: rule.Limit, terms: Terms) -> str:
+def _limit_text(found: rule.Decision, limit: rule.Limit, terms: Terms) -> str:
     parts = [f"limit {math.exp(found.limit):.3f} x"]
     if terms.fail_above is not None:
         parts[0] += " by --fail-above"
-    elif limit.part:
-        parts.append(f"shared with others: {math.exp(limit.part):.3f} x")
-    sessions, full = len(limit.usual.own), terms.policy.full_sessions
+    elif limit.common_shift:
+        parts.append(f"shared with others: {math.exp(limit.common_shift):.3f} x")
+    sessions, full = limit.expected.sessions, terms.policy.full_sessions
     if sessions < full:
         parts.append(f"provisional: {sessions} of {plural(full, 'session')}")
     return ", ".join(parts)
 
 
-def _notes(found: rule.Call, usual: Usual) -> Iterator[str]:
-    """What became of a suspicion, and modes: ``two modes: 3 launches at 21 us, 2 at 184 us``."""
-    if found.suspected and found.fresh is not None and found.called == 0 and not found.is_noisy:
+def _notes(found: rule.Decision, state: State) -> Iterator[str]:
+    """Yield what became of a suspicion, and that a loss is over."""
+    if found.suspected and found.fresh is not None and not found.direction and not found.is_noisy:
         yield f"suspected, and not confirmed by fresh launches ({math.exp(found.fresh):.3f} x)"
-    if found.modes:
-        fast, slow = ((len(one), seconds_text(statistics.median(one))) for one in found.modes)
-        yield f"two modes: {plural(fast[0], 'launch')} at {fast[1]}, {slow[0]} at {slow[1]}"
-    if usual.by_fastest:
-        yield "earlier launches had two modes, so that the fastest are compared"
+    if state.repaired:
+        yield f"repaired: back at its level after {plural(state.repaired, 'session')}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,8 +308,10 @@ class Rerun:
     passes: int
 
 
-def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
-    """The undecided cases, and the two sizes next to each suspect, which say what is shared.
+def rerun(
+    judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int], *, by_neighbours: bool
+) -> Rerun:
+    """Return the undecided cases and, `by_neighbours`, the two sizes next to each suspect.
 
     `launches` is how many there are by now. Enough passes for the first case to be decided.
     """
@@ -309,7 +322,7 @@ def rerun(judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int]) -> Rerun:
     }
     wanted = set(lacking)
     for spec in lacking:
-        if judged[spec].suspected:
+        if judged[spec].suspected and by_neighbours:
             wanted.update(_neighbours(spec, judged))
     ordered = tuple(spec for spec in judged if spec in wanted)
     return Rerun(specs=ordered, passes=min(lacking.values(), default=0))

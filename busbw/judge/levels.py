@@ -1,14 +1,14 @@
-"""Which sessions today is compared with, and which levels are not what was accepted any more.
+"""Which sessions today is compared with, and what several sessions together lost.
 
-A baseline pins what must not be lost; the history says what has been usual since it was accepted.
-Each night may lose too little to be seen; the sessions together show it, and the night it began.
+A baseline says what was accepted; the history says what has been usual since.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -16,44 +16,102 @@ from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merged
 from busbw.model.verdict import Answer
 from busbw.model.words import Outcome, change_text, cut_short, plural
-from busbw.stats.variance import squares_of
 
-from . import rule
-from .policy import Policy
-from .usual import Launches, Night, learn
+from .expected_times import Launches
+from .lasting_losses import Assessment, Lasting, accepted_deviation, assess, replay
+from .policy import Policy, Rule
+from .rule import CaseTimes, History, limits
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Levels:
-    """What is known of the cases of one machine.
-
-    `sessions` are those that count, oldest first, with what sessions minutes apart measured in one.
-    `highest` is the log time that a case's level is never above: its pinned one and the budget.
-    """
-
-    sessions: tuple[Session, ...]
-    highest: Mapping[Case, float]
-
-    def tonight(self, today_s: Mapping[Case, Sequence[float]], policy: Policy) -> rule.Tonight:
-        today = {c: Launches.of(one) for c, one in today_s.items() if c in self.highest}
-        past = learn([_night(one) for one in self.sessions], today, policy.rule)
-        found = rule.limits(past, today, policy.rule)
-        limits = {case: _at_most(one, self.highest[case]) for case, one in found.limits.items()}
-        return replace(found, limits=limits)
-
+# A clock that ticks gives values that are a tick apart, or a little more.
+_TICKS = 1.1
 
 # As many earlier sessions say what a limit of the user's own would have cost.
 _RECENT = 20
 
 
-def cost_of_limit(levels: Sequence[Levels], tonight: Sequence[rule.Tonight], ratio: float) -> str:
-    """In how many of the last sessions in which nothing changed a case was above `ratio`.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Levels:
+    """The sessions of one machine that later ones are compared with, oldest first.
 
-    By the levels of `tonight`, each of one of the machines' `levels`.
+    Sessions minutes apart are one. `cases` are those with accepted times. `replayed` keeps the
+    replayed histories, which several looks at one session share.
+    """
+
+    sessions: tuple[Session, ...]
+    cases: frozenset[Case]
+    replayed: dict[object, History] = field(default_factory=dict, compare=False, repr=False)
+
+    def tonight(
+        self,
+        today_s: Mapping[Case, Sequence[float]],
+        policy: Policy,
+        *,
+        launches: int | None = None,
+        ticks_s: Mapping[Case, float] | None = None,
+    ) -> Assessment:
+        """Judge the launches `today_s` in seconds, of which the first `launches` were planned.
+
+        `ticks_s` are the steps of the clock, by case, where it has steps.
+        """
+        measured = {case: times_s for case, times_s in today_s.items() if case in self.cases}
+        history = self._history(list(measured), policy, ticks_s or {})
+        rule = policy.rule
+        today = {case: CaseTimes.of(one, rule, launches) for case, one in measured.items()}
+        return assess(history, limits(history, today), today)
+
+    def _history(
+        self, measured: Sequence[Case], policy: Policy, ticks_s: Mapping[Case, float]
+    ) -> History:
+        key = (frozenset(measured), *sorted((c.name, tick) for c, tick in ticks_s.items()))
+        if key not in self.replayed:
+            sessions = [
+                {case: _times(own, policy.rule) for case, own in one.records.items()}
+                for one in self.sessions
+            ]
+            self.replayed[key] = history_of(sessions, policy, measured=measured, ticks_s=ticks_s)
+        return self.replayed[key]
+
+
+def history_of(
+    sessions: Sequence[Mapping[Case, CaseTimes]],
+    policy: Policy,
+    *,
+    measured: Collection[Case],
+    ticks_s: Mapping[Case, float] | None = None,
+) -> History:
+    """Replay `sessions`, oldest first, for the frameworks whose cases are `measured` tonight.
+
+    `ticks_s` are the steps of the clock in seconds, by case, where it has steps.
+    """
+    known = dict.fromkeys(case for one in sessions for case in one)
+    counts = Counter(case.framework for case in known if case in measured)
+    together = {name for name, one in counts.items() if one >= policy.rule.least_cases}
+    floors: dict[Case, float] = {}
+    replayed = [{c: one for c, one in each.items() if c.framework in counts} for each in sessions]
+    for case, times in (item for one in replayed for item in one.items()):
+        tick_s = _TICKS * (ticks_s or {}).get(case, 0.0)
+        least_s = max(policy.least_difference_of(case.clock), tick_s)
+        floors.setdefault(case, math.log1p(least_s / math.exp(times.every.median)))
+    history = History(rule=policy.rule, together=frozenset(together), floors=floors)
+    return replay(filter(None, replayed), history)
+
+
+def _times(records: Sequence[Record], rule: Rule) -> CaseTimes:
+    """Return the launches of one case; they differ within each of the sessions that were joined."""
+    whole = CaseTimes.of([time_s for one in records for time_s in one.times_s], rule)
+    parts = [Launches.of(one.times_s) for one in records]
+    squares, freedom = math.fsum(one.squares for one in parts), sum(one.freedom for one in parts)
+    return replace(whole, every=replace(whole.every, squares=squares, freedom=freedom))
+
+
+def cost_of_limit(levels: Sequence[Levels], tonight: Sequence[Assessment], ratio: float) -> str:
+    """Say in how many of the last sessions in which nothing changed a case was above `ratio`.
+
+    Each of `tonight` is of one of the machines' `levels`.
     """
     found = [
         any(
-            math.log(statistics.median(times_s)) - limits[case].usual.level > math.log(ratio)
+            math.log(statistics.median(times_s)) - limits[case].expected.level > math.log(ratio)
             for case, times_s in session.times_s.items()
             if case in limits
         )
@@ -68,32 +126,6 @@ def cost_of_limit(levels: Sequence[Levels], tonight: Sequence[rule.Tonight], rat
         f"{text}: of the last {plural(len(found), 'session')} without a change {sum(found)} had a "
         "case above it"
     )
-
-
-def _night(session: Session) -> Night:
-    return Night(
-        launches={case: _launches(own) for case, own in session.records.items()},
-        called={
-            **dict.fromkeys(session.called(Outcome.IMPROVED), -1),
-            **dict.fromkeys(session.called(Outcome.REGRESSED), 1),
-        },
-    )
-
-
-def _launches(records: Sequence[Record]) -> Launches:
-    """Of one case; launches differ within each of the sessions that were joined."""
-    whole = Launches.of([time_s for one in records for time_s in one.times_s])
-    parts = [Launches.of(one.times_s) for one in records]
-    squares, freedom = (math.fsum(one.squares for one in parts), sum(one.freedom for one in parts))
-    return replace(whole, squares=squares, freedom=freedom)
-
-
-def _at_most(limit: rule.Limit, highest: float) -> rule.Limit:
-    above = limit.usual.level - highest
-    if above <= 0:
-        return limit
-    usual = replace(limit.usual, level=highest, fastest=limit.usual.fastest - above)
-    return replace(limit, usual=usual)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,12 +172,7 @@ def levels_of(known: Mapping[str, Known], policy: Policy) -> Levels | None:
     sessions = [session for one in timed for session in one.sessions(policy.session_apart)]
     return Levels(
         sessions=merged(sessions, policy.session_apart),
-        highest={
-            baseline.case: math.log(baseline.pinned_s) + math.log1p(policy.budget)
-            for one in timed
-            for baseline in one.timed
-            if baseline.pinned_s is not None
-        },
+        cases=frozenset(baseline.case for one in timed for baseline in one.timed),
     )
 
 
@@ -173,12 +200,12 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Drift:
-    """A level that lies `log_ratio` above the accepted one, since the session that `began` then.
+class Loss:
+    """A loss of several sessions, of a case or of all cases of a framework (`case` is None).
 
-    `case` is None for what all cases of a framework share. `changes` are what changed with that
-    session, such as ``jaxlib 0.10.1 -> 0.10.2``. `than` says what the first level is. `is_over`:
-    tonight it is back at that.
+    It is `log_ratio` over the last `sessions`, the first of which `began` then; `changes` are what
+    changed with that session, such as ``jaxlib 0.10.1 -> 0.10.2``. `is_gradual`: no few sessions
+    show it. `compared_with` says what the level is.
     """
 
     framework: str
@@ -187,82 +214,108 @@ class Drift:
     began: datetime
     sessions: int
     changes: tuple[str, ...]
-    than: str = "accepted"
-    is_over: bool = False
+    is_gradual: bool = False
+    compared_with: str = "expected"
 
     @property
     def text(self) -> str:
-        name = f"all cases of {self.framework}" if self.case is None else self.case.name
-        verb = "are" if self.case is None else "is"
+        """Such as ``all cases of jax are 3.4 % slower than expected over the last 5 sessions``."""
+        name = f"all cases of {self.framework} are"
+        if self.case is not None:
+            name = f"{self.case.name} is"
         loss = change_text(math.expm1(self.log_ratio))
-        if self.is_over:
-            return f"{name} {verb} back, after being {loss} slower since {self.began:%Y-%m-%d}"
-        text = (
-            f"{name} {verb} {loss} slower than {self.than} since {self.began:%Y-%m-%d}, "
-            f"{plural(self.sessions, 'session')} ago"
+        return (
+            f"{name} {loss} slower than {self.compared_with} over the last "
+            f"{plural(self.sessions, 'session')}, since {self.began:%Y-%m-%d}; "
+            f"what changed then: {', '.join(self.changes) or 'nothing that is known'}"
         )
-        return f"{text}; what changed there: {', '.join(self.changes) or 'nothing that is known'}"
 
 
-def drifts(sessions: Sequence[Session], today: Session, tonight: rule.Tonight) -> tuple[Drift, ...]:
-    several, last = [*sessions, today], len(sessions)
+def losses(sessions: Sequence[Session], today: Session, judged: Assessment) -> tuple[Loss, ...]:
+    """Return the losses of several sessions: those of whole frameworks first, then the largest."""
+    several = [*sessions, today]
     shared = [
-        _drift(name, None, one.rise, {**one.before, last: one.tonight}, several)
-        for name, one in tonight.shared.items()
-        if one.rise
+        _loss(name, None, state.lasting, several)
+        for name, state in judged.shared.items()
+        if state.lasting
     ]
     cases = [
-        _drift(case.framework, case, one.rise, {**one.usual.own, last: one.own}, several)
-        for case, one in tonight.limits.items()
-        if one.rise
+        _loss(case.framework, case, state.lasting, several)
+        for case, state in judged.states.items()
+        if state.lasting
     ]
     return (*shared, *sorted(cases, key=lambda one: one.log_ratio, reverse=True))
 
 
-def drift_text(found: Sequence[Drift]) -> str:
+def losses_text(found: Sequence[Loss]) -> str:
     return "; ".join(cut_short([one.text for one in found], _MOST_NAMED, "case"))
 
 
-def _drift(
-    framework: str,
-    case: Case | None,
-    rise: float,
-    series: Mapping[int, float],
-    sessions: Sequence[Session],
-) -> Drift:
-    """A step, from its first session on, or a rise since the first session, if that fits better."""
-    at, values = list(series), list(series.values())
-    begin = min(range(1, len(values)), key=lambda split: _rest_of_step(values, split))
-    slope = rise / (len(values) - 1)
-    line = squares_of([value - slope * number for number, value in enumerate(values)])
-    if line < _rest_of_step(values, begin):
-        begin = 1
-    else:
-        rise = statistics.fmean(values[begin:]) - statistics.fmean(values[:begin])
-    now, before = sessions[at[begin]], sessions[at[begin - 1]]
-    return Drift(
+def _loss(framework: str, case: Case | None, lasting: Lasting, sessions: Sequence[Session]) -> Loss:
+    there = [one for one in sessions if any(c.framework == framework for c in one.records)]
+    first = sessions[lasting.began]
+    before = there[max(0, there.index(first) - 1)] if first in there else first
+    return Loss(
         framework=framework,
         case=case,
-        log_ratio=rise,
-        began=now.began,
-        sessions=len(values) - begin,
-        changes=now.changes_since(before, framework),
-        is_over=values[-1] - statistics.fmean(values[:begin]) < rise / 2,
+        log_ratio=lasting.log_ratio,
+        began=first.began,
+        sessions=lasting.sessions,
+        changes=first.changes_since(before, framework),
+        is_gradual=lasting.is_gradual,
     )
 
 
-def _rest_of_step(values: Sequence[float], split: int) -> float:
-    return squares_of(values[:split]) + squares_of(values[split:])
+def repaired_text(judged: Assessment) -> str:
+    """Say which losses are over; empty without any."""
+    names = [f"all cases of {name}" for name, one in judged.shared.items() if one.repaired]
+    names += [case.name for case, one in judged.states.items() if one.repaired]
+    counts = [one.repaired for one in (*judged.shared.values(), *judged.states.values())]
+    if not names:
+        return ""
+    level = "their level" if len(names) > 1 else "its level"
+    sessions = plural(max(counts), "session")
+    named = ", ".join(cut_short(names, _MOST_NAMED, "case"))
+    return f"repaired: back at {level} after {sessions}: {named}"
+
+
+def odd_sessions(judged: Assessment) -> dict[Case | str, float]:
+    """Return by how much the accepted session was slower than all since, where it clearly was.
+
+    By framework for what its cases share, and by case; below 0 where it was faster.
+    """
+    history = judged.history
+    found: dict[Case | str, float] = {
+        name: accepted_deviation(history.shared[name], judged.values[name])
+        for name in judged.shared
+        if name in history.shared
+    }
+    for case in judged.states:
+        found[case] = accepted_deviation(history.cases[case], judged.values[case])
+    return {name: odd for name, odd in found.items() if odd}
+
+
+def odd_text(judged: Assessment) -> str:
+    """Say where the accepted session was unlike all sessions since; empty without any."""
+    since = max((len(one.values) for one in judged.history.cases.values()), default=0)
+    found = [
+        f"the accepted session was {change_text(math.expm1(abs(odd)))} "
+        f"{'slower' if odd > 0 else 'faster'} than the {since} since, in "
+        f"{f'all cases of {name}' if isinstance(name, str) else name.name}"
+        for name, odd in odd_sessions(judged).items()
+    ]
+    more = "accept again with --update-baselines"
+    return "; ".join([*cut_short(found, _MOST_NAMED, "case"), more]) if found else ""
 
 
 def machine_answer(
     framework: str, nights: Sequence[Session] | None, today: Session, policy: Policy
 ) -> Answer:
-    """The answer from the reference's earlier `nights`.
+    """Return the answer from the reference's earlier sessions, `nights`.
 
-    The reference is slower if all its cases together lost more than the limit of a session, or if
-    a level rose over the nights. The answer is unknown without an earlier night, without a history
-    (`nights` is None), and with too few cases to compare them together unless one of them rose.
+    The reference is slower if all its cases together are, tonight or over several sessions. The
+    answer is unknown without an earlier session, without a history (`nights` is None), and with
+    too few cases to compare them together unless one of them became slower.
     """
     earlier = merged(nights or (), policy.session_apart)
     if not earlier:
@@ -270,23 +323,21 @@ def machine_answer(
             " without --history" if nights is None else ", this reference has no earlier night here"
         )
         return Answer(text=f"unknown{why} ({framework})", is_slower=None)
-    cases = dict.fromkeys(case for one in earlier for case in one.records)
-    levels = Levels(sessions=earlier, highest=dict.fromkeys(cases, math.inf))
-    tonight = levels.tonight(today.times_s, policy)
-    risen = drifts(earlier, today, tonight)
-    drifted = [replace(one, than="at first") for one in risen if not one.is_over]
-    shared, least = tonight.shared.get(framework), policy.rule.least_cases
-    if shared is None or len(tonight.limits) < least:
+    cases = frozenset(case for one in earlier for case in one.records)
+    judged = Levels(sessions=earlier, cases=cases).tonight(today.times_s, policy)
+    found = [replace(one, compared_with="at first") for one in losses(earlier, today, judged)]
+    shared, least = judged.tonight.shared.get(framework), policy.rule.least_cases
+    if shared is None or len(judged.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None
     else:
-        is_slower = shared.is_slower
+        is_slower = framework in judged.slower
         times, limit = math.exp(shared.off), math.exp(shared.limit)
         earlier_text = plural(len(earlier), "earlier night")
         text = (
             f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"
         )
-    texts = filter(None, (f"{text} ({framework})", drift_text(drifted)))
-    return Answer(text="; ".join(texts), is_slower=True if drifted else is_slower)
+    texts = filter(None, (f"{text} ({framework})", losses_text(found)))
+    return Answer(text="; ".join(texts), is_slower=True if found else is_slower)
 
 
 def all_answers(answers: Sequence[Answer]) -> Answer | None:

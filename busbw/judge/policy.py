@@ -6,6 +6,7 @@ Numbers and nothing else; what one rule alone needs may stand beside it.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -90,69 +91,79 @@ class Looks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """The numbers of `rule`; docs/verdict.md has the formula. Deviations are those of log time.
+    """The numbers of `rule`, as docs/verdict.md explains them. Deviations are those of log time.
 
-    No loss below `floor`, a fraction of the time, is one; of all cases together none below
-    `slower`. Where a loss of `blind` would be none, nothing can be said.
+    *Losses*: a case fails from `floor` on, a fraction of its time, all cases together from
+    `slower`. Where a loss of `blind` would not fail, nothing can be said.
 
-    `prior` is the deviation of a session before there are any (`prior_alone` with fewer than
-    `least_cases` cases, which do not show what they share), `prior_shared` that of what all cases
-    share; each counts as its degrees of freedom, that of a case in `prior_sessions` sessions. What
-    all cases show counts as `own_freedom` for one of them. A session differs by `of_launches` of
-    the variance of launches at least. An odd variance counts as `clipped` medians at most.
+    *Levels*: the mean of the last `level_sessions` counted sessions, at most `anchor_margin` above
+    that of the first `anchor_sessions`.
 
-    A case is slower from `factor` + `factor_of_one` / sessions deviations on, from `most_factor`
-    where tails are heavy: where the third farthest of `tails_from` residuals or more is `heavy`
-    times what is normal, by the power `switch`. `factor_shared` is that of what all cases share.
-    Noise follows the payload where the slope is `clear` of its error; that of launches may mislead
-    by `misleading` for each doubling. Tonight is noisier than usual from `noisier` times on, told
-    by `least_sizes`.
+    *Noise*: `prior` is the expected deviation of a session, in the first `prior_sessions` sessions,
+    with `prior_freedom` degrees of freedom, and `prior_shared` that of what all cases share. The
+    variance of a session is at least `launch_share` of that of launches. All cases together count
+    as `own_freedom` for one of them, its launches as `launch_freedom` at most; those of up to
+    `near_sizes` sizes on either side count by `near_weight`. An odd variance counts as `clipped`
+    medians at most.
 
-    `by_neighbours`: the two sizes next to it say what a case shares, not all cases. What is beyond
-    the fraction `suspect` of a limit is measured again, with `confirming` launches, which must be
-    beyond that fraction, too, and the fastest of all beyond that of `by_fastest`. Launches have
-    two modes, and get `more_of_modes` more, where a gap among them is wider than the ratio `modes`
-    and than `clear_gap` deviations of a launch. A level has drifted from more than `rise_from`
-    sessions on, where it rose by `rise`, a fraction, and by `rise_errors` errors of the slope,
-    a case's by `rise_errors_of_case`.
+    *Limits*, in deviations: `factor` + `factor_of_one` / sessions for one session, `factor_shared`
+    for what all cases share, `factor_window` and `factor_shared_window` for several sessions. Where
+    the third farthest deviation of `tails_from` residuals or more is above `heavy`, the factor is
+    `tails` times that. A loss is over once tonight is `released` deviations below half of it.
+
+    *Looks*: what is beyond the fraction `suspect` of a limit is measured again with `confirming`
+    launches, which must be beyond that fraction, too, and the fastest of all beyond `by_fastest`.
+    `by_neighbours`: the two sizes next to a case say what it shares, not all cases.
+
+    *Noisy sessions*: cases deviate `noisier` times as much as usual, `noisier_at_first` times
+    compared with a single session, or `widened` times and so do launches. From `widened` on limits
+    are wider by `widening` times that, and after `noise_sessions` sessions, which show the noise,
+    such a session makes no level. Fewer than `least_cases_of_noise` cases tell nothing.
+
+    An accepted session was odd if it lies `odd` deviations from the sessions since.
     """
 
     floor: float
     slower: float
     blind: float
     prior: float
-    prior_alone: float
     prior_shared: float
+    level_sessions: int = 20
+    anchor_sessions: int = 10
+    anchor_margin: float = 0.01
     factor: float = 4.07
     factor_of_one: float = 0.57
-    most_factor: float = 6.7
     factor_shared: float = 3.5
-    by_neighbours: bool = False
-    by_fastest: float = 0.75
-    noisier: float = 1.75
-    modes: float = 1.05
+    factor_window: float = 4.5
+    factor_shared_window: float = 5.0
+    windows: tuple[int, ...] = (2, 4, 8, 16)
+    window_freedom: float = 0.25
+    released: float = 0.7
     prior_freedom: float = 4.0
-    prior_sessions: int = 2
+    prior_sessions: float = 2
     prior_shared_freedom: float = 6.0
-    own_freedom: float = 8.0
-    of_launches: float = 0.8
+    launch_share: float = 0.8
+    own_freedom: float = 4.0
+    launch_freedom: float = 16.0
+    near_sizes: int = 2
+    near_weight: float = 0.25
+    clipped: float = 9.0
     least_deviation: float = 1e-3
     least_cases: int = 6
-    least_sizes: int = 12
-    clipped: float = 9.0
+    least_cases_of_noise: int = 12
+    noisier: float = 1.75
+    noisier_at_first: float = 2.0
+    widened: float = 1.35
+    widening: float = 1.3
+    noise_sessions: int = 5
     tails_from: int = 100
-    heavy: float = 1.2
-    switch: int = 8
-    clear: float = 3.0
-    misleading: float = 0.025
+    heavy: float = 3.8
+    tails: float = 1.6
+    odd: float = 4.8
     suspect: float = 0.6
     confirming: int = 3
-    more_of_modes: int = 2
-    clear_gap: float = 5.0
-    rise: float = 0.01
-    rise_from: int = 5
-    rise_errors: float = 4.5
-    rise_errors_of_case: float = 6.0
+    by_fastest: float = 0.75
+    by_neighbours: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,25 +204,26 @@ class Policy:
 _CPU = Policy(
     looks=Looks(false_alarms_of_curves=0.025),
     # Neighbouring sizes say what other work does to a case, and the fastest launch must be slower,
-    # too. Less its neighbours a session differs by a tenth, and not normally: k is small, because
-    # a loss is confirmed in three ways.
+    # too. Less its neighbours a session differs by a tenth, and not normally: the factor is small,
+    # because a loss is confirmed in three ways. How noisy a case is its launches do not say.
     rule=Rule(
         floor=0.15,
         slower=1.50,
         blind=3.0,
         prior=0.115,
-        prior_alone=0.15,
         prior_shared=0.25,
-        factor=2.5,
+        prior_freedom=60.0,
+        prior_sessions=math.inf,
+        launch_share=0.3,
+        anchor_margin=0.10,
+        launch_freedom=0.0,
+        factor=2.75,
         factor_of_one=0.0,
         factor_shared=2.5,
-        of_launches=0.0,
-        most_factor=2.5,
+        heavy=math.inf,
         by_neighbours=True,
         by_fastest=1.0,
-        noisier=math.inf,
-        modes=1.25,
-        rise=0.50,
+        least_cases_of_noise=sys.maxsize,
     ),
     # Of recorded sessions of unchanged code on a busy machine 16 to 30 % have more than a tenth of
     # their cases NOISY, and 9 to 20 % more than a tenth above their limits: red for nothing.
@@ -226,9 +238,7 @@ _CPU = Policy(
 # to 1 %.
 _ACCELERATOR = Policy(
     looks=Looks(wanted=0.03, floor=0.01),
-    rule=Rule(
-        floor=0.02, slower=0.015, blind=0.5, prior=0.01, prior_alone=0.01, prior_shared=0.003
-    ),
+    rule=Rule(floor=0.02, slower=0.015, blind=0.5, prior=0.01, prior_shared=0.006),
 )
 
 POLICIES: Mapping[Device, Policy] = {

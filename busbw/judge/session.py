@@ -69,7 +69,8 @@ def _group(case: Case, verdicts: Sequence[Verdict], policy: Policy, groups: int)
 
 
 def slower_text(name: str, cases: int, shared: Shared) -> str:
-    if not shared.is_slower:
+    """Say how much slower all cases are tonight; empty within the limit."""
+    if shared.off <= shared.limit:
         return ""
     return (
         f"{name}: all {plural(cases, 'case')} together take {math.exp(shared.off):.3f} x the "
@@ -86,11 +87,11 @@ class Circumstances:
     algorithms that are not those of the baseline, `lost` says why measuring ended early;
     `suspected` are cases that look slower without a confirmation. `slower` says what all sizes,
     latency or bandwidth lost, `drifted` which levels rose since they were accepted; `accepted`: an
-    update takes both. `asides` are said and change nothing. Sizes next to each other differ
-    `noisier` times as much as usual; `counting` says which NOISY cases count. `machine` is what a
-    locked reference says of the machine, None without one, and `stack_changes` are what tonight's
-    stack has other than it. `expecting`: cases are compared with baselines. `accepting`: a
-    measurement becomes the baseline where there is none.
+    update takes both. `asides` are said and change nothing. Cases deviate `noisier` times as
+    much as usual, as in `noisy_sessions` of the last ten; `counting` says which NOISY cases count.
+    `machine` is what a locked reference says of the machine, None without one, and `stack_changes`
+    are what tonight's stack has other than it. `expecting`: cases are compared with baselines.
+    `accepting`: a measurement becomes the baseline where there is none.
     """
 
     launches: int
@@ -105,6 +106,7 @@ class Circumstances:
     slower: tuple[str, ...] = ()
     drifted: str = ""
     noisier: float = 1.0
+    noisy_sessions: int = 0
     counting: Counting = field(default_factory=Counting)
     accepted: bool = False
     machine: Answer | None = None
@@ -264,10 +266,12 @@ def _reasons(
     yield from about.fallen_back
     if about.suspected:
         yield f"suspected and not seen again in the time: {', '.join(about.suspected)}"
-    if about.noisier > 1:
+    if about.noisier > 1 and not about.accepted:
+        often = about.noisy_sessions
+        more = f", as in {often} of the last 10; --update-baselines accepts it" if often > 1 else ""
         yield (
-            f"noisier than usual: sizes next to each other differ {about.noisier:.1f} x as much as "
-            "in earlier sessions, and limits are wider by that"
+            f"noisier than usual: cases deviate {about.noisier:.1f} x as much from their levels as "
+            f"in earlier sessions{more}"
         )
     yield from filter(None, (too_noisy_text(verdicts, about.counting), about.lost))
     if about.asked_to_skip:

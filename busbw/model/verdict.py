@@ -167,7 +167,7 @@ class Verdict:
     and its history, or the candidate's over the reference's. `ratio_interval` is the best and the
     worst launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard
     error of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
-    `modes` are the launches, in seconds, of each of two modes, where a gap parts them. `tail_ratio`
+    `tail_ratio`
     is p90 over p25, now over before, where that grew significantly. `published` is shown and never
     judged. `ceiling` is what the hardware allows, where that is known. `straggler` is what the
     others of a group wait for. `soaked` is what was compared where nothing was timed.
@@ -187,7 +187,6 @@ class Verdict:
     ratio_interval: tuple[Positive, Positive] | None = None
     ratio_error: NotNegative | None = None
     limit: Positive | None = None
-    modes: tuple[tuple[Positive, ...], ...] = ()
     tail_ratio: Positive | None = None
     provisional: bool = False
     published: Reference | None = None

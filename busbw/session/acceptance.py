@@ -210,8 +210,8 @@ def _accepted(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> 
 def _is_new_level(settings: Settings, verdict: Verdict, job: TimedJob, budget: float) -> bool:
     """Whether today replaces the stored sessions instead of joining them, though nothing moved.
 
-    Only what chance does not give does: a loss that somebody accepts with a reason, a loss or a
-    gain beyond the budget. Without a reason such a loss is refused.
+    Only what chance does not give does: what improved, a loss that somebody accepts with a reason,
+    a loss beyond the budget. Without a reason such a loss is refused.
     """
     outcome, reason = verdict.outcome, bool(settings.accept_regression)
     pinned_s = job.stored.baseline.pinned_s if job.stored.baseline is not None else None
@@ -220,8 +220,6 @@ def _is_new_level(settings: Settings, verdict: Verdict, job: TimedJob, budget: f
     lost = beyond(verdict.now.median_s, pinned_s, budget)
     if lost and reason and settings.names_cases:
         return True
-    if outcome is Outcome.IMPROVED:
-        return beyond(pinned_s, verdict.now.median_s, budget)
     if outcome is Outcome.REGRESSED:
         return lost or reason
     return outcome is not Outcome.PASS

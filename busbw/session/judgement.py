@@ -9,10 +9,19 @@ from dataclasses import replace
 
 from busbw.baselines.store import frameworks_at, other_ranks
 from busbw.judge.case import Ruling, Terms, judge_case
-from busbw.judge.levels import Drift, all_answers, cost_of_limit, drift_text, drifts
+from busbw.judge.lasting_losses import UNREMARKABLE, Assessment
+from busbw.judge.levels import (
+    Loss,
+    all_answers,
+    cost_of_limit,
+    losses,
+    losses_text,
+    odd_sessions,
+    odd_text,
+    repaired_text,
+)
 from busbw.judge.order import signature_of, with_order
 from busbw.judge.paired import judge_pair, prior_of_pairs
-from busbw.judge.rule import Shared, Tonight
 from busbw.judge.session import (
     Circumstances,
     groups_of_cases,
@@ -96,6 +105,7 @@ def _stored(measured: Measured) -> dict[Spec, Ruling]:
             job.stored.baseline,
             there.limits.get(job.case) if there else None,
             replace(terms, accept_all=takes),
+            state=there.states.get(job.case, UNREMARKABLE) if there else UNREMARKABLE,
             nearest=job.stored.nearest,
             incomparable=job.stored.incomparable,
             published=job.published,
@@ -123,16 +133,18 @@ def judged(measured: Measured, skip: str) -> Judged:
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
     groups = groups_of_cases(list(verdicts.values()), measured.policy, in_turn=measured.paired)
     verdicts = with_injections(_located(verdicts, groups), measured.measurements)
-    drifted = _drifted(measured, tonight)
-    shared = [item for one in tonight.values() for item in one.shared.items()]
+    lost = _losses(measured, tonight)
     about = replace(
-        _circumstances(measured, verdicts, drifted),
+        _circumstances(measured, verdicts),
         asked_to_skip=skip,
         suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
         counting=_counting(measured, found),
-        slower=_slower(measured, shared, groups, found),
-        noisier=max((one.noisier for one in tonight.values()), default=1.0),
+        slower=_slower(measured, tonight, lost, groups, found),
+        drifted=losses_text([one for one in lost if one.case is None and one.is_gradual]),
+        noisier=max((one.tonight.noisier for one in tonight.values()), default=1.0),
+        noisy_sessions=max((one.noisy_sessions for one in tonight.values()), default=0),
     )
+    about = replace(about, asides=(*about.asides, *_asides(tonight)))
     session = judge_session(list(verdicts.values()), list(measured.measurements.values()), about)
     return Judged(
         collected=measured.collected,
@@ -140,13 +152,11 @@ def judged(measured: Measured, skip: str) -> Judged:
         verdicts=verdicts,
         observed=measured,
         groups=groups,
-        moved=_moved(measured, drifted, shared),
+        moved=_moved(measured, tonight, lost),
     )
 
 
-def _circumstances(
-    measured: Measured, verdicts: Mapping[Spec, Verdict], drifted: Sequence[Drift]
-) -> Circumstances:
+def _circumstances(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> Circumstances:
     settings, elsewhere = measured.settings, _other_ranks(measured)
     required = bool(elsewhere) and settings.require_baselines
     return Circumstances(
@@ -158,11 +168,7 @@ def _circumstances(
         missing=_missing(measured, verdicts),
         fallen_back=(*_fallen_back(measured), *([elsewhere] if required else [])),
         lost=measured.lost,
-        drifted=drift_text([one for one in drifted if not one.is_over]),
-        asides=(
-            drift_text([one for one in drifted if one.is_over]),
-            "" if required else elsewhere,
-        ),
+        asides=("" if required else elsewhere,),
         accepted=settings.update_baselines == "all",
         machine=all_answers(references.machine_answers(measured)),
         stack_changes=references.stack_changes(measured),
@@ -184,7 +190,7 @@ def _counting(measured: Measured, found: Mapping[Spec, Ruling]) -> Counting:
 
 
 def _with_cost(
-    session: SessionVerdict, measured: Measured, tonight: Mapping[EnvironmentKey, Tonight]
+    session: SessionVerdict, measured: Measured, tonight: Mapping[EnvironmentKey, Assessment]
 ) -> SessionVerdict:
     ratio = measured.settings.fail_above
     if ratio is None:
@@ -196,47 +202,57 @@ def _with_cost(
 
 def _slower(
     measured: Measured,
-    all_shared: Sequence[tuple[str, Shared]],
+    tonight: Mapping[EnvironmentKey, Assessment],
+    lost: Sequence[Loss],
     groups: Sequence[SizeGroup],
     found: Mapping[Spec, Ruling],
 ) -> tuple[str, ...]:
-    """Return what all cases of a framework lost, or the latency or bandwidth of one of its curves.
+    """Return what all cases of a framework lost, or the latency or bandwidth of a curve.
 
     Nothing is said of all cases of a framework of which some were slow because of throttling.
     """
     counts = Counter(job.case.framework for job in measured.jobs.values())
     throttled = {spec.framework for spec, one in found.items() if one.throttled}
-    whole = (
-        slower_text(name, counts[name], shared)
-        for name, shared in all_shared
-        if name not in throttled
-    )
+    shared = [item for one in tonight.values() for item in one.tonight.shared.items()]
+    whole = [slower_text(name, counts[name], one) for name, one in shared if name not in throttled]
+    lasting = [one for one in lost if one.case is None and not one.is_gradual and one.sessions > 1]
     curves = (f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted)
-    return (*filter(None, whole), *curves)
+    return (*filter(None, whole), *(one.text for one in lasting), *curves)
 
 
-def _drifted(measured: Measured, tonight: Mapping[EnvironmentKey, Tonight]) -> tuple[Drift, ...]:
+def _losses(measured: Measured, tonight: Mapping[EnvironmentKey, Assessment]) -> tuple[Loss, ...]:
     today = references.today(measured)
     return tuple(
         one
-        for key, limits in tonight.items()
-        for one in drifts(measured.levels[key].sessions, today[key], limits)
+        for key, judged in tonight.items()
+        for one in losses(measured.levels[key].sessions, today[key], judged)
     )
 
 
+def _asides(tonight: Mapping[EnvironmentKey, Assessment]) -> tuple[str, ...]:
+    """Say which losses are over, and whether the accepted session was odd."""
+    return tuple(text(one) for one in tonight.values() for text in (repaired_text, odd_text))
+
+
 def _moved(
-    measured: Measured, drifted: Sequence[Drift], all_shared: Sequence[tuple[str, Shared]]
+    measured: Measured, tonight: Mapping[EnvironmentKey, Assessment], lost: Sequence[Loss]
 ) -> frozenset[Case]:
-    """A reason also accepts those of a framework that is slower as a whole."""
-    there = [one for one in drifted if not one.is_over]
-    frameworks = {one.framework for one in there if one.case is None}
-    if measured.settings.accept_regression:
-        frameworks |= {name for name, shared in all_shared if shared.is_slower}
-    cases = {one.case for one in there}
+    """Return the cases whose stored times an update replaces, though tonight may look unchanged.
+
+    Those with a loss that lasts, those of which the accepted session was odd, and all of a session
+    that is noisier than usual; with a reason those of frameworks that are slower as a whole, too.
+    """
+    moved: set[Case | str | None] = {one.case or one.framework for one in lost}
+    for judged in tonight.values():
+        moved |= set(odd_sessions(judged))
+        if judged.is_noisy:
+            moved |= set(judged.tonight.shared)
+        if measured.settings.accept_regression:
+            moved |= judged.slower
     return frozenset(
         job.case
         for job in measured.jobs.values()
-        if job.case in cases or job.case.framework in frameworks
+        if job.case in moved or job.case.framework in moved
     )
 
 

@@ -123,7 +123,9 @@ def _measure_undecided(resolved: Measured, schedule: Schedule, display: Display)
     while True:
         found = _so_far(resolved, schedule)
         rulings = judgement.rulings(found)
-        wanted = rerun(rulings, {spec: one.launches for spec, one in found.measurements.items()})
+        launches = {spec: one.launches for spec, one in found.measurements.items()}
+        by_neighbours = found.policy.rule.by_neighbours
+        wanted = rerun(rulings, launches, by_neighbours=by_neighbours)
         if not wanted.specs:
             return
         if time.monotonic() - begun_s - waited_s > budget_s:

@@ -23,10 +23,10 @@ from busbw.history import agreement
 from busbw.history.files import Acknowledged, acknowledged
 from busbw.history.files import read as read_history
 from busbw.history.lines import Line, Series, earlier
+from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Known, Levels, levels_of, machine_answer
 from busbw.judge.order import signature_of
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import Tonight
 from busbw.model import variables
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement
@@ -39,7 +39,7 @@ from busbw.stacks.build import built, check_buildable, packages_of
 from busbw.stacks.interpreter import Distribution, Installed, installed, unlockable
 from busbw.stacks.lock import Lock, StackError, check_earlier, path_of, paths_below
 from busbw.stacks.lock import read as read_lock
-from busbw.stats.launches import launch_time_s
+from busbw.stats.launches import launch_time_s, tick_s
 
 from .forms import BASELINE
 from .machine import key_on, python_of, surroundings
@@ -127,14 +127,29 @@ def _since(
     return found
 
 
-def tonight(measured: Measured) -> dict[EnvironmentKey, Tonight]:
-    """By the launches in seconds, where there are levels."""
+def tonight(measured: Measured) -> dict[EnvironmentKey, Assessment]:
+    """Judge the launches of the machines with levels."""
     found: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
     for job, one in _whole(measured, measured.measurements):
         if job.key in measured.levels:
             times_s = tuple(launch_time_s(run) for run in one.runs)
             found.setdefault(job.key, {})[job.case] = times_s
-    return {key: measured.levels[key].tonight(own, measured.policy) for key, own in found.items()}
+    ticks_s, launches = ticks_of(measured), measured.plan.launches
+    return {
+        key: measured.levels[key].tonight(own, measured.policy, launches=launches, ticks_s=ticks_s)
+        for key, own in found.items()
+    }
+
+
+def ticks_of(measured: Measured) -> dict[Case, float]:
+    """Return the steps of the clock in seconds, by case, where the first launches show steps."""
+    found = {}
+    for job, one in _whole(measured, measured.measurements):
+        runs = one.runs[: measured.plan.launches]
+        tick = tick_s([sample for run in runs for sample in run.samples_s])
+        if tick:
+            found[job.case] = tick
+    return found
 
 
 def _whole(

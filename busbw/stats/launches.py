@@ -37,6 +37,21 @@ def launch_time_s(run: Run) -> float:
     return quantile(run.samples_s, LAUNCH_QUANTILE)
 
 
+# Samples that differ by a smaller share are equal but for rounding.
+_EQUAL = 1e-6
+
+
+def tick_s(samples_s: Sequence[float]) -> float:
+    """Return the step of a clock that ticks: the least difference of samples, most of them equal.
+
+    It is 0 where most samples differ from all others, or where all are equal.
+    """
+    ordered = sorted(samples_s)
+    gaps = [after - before for before, after in itertools.pairwise(ordered)]
+    steps = [gap for gap in gaps if gap > _EQUAL * ordered[0]]
+    return min(steps, default=0.0) if 2 * len(steps) < len(gaps) else 0.0
+
+
 def quantiles_s(run: Run) -> dict[str, float]:
     return {f"p{100 * q:.0f}": quantile(run.samples_s, q) for q in SHOWN_QUANTILES}
 

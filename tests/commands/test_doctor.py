@@ -329,14 +329,15 @@ def test_memory_that_ends_elsewhere_than_predicted_is_odd(
     assert [said in one for one in odd] == ([True] if said else [])
 
 
-def test_the_limit_is_the_rules_floor_without_noise_and_wider_with_it(tmp_path: Path) -> None:
+def test_the_limit_is_wider_with_noise_and_never_below_the_floor(tmp_path: Path) -> None:
     document = _recorded()
     noisy = _limits(_read(tmp_path, document))
     for run in _launches(document, "noise"):
         run["samples_s"] = [1.0]
     quiet = _limits(_read(tmp_path, document))
-    assert quiet == [1.15] * 6
-    assert all(1.15 <= limit < 4 for limit in noisy) and max(noisy) > 1.15
+    # A few quiet launches do not outweigh what is expected of a CPU, which other work may share.
+    assert quiet == [1.2] * 6
+    assert all(1.15 <= limit < 4 for limit in noisy) and max(noisy) > 1.2
 
 
 def _limits(told: Answer) -> list[float]:

@@ -67,7 +67,7 @@ def test_unchanged_is_not_red_and_three_times_the_time_is_flagged(folder: Path) 
     accepted, tonight, *_ = kept.read(folder)
     assert not kept.judged(accepted, tonight, {}).is_red
     slow = list(tonight.times_s)[4]
-    assert kept.judged(accepted, tonight, {slow: 3.0}).regressed == {slow}
+    assert kept.judged(accepted, tonight, {slow: 3.0}).red == {slow}
 
 
 def test_launches_a_minute_later_confirm_what_the_first_suspected(folder: Path) -> None:
@@ -75,7 +75,7 @@ def test_launches_a_minute_later_confirm_what_the_first_suspected(folder: Path) 
     slow = list(tonight.times_s)[4]
     times_s = {case: tuple(times[:3]) for case, times in tonight.times_s.items()}
     gone = replace(tonight, later_s={**times_s, slow: tuple(t / 3 for t in times_s[slow])})
-    assert kept.judged(accepted, gone, {slow: 3.0}).regressed == {slow}
+    assert kept.judged(accepted, gone, {slow: 3.0}).red == {slow}
     assert not kept.judged(accepted, gone, {slow: 3.0}, later=True).is_red
 
 

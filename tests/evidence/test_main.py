@@ -49,13 +49,13 @@ def test_a_page_without_marks_is_left_as_it_is(
     assert document.read_text() == "by hand\n"
 
 
-def test_rates_prints_a_row_for_each_question(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["rates", "--only=3 cases", "--devices=4", "--processes=2"])
+def test_rates_prints_a_row_for_each_regime(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["rates", "--only=3 cases", "--only=after 1, 0.5", "--devices=8"])
     rows = capsys.readouterr().out.splitlines()
-    assert rows[0].startswith("| noise | nights | question |")
-    assert rows[2].startswith("| 3 cases | 1 | +5 % in all: red | ")
-    assert "; 4) | >= 99 % |" in rows[2] and "; 16) | <= 0.1 % |" in rows[3]
-    assert len(rows) == 6
+    assert rows[0] == "| regime | shares in % (95 %) | wanted, % |"
+    assert rows[2].startswith("| unchanged, 3 cases: red | mean ")
+    assert rows[3].startswith("| +5 % in one after 1, 0.5/0.5: named | 1. ")
+    assert len(rows) == 4
 
 
 @pytest.mark.parametrize(

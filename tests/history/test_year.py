@@ -15,7 +15,7 @@ from busbw.history.lines import Line
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.words import MIB
-from evidence.simulated import grid
+from evidence.agreement import grid
 from tests.sweep import sweep
 
 from .lines import line

@@ -12,7 +12,7 @@ from typing import Any
 from busbw.judge import rule
 from busbw.judge.levels import Known, Levels, levels_of
 from busbw.judge.policy import Policy
-from busbw.judge.rule import Call
+from busbw.judge.rule import CaseTimes, Decision
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.stored import Baseline, Record, Session
@@ -117,16 +117,18 @@ def levels(sessions: Sequence[Session], policy: Policy, **known: Any) -> Levels:
     return levels
 
 
-def called(known: Levels, today: Session, policy: Policy, **given: Any) -> dict[Case, Call]:
+def called(known: Levels, today: Session, policy: Policy, **given: Any) -> dict[Case, Decision]:
     """Every case of today, whose first three launches were asked for; the others confirm."""
     today_s = today.times_s
-    found, count = {}, dict.fromkeys(today_s, 3)
+    found: dict[Case, Decision] = {}
+    count = dict.fromkeys(today_s, 3)
     while True:
         times_s = {case: one[: count[case]] for case, one in today_s.items()}
-        tonight = known.tonight(times_s, policy)
+        tonight = known.tonight(times_s, policy, launches=3)
         for case, limit in tonight.limits.items():
             most = given.get("most", limit.slower)
-            found[case] = rule.call(times_s[case], limit, 3, policy.rule, most)
+            times = CaseTimes.of(times_s[case], policy.rule, 3)
+            found[case] = rule.decide(times, limit, policy.rule, most, 6)
         wanted = {case: one.wanted for case, one in found.items() if one.wanted}
         wanted = {c: n for c, n in wanted.items() if n <= len(today_s[c])}
         if not wanted:

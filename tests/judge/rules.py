@@ -15,9 +15,7 @@ from tests import build
 
 LOOKS = Looks(counts=(6, 9, 12), misses=0.1)
 POLICY = Policy(
-    rule=Rule(
-        floor=0.2, slower=0.2, blind=1.0, prior=0.01, prior_alone=0.01, prior_shared=0.01, rise=0.1
-    ),
+    rule=Rule(floor=0.2, slower=0.2, blind=1.0, prior=0.01, prior_shared=0.01),
     looks=LOOKS,
     least_difference_s=1e-6,
 )

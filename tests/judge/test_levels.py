@@ -9,18 +9,21 @@ from typing import Any
 
 import pytest
 
-from busbw.judge import usual
+from busbw.judge.expected_times import ExpectedTime
+from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
-    Drift,
     Known,
     Levels,
+    Loss,
     all_answers,
-    drift_text,
-    drifts,
     levels_of,
+    losses,
+    losses_text,
     machine_answer,
+    odd_text,
+    repaired_text,
 )
-from busbw.judge.policy import POLICIES, Policy
+from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Session
 from busbw.model.verdict import Answer
@@ -28,7 +31,7 @@ from busbw.model.words import Device as Class
 from busbw.model.words import Outcome
 from tests import build
 
-from .nightly import FIRST, Device, accepted, called, cases, levels, on_stack, session
+from .nightly import FIRST, Device, accepted, cases, levels, session
 from .rules import POLICY, night, nights
 
 CASE = build.case()
@@ -44,17 +47,17 @@ def _levels(*baselines: Baseline, history: list[Session], **known: Any) -> Level
     return found
 
 
-def _usual(found: Levels, case: Case = CASE) -> usual.Usual:
-    """What it is, where the case takes a millisecond today."""
-    return found.tonight({case: (1e-3,)}, POLICY).limits[case].usual
+def _expected(found: Levels, case: Case = CASE) -> ExpectedTime:
+    """Return the expected time, where the case takes a millisecond today."""
+    return found.tonight({case: (1e-3,)}, POLICY).limits[case].expected
 
 
 def _level_s(found: Levels, case: Case = CASE) -> float:
-    return math.exp(_usual(found, case).level)
+    return math.exp(_expected(found, case).level)
 
 
 def _sessions(found: Levels, case: Case = CASE) -> int:
-    return len(_usual(found, case).own)
+    return _expected(found, case).sessions
 
 
 def _times(found: Levels) -> list[tuple[float, ...]]:
@@ -92,11 +95,11 @@ def test_a_session_that_the_baseline_and_the_history_have_counts_once() -> None:
 @pytest.mark.parametrize(("minutes", "count"), [(0, 1), (59, 1), (60, 2), (90, 2)])
 def test_sessions_minutes_apart_are_one(minutes: int, count: int) -> None:
     stored = build.pooled(night(2, 1e-3))
-    found = _levels(stored, history=[_earlier(minutes / 24 / 60, 3e-3)])
+    found = _levels(stored, history=[_earlier(minutes / 24 / 60, 1.01e-3)])
     assert len(found.sessions) == count
     assert _sessions(found, CASE) == count
     if count == 1:
-        assert _times(found) == [(1e-3, 3e-3)]
+        assert _times(found) == [(1e-3, 1.01e-3)]
 
 
 def test_launches_of_sessions_that_were_joined_differ_within_each_of_them() -> None:
@@ -106,7 +109,7 @@ def test_launches_of_sessions_that_were_joined_differ_within_each_of_them() -> N
     found = _levels(stored, history=history)
     assert len(found.sessions) == 1
     limit = found.tonight({CASE: (1e-3,)}, POLICY).limits[CASE]
-    assert limit.launch == pytest.approx(0.0, abs=2e-3)
+    assert limit.slower == pytest.approx(math.log1p(POLICY.rule.floor))
 
 
 def test_sessions_are_not_joined_to_one_without_end() -> None:
@@ -125,10 +128,11 @@ def test_one_that_was_joined_is_left_out_where_any_of_them_regressed() -> None:
 
 
 def test_sessions_of_a_baseline_that_began_at_one_moment_are_one() -> None:
-    day = [build.session(1e-3, date="2026-01-02"), build.session(3e-3, 3e-3, date="2026-01-02")]
+    later = build.session(1.01e-3, 1.01e-3, date="2026-01-02")
+    day = [build.session(1e-3, date="2026-01-02"), later]
     stored = build.pooled(*day, build.session(1e-3, date="2026-01-03"))
     found = _levels(stored, history=[])
-    assert _times(found) == [(1e-3, 3e-3, 3e-3), (1e-3,)]
+    assert _times(found) == [(1e-3, 1.01e-3, 1.01e-3), (1e-3,)]
     assert _sessions(found, CASE) == 2
 
 
@@ -137,7 +141,7 @@ def test_cases_that_one_session_stored_are_of_one_session() -> None:
     found = levels(device.nights(1), POLICY)
     assert len(found.sessions) == 1
     assert found.sessions[0].times_s.keys() == set(device.cases)
-    assert found.highest.keys() == set(device.cases)
+    assert found.cases == set(device.cases)
 
 
 def test_a_stored_session_has_its_versions_and_flags_and_not_what_differs_every_night() -> None:
@@ -147,51 +151,41 @@ def test_a_stored_session_has_its_versions_and_flags_and_not_what_differs_every_
     assert record.lasting == {**build.VERSIONS, "XLA_FLAGS": "--a"}
 
 
-def test_what_regressed_and_stays_moves_no_level_and_widens_no_limit() -> None:
+def test_what_regressed_moves_no_level_and_widens_no_limit() -> None:
     device, other = Device(seed=2), Device(seed=2)
     slow = device.cases[3]
-    calm = levels([*device.nights(6)], POLICY)
-    nights = other.nights(6)
-    nights += [other.night(at, {slow: 1.5}, regressed=frozenset({slow})) for at in (6, 7)]
-    before, after = _usual(calm, slow), _usual(levels(nights, POLICY), slow)
+    nights = other.nights(6) + [other.night(at, {slow: 1.5}, launches=6) for at in (6, 7)]
+    before = _expected(levels(device.nights(6), POLICY), slow)
+    after = _expected(levels(nights, POLICY), slow)
     assert after.level == pytest.approx(before.level, abs=2e-3)
-    assert len(after.own) == len(before.own) == 6
+    assert after.sessions == before.sessions == 6
 
 
-def test_a_night_in_which_everything_regressed_moves_nothing_that_cases_share() -> None:
+def test_a_session_in_which_all_cases_are_slower_makes_no_level() -> None:
     device, other = Device(seed=2), Device(seed=2)
-    calm = levels(device.nights(6), POLICY)
-    slow = other.nights(6)
-    slow += [other.night(at, 1.5, regressed=frozenset(other.cases)) for at in (6, 7, 8)]
+    slow = other.nights(6) + [other.night(at, 1.5, launches=6) for at in (6, 7, 8)]
     today = device.night(9, 1.5).times_s
     ours, theirs = (
-        one.tonight(today, POLICY).shared["jax"] for one in (levels(slow, POLICY), calm)
+        levels(sessions, POLICY).tonight(today, POLICY)
+        for sessions in (slow, Device(seed=2).nights(6))
     )
-    assert len(ours.before) == 6
-    assert ours.off == pytest.approx(math.log(1.5), abs=0.01)
-    assert ours.limit == pytest.approx(theirs.limit, rel=0.1)
+    assert ours.slower == theirs.slower == {"jax"}
+    ours_shared, theirs_shared = (one.tonight.shared["jax"] for one in (ours, theirs))
+    assert ours_shared.off == pytest.approx(math.log(1.5), abs=0.01)
+    assert ours_shared.limit == pytest.approx(theirs_shared.limit, rel=0.1)
 
 
-def test_a_level_is_never_above_the_pinned_one_and_its_budget() -> None:
+def test_a_level_is_never_far_above_the_first_sessions() -> None:
     stored = build.pooled(night(2, 1e-3))
-    crept = [_earlier(at, 1e-3 * 1.02**at) for at in range(1, 15)]
-    found = _levels(stored, history=crept)
-    unpinned = replace(found, highest={CASE: math.inf})
-    assert _level_s(unpinned) > 1.1e-3
-    assert _level_s(found) == pytest.approx(1e-3 * (1 + POLICY.budget))
+    crept = [_earlier(at, 1e-3 * 1.002**at) for at in range(1, 60)]
+    first = sum(1.002**at for at in range(10)) / 10
+    most = math.log(1e-3 * first) + POLICY.rule.anchor_margin
+    assert _expected(_levels(stored, history=crept)).level == pytest.approx(most, abs=1e-4)
 
 
-def test_the_fastest_launch_is_held_against_the_pinned_level_too() -> None:
-    stored = build.pooled(night(2, 1e-3))
-    found = _usual(_levels(stored, history=[_earlier(at, 1.3e-3) for at in range(1, 15)]))
-    assert math.exp(found.level) == pytest.approx(1e-3 * (1 + POLICY.budget))
-    # Sessions of one launch.
-    assert found.fastest == pytest.approx(found.level)
-
-
-def test_a_level_below_that_is_as_it_is() -> None:
+def test_what_became_faster_moves_no_level_until_it_is_accepted() -> None:
     found = _levels(build.pooled(night(2, 1e-3)), history=[_earlier(1, 0.5e-3)])
-    assert _level_s(found) == pytest.approx(1e-3 * math.sqrt(0.5))
+    assert _level_s(found) == pytest.approx(1e-3)
 
 
 def test_what_was_before_an_acknowledged_change_does_not_count() -> None:
@@ -230,7 +224,7 @@ def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> N
 def test_out_of_memory_is_no_level() -> None:
     assert levels_of({"jax": Known(baselines=[build.baseline()])}, POLICY) is None
     found = _levels(build.pooled(night(2, 1e-3)), build.baseline(payload_bytes=8192), history=[])
-    assert found.highest.keys() == {CASE}
+    assert found.cases == {CASE}
 
 
 def test_frameworks_share_sessions_and_have_shared_parts_of_their_own() -> None:
@@ -244,10 +238,9 @@ def test_frameworks_share_sessions_and_have_shared_parts_of_their_own() -> None:
     found = levels_of(known, POLICY)
     assert found is not None and len(found.sessions) == 6
     today = {**ours.night(6).times_s, **theirs.night(6, 1.1).times_s}
-    shared = found.tonight(today, POLICY).shared
-    assert shared["jax"].before != shared["tensorflow"].before
+    shared = found.tonight(today, TPU).tonight.shared
     assert shared["jax"].off == pytest.approx(0.0, abs=0.01)
-    assert 0.01 < shared["tensorflow"].off < math.log(1.1)
+    assert shared["tensorflow"].level + shared["tensorflow"].off > 0.05
 
 
 TPU = POLICIES[Class.TPU]
@@ -255,133 +248,115 @@ STACK = {"jaxlib": "0.10.1", "XLA_FLAGS": "--a"}
 NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 
 
-def _drifts(sessions: list[Session]) -> tuple[Drift, ...]:
-    """What is found on the last of `sessions`, the first of which was accepted."""
-    return _found(sessions, TPU)
+def _judged(sessions: list[Session]) -> tuple[Levels, Session, Assessment]:
+    known, today = levels(sessions[:-1], TPU), sessions[-1]
+    return known, today, known.tonight(today.times_s, TPU, launches=3)
 
 
-def _found(sessions: list[Session], policy: Policy) -> tuple[Drift, ...]:
-    known, today = levels(sessions[:-1], policy), sessions[-1]
-    return drifts(known.sessions, today, known.tonight(today.times_s, policy))
+def _losses(sessions: list[Session]) -> tuple[Loss, ...]:
+    """Return what the last of `sessions` finds, the first of which was accepted."""
+    known, today, judged = _judged(sessions)
+    return losses(known.sessions, today, judged)
 
 
 def _stepped(
-    device: Device, factor: float, *, begin: int = 10, count: int = 20, number: int | None = None
+    device: Device, factor: float, *, begin: int = 10, count: int = 14, number: int | None = None
 ) -> list[Session]:
     """From the session `begin` on another jaxlib, and a case or all slower by `factor`."""
     slower = factor if number is None else {device.cases[number]: factor}
     return [
         device.night(
-            at, slower if at >= begin else 1.0, surroundings=NEWER if at >= begin else STACK
+            at,
+            slower if at >= begin else 1.0,
+            surroundings=NEWER if at >= begin else STACK,
+            launches=6,
         )
         for at in range(count)
     ]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_step_in_one_case_is_found_with_its_night_and_what_changed_then(seed: int) -> None:
-    device = Device(seed)
-    (found,) = _drifts(_stepped(device, 1.05, number=4))
-    assert found.case == device.cases[4]
-    assert found.log_ratio == pytest.approx(math.log(1.05), abs=0.01)
-    assert (found.began, found.sessions) == (FIRST + timedelta(days=10), 10)
-    assert found.changes == ("jaxlib 0.10.1 -> 0.10.2",)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_step_in_all_cases_is_what_they_share_and_accuses_no_single_one(seed: int) -> None:
-    (found,) = _drifts(_stepped(Device(seed), 1.03))
-    assert found.case is None
-    assert found.log_ratio == pytest.approx(math.log(1.03), abs=0.008)
-    assert found.began == FIRST + timedelta(days=10)
-    assert found.changes == ("jaxlib 0.10.1 -> 0.10.2",)
-
-
-def test_what_changed_on_another_night_is_not_what_changed_there() -> None:
-    device = Device(seed=1)
-    sessions = _stepped(device, 1.05)
-    sessions[:4] = [on_stack(one, {"jaxlib": "0.9"}) for one in sessions[:4]]
-    sessions[15:] = [on_stack(one, {"jaxlib": "0.11"}) for one in sessions[15:]]
-    (found,) = _drifts(sessions)
-    assert found.changes == ("jaxlib 0.10.1 -> 0.10.2",)
-
-
-def test_no_single_night_needs_to_show_it() -> None:
-    """A loss below the floor of the policy, which no session flags."""
-    device = Device(seed=1, own=0.002)
-    lost = device.cases[2]
-    sessions = _stepped(device, 1.018, number=2)
-    assert [one.case for one in _drifts(sessions)] == [lost]
-    for at in range(10, 20):
-        found = called(levels(sessions[:at], TPU), sessions[at], TPU)
-        assert found[lost].called != 1
-
-
 @pytest.mark.parametrize("seed", range(3))
-def test_losses_of_half_a_per_cent_a_night_add_up_to_a_drift(seed: int) -> None:
+@pytest.mark.parametrize(("number", "factor"), [(4, 1.05), (None, 1.04)])
+def test_a_loss_stays_red_and_names_its_first_session_and_what_changed_then(
+    seed: int, number: int | None, factor: float
+) -> None:
     device = Device(seed)
-    ramp = [device.night(at, {device.cases[7]: 1.005**at}) for at in range(20)]
-    found = {one.case: one for one in _drifts(ramp)}
-    assert set(found) == {device.cases[7]}
-    assert found[device.cases[7]].log_ratio > math.log(1.03)
+    found = _losses(_stepped(device, factor, number=number))[0]
+    assert found.case == (None if number is None else device.cases[number])
+    assert found.log_ratio == pytest.approx(math.log(factor), abs=0.012)
+    assert (found.began, found.sessions) == (FIRST + timedelta(days=10), 4)
+    assert found.changes == ("jaxlib 0.10.1 -> 0.10.2",)
+    assert f"over the last 4 sessions, since {found.began:%Y-%m-%d}" in found.text
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_unchanged_sessions_have_no_drift(seed: int) -> None:
-    assert _drifts(Device(seed).nights(4 + 2 * (seed % 10))) == ()
+def test_a_loss_from_the_second_session_on_stays_red() -> None:
+    device = Device(seed=3)
+    sessions = [device.night(at, 1.05 if at else 1.0, launches=6) for at in range(12)]
+    for count in range(2, 13):
+        assert _judged(sessions[:count])[2].slower == {"jax"}
 
 
-@pytest.mark.parametrize("number", [None, 4])
-def test_what_became_faster_has_not_drifted(number: int | None) -> None:
-    assert _drifts(_stepped(Device(seed=1), 0.9, number=number)) == ()
-
-
-def test_a_step_that_went_again_has_not_drifted() -> None:
+def test_a_repaired_loss_is_green_at_once_and_is_named_as_repaired() -> None:
     device = Device(seed=1)
-    slow = [device.night(at, 1.05 if 8 <= at < 16 else 1.0) for at in range(24)]
-    assert _drifts(slow) == ()
-    assert _drifts(slow[:16])
+    slow = device.cases[4]
+    lost = [device.night(at, {slow: 1.2} if at >= 6 else 1.0, launches=6) for at in range(12)]
+    judged = _judged([*lost, device.night(12)])[2]
+    assert judged.states[slow].repaired == 6 and not judged.states[slow].loss
+    name = slow.name
+    assert repaired_text(judged) == f"repaired: back at its level after 6 sessions: {name}"
+    assert repaired_text(_judged(lost)[2]) == ""
 
 
-def test_steps_one_after_the_other_are_a_rise_since_the_first_session() -> None:
+def test_a_loss_that_comes_and_goes_is_red_each_time_and_green_between() -> None:
+    device = Device(seed=2)
+    slow, sessions = device.cases[7], device.nights(5)
+    for at in range(5, 17):
+        lost = at % 3 == 0
+        sessions.append(device.night(at, {slow: 1.1} if lost else 1.0, launches=6 if lost else 3))
+        judged = _judged(sessions)[2]
+        assert (judged.states[slow].loss > 0) is lost
+
+
+def test_losses_of_half_a_per_cent_a_session_add_up() -> None:
     device = Device(seed=1)
-    factors = [*[1.0] * 10, *[1.05] * 10, *[1.1] * 10]
-    (found,) = _drifts([device.night(at, factor) for at, factor in enumerate(factors)])
-    assert (found.began, found.sessions) == (FIRST + timedelta(days=1), 29)
-    assert found.log_ratio == pytest.approx(math.log(1.1), abs=0.03)
+    ramp = [device.night(at, {device.cases[7]: 1.005**at}, launches=6) for at in range(20)]
+    assert [one.case for one in _losses(ramp)] == [device.cases[7]]
 
 
-def test_a_step_below_the_drift_of_the_policy_is_none() -> None:
-    sessions = _stepped(Device(seed=1, own=0.001, shared=0.0005), 1.03)
-    lower, higher = (replace(TPU, rule=replace(TPU.rule, rise=one)) for one in (0.02, 0.06))
-    assert _found(sessions, lower)
-    assert _found(sessions, higher) == ()
-
-
-def test_the_slowest_case_comes_first_and_what_all_share_before_it() -> None:
+def test_a_slow_rise_of_all_cases_is_gradual() -> None:
     device = Device(seed=1)
-    slower = {device.cases[0]: 1.05, device.cases[1]: 1.1}
-    sessions = [device.night(at, slower if at >= 10 else 1.0) for at in range(20)]
-    assert [one.case for one in _drifts(sessions)] == [device.cases[1], device.cases[0]]
-    both = [
-        device.night(at, {c: 1.05 * slower.get(c, 1.0) for c in device.cases} if at >= 10 else 1.0)
-        for at in range(20)
-    ]
-    assert [one.case for one in _drifts(both)] == [None, device.cases[1], device.cases[0]]
+    ramp = [device.night(at, 1.0015**at) for at in range(32)]
+    found = [one for count in range(12, 33) for one in _losses(ramp[:count])]
+    assert {one.case for one in found} == {None}
+    assert found[0].is_gradual
 
 
-def test_today_counts_and_a_case_that_was_not_measured_today_is_not_said() -> None:
+@pytest.mark.parametrize("seed", range(5))
+def test_unchanged_sessions_have_no_loss(seed: int) -> None:
+    assert _losses(Device(seed).nights(6 + 4 * seed)) == ()
+
+
+@pytest.mark.parametrize(("factor", "word"), [(1.05, "slower"), (0.95, "faster")])
+def test_an_accepted_session_unlike_all_since_is_named(factor: float, word: str) -> None:
+    device = Device(seed=2)
+    first = device.night(0, factor)
+    _, _, judged = _judged([first, *device.nights(3, first=1)])
+    text = odd_text(judged)
+    assert text.startswith("the accepted session was ") and f"% {word} than the 3 since" in text
+    assert text.endswith("in all cases of jax; accept again with --update-baselines")
+    _, _, judged = _judged(device.nights(4))
+    assert odd_text(judged) == ""
+
+
+def test_a_case_that_was_not_measured_today_has_no_state() -> None:
     device = Device(seed=1)
-    sessions = _stepped(device, 1.05, number=4, begin=8, count=14)
-    assert [one.sessions for one in _drifts(sessions)] == [6]
-    # A rise needs more than five sessions.
-    assert _drifts(sessions[5:10]) == ()
+    sessions = _stepped(device, 1.1, number=4, begin=8)
     without = {c: t for c, t in sessions[-1].times_s.items() if c != device.cases[4]}
-    assert _drifts([*sessions, session(13, without)]) == ()
+    assert _losses([*sessions, session(14, without)]) == ()
 
 
-def _drift(**changes: object) -> Drift:
-    ordinary = Drift(
+def test_the_words_have_the_loss_its_sessions_and_what_changed_then() -> None:
+    loss = Loss(
         framework="jax",
         case=build.case(),
         log_ratio=math.log(1.034),
@@ -389,36 +364,23 @@ def _drift(**changes: object) -> Drift:
         sessions=5,
         changes=("a 1 -> 2",),
     )
-    return replace(ordinary, **changes)  # type: ignore[arg-type]
-
-
-def test_the_words_have_the_loss_the_night_and_what_changed_there() -> None:
-    assert _drift().text == (
-        "jax.all_reduce.psum.float32.4K is 3.4 % slower than accepted since 2026-01-02, "
-        "5 sessions ago; what changed there: a 1 -> 2"
+    assert losses_text([loss]) == (
+        "jax.all_reduce.psum.float32.4K is 3.4 % slower than expected over the last 5 sessions, "
+        "since 2026-01-02; what changed then: a 1 -> 2"
     )
-    assert _drift(case=None, changes=()).text == (
-        "all cases of jax are 3.4 % slower than accepted since 2026-01-02, "
-        "5 sessions ago; what changed there: nothing that is known"
+    assert losses_text([replace(loss, case=None, changes=())]) == (
+        "all cases of jax are 3.4 % slower than expected over the last 5 sessions, "
+        "since 2026-01-02; what changed then: nothing that is known"
     )
-
-
-def test_a_night_that_is_back_is_told_as_such_and_has_not_drifted() -> None:
-    device = Device(seed=1)
-    sessions = [device.night(at, 1.002**at if at < 39 else 1.0) for at in range(40)]
-    (shared,) = _drifts(sessions)
-    assert shared.is_over and not _drifts(sessions[:-1])[0].is_over
-    back = "all cases of jax are back, after being 3.4 % slower since 2026-01-02"
-    assert _drift(case=None, is_over=True).text == back
 
 
 def test_three_are_named_and_the_others_counted() -> None:
-    assert drift_text([]) == ""
-    assert drift_text([_drift()]) == _drift().text
-    assert drift_text([_drift()] * 3).count("slower than accepted") == 3
-    text = drift_text([_drift()] * 5)
-    assert text.count("slower than accepted") == 3
-    assert text.endswith("; and 2 cases more")
+    loss = Loss(
+        framework="jax", case=CASE, log_ratio=0.03, began=FIRST, sessions=5, changes=("a 1 -> 2",)
+    )
+    assert losses_text([]) == ""
+    assert losses_text([loss] * 3).count("slower than expected") == 3
+    assert losses_text([loss] * 5).endswith("a 1 -> 2; and 2 cases more")
 
 
 def _answer(nights: list[Session] | None, today: Session) -> Answer:
@@ -457,7 +419,7 @@ def test_a_level_that_rose_over_the_nights_is_told_with_its_night() -> None:
     assert found.is_slower
     since = f"{FIRST + timedelta(days=10):%Y-%m-%d}"
     assert f"{device.cases[4].name} is " in found.text
-    assert f"slower than at first since {since}" in found.text
+    assert f"slower than at first over the last 10 sessions, since {since}" in found.text
 
 
 def test_without_an_earlier_night_nothing_is_told() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from busbw.judge.expected_times import CaseNoise
 from busbw.judge.rule import Shared
 from busbw.judge.session import (
     Circumstances,
@@ -249,7 +250,8 @@ def test_an_update_accepts_what_the_whole_session_lost_and_says_so(about: dict[s
 
 def _shared(ratio: float, limit: float) -> Shared:
     off = math.log(ratio)
-    return Shared(before={}, tonight=off, off=off, limit=math.log(limit))
+    noise = CaseNoise(squares=1.0, freedom=1.0)
+    return Shared(level=0.0, off=off, limit=math.log(limit), deviation=0.01, noise=noise)
 
 
 def test_all_cases_together_are_slower_beyond_their_limit() -> None:
@@ -261,9 +263,13 @@ def test_all_cases_together_are_slower_beyond_their_limit() -> None:
 
 
 def test_a_session_noisier_than_usual_has_no_verdict_and_says_by_how_much() -> None:
-    session = _fine(noisier=2.96)
+    session = _fine(noisier=2.96, noisy_sessions=4)
     assert session.outcome is SessionOutcome.NO_VERDICT
-    assert "noisier than usual: sizes next to each other differ 3.0 x as much" in session.text
+    assert (
+        "noisier than usual: cases deviate 3.0 x as much from their levels as in earlier sessions, "
+        "as in 4 of the last 10; --update-baselines accepts it"
+    ) in session.text
+    assert _fine(noisier=2.96, accepted=True).outcome is SessionOutcome.FINE
 
 
 def _curve(

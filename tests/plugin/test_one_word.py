@@ -33,15 +33,15 @@ def _failed(folder: Folder) -> Ran:
 def _slower(folder: Folder) -> Ran:
     """All by less than what a single case can show after one session."""
     folder.with_baselines(*SEVEN[:1])
-    folder.script(**TPU, cases=[{"slower": 1.05}])
+    folder.script(**TPU, cases=[{"slower": 1.07}])
     return folder.run(*SEVEN, exit_code=1)
 
 
 def _drift(folder: Folder, *options: str) -> Ran:
     folder.with_baselines(*SEVEN[:1])
     nightly.stored_before(folder, {20: 1.0})
-    nightly.nights(folder, [*[1.0] * 12, *[1.018] * 3])
-    folder.script(**TPU, cases=[{"slower": 1.018}])
+    nightly.nights(folder, [*[1.01, 0.99] * 6, *[1.03] * 3])
+    folder.script(**TPU, cases=[{"slower": 1.03}])
     return folder.run(*SEVEN, *options, exit_code=1)
 
 
@@ -56,7 +56,7 @@ def _failed_and_without(folder: Folder) -> Ran:
 
 def _failed_and_slower(folder: Folder) -> Ran:
     folder.with_baselines(*SEVEN[:1])
-    folder.script(**TPU, cases=[KILLED, {"slower": 1.05}])
+    folder.script(**TPU, cases=[KILLED, {"slower": 1.07}])
     return folder.run(*SEVEN, exit_code=1)
 
 

@@ -158,7 +158,7 @@ def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
 
 
 @pytest.mark.exhaustive
-def test_one_launch_of_three_that_is_eight_times_slower_is_in_the_range_and_a_mode(
+def test_one_launch_of_three_that_is_eight_times_slower_is_in_the_range(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -167,9 +167,6 @@ def test_one_launch_of_three_that_is_eight_times_slower_is_in_the_range_and_a_mo
     ran = folder.run(*THREE, exit_code=0)
     (row,) = (line for line in ran.text.splitlines() if line.lstrip().startswith("64K "))
     assert re.search(r" -\d\+(69|70|71)\d ", row)
-    assert "two modes: 4 launches at 1.0" in ran.text
-    fast, slow = ran.case("64K")["modes"]
-    assert (len(fast), len(slow)) == (4, 1) and slow[0] > 7 * max(fast)
     assert ran.outcomes["64K"] == "PASS"
 
 
@@ -229,7 +226,8 @@ def test_a_level_that_changed_is_in_the_summary_with_its_night_and_what_changed_
     folder.script(**TPU, cases=[{"slower": 1.05}])
     folder.run(SEVEN, "--history=history", exit_code=1)
     lines = _summary(folder, "--history=history")
-    assert lines[2].startswith("**DRIFT** all cases of fake are ")
+    assert lines[2].startswith("**FAILED, SLOWER** ")
+    assert "all cases of fake are " in lines[2] and "over the last 7 sessions" in lines[2]
     shared = lines.index("All cases of fake together:")
     night = nightly.days_ago(6)[:10]
     said = rf"- \+[45]\.?\d* % since {night} \(7 nights\); changed there: fake 0\.9 -> 1"

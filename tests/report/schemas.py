@@ -39,7 +39,6 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
     "times_s": _NOT_EMPTY,
     "samples_s": _NOT_EMPTY,
     "epochs_s": _NOT_EMPTY,
-    "modes": {"items": {"type": "array", "items": _ABOVE_0, "minItems": 1}, "maxItems": 2},
     "figures": {
         "properties": {one.id: {"type": "number"} for one in FIGURES if one.kept},
         "additionalProperties": False,

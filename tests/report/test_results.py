@@ -56,7 +56,6 @@ COMPARED = build.verdict(
     ratio_interval=(1.9, 2.1),
     ratio_error=0.02,
     limit=1.6,
-    modes=((1e-3, 1.1e-3), (4e-3,)),
     provisional=True,
     ceiling=Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True),
     straggler=Straggler(process=1, ratio=2.1, host="b", rank=3),
@@ -137,7 +136,6 @@ def test_a_compared_case_has_both_summaries_the_limit_and_every_sample() -> None
     assert (case["id"], case["outcome"]) == ("jax-default-float32-4K", "REGRESSED")
     assert case["case"]["payload_bytes"] == 4096
     assert (case["ratio"], case["ratio_interval"], case["limit"]) == (2.0, [1.9, 2.1], 1.6)
-    assert case["modes"] == [[1e-3, 1.1e-3], [4e-3]]
     assert case["now"] == case["baseline"]
     assert case["published"]["source"] == "a paper"
     assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3]] * 2
@@ -174,7 +172,6 @@ def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:
         pytest.param(("session", "machine"), "slower", id="an answer without its question"),
         pytest.param(("environment", "clock_mhz"), 0, id="a processor that stands still"),
         pytest.param(("cases", 0, "ratio_error"), -0.1, id="an error below 0"),
-        pytest.param(("cases", 0, "modes"), [[]], id="a mode of no launch"),
         pytest.param(("cases", 0, "quantiles_s", 0), {"p25": 1.0}, id="a quantile of four"),
         pytest.param(("cases", 0, "outcome"), "SLOWISH", id="an unknown outcome"),
         pytest.param(("cases", 0, "failed"), None, id="no word on whether it failed"),

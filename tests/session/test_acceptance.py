@@ -105,7 +105,7 @@ NEW, BETTER = {"update_baselines": "new"}, {"update_baselines": "improved"}
 TABLE = {
     (Outcome.PASS, 1.05): ("joins", "joins", "joins", "left", "left"),
     (Outcome.PASS, 1.6): ("refused", "left", "replaces", "left", "left"),
-    (Outcome.IMPROVED, 0.9): ("joins", "joins", "joins", "left", "joins"),
+    (Outcome.IMPROVED, 0.9): ("replaces", "replaces", "replaces", "left", "replaces"),
     (Outcome.IMPROVED, 0.5): ("replaces", "replaces", "replaces", "left", "replaces"),
     (Outcome.REGRESSED, 1.2): ("joins", "replaces", "replaces", "left", "left"),
     (Outcome.REGRESSED, 3.0): ("refused", "replaces", "replaces", "left", "left"),

@@ -116,7 +116,7 @@ def test_levels_are_those_of_all_cases_with_baselines_on_the_machine(tmp_path: P
     _stored(root, build.case(strategy="ring"), build.case(payload_bytes=8192))
     _stored(root, build.case(ranks=2), key=OTHER_KEY)
     found = _levels(_settings(tmp_path), [KEY, KEY])
-    assert {key: len(one.highest) for key, one in found.items()} == {KEY: 4}
+    assert {key: len(one.cases) for key, one in found.items()} == {KEY: 4}
 
 
 def test_published_figures_are_nobody_s_levels(tmp_path: Path) -> None:
@@ -231,11 +231,11 @@ def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_ow
     _stored(tmp_path / "baselines", *ours, *theirs)
     measured = _measured(tmp_path, [*_each(ours, 1.5e-3), *_each(theirs)])
     limits = references.tonight(measured)
-    assert {name: one.off for name, one in limits[KEY].shared.items()} == {
+    assert {name: one.off for name, one in limits[KEY].tonight.shared.items()} == {
         "jax": pytest.approx(0.405465),
         "tensorflow": pytest.approx(0.0, abs=1e-9),
     }
-    parts = [limits[KEY].limits[job.case].part for job in measured.jobs.values()]
+    parts = [limits[KEY].limits[job.case].common_shift for job in measured.jobs.values()]
     assert parts == pytest.approx([0.405465] * 8 + [0.0] * 7, abs=1e-6)
 
 

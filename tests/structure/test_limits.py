@@ -17,6 +17,7 @@ ALLOWED = {
         "faults that an outside review found": 1_085,
         "one GPU, shared by two processes": 161,
         "a legend, and the command that records first baselines": 35,
+        "losses that stay failed until they are accepted": 240,
     },
     "tests": {
         "when counting began": 29_426,

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.hardware.chips import chip_of
-from busbw.judge.case import limit_of
+from busbw.judge.levels import history_of
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import limits
-from busbw.judge.usual import Launches, Night, learn
+from busbw.judge.rule import CaseTimes, limits
 from busbw.judge.validity import memory_text
 from busbw.model.case import Case
 from busbw.model.launch import Run
@@ -205,18 +204,18 @@ def _limits(sessions: Sessions) -> dict[str, float]:
     """What a verdict would call slower, by case, had the sessions before been these threes."""
     measured = sessions["noise"].measurements if "noise" in sessions else {}
     cases = {spec.id: one.case for spec, one in measured.items()}
-    nights: list[dict[Case, Launches]] = []
+    if not measured:
+        return {}
+    policy = POLICIES[sessions["noise"].environment.device]
+    nights: list[dict[Case, CaseTimes]] = []
     for name, times_s in _launches(sessions).items():
         for n, three in enumerate(_threes(times_s)):
             nights += [{}] if n == len(nights) else []
-            nights[n][cases[name]] = Launches.of(three)
+            nights[n][cases[name]] = CaseTimes.of(three, policy.rule)
     if not nights:
         return {}
-    policy = POLICIES[sessions["noise"].environment.device]
-    past = learn([Night(launches=one) for one in nights], nights[-1], policy.rule)
-    found = limits(past, nights[-1], policy.rule).limits
-    slower = {name: (found[case], case) for name, case in cases.items() if case in found}
-    return {name: math.exp(limit_of(*one, policy)) for name, one in slower.items()}
+    found = limits(history_of(nights, policy, measured=nights[-1]), nights[-1]).limits
+    return {name: math.exp(found[case].slower) for name, case in cases.items() if case in found}
 
 
 def _of_sessions(times_s: Sequence[float]) -> float | None:
