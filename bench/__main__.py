@@ -20,7 +20,7 @@ BENCHMARKS: Mapping[str, Callable[[int], Iterator[str]]] = {
 
 
 def main() -> None:
-    """All of them, or those that are named; nothing else may run on the machine meanwhile.
+    """Run the benchmarks that are named, or all; nothing else may run on the machine meanwhile.
 
     `gpu` has options of its own, and is none of all.
     """

@@ -53,7 +53,7 @@ class Bench:
         return self.out / "parts"
 
     def left_s(self, most_s: float) -> float:
-        """At most `most_s` seconds, of those that are left. Raises PartError if none are."""
+        """Return the seconds left, `most_s` at most. Raises PartError if no time is left."""
         left_s = most_s if self.end_s is None else min(most_s, self.end_s - time.monotonic())
         if left_s <= 0:
             raise PartError("the time is over; name it in --parts to run it alone")

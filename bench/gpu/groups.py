@@ -46,7 +46,7 @@ class Measuring:
     def case(
         self, payload: str, clock: str = "default", dtype: str = "float32", **own: str
     ) -> Case:
-        """The case of a collective, by default an all-reduce. Raises GridError."""
+        """Return the case of a collective, by default an all-reduce. Raises GridError."""
         spec = Spec(
             framework=_FRAMEWORK,
             workload=Collective(**own),
@@ -57,7 +57,7 @@ class Measuring:
         return grid.resolve(spec, self.target)
 
     def measure(self, case: Case, plan: Plan = PLAN) -> Run | Failure:
-        """What the workers answer. Raises PartError where the group is over, or time is."""
+        """Return the answers of the workers. Raises PartError if the group or the time is over."""
         if self.group.is_over:
             raise PartError("the group is over")
         spec = Spec(framework=_FRAMEWORK, workload=case.workload, payload_bytes=case.payload_bytes)
@@ -95,7 +95,7 @@ def measuring(
 
 
 def whole(own: Mapping[str, str]) -> dict[str, str]:
-    """With the placement that a collective has by default."""
+    """Return the spec of a collective with its default placement."""
     return {**own, "placement": COLLECTIVES[own["collective"]].placements[0]}
 
 

@@ -103,7 +103,7 @@ def run(bench: Bench, parts: _Parts) -> dict[str, Any]:
 
 
 def _earlier(bench: Bench) -> dict[str, Any]:
-    """The parts that an earlier run left here, of the same device: some are run once more."""
+    """Read the parts that an earlier run on the same device left here; some are run once more."""
     path = bench.out / "gpu.json"
     if not path.exists():
         return {}

@@ -62,7 +62,7 @@ def _fidelity(joined: Joined) -> Mapping[str, Any]:
 
 
 def _memory(joined: Joined) -> Mapping[str, Any]:
-    """The payload at which memory is predicted to end, and those that did and did not fit."""
+    """Find the predicted largest payload, and the payloads that did and did not fit."""
     case = joined.case(_COMPILED_BYTES)
     limit_bytes, needed_bytes = _limit_and_need(joined, case)
     predicted = int(_COMPILED_BYTES * limit_bytes / needed_bytes)
@@ -86,7 +86,7 @@ def _memory(joined: Joined) -> Mapping[str, Any]:
 
 
 def _limit_and_need(joined: Joined, case: Case) -> tuple[int, int]:
-    """Of one process: its memory, and what a case takes of it by the compiler or by prediction."""
+    """Return the memory of one process and the compiled or predicted part of a case."""
     if joined.device is Device.CPU:
         room, need = host.headroom(CPU_LIMIT_BYTES), joined.backend.memory_need(case)
         assert room is not None and need is not None

@@ -43,7 +43,7 @@ def kept(folder: Path, into: Path) -> dict[str, Any]:
 
 
 def contents(recording: bytes) -> dict[str, Any]:
-    """The names that may be of collectives, each with what busbw takes it for, and planes."""
+    """List names that may be collectives, each with its recognized kind, and planes."""
     trace = read_xplane(recording, keep=lambda *_: True)
     recognizer, counts, known = Recognizer(), Counter[tuple[str, str]](), dict[str, str]()
     planes = Counter(event.plane for event in trace.events)

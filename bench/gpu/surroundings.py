@@ -41,7 +41,7 @@ print(json.dumps(wire.to_json(counters.reading(Device(sys.argv[1])))))
 
 
 def health(device: Device) -> dict[str, Any]:
-    """What the device's counters say now, by busbw's own reader and, of a GPU, by nvidia-smi.
+    """Read the device's counters by busbw's own reader and, for a GPU, by nvidia-smi.
 
     In processes of their own: a call may hang.
     """
@@ -88,7 +88,7 @@ def _leaves(element: ET.Element, name: str) -> Iterator[tuple[str, str]]:
 
 
 def transport(device: Device, folder: Path) -> dict[str, Any]:
-    """How the bytes are moved between the processes; of GPUs as NCCL's logs in `folder` say it."""
+    """Return the transport between the processes; for GPUs by NCCL's logs in `folder`."""
     if device is not Device.GPU:
         return {"text": "gloo over loopback sockets", "ways": ["gloo"], "interfaces": ["lo"]}
     text = "\n".join(path.read_text(errors="replace") for path in sorted(folder.glob("nccl-*.log")))

@@ -11,7 +11,7 @@ _Result = Mapping[str, Any]
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """Every part with its table, or with why it has none."""
+    """Render each part with its table, or with the reason why it has none."""
     lines = [first_sentence(document), "", *_facts(document)]
     for name, part in document["parts"].items():
         lines += ["", f"## {name}", ""]

@@ -86,7 +86,7 @@ class Axes:
 
 
 def _along_groups(mesh: Mesh, groups: _Ranks) -> str:
-    """The fewest axes that make up these groups, or how else they lie; empty for neither."""
+    """Return the fewest axes that make up the groups, or their layout; empty for neither."""
     wanted = {tuple(sorted(group)) for group in groups}
     size, ranks = len(groups[0]) if groups else 0, sum(map(len, groups))
     names = [name for name, extent in mesh.items() if extent > 1]
@@ -114,7 +114,7 @@ def _groups_along(mesh: Mesh, names: Sequence[str]) -> Iterator[tuple[int, ...]]
 
 
 def _along_pairs(mesh: Mesh, pairs: _Ranks) -> str:
-    """The one axis that all pairs go along; empty where there is none."""
+    """Return the axis that all pairs go along; empty if there is no such axis."""
     for name in mesh:
         groups = {
             rank: at for at, group in enumerate(_groups_along(mesh, (name,))) for rank in group
@@ -125,7 +125,7 @@ def _along_pairs(mesh: Mesh, pairs: _Ranks) -> str:
 
 
 def _are_rings(mesh: Mesh, axis: str, pairs: _Ranks) -> bool:
-    """Whether every rank sends to the next one along `axis`, or every one to the one before."""
+    """Tell whether all ranks send to their successor along `axis`, or all to their predecessor."""
     groups = list(_groups_along(mesh, (axis,)))
     onwards = {pair for group in groups for pair in zip(group, (*group[1:], group[0]))}
     return set(pairs) in (onwards, {(b, a) for a, b in onwards})

@@ -71,7 +71,7 @@ def header_lines(
 
 
 def shape_text(key: EnvironmentKey) -> str:
-    """What follows the number of ranks: the mesh, hosts and processes, and that they share."""
+    """Return the text after the number of ranks: mesh, hosts, processes, and device sharing."""
     shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):
         shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"

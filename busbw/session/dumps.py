@@ -93,7 +93,7 @@ def _text_of(path: Path) -> str:
 
 
 def _decompressed(content: bytes) -> bytes:
-    """Raises InputError for a damaged file, and for more bytes than are read of any file."""
+    """Decompress gzip. Raises InputError for a damaged file and for more than MOST_BYTES bytes."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             text = file.read(files.MOST_BYTES + 1)

@@ -41,13 +41,13 @@ def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) ->
 def probes_of(
     settings: Settings, frameworks: Sequence[str], executor: Executor
 ) -> tuple[Probe, ...]:
-    """What each framework finds. Raises UsageError without an answer."""
+    """Return the devices that each framework finds. Raises UsageError without an answer."""
     device = settings.device
     return tuple(_probed(settings, name, device, executor, Side.CANDIDATE) for name in frameworks)
 
 
 def machine_with(settings: Settings, probes: Sequence[Probe]) -> Machine:
-    """The devices of `probes` to measure on. Raises UsageError if there are none."""
+    """Choose the devices of `probes` to measure on. Raises UsageError if there are none."""
     device = settings.device
     wanted = f"--device={device.value}: " if device else ""
     with usage_error(GridError, where=wanted):

@@ -43,7 +43,7 @@ def opened(
 
 
 def _is_implied(settings: Settings, probes: Sequence[Probe]) -> bool:
-    """Whether one GPU is what there is to measure on, and no other number of ranks is asked for."""
+    """Tell whether a single GPU is attached and no other number of ranks is requested."""
     if settings.processes > 1 or settings.agents is not None:
         return False
     if settings.device not in (None, Device.GPU):

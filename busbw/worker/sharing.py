@@ -73,7 +73,7 @@ def check_enough(
 
 
 def visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> int:
-    """How many NVIDIA GPUs this process sees, as far as the kernel and its environment say it."""
+    """Count the NVIDIA GPUs that this process sees, by the kernel and the environment."""
     listed = environment.get("CUDA_VISIBLE_DEVICES")
     if listed is not None:
         return len([name for name in listed.split(",") if name.strip() not in ("", "-1")])

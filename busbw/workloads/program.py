@@ -49,7 +49,7 @@ class Program(Workload):
 
 
 def is_dump(source: str) -> bool:
-    """Whether it is a file of optimized HLO instead of a function that makes a program."""
+    """Tell whether `source` is a file of optimized HLO instead of a function."""
     return ":" not in PurePath(source).name
 
 
