@@ -78,9 +78,24 @@ class Folder:
         try:
             self._folder.cleanup()
         finally:
-            shutil.rmtree(self.path, ignore_errors=True)
+            _remove_bottom_up(self.path)
             self._held.close()
             self._endings.release()
+
+
+def _remove_bottom_up(folder: Path) -> None:
+    """Remove as much of a folder as can be removed, with one open descriptor at a time.
+
+    `shutil.rmtree` opens one for each level, which fails if the session ended for want of them.
+    """
+    for parent, folders, names in os.walk(folder, topdown=False):
+        for name in (*names, *folders):
+            path = os.path.join(parent, name)
+            with contextlib.suppress(OSError):
+                # A link to a folder is listed as a folder, and is not followed.
+                (os.unlink if name in names or os.path.islink(path) else os.rmdir)(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
 
 
 def _remove_orphans(parent: Path) -> None:

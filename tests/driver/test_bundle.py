@@ -308,3 +308,36 @@ def test_an_interrupt_while_it_is_removed_leaves_nothing(monkeypatch: pytest.Mon
         with pytest.raises(KeyboardInterrupt):
             bundle.remove()
     assert not bundle.path.exists()
+
+
+_FEW_DESCRIPTORS = """
+import os, resource, sys
+from busbw.driver.folder import Folder
+
+folder = Folder()
+deep = folder.temporary.joinpath(*"abcdefghij")
+deep.mkdir(parents=True)
+(deep / "file").write_text("x")
+(folder.temporary / "link").symlink_to(sys.argv[1])
+held = len(os.listdir("/proc/self/fd"))
+resource.setrlimit(resource.RLIMIT_NOFILE, (held + 1, held + 1))
+try:
+    folder.remove()
+except OSError as error:
+    print(error.strerror)
+print(folder.path.exists())
+"""
+
+
+def test_a_deep_folder_is_removed_with_few_descriptors_and_no_link_is_followed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "kept").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", _FEW_DESCRIPTORS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+    assert (tmp_path / "kept").exists()

@@ -19,7 +19,6 @@ from tests.plugin.folder import Folder
 
 __all__ = ["folder", "forked", "written"]
 
-# A worker needs more files than are left, and what removes its folder does not.
 # The limit holds while the session measures, and not for what pytest writes and loads.
 LIMITED = """
 import os
@@ -46,7 +45,7 @@ def pytest_sessionfinish():
     [
         (
             "RLIMIT_NOFILE",
-            'len(os.listdir("/proc/self/fd")) + 7',
+            'len(os.listdir("/proc/self/fd")) + 4',
             "Too many open files; raise the limit on open files (ulimit -n)",
         ),
         (
