@@ -38,6 +38,8 @@ from busbw.traces.xplane import read_xplane
 
 # The complete one first: trace.json.gz ends with the millionth event.
 FORMATS = (".xplane.pb", ".trace.json.gz")
+# The same events once more, which JAX writes beside the other formats if it is told to.
+PERFETTO = "perfetto_trace.json.gz"
 # Devices of a sentence.
 _SHOWN = 8
 # Folder names of the TPU v2 table's project.

@@ -25,10 +25,10 @@ from busbw.session.option import Option, file_option, folder_option
 from busbw.traces.chrome import MOST_BYTES
 
 from . import Commands, add_command, add_options, check_file, json_with, write_file
-from .cells import FORMATS, Gathering, Labels
+from .cells import FORMATS, PERFETTO, Gathering, Labels
 
 ORDER = 1
-_ACCEPTED = " or ".join(f"*{suffix}" for suffix in FORMATS)
+_EXPECTED = f"expected {', '.join(f'*{suffix}' for suffix in FORMATS)} or {PERFETTO}"
 _DESCRIPTION = """
 Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, *.trace.json.gz), with
 a row for each payload and a column for each slice. Each figure is the median over iterations of
@@ -174,26 +174,34 @@ def _written(gathering: Gathering, cells: Sequence[TraceCell], path: Path) -> in
 
 
 def _files_in(path: Path, unread: Callable[[Path, str], None]) -> list[Path]:
-    """`unread` gets `path` where it has none, and each folder that cannot be listed, with why."""
+    """Return the recordings at or below `path`.
 
-    def noted(error: OSError) -> None:
+    `unread` gets `path` if there is none, and each folder that cannot be listed, with the reason.
+    """
+
+    def note(error: OSError) -> None:
         unread(Path(error.filename), error.strerror or str(error))
 
     if path.is_dir():
         # Links to folders are not followed: they may lead back.
-        below = ((name, files) for name, _, files in os.walk(path, onerror=noted))
-        found = sorted(
-            Path(name, one) for name, files in below for one in files if one.endswith(FORMATS)
-        )
-        why = f"no recording in it ({_ACCEPTED})"
+        folders = ((Path(name), names) for name, _, names in os.walk(path, onerror=note))
+        files = sorted(folder / name for folder, names in folders for name in _recordings(names))
+        reason = f"no recording in it; {_EXPECTED}"
     elif os.path.lexists(path):
-        found = [path] if path.name.endswith(FORMATS) else []
-        why = f"not a recording; accepted is {_ACCEPTED}, or a folder with such"
+        files = [path] if _recordings([path.name]) else []
+        reason = f"not a recording; {_EXPECTED}, or a folder that has some"
     else:
-        found, why = [], "there is no such file or folder"
-    if not found:
-        unread(path, why)
-    return found
+        files, reason = [], "there is no such file or folder"
+    if not files:
+        unread(path, reason)
+    return files
+
+
+def _recordings(names: Sequence[str]) -> list[str]:
+    """Return the names of recordings among those of a folder; Perfetto's only if it is alone."""
+    return [name for name in names if name.endswith(FORMATS)] or [
+        name for name in names if name == PERFETTO
+    ]
 
 
 def _sessions(files: Iterable[Path]) -> Mapping[Path, Mapping[str, Sequence[Path]]]:
@@ -203,7 +211,7 @@ def _sessions(files: Iterable[Path]) -> Mapping[Path, Mapping[str, Sequence[Path
         # The target of a link may have any name.
         named.setdefault(os.path.realpath(file), Path(os.path.realpath(file.parent)) / file.name)
     hosts: dict[Path, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
-    for suffix in FORMATS:
+    for suffix in (*FORMATS, PERFETTO):
         for path in sorted(one for one in named.values() if one.name.endswith(suffix)):
             hosts[path.parent][path.name.removesuffix(suffix)].append(path)
     return hosts

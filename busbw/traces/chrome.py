@@ -94,9 +94,17 @@ def _listed(text: _Text) -> Iterator[Any]:
     text.check_end()
 
 
+# Keys that PyTorch's profiler writes before the events, whose names busbw does not know.
+_OF_PYTORCH = {"schemaVersion", "distributedInfo"}
+
+
 def _of_object(text: _Text) -> Iterator[Any]:
     seen = False
     for key in text.names():
+        if key in _OF_PYTORCH:
+            raise TraceError(
+                "a recording of PyTorch's profiler; expected one of JAX's or TensorFlow's profiler"
+            )
         if key != "traceEvents":
             text.value()
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Sequence
@@ -340,9 +341,9 @@ def test_sessions_on_other_numbers_of_devices_are_joined_with_a_warning(tmp_path
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("", "no recording in it (*.xplane.pb or *.trace.json.gz)"),
+        ("", "no recording in it; expected *.xplane.pb, *.trace.json.gz or perfetto_trace.json.gz"),
         ("missing", "there is no such file or folder"),
-        ("a.txt", "not a recording; accepted is *.xplane.pb or *.trace.json.gz"),
+        ("a.txt", "not a recording; expected *.xplane.pb, *.trace.json.gz or perfetto"),
     ],
 )
 def test_where_there_is_nothing_to_read_that_is_said(
@@ -360,8 +361,31 @@ def test_a_folder_that_bears_the_name_of_a_file_is_none(tmp_path: Path) -> None:
     folder = tmp_path / "plugins" / "profile" / "s" / "b.xplane.pb"
     folder.mkdir()
     answer = trace(tmp_path, folder, "--payload=1M")
-    assert answer.errors == [f"{folder}: no recording in it (*.xplane.pb or *.trace.json.gz)"]
+    (error,) = answer.errors
+    assert error.startswith(f"{folder}: no recording in it; expected ")
     assert (answer.code, len(answer.table)) == (1, 2)
+
+
+def test_a_recording_for_perfetto_is_read_where_it_is_the_only_one(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins" / "profile" / "t"
+    folder.mkdir(parents=True)
+    alone = folder / "perfetto_trace.json.gz"
+    alone.write_bytes(of_2019(TWO))
+    for path in (alone, tmp_path):
+        assert trace(path, "--payload=16M").table[1][1] == f"{OF_16M:.4g}"
+    (folder / "a.xplane.pb").write_bytes(of_today(TWO))
+    files = trace(tmp_path, "--payload=16M", "--json=-").document["files"]
+    assert [Path(file).name for file in files] == ["a.xplane.pb"]
+
+
+@pytest.mark.parametrize("key", ["schemaVersion", "distributedInfo"])
+def test_a_recording_of_pytorch_is_named(tmp_path: Path, key: str) -> None:
+    events = [{"ph": "X", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ts": 1, "dur": 2}]
+    content = gzip.compress(json.dumps({key: 1, "traceEvents": events}).encode())
+    (tmp_path / "rank0.pt.trace.json.gz").write_bytes(content)
+    answer = trace(tmp_path, "--payload=16M")
+    assert "a recording of PyTorch's profiler; expected one of JAX's or" in answer.errors[0]
+    assert answer.code == 1
 
 
 def test_problems_stand_in_the_document_too(tmp_path: Path) -> None:
