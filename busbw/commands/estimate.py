@@ -53,11 +53,6 @@ the efficiency, best first. docs/studies.md lists formulas, models and links. MB
 """
 
 
-def _add_gradients(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is exchanged (one of)")
-    add_options(group.add_mutually_exclusive_group(required=True), GRADIENTS)
-
-
 _LINK = f"a link's name or {RATE.words}, one direction, and perhaps its latency: 150GB/s,5us"
 _SERVERS = "Numbers of parameter servers, as a comma list (default: 1, and as many as ranks)"
 _OVERLAP = (
