@@ -15,9 +15,9 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import parse_payload
 from busbw.model.case import Case, Spec
 from busbw.model.words import Capability, Device
+from busbw.model.workload import Workload
 from busbw.worker import process
 from busbw.worker.backends.base import AbstractBackend
-from busbw.workloads.collective import Collective
 
 
 def opened(
@@ -37,7 +37,7 @@ def opened(
     specs = {
         text: Spec(
             framework=framework,
-            workload=Collective(),
+            workload=Workload(),
             payload_bytes=parse_payload(text),
             ranks=ranks,
         )

@@ -7,17 +7,27 @@ argument.
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Asked, Case, GridError, Spec
-from busbw.model.machine import DeviceSet, EnvironmentKey, Probe, check_layout
-from busbw.model.words import Device
-from busbw.model.workload import Workload
-from busbw.workloads.collective import Collective
+from busbw.model.machine import (
+    DeviceSet,
+    EnvironmentKey,
+    Probe,
+    Protocol,
+    check_layout,
+    extents_of,
+    groups_of,
+)
+from busbw.model.words import Clock, Device, payload_text
+from busbw.model.workload import ALL, Workload
 
 _REASON_CHARACTERS = 120
 
@@ -46,45 +56,6 @@ def specs(asked: Asked) -> tuple[Spec, ...]:
         )
     _check_elements(asked)
     return tuple(grid)
-
-
-def step_specs(step: type[Workload], asked: Asked) -> tuple[Spec, ...]:
-    """The training steps of this kind; none if the options ask for other kinds only.
-
-    Frameworks and strategies that it does not support drop out. Raises GridError for options that
-    no such step supports.
-    """
-    step.check(asked)
-    frameworks = tuple(name for name in asked.frameworks if step in FRAMEWORKS[name].workloads)
-    if step.own_strategies:
-        # By default all of them; none on a mesh.
-        words = asked.strategies if asked.strategies != ("default",) else step.own_strategies
-        return tuple(
-            Spec(
-                framework=framework,
-                payload_bytes=step.own_payload_bytes,
-                workload=step(),
-                strategy=name,
-                ranks=asked.ranks,
-            )
-            for framework in (frameworks if not asked.mesh else ())
-            for name in words
-            if name in step.own_strategies
-        )
-    # Strategies that any of the frameworks has for a collective.
-    known = {name for framework in frameworks for name in FRAMEWORKS[framework].strategies}
-    strategies = tuple(name for name in asked.strategies if name in known)
-    if not strategies:
-        return ()
-    found = specs(replace(asked, frameworks=frameworks, strategies=strategies))
-    return tuple(replace(spec, workload=step.around(spec.workload)) for spec in found)
-
-
-def collectives_alone(steps: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    """The collectives of these steps by themselves: the same payloads and ranks."""
-    return tuple(
-        dict.fromkeys(replace(spec, workload=Collective.around(spec.workload)) for spec in steps)
-    )
 
 
 def _unknown(framework: str, asked: Asked) -> str:
@@ -119,7 +90,7 @@ def _of_framework(framework: str, asked: Asked) -> Iterator[Spec]:
             yield Spec(
                 framework=framework,
                 payload_bytes=size,
-                workload=Collective(
+                workload=Workload(
                     collective=collective,
                     reduce_op=reduce_op,
                     placement=placement,
@@ -181,7 +152,8 @@ class Target:
 
     def key(self, spec: Spec) -> EnvironmentKey:
         """The Environment key of `spec`'s case; by default it runs on all devices."""
-        return spec.workload.key_on(spec, self.slice_key(spec))
+        key = self.slice_key(spec)
+        return replace(key, mesh=spec.mesh or key.mesh)
 
     def slice_key(self, spec: Spec) -> EnvironmentKey:
         """The same with the shape of the slice instead of that of the ranks' mesh.
@@ -288,9 +260,71 @@ def resolve(spec: Spec, target: Target) -> Case:
 
 
 def _resolved(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
-    found, only = target.sets[spec.framework], FRAMEWORKS[spec.framework].only_strategy
-    key = target.key(spec)
-    return spec.workload.case_on(spec, key, found, only), key
+    found, key = target.sets[spec.framework], target.key(spec)
+    if spec.workload.is_sized:
+        _check_mesh(spec, key, found)
+        strategy, clock, program = _strategy(spec, found), _clock(spec, found), found.program
+    else:
+        strategy, clock, program = spec.strategy, found.clocks[0], "as-written"
+    case = Case(
+        framework=spec.framework,
+        payload_bytes=spec.payload_bytes,
+        workload=spec.workload,
+        strategy=strategy,
+        dtype=spec.dtype,
+        ranks=key.ranks,
+        mesh=key.mesh,
+        protocol=Protocol(clock=clock, program=program, allocator=found.allocator),
+    )
+    if spec.workload.is_sized:
+        check_blocks(case, case.ranks)
+    return case, key
+
+
+def _check_mesh(spec: Spec, key: EnvironmentKey, found: DeviceSet) -> None:
+    """--mesh lays out all ranks; a mesh of fewer would silently be another measurement."""
+    if spec.mesh and math.prod(extents_of(spec.mesh)) != key.ranks:
+        raise GridError(
+            f"a mesh of {spec.mesh} has {math.prod(extents_of(spec.mesh))} ranks, "
+            f"there are {key.ranks} ({found.device.value.upper()}); --ranks says how many to use"
+        )
+
+
+def _strategy(spec: Spec, found: DeviceSet) -> str:
+    """Return the true strategy; collectives other than all-reduce have but the framework's own."""
+    if spec.collective != "all_reduce" and spec.strategy == "default":
+        return FRAMEWORKS[spec.framework].only_strategy
+    strategy = found.strategies.get(spec.strategy)
+    if strategy is None or spec.collective != "all_reduce":
+        known = sorted(set(found.strategies)) if spec.collective == "all_reduce" else ["default"]
+        raise GridError(
+            f"{spec.framework} has no strategy {spec.strategy} for {spec.collective} on the "
+            f"{found.device.value.upper()}; it has {', '.join(known)}"
+        )
+    return strategy
+
+
+def _clock(spec: Spec, found: DeviceSet) -> Clock:
+    if spec.clock == "default":
+        return found.clocks[0]
+    if Clock(spec.clock) not in found.clocks:
+        raise GridError(
+            f"{spec.framework} has no clock {spec.clock} on the {found.device.value.upper()}; "
+            f"it has {', '.join(clock.value for clock in found.clocks)}"
+        )
+    return Clock(spec.clock)
+
+
+def check_blocks(case: Case | Spec, ranks: int) -> None:
+    """Raise GridError if the payload cannot be split over the groups of `ranks`."""
+    group_size = len(groups_of(case.mesh, case.axes, ranks)[0])
+    parts = COLLECTIVES[case.collective].parts(group_size)
+    size = DTYPES[case.dtype].size_bytes
+    if case.payload_bytes % (parts * size):
+        raise GridError(
+            f"a payload of {payload_text(case.payload_bytes)} is not {parts} equal blocks of "
+            f"{case.dtype}, which {case.collective} over {group_size} ranks needs"
+        )
 
 
 def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
@@ -304,3 +338,18 @@ def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
     )
     target = choose_target(device=devices.device, ranks=None, probes=[probe], named=[])
     return _resolved(spec, target)
+
+
+def is_dump(source: str) -> bool:
+    """Tell whether `source` is a file of optimized HLO instead of a function."""
+    return ":" not in PurePath(source).name
+
+
+def program_spec(framework: str, source: str) -> Spec:
+    """The Spec of a program; its name, such as ``programs-train_step``, is that of a strategy."""
+    place, _, function = source.rpartition(":")
+    words = PurePath(source).stem if is_dump(source) else f"{PurePath(place).stem}-{function}"
+    name = re.sub(r"\W+", "-", words).strip("-")
+    workload = Workload(collective=ALL, program=source)
+    # There is no one payload: 1 stands for it where a document must have one.
+    return Spec(framework=framework, payload_bytes=1, workload=workload, strategy=name)

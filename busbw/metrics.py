@@ -12,7 +12,6 @@ from busbw.model.case import Case
 from busbw.model.words import payload_text
 
 GB = 1e9
-GIB = 2**30
 
 # A size of MB would be ambiguous: 10^6 bytes or 2^20.
 SIZE_GRAMMAR = (
@@ -97,16 +96,6 @@ def algbw_gb_per_s(payload_bytes: int, seconds: float) -> float:
     `seconds` is t, the time of one collective.
     """
     return payload_bytes / seconds / GB
-
-
-def seconds_of_algbw(payload_bytes: int, gb_per_s: float) -> float:
-    """The time in seconds of one all-reduce whose algbw is `gb_per_s`: t = S / algbw."""
-    return payload_bytes / (gb_per_s * GB)
-
-
-def gib_per_s_of_gb_per_s(gb_per_s: float) -> float:
-    """GiB/s (2^30) from GB/s (10^9)."""
-    return gb_per_s * GB / GIB
 
 
 def bus_factor_of(collective: str, ranks: int) -> float:

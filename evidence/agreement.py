@@ -16,7 +16,7 @@ from busbw.model.case import Case
 from busbw.model.machine import Protocol
 from busbw.model.words import KIB
 from busbw.model.words import Device as Class
-from busbw.workloads.collective import Collective
+from busbw.model.workload import Workload
 
 from .batched import Judge, Outcomes
 from .devices import Array, Devices, Noise
@@ -39,7 +39,7 @@ def case(payload_bytes: int, framework: str = "jax", dtype: str = "float32") -> 
     return _Simulated(
         framework=framework,
         payload_bytes=payload_bytes,
-        workload=Collective(),
+        workload=Workload(),
         strategy="psum",
         dtype=dtype,
         ranks=4,

@@ -14,15 +14,11 @@ from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, LaunchId, Measurement, Plan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
 from busbw.model.stored import Baseline, CompiledBaseline, Record
-from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingRun
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Clock, Device, FailureKind, Outcome
 from busbw.model.workload import Workload
-from busbw.workloads import WORKLOADS
-from busbw.workloads.collective import Collective
-from busbw.workloads.dense_step import DenseStep, Layer
 
-_OF_WORKLOAD = ("collective", "reduce_op", "placement", "axes")
+_OF_WORKLOAD = ("collective", "reduce_op", "placement", "axes", "program")
 
 DATE = "2026-01-02"
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
@@ -31,7 +27,7 @@ VERSIONS = {"jax": "0.10.0"}
 
 def spec(**changes: Any) -> Spec:
     """An all-reduce of 4 KiB in float32, as asked for."""
-    ordinary = Spec(framework="jax", payload_bytes=4096, workload=Collective())
+    ordinary = Spec(framework="jax", payload_bytes=4096, workload=Workload())
     return replace(ordinary, **_with_workload(ordinary.workload, changes))
 
 
@@ -40,7 +36,7 @@ def case(**changes: Any) -> Case:
     ordinary = Case(
         framework="jax",
         payload_bytes=4096,
-        workload=Collective(),
+        workload=Workload(),
         strategy="psum",
         dtype="float32",
         ranks=4,
@@ -53,31 +49,15 @@ def case(**changes: Any) -> Case:
 
 
 def _with_workload(usual: Workload, changes: dict[str, Any]) -> dict[str, Any]:
-    """The collective's own fields, and the `step` that it is in, are the workload's."""
+    """The fields of the collective, and the `program`, are the workload's."""
     own = {name: changes[name] for name in _OF_WORKLOAD if name in changes}
-    step = changes.get("step", "")
-    others = {name: one for name, one in changes.items() if name not in (*_OF_WORKLOAD, "step")}
-    if not own and not step:
-        return others
-    kind = WORKLOADS[step] if step else Collective
-    return {"workload": kind(**own), **others}
+    others = {name: one for name, one in changes.items() if name not in _OF_WORKLOAD}
+    return {"workload": replace(usual, **own), **others} if own else others
 
 
 def workload_of(case: Case, **changes: Any) -> Case:
     """`case` with another collective, placement, reduce op or axes."""
     return replace(case, workload=replace(case.workload, **changes))
-
-
-def step(**changes: Any) -> Case:
-    """A single training step on eight ranks with a gradient of 4 KiB."""
-    ordinary = case(ranks=8, protocol=Protocol(clock=Clock.DISPATCH, program="step"))
-    own = {name: changes.pop(name) for name in ("outputs", "rows", "batch") if name in changes}
-    return replace(ordinary, workload=DenseStep(**own), **changes)
-
-
-def layer(**changes: Any) -> Layer:
-    """The layer of such a step."""
-    return replace(Layer(inputs=2, outputs=512, rows=16, ranks=8), **changes)
 
 
 def plan(**changes: Any) -> Plan:
@@ -116,39 +96,6 @@ def _with_launch(changes: dict[str, Any]) -> dict[str, Any]:
     """A launch may be given as text."""
     launch = changes.get("launch")
     return {**changes, "launch": LaunchId.parse(launch)} if isinstance(launch, str) else changes
-
-
-def training_run(**changes: Any) -> TrainingRun:
-    """Two epochs of ten steps, each an update of the one copy of the weights."""
-    ordinary = TrainingRun(
-        api="made up",
-        epochs_s=(1.0, 0.1),
-        steps=10,
-        accuracy=0.9,
-        loss=0.3,
-        updates=20,
-        first_digests={"all": "first"},
-        last_digests={"all": "last"},
-        compile_s=0.5,
-        framework_path="/somewhere/tensorflow",
-        versions={"tensorflow": "2.21.0"},
-    )
-    return replace(ordinary, **changes)
-
-
-def training_request(net: Net = Net.CNN, **changes: Any) -> TrainingRequest:
-    """Two epochs on one rank; what a perceptron learns from is drawn."""
-    ordinary = TrainingRequest(net=net, ranks=1, epochs=2, batch=128, unseen=297)
-    if net is Net.PERCEPTRON:
-        ordinary = replace(ordinary, batch=100, examples=1000, unseen=500)
-    return replace(ordinary, **changes)
-
-
-def training_answer(run: TrainingRun | None = None, **changes: Any) -> TrainingAnswer:
-    """A member's, with a gradient for each of its updates."""
-    run = run or training_run()
-    ordinary = TrainingAnswer(run=run, gradients=20, processor="Fake CPU", cores=2)
-    return replace(ordinary, **changes)
 
 
 def failure(kind: FailureKind = FailureKind.CRASHED, **changes: Any) -> Failure:

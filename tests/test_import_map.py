@@ -24,9 +24,8 @@ _PURE: Mapping[str, set[str]] = {
     "wire": {"model"},
     "files": set(),
     "collectives": {"model"},
-    "workloads": {"model", "collectives"},
-    "frameworks": {"model", "workloads"},
-    "grid": {"model", "collectives", "workloads", "frameworks"},
+    "frameworks": {"model"},
+    "grid": {"model", "collectives", "frameworks"},
     "metrics": {"model", "collectives"},
     "hardware": {"model", "collectives"},
     "stats": {"model"},
@@ -34,32 +33,28 @@ _PURE: Mapping[str, set[str]] = {
     "program": {"model", "collectives"},
     "judge": {"model", "metrics", "hardware", "stats"},
     "locks": set(),
-    "baselines": {"model", "workloads", "wire", "files", "locks"},
-    "history": {"model", "workloads", "wire", "stats", "files", "locks"},
+    "baselines": {"model", "wire", "files", "locks"},
+    "history": {"model", "wire", "stats", "files", "locks"},
     "stacks": {"model", "wire", "files", "locks"},
-    "report": {"model", "wire", "collectives", "workloads", "metrics", "hardware", "traces"},
+    "report": {"model", "wire", "collectives", "metrics", "hardware", "traces"},
     "page": {
-        *("model", "wire", "collectives", "workloads", "metrics", "hardware"),
+        *("model", "wire", "collectives", "metrics", "hardware"),
         *("stats", "judge", "baselines", "history", "report", "slow"),
     },
-    "worker": {"model", "wire", "files", "collectives", "program", "workloads", "traces"},
+    "worker": {"model", "wire", "files", "collectives", "program", "traces"},
     "driver": {"model", "wire", "locks"},
     "hosts": {"model", "wire", "locks", "driver"},
     "bisect": {
         *("model", "wire", "files", "locks", "stats", "judge", "stacks", "report", "driver"),
         "hardware",
     },
-    "slow": {"model", "stats", "workloads", "frameworks", "grid", "driver", "report"},
+    "slow": {"model", "stats", "frameworks", "grid", "driver", "report"},
+    "estimate": {"model", "hardware", "baselines"},
 }
 _OURS = set(_PURE) - {"worker"}
 _FACES = {face: _OURS | {"session"} for face in ("plugin", "commands")}
-_STUDIES = {"studies": _OURS | {"commands", "session"}}
 _DOOR = {"__main__": {"commands"}}
-ALLOWED = {**_PURE, "session": _OURS, **_FACES, **_STUDIES, **_DOOR}
-# What finds the studies; it knows none by name.
-FINDER = ("busbw.commands", "busbw.studies")
-# What studies share; it knows none by name.
-FRAME = ("Study", "framework_option", "curve")
+ALLOWED = {**_PURE, "session": _OURS, **_FACES, **_DOOR}
 
 BACKENDS = "busbw.worker.backends"
 # Who may import what is not ours: the foreign package, and the module below which it may be.
@@ -71,7 +66,6 @@ ONLY_BELOW = {
     "pytest": "busbw.plugin",
     "_pytest": "busbw.plugin",
     "pytest_benchmark": "busbw.plugin",
-    "sklearn": "busbw.session",
     "vl_convert": "busbw.page.pictures",
     "jinja2": "busbw.page.html",
     "markupsafe": "busbw.page.html",
@@ -92,7 +86,6 @@ TRAVELLING = {
     "locks",
     "collectives",
     "program",
-    "workloads",
     "traces",
     "worker",
     "driver",
@@ -130,11 +123,6 @@ def _module(path: str) -> str:
 def _room(module: str) -> str:
     """The room of a module of ours; "" for the package itself."""
     return module.split(".")[1] if "." in module else ""
-
-
-def _study(module: str) -> str:
-    """The study of a module of that room; the room itself finds them and has none."""
-    return ".".join(module.split(".")[2:3])
 
 
 @functools.cache
@@ -185,7 +173,7 @@ def _objection(module: str, room: str, name: str) -> str:
     if name == "?":
         return "an import whose name is not written out cannot be checked"
     if top == PACKAGE:
-        return _objection_to_ours(module, room, name)
+        return _objection_to_ours(room, name)
     below = ONLY_BELOW.get(top)
     if below and not f"{module}.".startswith(f"{below}."):
         return f"only below {below}"
@@ -194,12 +182,8 @@ def _objection(module: str, room: str, name: str) -> str:
     return ""
 
 
-def _objection_to_ours(module: str, room: str, name: str) -> str:
+def _objection_to_ours(room: str, name: str) -> str:
     wanted = _room(name)
-    if (module, name) == FINDER:
-        return ""
-    if wanted == room == "studies" and _study(name) not in (_study(module), *FRAME):
-        return "a study imports no other one"
     if wanted in (room, "") or wanted == "__version__":
         return ""
     allowed = ALLOWED[room]
@@ -244,7 +228,7 @@ FORBIDDEN_ROOMS = [
     for other in MODULES
     if other != room and other not in ALLOWED[room]
 ]
-# What is not said by rooms alone: foreign packages, forms of an import, studies, packages beside.
+# What is not said by rooms alone: foreign packages, forms of an import, packages beside.
 FORBIDDEN = [
     ("busbw/model/words.py", "from ..wire import to_json"),
     ("busbw/model/__init__.py", "from .. import wire"),
@@ -254,15 +238,7 @@ FORBIDDEN = [
     ("busbw/worker/backends/base.py", "from ...judge import Policy"),
     ("busbw/driver/local.py", "import busbw.worker.serve as serve"),
     ("busbw/commands/trace.py", "from busbw import __main__"),
-    ("busbw/commands/trace.py", "from busbw import studies"),
-    ("busbw/commands/__init__.py", "from busbw.studies import estimate"),
-    ("busbw/judge/curve.py", "from busbw.studies.curve import MeasuredCurve"),
-    ("busbw/studies/prediction.py", "from busbw.studies.estimate.question import RATE"),
-    ("busbw/studies/prediction.py", "from .estimate import question"),
-    ("busbw/studies/__init__.py", "from . import prediction"),
-    ("busbw/studies/tpu_v2.py", "import jax"),
-    ("busbw/studies/parameter_server.py", "import tensorflow as tf"),
-    ("busbw/studies/estimate/question.py", "import pytest"),
+    ("busbw/estimate/question.py", "from busbw.commands import UsageError"),
     ("busbw/__init__.py", "from .plugin import verdict"),
     ("busbw/__init__.py", "import numpy"),
     ("busbw/files.py", "import filelock"),
@@ -357,9 +333,7 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/driver/bundle.py", "import busbw"),
         ("busbw/plugin/phases.py", "from busbw import __version__, judge"),
         ("busbw/plugin/phases.py", "import pytest"),
-        ("busbw/commands/__init__.py", "from busbw import studies"),
-        ("busbw/studies/estimate/question.py", "from . import methods"),
-        ("busbw/studies/estimate/question.py", "from busbw.commands import UsageError"),
+        ("busbw/estimate/question.py", "from . import methods"),
         ("busbw/__main__.py", "from busbw.commands import main"),
         ("busbw/page/pictures.py", "import vl_convert"),
         ("busbw/worker/backends/values.py", "import numpy as np"),

@@ -79,11 +79,6 @@ def test_algbw_is_the_payload_over_the_time_in_decimal_gigabytes() -> None:
     assert pytest.approx(1.073741824) == metrics.algbw_gb_per_s(2**30, 1.0)
 
 
-def test_the_time_of_an_algbw_gives_that_algbw() -> None:
-    seconds = metrics.seconds_of_algbw(64 * MIB, 12.5)
-    assert pytest.approx(12.5) == metrics.algbw_gb_per_s(64 * MIB, seconds)
-
-
 @pytest.mark.parametrize(("ranks", "factor"), [(2, 1.0), (4, 1.5), (8, 1.75), (64, 1.96875)])
 def test_the_bus_factor_of_an_all_reduce_is_that_of_nccl_tests(ranks: int, factor: float) -> None:
     assert factor == metrics.bus_factor(build.case(ranks=ranks))

@@ -18,7 +18,7 @@ from busbw.metrics import parse_payload
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.verdict import Reference
-from busbw.workloads.collective import Collective
+from busbw.model.workload import Workload
 
 BASELINES = Path(__file__).parents[1] / "baselines"
 FILES = sorted(BASELINES.glob("*/*/published.*.json"))
@@ -49,7 +49,7 @@ def _found(name: str, payload: str, *, device_kind: str = "TPU v2") -> Reference
     case = Case(
         framework="jax",
         payload_bytes=parse_payload(payload),
-        workload=Collective(),
+        workload=Workload(),
         strategy="psum",
         dtype="float32",
         ranks=ranks,

@@ -21,7 +21,7 @@ from busbw.metrics import parse_payload
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId, Plan, Run
 from busbw.model.machine import Probe
-from busbw.workloads.collective import Collective
+from busbw.model.workload import Workload
 
 from .bench import RANKS, Bench, PartError
 
@@ -49,7 +49,7 @@ class Measuring:
         """Return the case of a collective, by default an all-reduce. Raises GridError."""
         spec = Spec(
             framework=_FRAMEWORK,
-            workload=Collective(**own),
+            workload=Workload(**own),
             payload_bytes=parse_payload(payload),
             dtype=dtype,
             clock=clock,

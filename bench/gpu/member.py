@@ -13,13 +13,13 @@ from bench import fidelity, loops
 from busbw import grid, wire
 from busbw.metrics import parse_payload
 from busbw.model.case import Case, Spec
+from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Failure, LaunchId, Plan
-from busbw.model.training import ClusterMember
 from busbw.model.words import MIB, Device
+from busbw.model.workload import Workload
 from busbw.worker import host, process, sharing
 from busbw.worker.backends.base import AbstractBackend, MeasuringError
 from busbw.worker.measure import MeasureSession
-from busbw.workloads.collective import Collective
 
 from .bench import RANKS
 
@@ -47,7 +47,7 @@ class Joined:
         self.target = grid.choose_target(device=device, ranks=RANKS, probes=[probe], named=[])
 
     def case(self, payload_bytes: int) -> Case:
-        spec = Spec(framework="jax", workload=Collective(), payload_bytes=payload_bytes)
+        spec = Spec(framework="jax", workload=Workload(), payload_bytes=payload_bytes)
         return grid.resolve(spec, self.target)
 
 

@@ -17,7 +17,7 @@ from busbw import wire
 from busbw.driver.network import free_ports
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
-from busbw.model.training import Cluster, members_of
+from busbw.model.cluster import Cluster, members_of
 from busbw.model.words import Capability
 
 from .bench import RANKS, ROOT, Bench, PartError
@@ -30,12 +30,12 @@ def answers(
     bench: Bench, doing: str, *, most_s: float, environment: Mapping[str, str] | None = None
 ) -> list[Any]:
     """Return what each process of a pair answers. Raises PartError if one has no answer in time."""
-    cluster = Cluster(counts={"worker": RANKS}, shared_devices=1 if bench.is_gpu else 0)
+    cluster = Cluster(processes=RANKS, shared_devices=1 if bench.is_gpu else 0)
     ports = free_ports(RANKS, "127.0.0.1", socket.AF_INET)
     members = members_of(cluster, (f"127.0.0.1:{port}" for port in ports))
     usual = FRAMEWORKS["jax"].environment[Capability.MEASURE]
     given = variables.with_huge_pages({**usual, **os.environ, **(environment or {})})
-    paths = [bench.parts / f"{doing}-{member.role.index}.json" for member in members]
+    paths = [bench.parts / f"{doing}-{member.index}.json" for member in members]
     with contextlib.ExitStack() as held:
         processes = []
         for member, path in zip(members, paths, strict=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 from busbw import files, wire
-from busbw.model.case import Case, CaseKey, converted
+from busbw.model.case import Case, converted
 from busbw.model.launch import Compiled
 from busbw.model.limits import (
     AtLeast1,
@@ -29,7 +29,7 @@ from busbw.model.limits import (
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.stored import Baseline, CompiledBaseline, Record, Stored
 from busbw.model.words import payload_of, payload_text
-from busbw.workloads.collective import Collective
+from busbw.model.workload import Workload
 
 S = TypeVar("S", bound=Stored)
 
@@ -235,16 +235,13 @@ def read_json(path: Path) -> Any:
 
 
 def _case(stored: StoredFile, line: StoredLine, file_name: str, location: str) -> Case:
-    """The Case of a line; `file_name` says whether it is a training step."""
-    named = CaseKey.of_file(file_name)
-    kind = type(named.workload) if named is not None else Collective
     try:
         case = converted(
             Case,
             line,
             framework=stored.framework,
             payload_bytes=payload_of(line.payload),
-            workload=converted(kind, line, collective=stored.collective),
+            workload=converted(Workload, line, collective=stored.collective),
             strategy=stored.strategy,
             ranks=stored.environment.ranks,
             mesh=stored.environment.mesh,

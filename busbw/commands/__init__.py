@@ -1,9 +1,9 @@
 """Commands: `busbw COMMAND`, which `python -m busbw COMMAND` is, too; and what commands share.
 
-A command is a module in this room or a folder in `studies` that has `add_to`, and is found by being
-there. It reads options and files, passes values to other rooms, prints the results, and returns an
-exit code: 0 all was fine, 1 something was not, 2 usage. Nothing imports a command, and the file
-that an option names is checked before a command does anything, so that no file of a user is lost.
+A command is a module or a folder in this room that has `add_to`, and is found by being there. It
+reads options and files, passes values to other rooms, prints the results, and returns an exit code:
+0 all was fine, 1 something was not, 2 usage. Nothing imports a command, and the file that an option
+names is checked before a command does anything, so that no file of a user is lost.
 """
 
 from __future__ import annotations
@@ -25,15 +25,9 @@ from types import ModuleType
 from typing import TypeAlias
 
 from busbw import __version__, files, wire
-from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor
-from busbw.driver.local import LocalTransport
-from busbw.driver.network import UnreachableError
-from busbw.driver.transport import Starter
-from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError, folders
 from busbw.hosts.handshake import split_address
-from busbw.model.words import Capability, refusal
+from busbw.model.words import refusal
 from busbw.page import nights
 from busbw.page.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
@@ -209,37 +203,9 @@ def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
     return 0
 
 
-def starter(framework: str, capability: Capability, device: str = "") -> Starter:
-    return Starter(
-        python=sys.executable,
-        framework=framework,
-        capability=capability,
-        device=device,
-        defaults=FRAMEWORKS[framework].environment,
-    )
-
-
-@contextlib.contextmanager
-def local_executor(on_note: Callable[[str], None] = lambda note: None) -> Iterator[Executor]:
-    """Yield an executor of processes on this machine, of which nothing is left at the end.
-
-    Raises CommandError where the processes of a group cannot connect to each other.
-    """
-    bundle = Bundle()
-    try:
-        with command_error(UnreachableError):
-            yield Executor(LocalTransport(bundle), on_note)
-    finally:
-        bundle.remove()
-
-
 def write_escaped(write: Callable[[str], int], text: str) -> int:
-    """Write `text` so that it moves no terminal and is no command of a workflow on GitHub.
-
-    A carriage return at the beginning stays: the progress lines of studies begin with one.
-    """
-    begin = text[: text.startswith("\r")]
-    return write(begin + wire.without_commands(wire.printable(text[len(begin) :])))
+    """Write `text` so that it moves no terminal and is no command of a workflow on GitHub."""
+    return write(wire.without_commands(wire.printable(text)))
 
 
 def write_workflow_commands(lines: Iterable[str]) -> None:
@@ -302,17 +268,14 @@ def _check_spelling(parser: argparse.ArgumentParser, words: Sequence[str]) -> No
 
 
 def found(named: str = "") -> list[ModuleType]:
-    """The commands of this room and all studies, as --help lists them: by ORDER, then by name.
+    """Return the commands as --help lists them: by ORDER, then by name.
 
     With the name of a module that alone: it need not have the packages that others need.
     """
-    # Studies import this package.
-    from busbw import studies
-
-    here = [
+    modules = [
         importlib.import_module(f"{__name__}.{one.name}")
         for one in pkgutil.iter_modules(__path__)
         if named in ("", one.name)
     ]
-    commands = [one for one in (*here, *studies.found(named)) if hasattr(one, "add_to")]
+    commands = [one for one in modules if hasattr(one, "add_to")]
     return sorted(commands, key=lambda one: (getattr(one, "ORDER", math.inf), one.__name__))

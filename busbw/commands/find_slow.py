@@ -30,6 +30,7 @@ from busbw.hosts.agents import AgentsTransport
 from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
+from busbw.model.workload import Workload
 from busbw.page.html import html, is_page, missing_for_pages
 from busbw.page.slow import slow_page
 from busbw.report.prometheus import missing_for_metrics
@@ -43,7 +44,6 @@ from busbw.slow.groups import Groups
 from busbw.slow.roll import NobodyAnswers
 from busbw.slow.search import LEAST_HOSTS, MOST_IN_PAIRS, Found, Search
 from busbw.slow.together import together
-from busbw.workloads.collective import Collective
 
 from . import (
     Commands,
@@ -277,7 +277,7 @@ def _specs(options: argparse.Namespace) -> list[Spec]:
         Spec(
             framework=options.framework,
             payload_bytes=size,
-            workload=Collective(
+            workload=Workload(
                 collective=kind,
                 reduce_op="sum" if COLLECTIVES[kind].reduce_ops else "none",
                 placement=COLLECTIVES[kind].placements[0],

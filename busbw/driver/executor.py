@@ -2,7 +2,7 @@
 
 The Executor counts where the time went. However the work ends, no process is left: it is a context
 manager that kills all groups. It does not know what is measured or compiled. What is asked once
-is here too: devices, training, and what an interpreter has, for which no device is touched.
+is here too: devices, and what an interpreter has, for which no device is touched.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from busbw import wire
 from busbw.model import variables
+from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import Probe
-from busbw.model.training import ALONE, Cluster, TrainingAnswer, TrainingRequest
 from busbw.model.words import FailureKind
 
 from .group import Group
@@ -87,7 +87,7 @@ class Executor:
         if self.is_stopped or not cut_short(failure):
             return failure
         self.on_note(started_again(failure))
-        # Members are named after their roles, a single process after its launch.
+        # Members are named after their index, a single process after its launch.
         launch = group.launch.again if group.cluster == ALONE else group.launch
         other = self.start(starter, launch, group.cluster)
         failure = other.begin(START_TIMEOUT_S)
@@ -201,31 +201,6 @@ def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Fa
 
 def words_of(failure: Failure) -> str:
     return failure.message if failure.log else f"{failure.message}: nothing in its log"
-
-
-def trained(
-    executor: Executor,
-    starter: Starter,
-    launch: LaunchId,
-    request: TrainingRequest,
-    timeout_s: float,
-) -> tuple[TrainingAnswer, ...] | Failure:
-    """The answers of the processes that train, in the order of their roles.
-
-    `timeout_s` is for the training alone. A group that is cut short while it starts is started once
-    more. No process of it is left.
-    """
-    group = executor.opened(starter, launch, request.cluster)
-    if isinstance(group, Failure):
-        return group
-    try:
-        answers = group.train(Request("train", {"training": request}), timeout_s)
-    finally:
-        # A server never ends by itself.
-        executor.end(group)
-    if isinstance(answers, Failure):
-        return answers
-    return tuple(one for one in answers.values() if isinstance(one, TrainingAnswer))
 
 
 # Any Python can run this. What is found in the current folder does not reach a worker.

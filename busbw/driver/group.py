@@ -13,15 +13,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import DeviceSet, Probe
-from busbw.model.training import ALONE, Cluster, Role
 from busbw.model.words import FailureKind
 
 from .transport import Answer, Ended, Member, Reply, Request, Starter, Transport, failure_of
 
-Answers = Mapping[Role, Answer]
-Requests = Mapping[Role, Request | None]
+# By the index of the process.
+Answers = Mapping[int, Answer]
+Requests = Mapping[int, Request | None]
 # None: a part of a reply.
 Seen = Reply | Ended | None
 
@@ -33,7 +34,7 @@ REFUSAL_GRACE_S = 10.0
 
 
 class Group:
-    """Running workers, by role."""
+    """Running workers, by their index."""
 
     def __init__(
         self,
@@ -46,14 +47,14 @@ class Group:
         self.launch = launch
         self.cluster = cluster
         self._clock = clock
-        self.members: dict[Role, Member] = {}
+        self.members: dict[int, Member] = {}
         try:
             if cluster == ALONE:
-                self.members[Role()] = transport.start(starter, launch, None)
+                self.members[0] = transport.start(starter, launch, None)
                 return
             for member in transport.cluster_members(cluster):
-                name = launch.of_member(f"{member.role.task}{member.role.index}")
-                self.members[member.role] = transport.start(starter, name, member)
+                name = launch.of_member(f"worker{member.index}")
+                self.members[member.index] = transport.start(starter, name, member)
         except BaseException:
             self.kill()
             raise
@@ -63,13 +64,8 @@ class Group:
         return not self.members
 
     def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
-        """Wait until all are ready, and until the tasks that serve the others do so."""
+        """Wait until all are ready."""
         answers = self.ask_each(dict.fromkeys(self.members), timeout_s, doing)
-        offers = {
-            role: Request("offer") for role in self.members if role.task in self.cluster.offering
-        }
-        if offers and not isinstance(answers, Failure):
-            answers = self.ask_each(offers, timeout_s, "connecting to the other processes")
         return answers if isinstance(answers, Failure) else None
 
     def ask(self, request: Request, timeout_s: float, doing: str) -> Answer:
@@ -92,24 +88,20 @@ class Group:
             self.kill()
         return answer
 
-    def train(self, request: Request, timeout_s: float) -> Answers | Failure:
-        asked = [role for role in self.members if role.task == self.cluster.asked]
-        return self.ask_each(dict.fromkeys(asked, request), timeout_s, "training")
-
     def ask_each(
         self, requests: Requests, timeout_s: float, doing: str, *, together: bool = False
     ) -> Answers | Failure:
         """Send each member its request and wait for all replies, all within `timeout_s`.
 
         A member without a request is watched: its end is a Failure, too. `doing` describes the
-        request in messages. A Failure names the role if there are several. After it every member
+        request in messages. A Failure names the process if there are several. After it every member
         has been killed, except a single process that answered it itself. Those that do something
         `together` may all refuse it, each with a Failure of its own, and go on.
-        Raises ValueError for a role that no member has.
+        Raises ValueError for an index that no member has.
         """
-        for role in requests:
-            if role not in self.members:
-                raise ValueError(f"there is no {role.name} in this group")
+        for index in requests:
+            if index not in self.members:
+                raise ValueError(f"there is no {_name(index)} in this group")
         try:
             answers = self._asked(requests, timeout_s, doing, together=together)
         except BaseException:
@@ -146,85 +138,89 @@ class Group:
         self, requests: Requests, timeout_s: float, doing: str, *, together: bool
     ) -> Answers | Failure:
         deadline_s = self._clock() + timeout_s
-        for role, member in self.members.items():
+        for index, member in self.members.items():
             member.allow(timeout_s)
-            member.send(requests.get(role))
-        answers: dict[Role, Answer] = {}
+            member.send(requests.get(index))
+        answers: dict[int, Answer] = {}
         while len(answers) < len(requests):
             seen = _seen(self.members, deadline_s - self._clock())
             failed = {
-                role: one
-                for role, one in seen.items()
+                index: one
+                for index, one in seen.items()
                 if (isinstance(one, Ended) if together else self._failed(one))
             }
             if not seen:
                 failed = {
-                    role: Reply(one) for role, one in answers.items() if isinstance(one, Failure)
+                    index: Reply(one) for index, one in answers.items() if isinstance(one, Failure)
                 }
             if failed:
                 return self._cause(failed, doing)
             if not seen:
-                return self._silent([role for role in requests if role not in answers], doing)
-            for role, one in seen.items():
-                if isinstance(one, Reply) and role in requests:
-                    answers[role] = one.answer
+                return self._silent([index for index in requests if index not in answers], doing)
+            for index, one in seen.items():
+                if isinstance(one, Reply) and index in requests:
+                    answers[index] = one.answer
             if any(isinstance(one, Failure) for one in answers.values()):
                 # The others say the same soon, or wait for it for ever.
                 deadline_s = min(deadline_s, self._clock() + REFUSAL_GRACE_S)
-        return {role: answers[role] for role in requests}
+        return {index: answers[index] for index in requests}
 
     def _failed(self, seen: Seen) -> bool:
         """Whether it fails the group: a single process may answer with a Failure and go on."""
         answered = isinstance(seen, Reply) and isinstance(seen.answer, Failure)
         return isinstance(seen, Ended) or (answered and self.cluster != ALONE)
 
-    def _silent(self, roles: Sequence[Role], doing: str) -> Failure:
+    def _silent(self, indices: Sequence[int], doing: str) -> Failure:
         """With the first one's stack; of those that are stopped, as the others wait for them."""
-        roles = self._stopped(roles) or roles
-        return self._failure(roles, self.members[roles[0]].timed_out(), doing)
+        indices = self._stopped(indices) or indices
+        return self._failure(indices, self.members[indices[0]].timed_out(), doing)
 
-    def _stopped(self, roles: Iterable[Role]) -> list[Role]:
-        return [role for role in roles if self.members[role].is_stopped]
+    def _stopped(self, indices: Iterable[int]) -> list[int]:
+        return [index for index in indices if self.members[index].is_stopped]
 
-    def _cause(self, failed: Mapping[Role, Seen], doing: str) -> Failure:
+    def _cause(self, failed: Mapping[int, Seen], doing: str) -> Failure:
         found = dict(failed)
         end_s = self._clock() + CAUSE_GRACE_S
-        watched = {role: one for role, one in self.members.items() if role not in found}
+        watched = {index: one for index, one in self.members.items() if index not in found}
         while watched and self._clock() < end_s:
-            for role, seen in _seen(watched, end_s - self._clock()).items():
-                del watched[role]
+            for index, seen in _seen(watched, end_s - self._clock()).items():
+                del watched[index]
                 if self._failed(seen):
-                    found[role] = seen
-        stopped = self._stopped(role for role in self.members if role not in found)
+                    found[index] = seen
+        stopped = self._stopped(index for index in self.members if index not in found)
         if stopped:
             # The framework has told the others that it does not hear from this one.
             return self._silent(stopped, doing)
-        role = min(found, key=lambda one: _suspicion(found[one]))
-        return self._failure([role], found[role], doing)
+        index = min(found, key=lambda one: _suspicion(found[one]))
+        return self._failure([index], found[index], doing)
 
-    def _failure(self, roles: Sequence[Role], seen: Seen, doing: str) -> Failure:
-        """Of the first of `roles`, in the name of all."""
+    def _failure(self, indices: Sequence[int], seen: Seen, doing: str) -> Failure:
+        """Of the first of `indices`, in the name of all."""
         if isinstance(seen, Ended):
-            failure = failure_of(seen, self.members[roles[0]].launch, doing)
+            failure = failure_of(seen, self.members[indices[0]].launch, doing)
         else:
             assert seen is not None and isinstance(seen.answer, Failure)
             failure = seen.answer
-        names = ", ".join(self._name(role) for role in roles)
+        names = ", ".join(self._name(index) for index in indices)
         return replace(failure, message=f"{names}: {failure.message}") if names else failure
 
-    def _name(self, role: Role) -> str:
-        name, host = "" if self.cluster == ALONE else role.name, self.members[role].host
+    def _name(self, index: int) -> str:
+        name, host = "" if self.cluster == ALONE else _name(index), self.members[index].host
         return f"{name} on {host}" if name and host else name or host
 
 
-def _seen(members: Mapping[Role, Member], timeout_s: float) -> dict[Role, Seen]:
+def _name(index: int) -> str:
+    return f"worker {index}"
+
+
+def _seen(members: Mapping[int, Member], timeout_s: float) -> dict[int, Seen]:
     """What members said or how they ended, as soon as one does; empty after `timeout_s`."""
     # `select.select` takes no descriptor from 1024 on, which a few hundred hosts have.
-    waiting, roles = select.poll(), {one.fileno(): role for role, one in members.items()}
-    for descriptor in roles:
+    waiting, indices = select.poll(), {one.fileno(): index for index, one in members.items()}
+    for descriptor in indices:
         waiting.register(descriptor, select.POLLIN)
     ready = waiting.poll(1000 * max(0.0, timeout_s))
-    return {roles[descriptor]: members[roles[descriptor]].received() for descriptor, _ in ready}
+    return {indices[descriptor]: members[indices[descriptor]].received() for descriptor, _ in ready}
 
 
 def _suspicion(seen: Seen) -> int:
@@ -240,7 +236,7 @@ def _suspicion(seen: Seen) -> int:
 _AGREED = ("iterations", "samples_s", "clock", "proof", "clocks_s", "dispatch_s", "injected")
 
 
-def merged(answers: Mapping[Role, Answer], launch: LaunchId) -> Answer:
+def merged(answers: Mapping[int, Answer], launch: LaunchId) -> Answer:
     """The group's answer, of launch `launch`; a Failure CRASHED where the processes disagree."""
     found = list(answers.values())
     for one in found:

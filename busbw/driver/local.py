@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from busbw import locks, wire
+from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.launch import LaunchId
-from busbw.model.training import Cluster, ClusterMember, members_of
 
 from . import network, pids, process
 from .bundle import Bundle
@@ -48,7 +48,7 @@ class LocalTransport(Transport):
         self._bundle = bundle
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
-        ports = network.free_ports(len(cluster.roles), "127.0.0.1", socket.AF_INET)
+        ports = network.free_ports(cluster.processes, "127.0.0.1", socket.AF_INET)
         return members_of(cluster, (f"127.0.0.1:{port}" for port in ports))
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.driver.counters import Counters
-from busbw.driver.executor import Executor, trained
+from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Answer, Request, Starter
 from busbw.model.case import Case
@@ -22,13 +22,11 @@ from busbw.model.launch import (
     Injection,
     LaunchId,
     Measurement,
-    OwnProcesses,
     Pace,
     Plan,
     Run,
 )
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Capability
 
 
 class Side(str, enum.Enum):
@@ -63,8 +61,7 @@ class Schedule:
     """All launches of all cases, each with the Environment key that it was resolved on.
 
     One of `stacks` is measured by itself, two are measured in pairs of launches. `shared`: two
-    processes can have the devices open. `examples` is the file of examples for training under a
-    strategy. `counted` is what `counters` say of each case.
+    processes can have the devices open. `counted` is what `counters` say of each case.
     """
 
     executor: Executor
@@ -72,7 +69,6 @@ class Schedule:
     plan: Plan
     stacks: Mapping[Side, Stack]
     shared: bool = False
-    examples: str = ""
     on_progress: Callable[[Progress], None] = lambda progress: None
     counters: Counters | None = None
     counted: dict[Case, Counted] = field(default_factory=dict)
@@ -127,12 +123,8 @@ class Schedule:
         order = sides if self._number % 4 < 2 else sides[::-1]
         for framework, of_framework in self._frameworks(cases).items():
             ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
-            grouped = [case for case in ordered if isinstance(case.workload, OwnProcesses)]
-            alone = [case for case in ordered if case not in grouped]
             for at_once in [order] if self.shared else [(side,) for side in order]:
-                self._launches(framework, alone, at_once, handover=self.shared and not paired)
-            for case in grouped:
-                self._by_own_processes(case)
+                self._launches(framework, ordered, at_once, handover=self.shared and not paired)
             self._large_first = not (paired or self._large_first)
 
     def _frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
@@ -154,27 +146,6 @@ class Schedule:
         while left:
             attempt += 1
             left = self._launch(framework, left, sides, attempt, handover=handover)
-
-    def _by_own_processes(self, case: Case) -> None:
-        workload = case.workload
-        assert isinstance(workload, OwnProcesses)
-        self._close_previous()
-        self._tell(case)
-        side, stack = next(iter(self.stacks.items()))
-        launch = self._launch_id(case.framework, case.strategy)
-        starter = replace(
-            stack.starters[case.framework], capability=Capability.TRAIN, ranks=case.ranks
-        )
-        request = workload.request(case, starter.device, self.examples)
-        with self.executor.counted("training"):
-            answers = trained(self.executor, starter, launch, request, self.plan.timeout_s)
-        result = (
-            replace(answers, launch=launch)
-            if isinstance(answers, Failure)
-            else workload.run_of(case, request, answers, launch)
-        )
-        self._keep(side, case, result)
-        self._done.append(case)
 
     def _launch(
         self,
@@ -301,7 +272,7 @@ class Schedule:
         spent_s = self.executor.spent_s
         measured_s, launched_s = (
             sum(spent_s.get(phase, 0.0) for phase in phases)
-            for phases in (("measuring", "training"), ("starting", "ending"))
+            for phases in (("measuring",), ("starting", "ending"))
         )
         done, asked = (sum(map(cost, cases)) for cases in (self._done, self._asked))
         to_launch = self._to_launch - self._launched
@@ -310,8 +281,6 @@ class Schedule:
 
 LARGE_BYTES = 2**30
 _FIXED_COST = 2**26
-# Such a case has processes of its own to start.
-_GROUP_COST = 2**31
 
 
 def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
@@ -335,6 +304,4 @@ def bytes_of(case: Case) -> int:
 
 
 def cost(case: Case) -> int:
-    if isinstance(case.workload, OwnProcesses):
-        return _GROUP_COST
     return _FIXED_COST + case.payload_bytes

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from busbw import wire
+from busbw.model.cluster import ALONE, Cluster, ClusterMember
 from busbw.model.counters import Reading
 from busbw.model.launch import Arrivals, Chips, Compiled, Failure, LaunchId, Run
 from busbw.model.machine import Compiler, Probe
 from busbw.model.soak import Soaked
-from busbw.model.training import ALONE, Cluster, ClusterMember, Role, TrainingAnswer
 from busbw.model.words import Capability, FailureKind, FoundBy
 
 from .process import Exit
@@ -52,7 +52,7 @@ class Starter:
     def cluster(self) -> Cluster:
         if self.processes == 1:
             return ALONE
-        return Cluster(counts={Role().task: self.processes}, shared_devices=self.shared_devices)
+        return Cluster(processes=self.processes, shared_devices=self.shared_devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,7 @@ class Request:
 
 # What a worker answers: a value, a Failure, or None for a mere confirmation.
 Answer = (
-    Run
-    | Soaked
-    | Arrivals
-    | Chips
-    | Failure
-    | Compiled
-    | Compiler
-    | Probe
-    | TrainingAnswer
-    | Reading
-    | bool
-    | None
+    Run | Soaked | Arrivals | Chips | Failure | Compiled | Compiler | Probe | Reading | bool | None
 )
 
 
@@ -295,9 +284,7 @@ _NAMES: Mapping[str, Mapping[str, type | None]] = {
     "chips": {"Chips": Chips, "Failure": Failure},
     "soak": {"Soaked": Soaked, "Failure": Failure},
     "program": {"Compiled": Compiled, "Failure": Failure},
-    "offer": {"offered": None, "Failure": Failure},
     "counters": {"Reading": Reading},
-    "train": {"TrainingAnswer": TrainingAnswer, "Failure": Failure},
 }
 
 

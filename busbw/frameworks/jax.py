@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from busbw.model.words import Capability
 from busbw.model.workload import Framework
-from busbw.workloads.dense_step import DenseStep
 
 FRAMEWORK = Framework(
     name="jax",
     strategies=("default", "psum"),
     only_strategy="lax",
-    workloads=(DenseStep,),
     ring="psum",
     extra="jax",
     packages=("jax", "libtpu"),

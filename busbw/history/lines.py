@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-import busbw.workloads  # noqa: F401 their classes are known by what a case's `step` names
 from busbw import wire
 from busbw.model.case import Case
 from busbw.model.stored import Record, Session

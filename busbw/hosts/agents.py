@@ -23,8 +23,8 @@ from busbw.driver.transport import (
     Starter,
     Transport,
 )
+from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.launch import LaunchId
-from busbw.model.training import Cluster, ClusterMember, members_of
 from busbw.model.words import plural
 
 from . import messages
@@ -132,7 +132,7 @@ class AgentsTransport(Transport):
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         """As many on each agent, in the order of ranks, with ports that are free there."""
-        each = self._each(len(cluster.roles))
+        each = self._each(cluster.processes)
         peers = [self._peer(rank) for rank in self._ranks]
         addresses = [
             address_text(peer.address, port) for peer in peers for port in self._ports(peer, each)
@@ -155,12 +155,7 @@ class AgentsTransport(Transport):
         return members // len(self._ranks)
 
     def _rank_of(self, member: ClusterMember) -> int:
-        place = member.role.index
-        for task, addresses in member.addresses.items():
-            if task == member.role.task:
-                break
-            place += len(addresses)
-        return self._ranks[place // self._each(sum(map(len, member.addresses.values())))]
+        return self._ranks[member.index // self._each(member.count)]
 
     def _peer(self, rank: int) -> Peer:
         """The agent of this rank. Raises AgentGone for one that is gone for good."""

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import Field, dataclass, fields, replace
-from enum import Enum
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 from .limits import Count, Payload
 from .machine import (
@@ -28,10 +26,6 @@ from .workload import Workload
 
 class GridError(ValueError):
     """A selection that cannot be measured: an empty grid, a device that was not found."""
-
-
-class NotHereError(GridError):
-    """A Spec that is for another machine than this one: not an error, but not measured here."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +47,7 @@ class Asked:
 
 
 class _HasWorkload:
-    """The collective that a workload is, or holds."""
+    """The collective that a workload is."""
 
     __slots__ = ()
     workload: Workload
@@ -100,11 +94,10 @@ class Spec(_HasWorkload):
 
     @property
     def stored(self) -> StoredSpec:
-        return converted(StoredSpec, self, step=_step(self.workload))
+        return converted(StoredSpec, self, program=self.workload.program)
 
     @classmethod
     def of_stored(cls, stored: StoredSpec) -> Spec:
-        """Raises ValueError for a `step` that is no workload's."""
         return converted(cls, stored, workload=_workload(stored))
 
     @property
@@ -147,15 +140,11 @@ class CaseKey(_HasWorkload):
     def of_file(cls, name: str) -> CaseKey | None:
         """What all cases in a file of this name share; None for a name of another form."""
         words = name.removesuffix(".json").split(".")
-        kind = words.pop(1).removesuffix("_step") if len(words) == 4 else "collective"
-        if len(words) != 3 or not all(words):
+        if len(words) not in (3, 4) or not all(words):
             return None
-        framework, collective, strategy = words
-        try:
-            workload = Workload.of_kind(kind)(collective=collective)
-        except ValueError:
-            return None
-        return cls(framework=framework, workload=workload, strategy=strategy)
+        workload = Workload(collective=words[-2])
+        found = cls(framework=words[0], workload=workload, strategy=words[-1])
+        return found if found.file_name == f"{'.'.join(words)}.json" else None
 
     @property
     def name(self) -> str:
@@ -168,18 +157,17 @@ class CaseKey(_HasWorkload):
     def group_name(self) -> str:
         """Such as ``jax all_reduce (psum)``; usual values are left out."""
         if not self.workload.is_sized:
-            return f"{self.framework} {self.workload.kind} {self.strategy}"
+            return f"{self.framework} {self.workload.word} {self.strategy}"
         parts = [f"{self.framework} {self.collective} ({self.strategy})"]
         parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
         parts += [self.dtype] if self.dtype != "float32" else []
         parts += [self.placement.replace("_", " ")] if self.placement != "in_place" else []
         parts += [f"along {self.axes}"] if self.axes else []
-        parts += [] if self.workload.is_bare else [f"in a {self.workload.kind} step"]
         return ", ".join(parts)
 
     @property
     def stem(self) -> str:
-        """Without the strategy. A training step has its own: its times are no collective's."""
+        """Return the name without the strategy, the dtype and the payload."""
         return ".".join(filter(None, (self.framework, self.workload.word, self.collective)))
 
     @property
@@ -202,8 +190,7 @@ class Case(_HasWorkload):
     """A Spec resolved on the machine that the probe found. Two equal Cases are comparable.
 
     `protocol` says how it is measured; times of different protocols are never compared. `ranks`
-    are all that take part; with axes, in several groups at once. Where the workload holds a
-    collective, the payload is that collective's, such as the gradient that a training step sums.
+    are all that take part; with axes, in several groups at once.
     """
 
     framework: str
@@ -217,11 +204,10 @@ class Case(_HasWorkload):
 
     @property
     def stored(self) -> StoredCase:
-        return converted(StoredCase, self, step=_step(self.workload))
+        return converted(StoredCase, self, program=self.workload.program)
 
     @classmethod
     def of_stored(cls, stored: StoredCase) -> Case:
-        """Raises ValueError for a `step` that is no workload's."""
         return _case_of(stored)
 
     def validate(self) -> None:
@@ -295,13 +281,13 @@ class _Stored:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredCase(_Stored):
-    """A Case, as documents have it; without a `step` it is a bare collective."""
+    """A Case, as documents have it; without a `program` it is a collective by itself."""
 
     ranks: Count
     placement: str
     protocol: Protocol
     axes: str = ""
-    step: str = ""
+    program: str = ""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -319,62 +305,8 @@ class StoredSpec(_Stored):
     clock: str
     topology: str = ""
     compiler: str = ""
-    step: str = ""
-
-
-def _step(workload: Workload) -> str:
-    """Its kind, such as ``dense``, and what of its own fields is unusual: ``dense rows=1024``."""
-    if workload.is_bare:
-        return ""
-    unusual = (
-        f"{one.name}={text}"
-        for one in _own_fields(type(workload))
-        if (text := _text(getattr(workload, one.name))) != _text(one.default)
-    )
-    return " ".join([workload.kind, *unusual])
-
-
-def _text(value: object) -> str:
-    return str(value.value if isinstance(value, Enum) else value)
-
-
-def _own_fields(kind: type[Workload]) -> list[Field[Any]]:
-    shared = {one.name for one in fields(Workload)}
-    return [one for one in fields(kind) if one.name not in shared]
+    program: str = ""
 
 
 def _workload(stored: StoredCase | StoredSpec) -> Workload:
-    """Raises ValueError for a `step` that is not what `_step` writes."""
-    name, *unusual = stored.step.split(" ") if stored.step else ["collective"]
-    try:
-        kind = Workload.of_kind(name)
-        own = _own_values(kind, unusual)
-    except ValueError as error:
-        raise ValueError(f"step: {error}") from error
-    return kind.around(stored, **own)
-
-
-def _own_values(kind: type[Workload], words: Sequence[str]) -> dict[str, Any]:
-    """Of words such as ``rows=1024``. Raises ValueError with what is accepted."""
-    usual = {one.name: one.default for one in _own_fields(kind)}
-    values: dict[str, Any] = {}
-    for word in words:
-        name, _, text = word.partition("=")
-        if name not in usual or name in values:
-            known = ", ".join(usual) or "none"
-            raise ValueError(f"expected fields of {kind.kind} ({known}), each once, got {word!r}")
-        values[name] = _own_value(name, type(usual[name]), text)
-    return values
-
-
-def _own_value(name: str, kind: type[Any], text: str) -> Any:
-    if kind is str:
-        return text
-    if issubclass(kind, Enum):
-        known = [one.value for one in kind]
-        if text not in known:
-            raise ValueError(f"{name}: expected one of {', '.join(known)}, got {text!r}")
-        return kind(text)
-    if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text) > 0):
-        raise ValueError(f"{name}: expected a whole number above 0, got {text!r:.60}")
-    return int(text)
+    return converted(Workload, stored)

@@ -6,15 +6,13 @@ Failure; a Measurement has one of them for each launch. `busbw.judge` decides wh
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from .case import Case
 from .limits import AtLeast1, Count, Natural, NotNegative, Positive, Seconds, Signature, check_some
 from .program import Use
-from .training import TrainingAnswer, TrainingRequest, TrainingRun
 from .words import MIB, Clock, Extra, FailureKind, FoundBy, payload_text, plural
 
 
@@ -82,7 +80,7 @@ _AGAIN = "again"
 class LaunchId:
     """Which worker process, or group of processes, gave a Run or a Failure.
 
-    `part` is the side of a pair, or the strategy of a group; `attempt` counts the launches that one
+    `part` is the side of a pair; `attempt` counts the launches that one
     pass took, from 1 on; `is_again`: it replaces one that was cut short while it started. Outside
     of passes there is only a `name`. As text: ``2.jax.reference``, ``1.jax.3.again``.
     """
@@ -130,8 +128,8 @@ class LaunchId:
     def again(self) -> LaunchId:
         return replace(self, is_again=True)
 
-    def of_member(self, role: str) -> LaunchId:
-        return replace(self, member=role)
+    def of_member(self, member: str) -> LaunchId:
+        return replace(self, member=member)
 
 
 # For a failure without a launch, or of an unknown one.
@@ -172,10 +170,7 @@ class Run:
     read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives,
     `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
     collectives by rank, where the clock knows ranks; `over_ranks_s` is the launch's time by the
-    slowest, the median and the fastest rank of each collective, and by their mean; of a training
-    step both are the collective's inside of it, by the profiler, and `overlap_fraction` is how
-    much of its time overlaps with other instructions of the rank, 0 to 1, the median over
-    collectives and ranks; None where the recording does not say, or was not asked for.
+    slowest, the median and the fastest rank of each collective, and by their mean.
     Of a group, `process_times_s` is the launch's time by the clock of each process,
     `over_processes_s` that by the slowest, the median and the fastest process of each sample, and
     `process_own_s` the mean time of each process between two calls, where it lays out and compares
@@ -188,9 +183,8 @@ class Run:
     the program takes according to the compiler; None where unknown.
     `injected` names the extra work of the launch; `injected_ratio` is the time with it over that
     without it, of samples in turn, by the host's clock, None where nothing was injected or the
-    clock cannot tell. `training` is what training under a strategy gave; the samples are then
-    seconds of a step, one for each epoch after the first. `signature` is that of an inexact sum: a
-    hash of its bits, and the orders of additions that give them.
+    clock cannot tell. `signature` is that of an inexact sum: a hash of its bits, and the orders of
+    additions that give them.
     """
 
     launch: LaunchId
@@ -209,7 +203,6 @@ class Run:
     first_call_s: NotNegative | None = None
     rank_times_s: tuple[Positive, ...] = ()
     over_ranks_s: Mapping[str, Positive] = field(default_factory=dict)
-    overlap_fraction: NotNegative | None = None
     process_times_s: tuple[float, ...] = ()
     over_processes_s: Mapping[str, float] = field(default_factory=dict)
     process_own_s: tuple[NotNegative, ...] = ()
@@ -217,7 +210,6 @@ class Run:
     peak_memory_bytes: Natural | None = None
     predicted_memory_bytes: Natural | None = None
     compiled_memory_bytes: Natural | None = None
-    training: TrainingRun | None = None
     signature: Signature = ""
 
 
@@ -344,23 +336,3 @@ class Compiled:
 # What is shown first of an algorithm, and what is shown without its name.
 _FIRST = ("strategy", "emitter", "colors", "phases")
 _NAMELESS = ("strategy", "emitter", "offload")
-
-
-class OwnProcesses(ABC):
-    """A workload whose launches are groups of processes that train together."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def request(self, case: Case, device: str, examples: str) -> TrainingRequest:
-        """The request for `case`; `examples` is the path of the training examples."""
-
-    @abstractmethod
-    def run_of(
-        self,
-        case: Case,
-        request: TrainingRequest,
-        answers: Sequence[TrainingAnswer],
-        launch: LaunchId,
-    ) -> Run | Failure:
-        """One Run made of all answers, in the order of roles; a Failure if they disagree."""

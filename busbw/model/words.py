@@ -31,7 +31,6 @@ class Capability(str, enum.Enum):
 
     MEASURE = "measure"
     COMPILE = "compile"
-    TRAIN = "train"
     COUNT = "count"
 
 

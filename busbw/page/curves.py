@@ -44,11 +44,6 @@ class Curve:
         return self.case.framework
 
 
-def bare_curves(session: Session) -> list[Curve]:
-    """The curves of bare collectives, whose times give a bandwidth."""
-    return [one for one in curves_of(session) if one.case.workload.is_bare]
-
-
 def curves_of(session: Session) -> list[Curve]:
     found: dict[tuple[object, ...], list[tuple[Case, Verdict]]] = {}
     for one in session.verdicts:
@@ -66,7 +61,6 @@ def curves_of(session: Session) -> list[Curve]:
 _Word: TypeAlias = Callable[[Curve], str]
 # What a curve's name may have. Of these what differs among all curves.
 _DIFFER: Mapping[str, _Word] = {
-    "workload": lambda one: one.case.workload.word.replace("_", " "),
     "collective": lambda one: one.case.collective.replace("_", "-"),
     "reduce_op": lambda one: one.case.reduce_op.replace("none", ""),
     "placement": lambda one: one.case.placement.replace("_", " "),
@@ -184,7 +178,7 @@ _MARKED = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 
 def bandwidth(sessions: Sequence[Session]) -> Chart:
     """The chart of at least one session. Raises ValueError where there is nothing to draw."""
-    found = [curve for one in sessions for curve in bare_curves(one)]
+    found = [curve for one in sessions for curve in curves_of(one)]
     if not any(points(one, measured) for one in found):
         raise ValueError("no bandwidth of a collective by itself")
     if len(found) > MOST_CURVES:

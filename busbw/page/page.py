@@ -21,10 +21,10 @@ from busbw.report.verdicts import compiled_tables, legend, release_lines
 
 from .chart import Chart
 from .content import Answer, Facts, Figure, Listing, Log, Page, Part, Section, Text, filled
-from .curves import MOST_CURVES, bandwidth, bare_curves, comparison, measured, memory, points
+from .curves import MOST_CURVES, bandwidth, comparison, curves_of, measured, memory, points
 from .history import machine_sections, since_when
 from .nights import MachineNights
-from .spread import launches, processes, ranks, steps, strategies
+from .spread import launches, processes, ranks
 
 AnySession = Session | CompiledSession
 
@@ -139,7 +139,6 @@ def session_sections(
     return filled(
         Section(heading="What changed", parts=tuple(_changed(session, since))),
         Section(heading="Bandwidth", parts=tuple(_bandwidth(session))),
-        Section(heading="Training", parts=_figures(steps(session), strategies(session))),
         Section(heading="Ratios", parts=_figures(comparison(session))),
         *history,
         Section(
@@ -196,7 +195,7 @@ _NOTHING_BEFORE = "There was nothing to compare with: no case has a baseline."
 
 
 def _bandwidth(session: Session) -> Iterator[Part]:
-    curves = [one for one in bare_curves(session) if points(one, measured)]
+    curves = [one for one in curves_of(session) if points(one, measured)]
     if curves and len(curves) <= MOST_CURVES:
         yield from _figures(bandwidth([session]))
     if len(curves) > _FEW:
@@ -210,7 +209,7 @@ def _bandwidth(session: Session) -> Iterator[Part]:
 
 def _cases(session: Session) -> Iterator[Part]:
     changed = session.environment.changed
-    tables = session_tables(session.verdicts, session.measurements, verbose=True, changed=changed)
+    tables = session_tables(session.verdicts, verbose=True, changed=changed)
     yield from (Listing(table=one) for one in tables)
     yield from (Text(text=line) for line in legend(session.verdicts, verbose=True))
 

@@ -1,4 +1,4 @@
-"""How long steps take, and how far launches, processes and ranks of a session differ."""
+"""How far launches, processes and ranks of a session differ."""
 
 from __future__ import annotations
 
@@ -9,57 +9,12 @@ from busbw.model.launch import Run
 from busbw.report.reading import Session
 
 from .chart import Axis, Chart, Kind, Point, Scale, series
-from .curves import MOST_CURVES, PAYLOAD, Curve, curves_of, named, points, shared_text
+from .curves import MOST_CURVES, PAYLOAD, Curve, curves_of, named, shared_text
 
-_STEP_TIME = Axis(name="time of a step", unit="ms", scale=Scale.LOG10)
-_STRATEGY = Axis(name="strategy", scale=Scale.CATEGORY)
 _DEVIATION = Axis(name="difference from the median", unit="%")
 _RATIO = Axis(name="time over the median")
 # What a log of ranks can show side by side.
 _MOST_MEMBERS = 64
-
-
-def steps(session: Session) -> Chart | None:
-    found = [
-        one
-        for one in curves_of(session)
-        if not one.case.workload.is_bare and not one.case.workload.own_strategies
-    ]
-    curves = [
-        series(name, times)
-        for name, of in named(found).items()
-        if (times := points(of, lambda one: None if one.now is None else 1e3 * one.now.median_s))
-    ]
-    if not curves:
-        return None
-    return Chart(
-        title="Training steps",
-        subtitle=shared_text(found),
-        x=PAYLOAD,
-        y=_STEP_TIME,
-        points=tuple(row for rows in curves[:MOST_CURVES] for row in rows),
-    )
-
-
-def strategies(session: Session) -> Chart | None:
-    """Every launch of training under strategies; None where there was none."""
-    found = [one for one in curves_of(session) if one.case.workload.own_strategies]
-    rows = [
-        Point(kind=Kind.DOTS, name=curve.framework, x=one.case.strategy, y=1e3 * time_s)
-        for curve in found
-        for one in curve.verdicts
-        if one.case is not None and one.now is not None
-        for time_s in one.now.times_s
-    ]
-    if not rows:
-        return None
-    return Chart(
-        title="Training under strategies",
-        subtitle=shared_text(found),
-        x=_STRATEGY,
-        y=_STEP_TIME,
-        points=tuple(rows),
-    )
 
 
 def launches(session: Session) -> Chart | None:

@@ -105,11 +105,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if "-" in (config.getoption("results"), config.getini("busbw_results")):
         _report_on_stderr(config.pluginmanager, config)
     config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")
-    config.addinivalue_line(
-        "markers",
-        "training(step, alone): training steps, or with alone=True their collectives by "
-        "themselves; there only where -m asks for training",
-    )
 
 
 def _report_on_stderr(manager: pytest.PytestPluginManager, config: pytest.Config) -> None:

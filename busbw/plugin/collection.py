@@ -6,19 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
-from _pytest.mark import MarkMatcher
-from _pytest.mark.expression import Expression
 
 from busbw.model.case import GridError, Spec
 from busbw.session import selection
-from busbw.session.selection import Steps
 from busbw.session.state import Refused
 
 from . import COMPILED, MEASURED, items
 from .config import SESSION, begun, spec_of, under_xdist
 
-# pytest has no public API for the meaning of -m: hence the imports of MarkMatcher and Expression.
-# It has none either for which fixture a name means at a node: hence `_fixturemanager`.
+# pytest has no public API for which fixture a name means at a node: hence `_fixturemanager`.
 
 
 def makeitem(
@@ -26,7 +22,6 @@ def makeitem(
 ) -> object:
     """Collect tests of what is measured or, with --topology, of what is compiled; never both.
 
-    Training steps are collected only when asked for: other sessions take no longer than before.
     Tests that read no verdict of ours are none of our business, whatever their marks and fixtures.
     """
     config, marks = collector.config, [*getattr(obj, "pytestmark", []), *collector.iter_markers()]
@@ -47,13 +42,7 @@ def makeitem(
         return []
     settings = collected.settings
     other = MEASURED if settings.compile is not None else COMPILED
-    own = [mark for mark in getattr(obj, "pytestmark", []) if mark.name == "training"]
-    if own and not _training_asked(config.option.markexpr, marks):
-        return []
-    nothing = bool(own or MEASURED in read) and selection.is_empty(settings, _steps(own))
-    if nothing:
-        config.stash[SESSION] = replace(collected, nothing_asked=True)
-    return [] if nothing or other in read else None
+    return [] if other in read else None
 
 
 def _is_ours(node: pytest.Collector | pytest.Item, name: str) -> bool:
@@ -78,30 +67,6 @@ def _parametrized(marks: Iterable[pytest.Mark]) -> set[str]:
     return found
 
 
-def _steps(marks: Sequence[pytest.Mark]) -> Steps | None:
-    """Those of the first of a test's marks `training`; None without any."""
-    for mark in marks:
-        return Steps(step=mark.kwargs["step"], alone=bool(mark.kwargs.get("alone")))
-    return None
-
-
-def _training_asked(expression: str, marks: Sequence[pytest.Mark]) -> bool:
-    """By pytest itself, so that ``not (training)`` asks for none; so does an invalid one."""
-    try:
-        asked = Expression.compile(expression)
-        if not asked.evaluate(MarkMatcher.from_markers(marks)):
-            return False
-        others = [mark for mark in marks if mark.name != "training"]
-        for_training_alone = not asked.evaluate(MarkMatcher.from_markers(others))
-        return for_training_alone or ("training" in expression and asked.evaluate(_every_mark))
-    except SyntaxError:
-        return False
-
-
-def _every_mark(name: str, /, **arguments: object) -> bool:
-    return True
-
-
 def generate_tests(metafunc: pytest.Metafunc) -> None:
     """An impossible grid is only noted: an error here would look like a broken test file."""
     node, marks = metafunc.definition, list(metafunc.definition.iter_markers())
@@ -115,8 +80,7 @@ def generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     specs: tuple[Spec, ...] = ()
     try:
-        steps = _steps([mark for mark in marks if mark.name == "training"])
-        collected, specs = selection.with_specs(collected, steps)
+        collected, specs = selection.with_specs(collected)
     except GridError as error:
         if under_xdist(metafunc.config):
             raise pytest.UsageError(f"busbw: {error}") from error

@@ -19,7 +19,7 @@ from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.figures import figures_of
-from busbw.report.session import training_medians, versions_text
+from busbw.report.session import versions_text
 from busbw.report.table import attributes
 from busbw.session.state import Measured
 
@@ -49,8 +49,6 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
         known["device"] = measured.environment.key.device_kind
         known["shared_device"] = measured.environment.key.shared or None
         known["versions"] = versions_text(versions)
-        runs = [run.training for run in measurement.runs if run.training is not None]
-        known |= training_medians(runs)
     request.node.stash[VERDICT] = found
     request.node.user_properties.extend(one for one in known.items() if one[1] is not None)
     if measurement is not None:
@@ -252,8 +250,7 @@ def _replay(
     if not samples_s or is_off or not config.pluginmanager.hasplugin("benchmark"):
         return
     clock = _ReplayClock(samples_s)
-    what = case.workload.word or case.strategy
-    marker = pytest.mark.benchmark(timer=clock, group=f"{case.framework}.{what}")
+    marker = pytest.mark.benchmark(timer=clock, group=f"{case.framework}.{case.strategy}")
     request.node.add_marker(marker)
     benchmark = request.getfixturevalue("benchmark")
     benchmark.extra_info.update(

@@ -203,7 +203,6 @@ def _timed_tables(
 ) -> Sequence[Table]:
     tables = session_tables(
         verdicts,
-        measured.measurements,
         found.groups if isinstance(found, Judged) else (),
         verbose=verbose,
         changed=measured.environment.changed,

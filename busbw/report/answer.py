@@ -79,7 +79,7 @@ def _rank(verdict: Verdict) -> int:
 
 
 # What names a kind of cases where it differs within a session.
-_KIND = ("topology", "workload.word", "collective", "reduce_op", "placement", "strategy", "dtype")
+_KIND = ("topology", "collective", "reduce_op", "placement", "strategy", "dtype")
 
 
 def _labels(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:

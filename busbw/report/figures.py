@@ -91,11 +91,6 @@ def _now(name: str) -> Callable[[Verdict], Any]:
     return lambda verdict: getattr(verdict.now, name, None)
 
 
-def _rate(name: str) -> Callable[[Verdict], Any]:
-    """No bandwidth follows from the time of a training step."""
-    return lambda verdict: _now(name)(verdict) if verdict.spec.workload.is_bare else None
-
-
 def _program(name: str) -> Callable[[Verdict], Any]:
     return lambda verdict: getattr(verdict.program and verdict.program.now, name, None)
 
@@ -110,8 +105,8 @@ TIMED_FIGURES = (
     Figure("best_s", "best", **_US, width=7, of=_now("best_s"), shown=Shown.VERBOSE),
     Figure("worst_s", of=_now("worst_s"), shown=Shown.NEVER),
     Figure("spread", of=_now("spread"), shown=Shown.NEVER),
-    Figure("algbw_gb_per_s", "algbw", **_RATE, of=_rate("algbw_gb_per_s"), shown=Shown.IF_THERE),
-    Figure("busbw_gb_per_s", "busbw", **_RATE, of=_rate("busbw_gb_per_s"), shown=Shown.IF_THERE),
+    Figure("algbw_gb_per_s", "algbw", **_RATE, of=_now("algbw_gb_per_s"), shown=Shown.IF_THERE),
+    Figure("busbw_gb_per_s", "busbw", **_RATE, of=_now("busbw_gb_per_s"), shown=Shown.IF_THERE),
     Figure(
         *("ceiling_share", "ceil"),
         unit="%",

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
-import busbw.workloads  # noqa: F401 their classes are known by what a case's `step` names
 from busbw import wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, Spec, converted
@@ -150,7 +149,7 @@ def _check_row(row: CaseResult, at: str, *, is_compiled: bool) -> None:
     _check_same(row.case, row.spec, f"{at}.case")
     # The time of a step gives no rate.
     for name, one in {"now": row.now, "baseline": row.baseline}.items():
-        if row.case.workload.is_bare and one is not None and one.busbw_gb_per_s <= 0:
+        if row.case.workload.is_sized and one is not None and one.busbw_gb_per_s <= 0:
             wanted = f"expected a number above 0, got {one.busbw_gb_per_s!r}"
             raise wire.WireError(f"{at}.{name}.busbw_gb_per_s: {wanted}")
 
@@ -168,5 +167,5 @@ def _check_case(case: Case, at: str) -> None:
     # A program of the user's is not of one.
     if case.workload.is_sized and case.collective not in COLLECTIVES:
         raise wire.WireError(f"{at}: collective: expected one of {', '.join(COLLECTIVES)}")
-    if case.workload.is_bare and case.group_size < 2:
+    if case.workload.is_sized and case.group_size < 2:
         raise wire.WireError(f"{at}: one rank is no collective")

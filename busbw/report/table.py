@@ -7,7 +7,7 @@ measures nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from busbw.model.words import payload_text
@@ -76,18 +76,8 @@ def rows_of(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
     return tuple(map(Row, values))
 
 
-def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Cells that are text already, below headings that are ids too."""
-    named = [dict(zip(heads, row, strict=True)) for row in rows]
-    return Table(columns=tuple(Column(head, head) for head in heads), rows=rows_of(named))
-
-
 def attributes(value: object | None, *names: str) -> dict[str, object]:
     return {name: None if value is None else getattr(value, name) for name in names}
-
-
-def explained(tables: Sequence[Table], notes: tuple[str, ...]) -> list[Table]:
-    return [*tables[:-1], replace(tables[-1], notes=notes)] if tables else []
 
 
 def span_text(payloads: Sequence[int]) -> str:

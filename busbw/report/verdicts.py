@@ -22,7 +22,6 @@ _RED = {"red": True, "bold": True}
 
 
 _LABEL = Column("payload_bytes", "size", text=payload_text, width=5, fits=True)
-_STRATEGY = Column("strategy", "strategy", width=8, fits=True)
 _OUTCOME = Column("outcome", "outcome", left=True, gap=2)
 _COMPILED_COLUMNS = (
     Column("payload_bytes", "payload", text=payload_text, width=8),
@@ -91,10 +90,9 @@ def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
         for one in figures_of(group[0])
         if one.shown in shown or (one.shown is Shown.IF_THERE and one.id in given)
     )
-    label = _STRATEGY if group[0].spec.workload.own_strategies else _LABEL
     return Table(
         title=TextLine(name, _BOLD),
-        columns=(label, *figures, _OUTCOME),
+        columns=(_LABEL, *figures, _OUTCOME),
         rows=rows,
         notes=(*_ceiling_notes(group), *_source_notes(group)),
     )
@@ -109,7 +107,7 @@ def _row(verdict: Verdict, verbose: bool) -> Row:
     if verdict.published is not None:
         notes.append(TextLine(_reference_text(verdict.published)))
     cells = {
-        **attributes(verdict.spec, "strategy", "payload_bytes"),
+        **attributes(verdict.spec, "payload_bytes"),
         **values(verdict),
         "outcome": " ".join(filter(None, (verdict.outcome.value, _marks(verdict)))),
     }
@@ -154,9 +152,6 @@ def _source_notes(group: Sequence[Verdict]) -> list[str]:
 
 def _group(verdict: Verdict) -> str:
     case = verdict.case
-    if verdict.spec.workload.own_strategies:
-        gradient = f"{verdict.spec.payload_bytes} bytes of {verdict.spec.dtype} gradient"
-        return f"{verdict.spec.framework} training under strategies, steps of {gradient}"
     if case is None:
         return f"{verdict.spec.framework} {verdict.spec.collective} {verdict.spec.dtype}"
     parts = [f"{case.framework} {case.collective} ({case.strategy})", f"{case.ranks} ranks"]
@@ -166,8 +161,6 @@ def _group(verdict: Verdict) -> str:
     unusual = case.placement != COLLECTIVES[case.collective].placements[0]
     parts += [case.placement.replace("_", " ")] if unusual else []
     parts += [f"{case.clock.value} clock"] if case.clock is not Clock.HOST else []
-    if not case.workload.is_bare:
-        parts.append(f"time of a whole {case.workload.kind} step")
     return ", ".join(parts)
 
 

@@ -15,15 +15,14 @@ from packaging.version import InvalidVersion, Version
 from busbw.driver.executor import Executor, Interpreter, ProbeFailed, interpreter
 from busbw.driver.schedules import Side
 from busbw.frameworks import FRAMEWORKS
+from busbw.grid import check_blocks
 from busbw.history.files import HistoryError, acknowledged
 from busbw.hosts import launchers
 from busbw.model.case import GridError, Spec
-from busbw.model.launch import OwnProcesses
 from busbw.model.machine import VIRTUAL_RANKS
 from busbw.model.words import Device
-from busbw.workloads.collective import check_blocks
 
-from . import machine, references, resolution
+from . import machine, references
 from .option import UsageError, usage_error
 from .settings import Settings
 
@@ -31,9 +30,8 @@ _OLDEST_PYTHON = "3.10"
 
 
 def check(settings: Settings, specs: Sequence[Spec]) -> None:
-    """Raises UsageError: it may be selection, interpreters, locks or examples."""
+    """Raises UsageError: it may be selection, interpreters or locks."""
     frameworks = machine.frameworks_of(settings, specs)
-    _check_strategies(settings, specs)
     _check_slice(settings, frameworks)
     _check_blocks(settings, specs)
     if settings.against is None:
@@ -45,9 +43,6 @@ def check(settings: Settings, specs: Sequence[Spec]) -> None:
     for name in frameworks:
         try:
             _check_reference(settings, name, ours[name])
-            # What trains is left out of a session with another stack, or with an injection.
-            if settings.against is None and settings.injection is None:
-                resolution.check_examples([spec for spec in specs if spec.framework == name])
             references.lockable(settings, name)
         except UsageError as error:
             errors.append(error)
@@ -67,19 +62,6 @@ def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> 
     """
     if settings.device is Device.TPU and settings.agents is None and not launchers.has_chips():
         machine.machine_of(settings, specs, executor)
-
-
-def _check_strategies(settings: Settings, specs: Sequence[Spec]) -> None:
-    """What starts processes of its own, on one host, is not measured on agents' hosts."""
-    own = [spec.id for spec in specs if isinstance(spec.workload, OwnProcesses)]
-    if settings.agents is None or not own:
-        return
-    option = "--hosts" if settings.agents.hosts is not None else "--agents"
-    more = f" and {len(own) - 1} more" if own[1:] else ""
-    raise UsageError(
-        f"{option}: {own[0]}{more}: training under a strategy starts processes of its own, on one "
-        "host; leave it out with -k 'not strategy', or train without agents"
-    )
 
 
 def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
@@ -107,7 +89,7 @@ def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
         ranks = VIRTUAL_RANKS
     with usage_error(GridError):
         for spec in specs:
-            if ranks is not None and spec.workload.is_bare:
+            if ranks is not None and spec.workload.is_sized:
                 check_blocks(spec, ranks)
 
 

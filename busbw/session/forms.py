@@ -19,7 +19,6 @@ from busbw.frameworks import FRAMEWORKS, USUAL
 from busbw.model.launch import Injection
 from busbw.model.machine import extents_of
 from busbw.model.words import MIB, Device, Extra, nearest, refusal
-from busbw.workloads import WORKLOADS
 
 from . import homes
 
@@ -143,10 +142,7 @@ DTYPE_NAMES = {
     "int": "int32",
 }
 
-# Those of collectives, and those of training.
-_OF_COLLECTIVES = (name for one in FRAMEWORKS.values() for name in one.strategies)
-_OF_TRAINING = (name for one in WORKLOADS.values() for name in one.own_strategies)
-STRATEGIES = tuple(dict.fromkeys((*_OF_COLLECTIVES, *_OF_TRAINING)))
+STRATEGIES = tuple(dict.fromkeys(name for one in FRAMEWORKS.values() for name in one.strategies))
 
 
 def device(text: str) -> Device | None:

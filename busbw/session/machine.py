@@ -24,8 +24,8 @@ from busbw.model import variables
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import Environment, EnvironmentKey, Probe, extents_of
 from busbw.model.words import Capability, Device, bytes_text, payload_text
+from busbw.model.workload import Workload
 from busbw.stacks.lock import Lock
-from busbw.workloads.collective import Collective
 
 from .option import UsageError, usage_error
 from .settings import Against, Settings, how_to_get
@@ -184,7 +184,7 @@ def check_stacks(settings: Settings, name: str, ours: str, theirs: str) -> None:
 
 def key_on(target: Target, framework: str) -> EnvironmentKey:
     """That of a framework's collectives on all devices."""
-    return target.key(Spec(framework=framework, workload=Collective(), payload_bytes=1))
+    return target.key(Spec(framework=framework, workload=Workload(), payload_bytes=1))
 
 
 def environment(

@@ -61,7 +61,6 @@ def _schedule(resolved: Measured, executor: Executor, display: Display) -> Sched
     settings, device = resolved.settings, resolved.machine.target.device
     ranks: dict[str, int] = {}
     for job in resolved.jobs.values():
-        # Training on one device takes fewer ranks than the other cases.
         ranks[job.case.framework] = max(ranks.get(job.case.framework, 0), job.key.ranks)
     stacks = {
         side: Stack(
@@ -81,7 +80,6 @@ def _schedule(resolved: Measured, executor: Executor, display: Display) -> Sched
         plan=resolved.plan,
         stacks=stacks,
         shared=device is Device.CPU,
-        examples=resolved.examples,
         on_progress=display.progress,
         counters=machine.counters_of(resolved.settings, resolved.machine, executor),
     )

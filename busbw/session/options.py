@@ -11,7 +11,6 @@ from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import Clock, Placement
-from busbw.workloads import WORKLOADS
 
 from . import forms
 from .option import COMPARE, COMPILE, HOSTS, Given, Option, takes
@@ -110,9 +109,7 @@ OPTIONS = (
         **takes("LIST", forms.words(forms.STRATEGIES), "default"),
         help="Choose how a framework does the collective, as a comma list. Each framework takes "
         "the strategies that it knows; "
-        + "; ".join(f"{name}: {', '.join(one.strategies)}" for name, one in FRAMEWORKS.items())
-        + "; training: "
-        + ", ".join(name for one in WORKLOADS.values() for name in one.own_strategies),
+        + "; ".join(f"{name}: {', '.join(one.strategies)}" for name, one in FRAMEWORKS.items()),
     ),
     Option(
         name="collectives",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
@@ -80,7 +79,6 @@ def _judged_in(
         with contextlib.closing(transport):
             found = _Session(
                 specs=tuple(specs),
-                folder=bundle.path,
                 transport=transport,
                 executor=Executor(transport, notes.append),
                 within=replace(within, keep=keep),
@@ -95,7 +93,6 @@ class _Session:
     """What the phases of one session share."""
 
     specs: tuple[Spec, ...]
-    folder: Path
     transport: Transport
     executor: Executor
     within: Surroundings
@@ -121,7 +118,7 @@ class _Session:
             self.transport.lock(settings.device_wait_s, say)
             settings, there = sharing.opened(settings, self.specs, executor)
             collected = replace(collected, settings=settings)
-            resolved = resolution.resolved(collected, there, self.specs, executor, self.folder, say)
+            resolved = resolution.resolved(collected, there, self.specs, executor, say)
             self.within.display.header(resolved)
             if settings.soak_s is not None:
                 display, keep = self.within.display, self.within.keep

@@ -21,15 +21,15 @@ from busbw.driver.local import BusyError, alone
 from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Side
 from busbw.driver.transport import AgentsError, Answer, Request
+from busbw.grid import check_blocks, is_dump, program_spec
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Compiled, Failure, LaunchId
 from busbw.model.machine import AXES
 from busbw.model.program import CONSECUTIVE, STRIDED, Use
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
+from busbw.model.workload import Workload
 from busbw.program.hlo import ProgramError
-from busbw.workloads.collective import Collective, check_blocks
-from busbw.workloads.program import is_dump, program_spec
 
 from . import dumps, machine
 from .agents import transport_of
@@ -138,7 +138,7 @@ def _spec(settings: Settings, framework: str, use: Use, mesh: Mapping[str, int])
     spec = Spec(
         framework=framework,
         payload_bytes=use.payload_bytes,
-        workload=Collective(
+        workload=Workload(
             collective=use.kind,
             reduce_op=use.reduce_op or "none",
             placement=one.placements[0],

@@ -1,27 +1,20 @@
-"""Machine → Measured, of nothing yet: cases, what they are compared with, and what is left out.
-
-Also writes the examples for training: a worker's interpreter need not have scikit-learn, so it gets
-its handwritten digits as a file.
-"""
+"""Machine → Measured, of nothing yet: cases, what they are compared with, and what is left out."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from busbw import files, grid
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
 from busbw.baselines.store import find, find_published
 from busbw.driver.executor import Executor
-from busbw.frameworks import FRAMEWORKS
 from busbw.history.files import HistoryError
 from busbw.judge.levels import Levels
-from busbw.model.case import Case, GridError, NotHereError, Spec
-from busbw.model.launch import OwnProcesses, Plan
+from busbw.model.case import Case, GridError, Spec
+from busbw.model.launch import Plan
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
@@ -40,10 +33,9 @@ def resolved(
     found: Machine,
     specs: tuple[Spec, ...],
     executor: Executor,
-    folder: Path,
     say: Callable[[str], None],
 ) -> Measured:
-    """All that will be measured; the training examples are written into `folder`.
+    """Return all that will be measured.
 
     A reference stack is built, which `say` announces. Raises UsageError for a Spec that is
     no case, for a damaged baseline, for a reference that cannot be built or would measure other
@@ -77,14 +69,11 @@ def resolved(
         nights=nights,
         wrong_before=wrong_before,
         lockable=lockable,
-        examples=examples_for(case_of.values(), folder),
     )
 
 
 def _widest(jobs: Iterable[TimedJob]) -> EnvironmentKey | None:
-    """Cases of training on one device and in several processes have keys of their own."""
-    keys = [job.key for job in jobs]
-    return max(keys, key=lambda key: (key.ranks, -key.processes), default=None)
+    return max((job.key for job in jobs), key=lambda key: key.ranks, default=None)
 
 
 def _notes(
@@ -121,18 +110,15 @@ def _plan(settings: Settings) -> Plan:
 def _cases(
     settings: Settings, target: grid.Target, specs: Sequence[Spec]
 ) -> tuple[dict[Spec, Verdict], dict[Spec, Case]]:
-    """The Cases; a Spec that is for other devices or other sessions is SKIPPED with the reason."""
+    """Resolve the Specs; one whose framework is not there is SKIPPED with the reason."""
     skipped, found = {}, {}
     for spec in specs:
         reason = _left_out(spec, settings, target)
-        with usage_error(GridError):
-            try:
-                if not reason:
-                    found[spec] = grid.resolve(spec, target)
-            except NotHereError as error:
-                reason = str(error)
         if reason:
             skipped[spec] = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=reason)
+        else:
+            with usage_error(GridError):
+                found[spec] = grid.resolve(spec, target)
     return skipped, found
 
 
@@ -141,14 +127,6 @@ def _left_out(spec: Spec, settings: Settings, target: grid.Target) -> str:
         return f"{spec.framework}: not installed here; {how_to_get(spec.framework)}"
     if spec.framework in target.unreached:
         return f"{spec.framework}: {target.unreached[spec.framework]}"
-    if not isinstance(spec.workload, OwnProcesses):
-        return ""
-    if settings.shared_devices:
-        return "training under a strategy shares no GPU; leave it out with -k 'not strategy'"
-    if settings.against is not None:
-        return "--against: groups of processes are not measured in turn with those of another stack"
-    if settings.injection is not None:
-        return "--inject: nothing is injected into groups of processes"
     return ""
 
 
@@ -207,33 +185,3 @@ def _with_stored(settings: Settings, job: TimedJob) -> TimedJob:
         stored=find(root, *about, memory_limit_bytes=settings.memory_limit_bytes),
         published=find_published(root, *about) or find_published(files.shipped_baselines(), *about),
     )
-
-
-def examples_for(cases: Iterable[Case], folder: Path) -> str:
-    """The file's path; "" where no case needs it. Raises UsageError without scikit-learn.
-
-    1797 digits of 8 x 8 pixels from 0 to 16, each followed by its label, each a byte.
-    """
-    if not check_examples(cases):
-        return ""
-    from sklearn.datasets import load_digits
-
-    found, path = load_digits(), folder / "digits.bin"
-    images, labels = found.images.astype("uint8"), found.target.astype("uint8")
-    pairs = zip(images, labels, strict=True)
-    path.write_bytes(b"".join(image.tobytes() + label.tobytes() for image, label in pairs))
-    return str(path)
-
-
-def check_examples(cases: Iterable[Case | Spec]) -> bool:
-    """Whether any of `cases` learns examples. Raises UsageError if these are not here."""
-    learns = any(
-        isinstance(case.workload, OwnProcesses) and FRAMEWORKS[case.framework].learns_digits
-        for case in cases
-    )
-    if learns and importlib.util.find_spec("sklearn") is None:
-        raise UsageError(
-            "training under a strategy learns the digits of scikit-learn, which is not "
-            'installed here; pip install "busbw[tf]", or leave it out: -k "not strategy"'
-        )
-    return learns

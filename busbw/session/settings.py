@@ -16,20 +16,19 @@ from typing import Any
 
 from busbw.baselines.store import frameworks_below
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
+from busbw.grid import is_dump, program_spec
 from busbw.model.case import Asked
 from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
 from busbw.stacks.lock import Lock
-from busbw.workloads.dense_step import STEP_PAYLOADS
-from busbw.workloads.program import is_dump, program_spec
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
 from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_of
 from .forms import BASELINE, LOCAL, checked, flag
 from .option import Given, usage_error
-from .options import OPTIONS, PAYLOADS
+from .options import OPTIONS
 from .recordings import is_recording
 from .repeat import words_of
 from .user_modules import check_function
@@ -92,8 +91,7 @@ class Settings:
     once a probe has found them, and 0 where each process has its own devices.
     `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
     their cases cannot be measured, which must be reported. `repeat` are the words of a command line
-    that asks for the same. `asked` is the grid, including them;
-    `step_payloads` are the payloads of training steps.
+    that asks for the same. `asked` is the grid, including them.
     """
 
     device: Device | None
@@ -105,7 +103,6 @@ class Settings:
     absent_frameworks: tuple[str, ...]
     pythons: Mapping[str, str]
     asked: Asked
-    step_payloads: tuple[int, ...]
     launches: int
     time_budget_s: float
     fail_above: float | None
@@ -166,8 +163,6 @@ def settings_of(given: Given) -> Settings:
         absent_frameworks=absent,
         pythons=pythons,
         asked=_asked(found, values, (*there, *absent), ranks),
-        # By default fewer than those of collectives, to take less time.
-        step_payloads=STEP_PAYLOADS if found["payloads"] == PAYLOADS else values["payloads"],
         launches=values["launches"] or (_LAUNCHES if against is None else _LAUNCHES_PAIRED),
         time_budget_s=values["time_budget"],
         fail_above=values["fail_above"],

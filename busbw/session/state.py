@@ -55,14 +55,13 @@ class Weighted:
 class Collected:
     """What the options ask for, and the grid of the tests collected so far; `error`: its problem.
 
-    `nothing_asked`: a test had nothing of what is asked for. `programs` are the user's own, whose
-    collectives are measured. `began` is when the session did, UTC.
+    `programs` are the user's own, whose collectives are measured. `began` is when the session
+    began, UTC.
     """
 
     settings: Settings
     grid: tuple[Spec, ...] = ()
     error: str = ""
-    nothing_asked: bool = False
     programs: tuple[Weighted, ...] = ()
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
@@ -140,7 +139,6 @@ class Measured(Observed):
         default_factory=dict
     )
     lockable: Mapping[str, Installed] = field(default_factory=dict)
-    examples: str = ""
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     measuring_s: float = 0.0

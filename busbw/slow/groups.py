@@ -13,9 +13,9 @@ from busbw.driver.executor import Executor, words_of
 from busbw.driver.transport import AgentsError, Answer, Request, Starter, Transport
 from busbw.grid import Target
 from busbw.model.case import GridError, Spec
+from busbw.model.cluster import Cluster
 from busbw.model.launch import Arrivals, Chips, Failure, LaunchId, Plan, Run
 from busbw.model.machine import Probe
-from busbw.model.training import Cluster
 from busbw.model.words import Device, payload_text
 from busbw.stats.launches import launch_time_s
 
@@ -118,7 +118,7 @@ class _Taking:
         starter = replace(starter, processes=count, ranks=starter.ranks and starter.ranks * count)
         name = LaunchId(name=f"slow-{self.of.rounds}-{'-'.join(map(str, self.group))}")
         with self._failing():
-            cluster = Cluster(counts={"worker": count})
+            cluster = Cluster(processes=count)
             self._launch = self.executor.start(starter, name, cluster)
             failure = self._launch.begin(self.of.plan.timeout_s)
             if failure is not None:

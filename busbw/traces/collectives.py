@@ -8,9 +8,7 @@ unknown: None, never 0.
 
 from __future__ import annotations
 
-import bisect
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -25,7 +23,6 @@ from .event import (
     device_of_plane,
     host_devices,
     is_launch,
-    noted_device,
 )
 from .recognition import UNKNOWN, Phase, Recognized, Recognizer, Source, parse_name
 
@@ -36,16 +33,6 @@ _DERIVED = re.compile(
 _SPARSE = re.compile(r"Sparse ?Core")
 # Where TensorFlow runs a collective; the thread that only enqueues it writes the same name.
 _RUNS = "collective_ops"
-
-# Instructions that stand for all that runs inside of them, on whatever line.
-_HOLDER = re.compile(r"%?(?:while|call|conditional|async-\w+)(?:[.\-]\d+)*")
-# What clients and thread pools note by the thousand in addition to the work itself.
-_NO_WORK = re.compile(r"end: |ThreadpoolListener|ThunkExecutor|CommonPjRt")
-# Lines that hold the work; kernels on a GPU's streams are closer to it than instructions.
-_STREAM, _INSTRUCTIONS = re.compile(r"Stream\b.*"), "XLA Ops"
-
-# On a host or on a device of its own, and which one.
-_Rank = tuple[bool, int]
 
 
 class _Piece(NamedTuple):
@@ -205,7 +192,6 @@ def _collective(
         program=program,
         groups=begun.groups or ended.groups,
         unread_groups=begun.unread_groups or ended.unread_groups,
-        track=(first.plane, first.line),
     )
 
 
@@ -217,75 +203,3 @@ def _duration_s(first: Event, last: Event, returns: Returns) -> float:
     if (first.aligned_s is None) != (last.aligned_s is None):
         return last.shared_end_s - first.shared_s
     return end_s - first.start_s
-
-
-def is_work_or_wanted(name: str, plane: str = "", stats: Stats | None = None) -> bool:
-    """Whether an event of this name can matter here: the `keep` of a reader."""
-    return _NO_WORK.match(name) is None
-
-
-class Overlap:
-    """The instructions of each rank of a recording, without its collectives."""
-
-    def __init__(self, trace: Trace) -> None:
-        found: dict[_Rank, list[Event]] = defaultdict(list)
-        recognizer = Recognizer()
-        for event in trace.events:
-            rank = _rank_of(event)
-            if rank is None or _HOLDER.match(event.name):
-                continue
-            if recognizer.recognize(event) is None:
-                found[rank].append(event)
-        self._of = {
-            rank: sorted(_closest(events), key=lambda event: event.start_s)
-            for rank, events in found.items()
-        }
-        self._starts = {rank: [one.start_s for one in events] for rank, events in self._of.items()}
-        self._longest_s = {
-            rank: max(one.duration_s for one in events) for rank, events in self._of.items()
-        }
-
-    def hidden_s(self, one: RecordedCollective) -> float | None:
-        """Seconds of `one` in which its rank also ran something else; None where unknown."""
-        rank = (device_of_plane(one.track[0]) is None, one.device)
-        if rank not in self._of:
-            return None
-        begin_s, end_s = one.start_s, one.start_s + one.duration_s
-        first = bisect.bisect_left(self._starts[rank], begin_s - self._longest_s[rank])
-        last = bisect.bisect_left(self._starts[rank], end_s)
-        others = [
-            event
-            for event in self._of[rank][first:last]
-            # What encloses it on its own line is no work.
-            if (event.plane, event.line) != one.track
-            or event.start_s > begin_s
-            or event.end_s < end_s
-        ]
-        return _covered_s(others, begin_s, end_s)
-
-
-def _rank_of(event: Event) -> _Rank | None:
-    """None where it is unknown: TensorFlow on the CPU notes no device."""
-    device = device_of_plane(event.plane)
-    if device is not None:
-        works = event.line == _INSTRUCTIONS or _STREAM.fullmatch(event.line)
-        # A SparseCore does nothing here but parts of collectives.
-        return (False, device) if works and "SparseCore" not in event.plane else None
-    noted = noted_device(event)
-    return (True, noted) if noted is not None and "hlo_op" in event.stats else None
-
-
-def _closest(events: Iterable[Event]) -> list[Event]:
-    """Kernels where there are streams: instructions would be the same work again."""
-    events = list(events)
-    return [one for one in events if _STREAM.fullmatch(one.line)] or events
-
-
-def _covered_s(events: Iterable[Event], begin_s: float, end_s: float) -> float:
-    covered_s, until_s = 0.0, begin_s
-    for event in events:
-        from_s, to_s = max(until_s, event.start_s), min(end_s, event.end_s)
-        if to_s > from_s:
-            covered_s += to_s - from_s
-            until_s = to_s
-    return covered_s

@@ -10,7 +10,7 @@ import bisect
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from busbw.collectives.base import GroupSize
 
@@ -131,9 +131,7 @@ class RecordedCollective:
     where the recording does not say. `start_s` is on the device's own clock, and compares with
     those of the same device alone. The time holds the wait for devices that join later. `groups`
     are the replica groups that run it at the same time, None where nothing says them, or what says
-    them cannot be read: `unread_groups`. `track` is the plane and the line on which it began, and
-    `hidden_s` how much of it other instructions of the device ran, None where that is not known;
-    neither counts in a comparison.
+    them cannot be read: `unread_groups`.
     """
 
     kind: str
@@ -147,8 +145,6 @@ class RecordedCollective:
     program: str = ""
     groups: GroupSize | None = None
     unread_groups: str = ""
-    track: tuple[str, str] = field(default=("", ""), compare=False)
-    hidden_s: float | None = field(default=None, compare=False)
 
     @property
     def rank(self) -> str:

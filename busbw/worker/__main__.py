@@ -51,12 +51,12 @@ def without_garbage_collection() -> Iterator[None]:
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     from busbw import wire
     from busbw.model import variables
+    from busbw.model.cluster import ClusterMember
     from busbw.model.launch import LaunchId
-    from busbw.model.training import ClusterMember
     from busbw.model.words import Capability
     from busbw.worker import backends, sharing
     from busbw.worker.backends.base import MeasuringError
-    from busbw.worker.serve import serve, serve_compiler, serve_counters, serve_trainer
+    from busbw.worker.serve import serve, serve_compiler, serve_counters
 
     launch, capability = LaunchId.parse(options.launch), Capability(options.capability)
     member = None
@@ -68,11 +68,6 @@ def _serve(channel: Channel, options: argparse.Namespace, device: Device | None)
             with without_garbage_collection():
                 compiler = backends.load_compiler(options.framework)
             serve_compiler(channel, compiler, launch=launch)
-        elif capability is Capability.TRAIN:
-            assert member is not None
-            with without_garbage_collection():
-                trainer = backends.load_trainer(options.framework, member)
-            serve_trainer(channel, trainer, launch=launch)
         elif capability is Capability.COUNT:
             assert device is not None
             serve_counters(channel, device)
@@ -96,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--capability", default="measure", help="what it is asked for")
     parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty: whatever there is")
     parser.add_argument("--ranks", type=int, default=None)
-    parser.add_argument("--member", default="", help="role and addresses in a cluster, in JSON")
+    parser.add_argument("--member", default="", help="index and addresses in a cluster, in JSON")
     parser.add_argument("--launch", default="")
     parser.add_argument("--parent", type=int, required=True, help="process id of the driver")
     parser.add_argument("--requests", type=int, required=True, help="file descriptor to read")

@@ -106,7 +106,7 @@ def _kept(path: Path | None) -> Optimized | CompileError | None:
         return None
 
 
-# A program as text; the largest of a training step that was seen has a tenth of it.
+# A program as text; the largest that was seen has a tenth of it.
 _MOST_UNPACKED = 1 << 30
 
 

@@ -8,7 +8,6 @@ is found by counting: each rank must have every collective that it ran.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import statistics
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.traces.collectives import Overlap, WantedEvents, collectives, is_work_or_wanted
+from busbw.traces.collectives import WantedEvents, collectives
 from busbw.traces.event import RecordedCollective, TraceError
 from busbw.traces.recognition import UNKNOWN
 from busbw.worker.backends.base import AbstractBackend, MeasuringError, Reader, unavailable
@@ -42,16 +41,13 @@ class Recorded:
     """Seconds of one collective in each call of `iterations`, by the slowest rank; medians by rank.
 
     `over_ranks_s` has the launch's time by the slowest, the median and the fastest rank of each
-    collective, and by the mean over ranks. `overlap_fraction` is the median over collectives and
-    ranks of how much of its own time other instructions of the rank ran, 0 to 1; None where that
-    is not known. `calls_s` are whole calls by the host's clock.
+    collective, and by the mean over ranks. `calls_s` are whole calls by the host's clock.
     """
 
     iterations: int
     samples_s: tuple[float, ...]
     rank_times_s: tuple[float, ...]
     over_ranks_s: Mapping[str, float]
-    overlap_fraction: float | None = None
     calls_s: tuple[float, ...] = ()
 
 
@@ -66,7 +62,7 @@ def record(
     with sampler.phases.of("recording"), _folder(case) as name:
         with backend.recording(Path(name)) as reader:
             elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
-        found = read(reader, case.collective, with_overlap=not case.workload.is_bare)
+        found = read(reader, case.collective)
     said = times(
         found, ranks=case.ranks, calls=calls, iterations=iterations, gathered=backend.gathered
     )
@@ -81,25 +77,19 @@ def _folder(case: Case) -> contextlib.AbstractContextManager[str]:
     return tempfile.TemporaryDirectory()
 
 
-def read(
-    reader: Reader, kind: str, *, with_overlap: bool = False
-) -> tuple[RecordedCollective, ...]:
-    """The collectives of one kind in what was recorded, of all hosts.
+def read(reader: Reader, kind: str) -> tuple[RecordedCollective, ...]:
+    """Return the collectives of one kind in what was recorded, of all hosts.
 
-    `with_overlap`: also what else their ranks did at the same time. Raises MeasuringError
-    UNAVAILABLE if no recording can be read, or if it has only collectives of unknown kind.
+    Raises MeasuringError UNAVAILABLE if no recording can be read, or if it has only collectives of
+    unknown kind.
     """
     found: list[RecordedCollective] = []
     unknown = 0
     try:
-        for trace in reader(is_work_or_wanted if with_overlap else WantedEvents()):
+        for trace in reader(WantedEvents()):
             all_kinds = collectives(trace)
             unknown += sum(one.kind == UNKNOWN for one in all_kinds)
-            ones = [one for one in all_kinds if one.kind == kind]
-            if with_overlap:
-                others = Overlap(trace)
-                ones = [replace(one, hidden_s=others.hidden_s(one)) for one in ones]
-            found += ones
+            found += [one for one in all_kinds if one.kind == kind]
     except TraceError as error:
         raise _no_clock(str(error)) from error
     if unknown and not found:
@@ -135,8 +125,6 @@ def times(
         raise _no_clock("a call of a single collective has none after its warm-up")
     counted = [[one for index, one in enumerate(ones) if index % iterations] for _, ones in ordered]
     kept = _of_all([[one.duration_s for one in ones] for ones in counted], gathered)
-    overlap = _overlap_fraction([one for ones in counted for one in ones])
-    shares = [row[0] for row in gathered([math.nan if overlap is None else overlap])]
     by_call = {
         name: _means([aggregate(at_once) for at_once in zip(*kept)], iterations - 1)
         for name, aggregate in _OVER_RANKS.items()
@@ -146,7 +134,6 @@ def times(
         samples_s=tuple(by_call["slowest"]),
         rank_times_s=tuple(statistics.median(durations) for durations in kept),
         over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},
-        overlap_fraction=None if any(map(math.isnan, shares)) else statistics.median(shares),
     )
 
 
@@ -154,16 +141,6 @@ def _of_all(own: Sequence[Sequence[float]], gathered: Gathered) -> list[Sequence
     each = len(own[0])
     rows = gathered([seconds for durations in own for seconds in durations])
     return [row[begin : begin + each] for row in rows for begin in range(0, len(row), each)]
-
-
-def _overlap_fraction(found: Sequence[RecordedCollective]) -> float | None:
-    """None if it is unknown for any of them. Rounding never takes it above 1."""
-    shares = [
-        min(1.0, one.hidden_s / one.duration_s)
-        for one in found
-        if one.hidden_s is not None and one.duration_s > 0
-    ]
-    return statistics.median(shares) if shares and len(shares) == len(found) else None
 
 
 def _means(durations_s: Sequence[float], each: int) -> list[float]:

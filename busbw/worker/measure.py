@@ -33,7 +33,6 @@ from busbw.worker.backends.base import (
     unavailable,
 )
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
-from busbw.workloads.collective import Collective
 
 if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
@@ -139,13 +138,10 @@ class MeasureSession:
         """
         from busbw.worker.soak import Soak
 
-        workload = case.workload
-        if not isinstance(workload, Collective):
-            return unavailable("only collectives by themselves are soaked").failure(self.launch)
         if turned and not self.backend.turns:
             return unavailable("its ranks cannot be moved").failure(self.launch)
         self.backend.turned = turned
-        workload = replace(workload, placement=Placement.OUT_OF_PLACE.value)
+        workload = replace(case.workload, placement=Placement.OUT_OF_PLACE.value)
         protocol = replace(case.protocol, clock=Clock.DISPATCH)
         case = replace(case, workload=workload, protocol=protocol)
         ranks = case.ranks // key.processes
@@ -241,7 +237,6 @@ class MeasureSession:
 
     def _run(self, case: Case, program: AbstractProgram, sampler: Sampler) -> Run:
         slopes = sampler.sampled()
-        recorded = self._recorded(case, sampler, slopes)
         run = Run(
             launch=self.launch,
             iterations=slopes.iterations,
@@ -260,28 +255,13 @@ class MeasureSession:
         )
         if len(slopes.by_process_s) > 1:
             run = _by_process(run, slopes)
-        if recorded is None:
+        if case.clock is not Clock.DEVICE:
             return run
-        run = replace(run, rank_times_s=recorded.rank_times_s, over_ranks_s=recorded.over_ranks_s)
-        if case.clock is Clock.DEVICE:
-            return _by_device(run, recorded, sampler, slopes.short_s or 0.0)
-        return replace(run, overlap_fraction=recorded.overlap_fraction)
-
-    def _recorded(self, case: Case, sampler: Sampler, slopes: Sampled) -> Recorded | None:
-        """Of a step None where the profiler does not say it: the step's own time is the host's."""
-        if case.clock is Clock.DISPATCH or (case.clock is Clock.HOST and case.workload.is_bare):
-            return None
         from busbw.worker import device_clock
 
-        if case.clock is Clock.DEVICE:
-            calls = max(LEAST_SAMPLES, len(slopes.samples_s))
-            return device_clock.record(self.backend, case, sampler, slopes, calls)
-        try:
-            return device_clock.record(self.backend, case, sampler, slopes, LEAST_SAMPLES)
-        except MeasuringError as error:
-            if error.kind is not FailureKind.UNAVAILABLE:
-                raise
-            return None
+        calls = max(LEAST_SAMPLES, len(slopes.samples_s))
+        recorded = device_clock.record(self.backend, case, sampler, slopes, calls)
+        return _by_device(run, recorded, sampler, slopes.short_s or 0.0)
 
     def _check_fits(self, need: MemoryNeed, plan: Plan, key: EnvironmentKey | None) -> None:
         """In all processes, before any touches memory; those of one host share what it has left."""
@@ -341,6 +321,8 @@ def _by_device(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -
         run,
         iterations=recorded.iterations,
         samples_s=recorded.samples_s,
+        rank_times_s=recorded.rank_times_s,
+        over_ranks_s=recorded.over_ranks_s,
         clocks_s={
             Clock.DEVICE.value: launch_time_s(recorded.samples_s),
             Clock.HOST.value: launch_time_s(host_s),

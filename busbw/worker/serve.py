@@ -1,7 +1,7 @@
 """What a worker answers: requests from its private channel, until the driver closes that.
 
 One JSON document a line; each request has exactly one reply. stdout and stderr are a log and carry
-none. A worker measures, compiles, trains or counts, and imports nothing of what the others need.
+none. A worker measures, compiles or counts, and imports nothing of what the others need.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from busbw import wire, workloads
+from busbw import wire
 from busbw.model.case import Case
 from busbw.model.launch import (
     Arrivals,
@@ -28,23 +28,17 @@ from busbw.model.launch import (
 )
 from busbw.model.machine import EnvironmentKey, Topology
 from busbw.model.soak import Soaked
-from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.model.words import Device
 from busbw.worker import host
 from busbw.worker.backends.base import (
     AbstractBackend,
     AbstractCompiler,
-    AbstractTrainer,
-    MeasuringError,
 )
 
 if TYPE_CHECKING:
     from busbw.worker.measure import MeasureSession
 
 T = TypeVar("T")
-
-# A case is read by the workload that it names, which must have been imported.
-_READABLE = workloads.WORKLOADS
 
 
 @dataclass(frozen=True)
@@ -149,7 +143,7 @@ _OTHERS: Mapping[str, Callable[[MeasureSession, dict[str, Any]], Any]] = {
 
 
 def _named(
-    answer: Run | Soaked | Arrivals | Chips | Failure | Compiled | TrainingAnswer | bool,
+    answer: Run | Soaked | Arrivals | Chips | Failure | Compiled | bool,
 ) -> tuple[str, Any]:
     return ("enough" if isinstance(answer, bool) else type(answer).__name__), answer
 
@@ -174,16 +168,3 @@ def serve_counters(channel: Channel, device: Device) -> None:
     from busbw.worker import counters
 
     _answer(channel, lambda _: ("Reading", counters.reading(device)))
-
-
-def serve_trainer(channel: Channel, trainer: AbstractTrainer, *, launch: LaunchId) -> None:
-    def answered(request: dict[str, Any]) -> tuple[str, Any]:
-        try:
-            if part(request, "request", str) == "offer":
-                trainer.offer()
-                return "offered", None
-            return _named(trainer.train(part(request, "training", TrainingRequest)))
-        except MeasuringError as error:
-            return _named(error.failure(launch))
-
-    _answer(channel, answered)

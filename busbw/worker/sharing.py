@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from busbw.model.training import ClusterMember
+from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 from busbw.worker.backends.base import unavailable
 
@@ -33,7 +33,7 @@ def variables_of(member: ClusterMember, environment: Mapping[str, str]) -> dict[
     Processes take the GPUs in turn. All have the same part of a GPU's memory: that of the GPU
     which most of them share. Raises MeasuringError UNAVAILABLE for a fraction that is no number.
     """
-    devices, index = member.shared_devices, member.role.index
+    devices, index = member.shared_devices, member.index
     listed = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     visible = listed or [str(number) for number in range(devices)]
     name = next((one for one in _FRACTIONS if environment.get(one)), _FRACTION)
@@ -64,10 +64,10 @@ def check_enough(
     if member.shared_devices or device not in (None, Device.GPU) or own is None:
         return
     there = visible_gpus(os.environ, root)
-    needed = own * (member.role.index % member.on_host + 1)
+    needed = own * (member.index % member.on_host + 1)
     if 0 < there < needed:
         raise unavailable(
-            f"process {member.role.index} needs GPU {needed - 1}, and its host has {there}: "
+            f"process {member.index} needs GPU {needed - 1}, and its host has {there}: "
             "--share-devices lets processes share GPUs, --device=cpu measures on the CPU"
         )
 

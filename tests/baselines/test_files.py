@@ -23,9 +23,9 @@ def test_a_file_is_named_after_framework_collective_and_strategy() -> None:
     assert build.case().key.file_name == "jax.all_reduce.psum.json"
 
 
-def test_a_training_step_s_file_is_no_collective_s() -> None:
-    name = build.case(step="dense").key.file_name
-    assert name == "jax.dense_step.all_reduce.psum.json"
+def test_a_program_s_file_is_no_collective_s() -> None:
+    case = build.case(collective="all", program="train.py:step", strategy="train-step")
+    assert case.key.file_name == "jax.program.all.train-step.json"
 
 
 SESSION = Record(at="2026-03-04T03:00:00Z", commit="abc")

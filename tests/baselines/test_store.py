@@ -22,7 +22,6 @@ from busbw.baselines.updates import Rules, Updated, save
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Reference
-from busbw.workloads.dense_step import DenseStep
 from tests import build
 
 from .written import written
@@ -282,17 +281,6 @@ def test_concurrent_saves_by_two_processes_lose_nothing(
     assert [writer.exitcode for writer in writers] == [0, 0]
     sizes = {one.case.payload_bytes for one in read(TIMED, root / FILE).baselines}
     assert set(range(4, 4 + 8 * SAVES, 4)) == sizes
-
-
-def test_what_a_file_s_name_says_of_its_cases_is_kept_while_it_keeps_that_name(
-    tmp_path: Path,
-) -> None:
-    measured = build.measurement(1e-3, step="dense")
-    accepted = [build.accepted(measured)]
-    (change,) = written(save, tmp_path, accepted, session=TODAY, rules=RULES).changes
-    (stored,) = read(TIMED, change.path).baselines
-    assert stored.case == measured.case
-    assert stored.case.workload == DenseStep()
 
 
 KEY = EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x4")

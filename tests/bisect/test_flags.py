@@ -12,7 +12,7 @@ from busbw.bisect.steps import Answer, Sessions, StepError
 from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
-from busbw.workloads.collective import Collective
+from busbw.model.workload import Workload
 
 
 class Scripted(Sessions):
@@ -33,7 +33,7 @@ class Scripted(Sessions):
         return self._said(said)
 
     def _said(self, outcome: Outcome) -> Answer:
-        spec = Spec(framework="fake", payload_bytes=1024, workload=Collective())
+        spec = Spec(framework="fake", payload_bytes=1024, workload=Workload())
         found = Verdict(spec=spec, outcome=outcome, failed=False, text="so")
         return Answer(verdicts={spec.id: found})
 

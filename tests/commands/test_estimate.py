@@ -1,4 +1,4 @@
-"""`python -m busbw estimate`: figures of documents, placements, methods, steps, curves, refusals.
+"""`python -m busbw estimate`: figures of documents, placements, methods, steps, refusals.
 
 "tensorflow分布式" is the document of the four machines with a network of 1 Gbit/s.
 """
@@ -14,11 +14,7 @@ from typing import Any
 
 import pytest
 
-from busbw import wire
-from busbw.baselines.document import TIMED, BaselineFile, dumps
 from busbw.model.words import MIB
-from tests import build
-from tests.report.written import document
 
 from .asked import ROOT, Answer, asked_here, command
 
@@ -36,7 +32,6 @@ def rows(*arguments: str | Path) -> list[dict[str, Any]]:
     return found
 
 
-PAYLOAD = ("--gradient-bytes=1MiB",)
 GIGABIT = ("--gradient-bytes=553.36MB", "--ranks=4", "--bandwidth=125MB/s", "--compute=0.55s")
 SMALL = ("--gradient-bytes=1MB", "--ranks=4", "--bandwidth=1GB/s")
 LATE = (*SMALL[:2], "--bandwidth=1GB/s,1ms")
@@ -204,165 +199,6 @@ def test_a_reader_who_leaves_early_hears_no_complaint() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-# A ring of four over 4 GB/s with 10 us a step: 60 us + S / (4 GB/s / 1.5).
-TIMES = {size: 60e-6 + 1.5 * size / 4e9 for size in (1024, 65536, MIB, 16 * MIB, 64 * MIB)}
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    """The results of a session."""
-    verdicts = [
-        build.verdict(
-            spec=build.spec(payload_bytes=size),
-            case=build.case(payload_bytes=size),
-            now=build.summary(times_s=(time_s, 2 * time_s, time_s / 2), median_s=time_s),
-        )
-        for size, time_s in TIMES.items()
-    ]
-    file = tmp_path / "results.json"
-    file.write_text(json.dumps(document(*verdicts)))
-    return file
-
-
-def baselines(*dtypes: str) -> str:
-    """The text of a file of baselines."""
-    file = BaselineFile(
-        key=build.key(device_kind="cpu"),
-        framework="jax",
-        collective="all_reduce",
-        strategy="psum",
-        baselines=tuple(
-            build.baseline(time_s, payload_bytes=size, dtype=dtype)
-            for dtype in dtypes
-            for size, time_s in TIMES.items()
-        ),
-    )
-    return dumps(TIMED, file)
-
-
-@pytest.fixture
-def baseline(tmp_path: Path) -> Path:
-    file = tmp_path / "jax.all_reduce.psum.json"
-    file.write_text(baselines("float32"))
-    return file
-
-
-@pytest.mark.parametrize("kind", ["results", "baseline"])
-def test_a_measured_curve_gives_its_own_time_and_that_of_other_methods(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
-    file: Path = request.getfixturevalue(kind)
-    found = {one["method"]: one for one in rows(f"--curve={file}", "--gradient-bytes=16MiB")}
-    measured = found["measured all-reduce"]
-    assert (measured["ranks"], measured["hosts"], measured["how"]) == (4, 1, "measured")
-    assert measured["communication_s"] == pytest.approx(TIMES[16 * MIB])
-    # What the times were made of: a ring over 4 GB/s with 10 us a step.
-    ring = found["ring all-reduce"]
-    assert ring["communication_s"] == pytest.approx(TIMES[16 * MIB], rel=0.02)
-    tree = found["tree all-reduce"]
-    assert tree["communication_s"] == pytest.approx(4 * (10e-6 + 16 * MIB / 4e9), rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("mib", "how", "rough"), [(2, "interpolated", 0.1), (1024, "by latency and bandwidth", 0.02)]
-)
-def test_between_and_beyond_the_payloads_it_is_said_how(
-    results: Path, mib: int, how: str, rough: float
-) -> None:
-    measured = row("measured all-reduce", 1, f"--curve={results}", f"--gradient-bytes={mib}MiB")
-    assert measured["how"] == how
-    exact_s = 60e-6 + 1.5 * mib * MIB / 4e9
-    assert measured["communication_s"] == pytest.approx(exact_s, rel=rough)
-
-
-def test_a_curve_answers_with_the_bus_bandwidth_that_is_needed(results: Path) -> None:
-    asked = ("--gradient-bytes=64MiB", "--compute=10ms", "--want-efficiency=0.9")
-    measured = row("measured all-reduce", 1, f"--curve={results}", *asked)
-    wanted_s = 10e-3 / 9
-    assert measured["wanted_bytes_per_s"] == pytest.approx(1.5 * 64 * MIB / wanted_s)
-
-
-BOTH = baselines("float32", "bfloat16")
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "says"),
-    [
-        (BOTH, (), "several curves"),
-        (BOTH, ("--curve-case=int8",), "none of that name"),
-        (baselines("float32", "bfloat16", "float16", "int32"), (), "; and 1 other"),
-        (baselines("float32"), ("--ranks=8",), "was measured on 4"),
-        (json.dumps(wire.to_json(build.plan())), (), "neither results"),
-    ],
-)
-def test_a_file_without_one_curve_that_is_asked_for_is_refused(
-    tmp_path: Path, text: str, options: tuple[str, ...], says: str
-) -> None:
-    file = tmp_path / "jax.all_reduce.psum.json"
-    file.write_text(text)
-    estimate(f"--curve={file}", *PAYLOAD, *options).refuses(says)
-
-
-def test_a_training_step_s_baseline_is_no_curve_of_an_all_reduce(tmp_path: Path) -> None:
-    file = tmp_path / "jax.dense_step.all_reduce.psum.json"
-    file.write_text(baselines("float32"))
-    estimate(f"--curve={file}", *PAYLOAD).refuses("holds no time of an all-reduce")
-
-
-def test_one_of_several_curves_is_chosen_by_words_of_its_name(tmp_path: Path) -> None:
-    file = tmp_path / "both.json"
-    file.write_text(BOTH)
-    answer = estimate(f"--curve={file}", *PAYLOAD, "--curve-case=jax bfloat16")
-    assert answer.code == 0 and "bfloat16" in answer.out
-
-
-def _changed(file: Path, *place: str | int, to: Any) -> None:
-    document = json.loads(file.read_text())
-    inner = document
-    for step in place[:-1]:
-        inner = inner[step]
-    inner[place[-1]] = to
-    file.write_text(json.dumps(document))
-
-
-@pytest.mark.parametrize(
-    ("place", "to", "says"),
-    [
-        (("environment",), 1, "environment: expected an object"),
-        (("environment", "key", "ranks"), "4", "environment.key.ranks: expected a whole number"),
-        (("cases", 1, "case", "payload_bytes"), "1K", "cases[1].case.payload_bytes"),
-        (("cases", 1, "now", "times_s"), [-1.0], "cases[1].now.times_s"),
-        (("cases",), [], "holds no time of an all-reduce"),
-        (("cases", 1, "case", "mesh"), "2x", "cases[1].case.mesh: '2x' is not a mesh"),
-        (("cases", 1, "now", "times_s"), [1.7e308] * 2, "cases[1].now.times_s[0]: exp"),
-        (("environment", "key", "hosts"), 0, "environment.key.hosts: expected 1 to 1000000, got 0"),
-        (("environment", "key", "mesh"), "x", "environment.key.mesh: 'x' is not a mesh"),
-    ],
-)
-def test_damaged_results_are_refused_by_file_and_place(
-    results: Path, place: tuple[str | int, ...], to: Any, says: str
-) -> None:
-    _changed(results, *place, to=to)
-    estimate(f"--curve={results}", *PAYLOAD).refuses(f"{results}: ", says)
-
-
-def test_damaged_baselines_are_refused_by_file_and_place(baseline: Path) -> None:
-    at = f"{build.DATE}T03:00:00Z"
-    _changed(baseline, "entries", 0, "times_us", at, to=[-1.0])
-    says = f"{baseline}: document.entries[0].times_us.{at}[0]"
-    estimate(f"--curve={baseline}", *PAYLOAD).refuses(says)
-
-
-def test_failed_and_foreign_cases_are_not_part_of_the_curve(results: Path) -> None:
-    _changed(results, "cases", 0, "outcome", to="FAILED")
-    for part in ("case", "spec"):
-        _changed(results, "cases", 1, part, "collective", to="all_gather")
-    _changed(results, "cases", 1, "id", to="jax-all_gather-default-float32-64K")
-    answer = estimate(f"--curve={results}", *PAYLOAD)
-    assert "note: curve: jax all_reduce (psum), " in answer.out
-    assert ", 3 payloads from 1048576 to 67108864 bytes\n" in answer.out
-
-
 LINKED = ("--ranks=4", "--bandwidth=1gbe")
 
 
@@ -404,9 +240,6 @@ LINKED = ("--ranks=4", "--bandwidth=1gbe")
         ("from 1 to", ["--parameters=3", *LINKED, "--servers=0"]),
         ("buckets are absurd", ["--gradient-bytes=1GB", *LINKED, "--bucket=1B"]),
         ("unrecognized arguments: --figure=x.svg", ["--parameters=3", *LINKED, "--figure=x.svg"]),
-        ("--curve-case belongs", ["--parameters=3", *LINKED, "--curve-case=jax"]),
-        ("without --bandwidth", ["--parameters=3", *LINKED, "--curve=nowhere.json"]),
-        ("nowhere.json", ["--parameters=3", "--curve=nowhere.json"]),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(says: str, arguments: list[str]) -> None:

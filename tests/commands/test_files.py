@@ -15,13 +15,10 @@ from tests.report.written import document, verdict
 from tests.sweep import sweep
 
 from .asked import ROOT, Answer, asked_here, command, of_today, put
-from .test_prediction import _session as steps
 
 QUESTIONS = (
-    "estimate --curve={} --gradient-bytes=1MiB",
     "estimate --shapes={} --ranks=2 --bandwidth=1gbe",
-    "prediction {}",
-    "prediction missing --curve={}",
+    "summary {}",
 )
 
 
@@ -52,7 +49,7 @@ ENDLESS = {
 NO_JSON = {
     Path.mkdir: ": is a folder; accepted is a file",
     loop: ": Too many levels of symbolic links",
-    Path.touch: ":1:1: not JSON",
+    Path.touch: "1:1: not JSON",
     _brackets: ": lists and objects are nested too deeply",
     no_text: ": byte 0: not UTF-8",
     _digits: ": a whole number of 5001 digits",
@@ -68,7 +65,7 @@ def test_what_is_no_file_of_json_is_refused_by_name(
     become(path)
     # One that would be read on and on ends with its process.
     ask = command if become in ENDLESS else asked_here
-    ask(*question.format(path).split()).refuses(f"{path}{says}")
+    ask(*question.format(path).split()).refuses(str(path), says)
 
 
 NAMES = ["relative", "symbolic", "hard"]
@@ -81,29 +78,15 @@ def recording(folder: Path) -> Path:
     return folder / "plugins" / "profile" / "s" / "a.xplane.pb"
 
 
-def _steps(folder: Path) -> Path:
-    return steps(folder / "a.json", 1.0)
-
-
-def _published(folder: Path) -> Path:
-    path = folder / "published.json"
-    path.write_text("{}")
-    return path
-
-
 def _results(folder: Path) -> Path:
     path = folder / "night.svg"
     path.write_text(json.dumps(document(verdict(4096, 6.0))))
     return path
 
 
-FAKE_TPU_V2 = "tpu-v2 --framework=fake --compile-cache=none"
 # What is read, how it is named, and the option of what is written.
 READ: list[tuple[Callable[[Path], Path], str, str]] = [
     (recording, "trace {folder} --payload=1M", "--json"),
-    (_steps, "prediction {path}", "--document"),
-    (_steps, "prediction missing --curve={path}", "--document"),
-    (_published, FAKE_TPU_V2 + " --baselines={folder}", "--document"),
     (_results, "figure {path}", "--output"),
     (_results, "page {path}", "--output"),
 ]
@@ -121,7 +104,7 @@ def named(path: Path, how: str) -> Path | str:
 
 
 @pytest.mark.parametrize(
-    ("read", "how"), [*((one, "path") for one in READ), *((READ[1], how) for how in NAMES)]
+    ("read", "how"), [*((one, "path") for one in READ), *((READ[2], how) for how in NAMES)]
 )
 def test_what_is_read_is_not_written_over(
     tmp_path: Path, read: tuple[Callable[[Path], Path], str, str], how: str
@@ -138,12 +121,8 @@ def test_what_is_read_is_not_written_over(
 
 ASKED = {
     "trace": "trace {folder}/in --payload=1M --json={output}",
-    "prediction": "prediction {folder}/a.json --document={output}",
-    "parameter-server": "parameter-server --framework=fake --rows=single --epochs=1 "
-    "--document={output}",
     "figure": "figure --published=tpu-v2 --output={folder}/out.svg",
     "page": "page {folder}/night.svg --output={output}",
-    "tpu-v2": FAKE_TPU_V2 + " --document={output}",
     "png": "figure --published=tpu-v2 --output={folder}/out.png",
 }
 LIBRARIES = {
@@ -161,7 +140,6 @@ def asked(name: str, folder: Path, output: Path) -> Answer:
         pytest.importorskip(library)
     if not (folder / "in").exists():
         recording(folder / "in")
-        _steps(folder)
         _results(folder)
         for link in ("out.svg", "out.png"):
             (folder / link).symlink_to(output)
@@ -207,42 +185,22 @@ def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path, name: str) -> None:
     assert answer.code == 1
 
 
-def test_a_page_in_json_is_written_again_too(tmp_path: Path) -> None:
-    path, output = steps(tmp_path / "a.json", 1.0), tmp_path / "out.json"
-    for _ in range(2):
-        assert command("prediction", path, "--json", f"--document={output}").code == 0
-    assert json.loads(output.read_text())
-
-
 def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> None:
-    path, output = steps(tmp_path / "a.json", 1.0), tmp_path / "page.md"
-    assert command("prediction", path, f"--document={output}").code == 0
-    before = output.read_bytes()
+    path, output = _results(tmp_path), tmp_path / "page.html"
+    assert asked("page", tmp_path, output).code == 0
+    before, there = output.read_bytes(), sorted(tmp_path.iterdir())
     limited = (
         "import resource, sys; from busbw.__main__ import main; "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)); sys.exit(main())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", limited, "prediction", str(path), f"--document={output}"],
+        [sys.executable, "-c", limited, "page", str(path), f"--output={output}"],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    error = f"busbw prediction: --document: {output}: File too large\n"
+    error = f"busbw page: --output: {output}: File too large\n"
     assert (done.returncode, done.stderr) == (1, error)
     assert output.read_bytes() == before
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.json", "page.md"]
-
-
-@pytest.mark.parametrize(("name", "said"), [("file", "is no folder"), ("none", "there is no")])
-def test_published_figures_are_looked_for_in_a_folder(tmp_path: Path, name: str, said: str) -> None:
-    (tmp_path / "file").touch()
-    command(*FAKE_TPU_V2.split(), f"--baselines={tmp_path / name}").refuses("--baselines: ", said)
-
-
-def test_a_cache_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    cache.touch()
-    answer = command("tpu-v2", "--framework=fake", f"--compile-cache={cache}")
-    answer.refuses("--compile-cache: ", f"{cache} is no folder")
+    assert sorted(tmp_path.iterdir()) == there

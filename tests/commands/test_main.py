@@ -68,13 +68,13 @@ def test_the_script_runs_the_command_of_the_process(
 ROOT = Path(__file__).parents[2]
 NAMES = [
     *("run", "doctor", "init", "bisect", "figure", "find_slow", "history", "page", "stack"),
-    *("summary", "trace", "agent", "estimate", "tpu_v2", "parameter_server", "prediction"),
+    *("summary", "trace", "agent", "estimate"),
 ]
 
 # The verbs with which the help of commands begins.
 _VERBS = {
-    *("check", "compare", "compile", "draw", "estimate", "find", "let", "list", "measure"),
-    *("print", "run", "set", "show", "train", "write"),
+    *("check", "compare", "draw", "estimate", "find", "let", "list", "measure"),
+    *("print", "run", "set", "show", "write"),
 }
 
 
@@ -98,7 +98,7 @@ def test_the_list_of_commands_says_what_each_does() -> None:
     assert {_verb(text) for text in listed} <= _VERBS
 
 
-_STUDY = '''
+_COMMAND = '''
 """How long a year is."""
 
 from busbw.commands import UsageError, add_command
@@ -119,16 +119,16 @@ def run(options):
 '''
 
 
-def test_commands_are_in_the_order_of_the_help_and_every_study_is_one() -> None:
+def test_commands_are_in_the_order_of_the_help() -> None:
     assert [one.__name__.rpartition(".")[2] for one in commands.found()] == NAMES
 
 
 def test_a_new_folder_is_a_command_the_last_in_the_help(tmp_path: Path) -> None:
     skipped = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "busbw", tmp_path / "busbw", ignore=skipped)
-    study = tmp_path / "busbw/studies/year"
-    study.mkdir()
-    (study / "__init__.py").write_text(_STUDY)
+    folder = tmp_path / "busbw/commands/year"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(_COMMAND)
 
     def busbw(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -34,8 +34,6 @@ from tests.docs.shown import shown, unprinted
 # Of options that take long; compiling takes none of those that say how hard to measure.
 _SHORT = "--payloads=1K,64K"
 _SHORT_MEASURED = f"{_SHORT} --launches=2 --time-budget=5"
-# The gradient of a training step is a multiple of 2K.
-_SHORT_TRAINING = "--payloads=64K --launches=2 --time-budget=5"
 # A shell exits with 1 where a session has a verdict that fails, which is no fault of the page.
 _VERDICT = (0, 1)
 
@@ -55,7 +53,6 @@ _WRITTEN = (
     ("monday.json", "--frameworks=jax --launches=1 --payloads=1K --results=monday.json"),
     ("tuesday.json", "--frameworks=jax --launches=1 --payloads=1K --results=tuesday.json"),
     ("compiled.json", "--topology=v5e:2x4 --payloads=1K --results=compiled.json"),
-    ("steps.json", "-m training --payloads=1M --ranks=2 --launches=1 --results=steps.json"),
     ("history-of-one", "--frameworks=jax --launches=1 --payloads=1K --history=history-of-one"),
     (
         "history-of-another",
@@ -136,7 +133,7 @@ class _Ground:
             return {}
         if "--topology" in text:
             return {"PYTEST_ADDOPTS": _SHORT}
-        return {"PYTEST_ADDOPTS": _SHORT_TRAINING if "training" in text else _SHORT_MEASURED}
+        return {"PYTEST_ADDOPTS": _SHORT_MEASURED}
 
     def bash(self, text: str, checkout: Path, limit_s: float) -> tuple[int | None, str]:
         """The exit code, None if it took too long, and the output; all that it started is ended."""

@@ -1,9 +1,8 @@
-"""All processes of a session: started, asked, ended; the probe, training, and interrupts."""
+"""All processes of a session: started, asked, ended; the probe, and interrupts."""
 
 from __future__ import annotations
 
 import select
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,17 +13,13 @@ from typing import Any
 import pytest
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, probe, trained
+from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, probe
 from busbw.driver.group import Group
 from busbw.driver.local import Worker
 from busbw.driver.schedules import Schedule, Side
 from busbw.driver.transport import Starter
-from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.training import Net, TrainingAnswer, TrainingRequest, TrainingStrategy
-from busbw.model.words import Capability, Device, FailureKind
-from busbw.workloads.training import checked
-from tests import build
+from busbw.model.words import Device, FailureKind
 from tests.driver.workers import (
     PLAN,
     Watched,
@@ -40,7 +35,6 @@ from tests.driver.workers import (
     wait_until,
 )
 from tests.sweep import sweep
-from tests.worker.backends.real import needs
 
 pytestmark = pytest.mark.workers
 
@@ -165,14 +159,12 @@ def test_a_group_of_which_one_is_stopped_is_started_once_more(
     bundle: Bundle, tmp_path: Path, stops: Stops
 ) -> None:
     stops("1.worker0", 1)
-    python = interpreter(tmp_path, "1.worker0", times=1, act=STOP)
-    begin = Starter(python=python, framework="fake", capability=Capability.TRAIN, device="cpu")
-    request = build.training_request(Net.PERCEPTRON, ranks=2, servers=1)
+    begin = replace(starter(interpreter(tmp_path, "1.worker0", times=1, act=STOP)), processes=2)
     notes: list[str] = []
-    launch = LaunchId.parse("1")
-    answers = trained(executor(bundle, notes.append), begin, launch, request, LONG_S)
-    assert not isinstance(answers, Failure)
-    assert [type(answer) for answer in answers] == [TrainingAnswer] * 2
+    opened = executor(bundle, notes.append)
+    group = opened.opened(begin, LaunchId.parse("1"))
+    assert isinstance(group, Group)
+    opened.close(group)
     (note,) = notes
     assert note.startswith("launch 1.worker0: worker 0: the worker did not answer within 0.")
     assert not processes(bundle.path)
@@ -343,102 +335,4 @@ def test_it_has_a_deadline(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> N
         ProbeFailed, match=r"did not answer within 1[.\d]* s while looking for devices"
     ):
         probe(starter(probe="hang"), executor(bundle))
-    assert not processes(bundle.path)
-
-
-TRAINING_S = 120.0
-SERVED = TrainingStrategy.PARAMETER_SERVER
-TRAINING = LaunchId.parse("1")
-
-SINGLE = build.training_request(Net.PERCEPTRON)
-SYNCHRONOUS = replace(SINGLE, ranks=2, servers=1)
-ASYNCHRONOUS = replace(SYNCHRONOUS, strategy=SERVED)
-MIRRORED = build.training_request(strategy=TrainingStrategy.MIRRORED, ranks=2)
-WORKERS = build.training_request(strategy=TrainingStrategy.MULTI_WORKER_MIRRORED, ranks=2)
-
-
-class Trainers:
-    """Starts those that train with a framework, and knows who was started, by launch."""
-
-    def __init__(self, bundle: Bundle, framework: str, script: str = "{}") -> None:
-        self.started: dict[str, Worker] = {}
-        self._executor = Executor(Watched(bundle, self._keep))
-        self._starter = Starter(
-            python=sys.executable,
-            framework=framework,
-            capability=Capability.TRAIN,
-            defaults=FRAMEWORKS[framework].environment,
-            environment={"BUSBW_FAKE": script},
-            device="cpu",
-        )
-
-    def train(
-        self, request: TrainingRequest, timeout_s: float = TRAINING_S
-    ) -> TrainingAnswer | Failure:
-        answers = trained(self._executor, self._starter, TRAINING, request, timeout_s)
-        return answers if isinstance(answers, Failure) else checked(request, answers)
-
-    def _keep(self, worker: Worker, event: str) -> None:
-        if event == "start":
-            self.started[worker.launch.text] = worker
-
-
-@pytest.mark.parametrize(
-    ("request_", "expected"),
-    [
-        (SINGLE, {"1.chief0"}),
-        (ASYNCHRONOUS, {"1.chief0", "1.worker0", "1.worker1", "1.ps0"}),
-        (SYNCHRONOUS, {"1.worker0", "1.worker1", "1.ps0"}),
-        (MIRRORED, {"1.chief0"}),
-        (WORKERS, {"1.worker0", "1.worker1"}),
-    ],
-    ids=["single", "asynchronous", "synchronous", "mirrored", "multi_worker_mirrored"],
-)
-def test_each_way_has_its_roles_and_one_answer(
-    bundle: Bundle, request_: TrainingRequest, expected: set[str]
-) -> None:
-    trainers = Trainers(bundle, "fake")
-    answer = trainers.train(request_)
-    assert isinstance(answer, TrainingAnswer), answer
-    assert set(trainers.started) == expected
-    assert answer.gradients == 2 * answer.run.steps * request_.ranks
-    assert not processes(bundle.path)
-
-
-@pytest.mark.parametrize("request_", sweep([SYNCHRONOUS, ASYNCHRONOUS]), ids=["sync", "async"])
-def test_every_member_knows_its_role_and_addresses(
-    bundle: Bundle, request_: TrainingRequest
-) -> None:
-    trainers = Trainers(bundle, "fake", script='{"roles": {"worker 1": "kill"}}')
-    failure = trainers.train(request_)
-    assert isinstance(failure, Failure)
-    assert failure.message.startswith("worker 1: the worker was killed (SIGKILL) while ")
-    assert failure.launch.member == "worker1"
-    assert not processes(bundle.path)
-
-
-REAL = "tensorflow"
-
-
-@pytest.mark.exhaustive
-@needs(REAL)
-def test_tensorflow_in_a_single_process_updates_as_often_as_it_should(bundle: Bundle) -> None:
-    answer = Trainers(bundle, REAL).train(SINGLE)
-    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
-    assert answer.gradients == answer.run.updates == answer.global_step == 20
-    assert (answer.run.api, answer.server_bytes) == ("tf.function, no strategy", {})
-
-
-@needs(REAL)
-@pytest.mark.parametrize("request_", sweep([ASYNCHRONOUS, SYNCHRONOUS]), ids=["async", "sync"])
-def test_tensorflow_updates_as_often_as_it_should_with_two_workers(
-    bundle: Bundle, request_: TrainingRequest
-) -> None:
-    servers = 2 if request_ is SYNCHRONOUS else 1
-    answer = Trainers(bundle, REAL).train(replace(request_, servers=servers))
-    assert isinstance(answer, TrainingAnswer), (answer.message, answer.log)
-    assert (answer.gradients, len(answer.run.epochs_s)) == (40, 2)
-    assert answer.run.updates == answer.global_step == (20 if request_ is SYNCHRONOUS else 40)
-    several = {"ps 0": 406532, "ps 1": 552}
-    assert answer.server_bytes == (several if servers == 2 else {"ps 0": sum(several.values())})
     assert not processes(bundle.path)

@@ -19,9 +19,9 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group, merged
 from busbw.driver.local import LocalTransport, Worker
 from busbw.driver.transport import Ended, Reply, Request, Starter
+from busbw.model.cluster import ALONE, Cluster, ClusterMember
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import Probe
-from busbw.model.training import ALONE, Cluster, ClusterMember, Role
 from busbw.model.words import FailureKind
 from tests import build
 from tests.driver.workers import KEY, failure, measure, processes, starter, state, wait_until
@@ -30,34 +30,33 @@ pytestmark = pytest.mark.workers
 
 LONG_S = 60.0
 SHORT_S = 0.4
-CLUSTER = Cluster(counts={"chief": 1, "worker": 2, "ps": 1}, asked="chief")
-ROLES = CLUSTER.roles
-WORKER_1 = Role(task="worker", index=1)
+CLUSTER = Cluster(processes=4)
+INDICES = range(4)
 LAUNCH = LaunchId.parse("1")
 REQUEST = measure()
 
 
-class ByRole(LocalTransport):
-    """Starts each member as `starters` say for its role, the others without a script."""
+class ByIndex(LocalTransport):
+    """Starts each member as `starters` say for its index, the others without a script."""
 
-    def __init__(self, bundle: Bundle, starters: dict[Role, Starter]) -> None:
+    def __init__(self, bundle: Bundle, starters: dict[int, Starter]) -> None:
         super().__init__(bundle)
         self._starters = starters
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
         """On this host, whatever the group would start there."""
-        role = member.role if member else Role()
-        return super().start(self._starters.get(role, starter), launch, member)
+        index = member.index if member else 0
+        return super().start(self._starters.get(index, starter), launch, member)
 
 
 def started(bundle: Bundle, cluster: Cluster = CLUSTER, **then: str) -> Group:
-    """A group of fake workers; `then` has what happens to a role in mid-case: worker1="kill"."""
+    """A group of fake workers; `then` has what happens to one in mid-case: worker2="kill"."""
     starters = {
-        role: starter(cases=[{"then": then[f"{role.task}{role.index}"]}])
-        for role in [*ROLES, Role()]
-        if f"{role.task}{role.index}" in then
+        index: starter(cases=[{"then": then[f"worker{index}"]}])
+        for index in INDICES
+        if f"worker{index}" in then
     }
-    return Group(ByRole(bundle, starters), starter(), LAUNCH, cluster)
+    return Group(ByIndex(bundle, starters), starter(), LAUNCH, cluster)
 
 
 @contextmanager
@@ -71,23 +70,18 @@ def group(bundle: Bundle, cluster: Cluster = CLUSTER, **then: str) -> Iterator[G
         found.kill()
 
 
-def all_of(request: Request) -> dict[Role, Request]:
-    return dict.fromkeys(ROLES, request)
+def all_of(request: Request) -> dict[int, Request]:
+    return dict.fromkeys(INDICES, request)
 
 
 def test_one_answer_is_made_of_all_answers(bundle: Bundle) -> None:
     with group(bundle) as members:
         answers = members.ask_each(all_of(REQUEST), LONG_S, "measuring")
         assert not isinstance(answers, Failure)
-        assert {role.name: type(answer) for role, answer in answers.items()} == {
-            "chief 0": Run,
-            "worker 0": Run,
-            "worker 1": Run,
-            "ps 0": Run,
-        }
-        of_worker = answers[WORKER_1]
+        assert [type(answers[index]) for index in INDICES] == [Run] * 4
+        of_worker = answers[2]
         assert isinstance(of_worker, Run)
-        assert of_worker.launch.text == "1.worker1"
+        assert of_worker.launch.text == "1.worker2"
         assert len(processes(bundle.path)) == 4
     assert not processes(bundle.path)
 
@@ -96,36 +90,36 @@ def test_one_that_is_killed_fails_the_request_for_all_long_before_the_deadline(
     bundle: Bundle,
 ) -> None:
     begun_s = time.monotonic()
-    with group(bundle, chief0="hang", worker0="hang", worker1="kill", ps0="hang") as members:
+    with group(bundle, worker0="hang", worker1="hang", worker2="kill", worker3="hang") as members:
         found = failure(members.ask_each(all_of(REQUEST), LONG_S, "measuring"))
     assert time.monotonic() - begun_s < LONG_S
     assert found.kind is FailureKind.KILLED
-    assert found.message == "worker 1: the worker was killed (SIGKILL) while measuring"
-    assert found.launch.text == "1.worker1"
+    assert found.message == "worker 2: the worker was killed (SIGKILL) while measuring"
+    assert found.launch.text == "1.worker2"
     assert "the script says kill" in found.log
     assert not processes(bundle.path)
 
 
 def test_kill_9_from_outside_is_seen_though_that_one_was_not_asked(bundle: Bundle) -> None:
-    with group(bundle, chief0="hang") as members:
-        server = members.members[Role(task="ps")]
-        assert isinstance(server, Worker)
-        timer = threading.Timer(SHORT_S, os.kill, (server.pid, signal.SIGKILL))
+    with group(bundle, worker0="hang") as members:
+        other = members.members[3]
+        assert isinstance(other, Worker)
+        timer = threading.Timer(SHORT_S, os.kill, (other.pid, signal.SIGKILL))
         timer.start()
-        found = failure(members.train(REQUEST, LONG_S))
+        found = failure(members.ask_each({0: REQUEST}, LONG_S, "measuring"))
         timer.join()
-    assert found.message == "ps 0: the worker was killed (SIGKILL) while training"
+    assert found.message == "worker 3: the worker was killed (SIGKILL) while measuring"
     assert not processes(bundle.path)
 
 
 def test_one_that_is_silent_ends_the_request_at_the_deadline_with_its_stack(
     bundle: Bundle,
 ) -> None:
-    with group(bundle, worker1="hang") as members:
+    with group(bundle, worker2="hang") as members:
         found = failure(members.ask_each(all_of(REQUEST), 3.0, "measuring"))
         assert not members.members
     assert found.kind is FailureKind.TIMEOUT
-    why = "worker 1: the worker did not answer within 3 s while measuring: in "
+    why = "worker 2: the worker did not answer within 3 s while measuring: in "
     assert found.message.startswith(why)
     assert "(backend.py, line " in found.message
     assert 'fake/backend.py", line' in found.log
@@ -133,30 +127,30 @@ def test_one_that_is_silent_ends_the_request_at_the_deadline_with_its_stack(
 
 
 def test_a_failure_that_one_answers_ends_the_others_that_wait_for_it(bundle: Bundle) -> None:
-    with group(bundle, worker0="hang", worker1="out_of_memory") as members:
+    with group(bundle, worker1="hang", worker2="out_of_memory") as members:
         found = failure(members.ask_each(all_of(REQUEST), LONG_S, "measuring"))
     assert found.kind is FailureKind.OUT_OF_MEMORY
-    assert found.message.startswith("worker 1: RESOURCE_EXHAUSTED")
+    assert found.message.startswith("worker 2: RESOURCE_EXHAUSTED")
     assert not processes(bundle.path)
 
 
 def test_who_died_is_named_and_not_who_complains_of_it_first(bundle: Bundle) -> None:
-    with group(bundle, chief0="out_of_memory", worker0="hang", worker1="kill") as members:
+    with group(bundle, worker0="out_of_memory", worker1="hang", worker2="kill") as members:
         found = failure(members.ask_each(all_of(REQUEST), LONG_S, "measuring"))
-    assert found.message.startswith("worker 1: the worker was killed")
+    assert found.message.startswith("worker 2: the worker was killed")
 
 
 def test_one_that_cannot_start_leaves_none_of_the_others(bundle: Bundle) -> None:
-    transport = ByRole(bundle, {WORKER_1: starter("/bin/false")})
+    transport = ByIndex(bundle, {2: starter("/bin/false")})
     found = failure(Group(transport, starter(), LAUNCH, CLUSTER).begin(LONG_S))
-    assert found.message == "worker 1: the worker ended with exit code 1 while starting"
+    assert found.message == "worker 2: the worker ended with exit code 1 while starting"
     assert not processes(bundle.path)
 
 
 def test_a_start_that_raises_leaves_none_of_those_that_were_started(bundle: Bundle) -> None:
     before = len(os.listdir("/proc/self/fd"))
     impossible = replace(starter(), environment={"A=B": "no name of a variable has an equals sign"})
-    transport = ByRole(bundle, {WORKER_1: impossible})
+    transport = ByIndex(bundle, {2: impossible})
     with pytest.raises(ValueError, match="illegal environment variable name"):
         Group(transport, starter(), LAUNCH, CLUSTER)
     assert not processes(bundle.path)
@@ -176,9 +170,9 @@ def test_an_interrupt_leaves_no_member(bundle: Bundle) -> None:
 
 
 def test_a_group_that_is_over_cannot_be_asked(bundle: Bundle) -> None:
-    with group(bundle, worker1="kill") as members:
+    with group(bundle, worker2="kill") as members:
         failure(members.ask_each(all_of(REQUEST), LONG_S, "measuring"))
-        with pytest.raises(ValueError, match="there is no chief 0 in this group"):
+        with pytest.raises(ValueError, match="there is no worker 0 in this group"):
             members.ask_each(all_of(REQUEST), LONG_S, "measuring")
 
 
@@ -204,9 +198,9 @@ def test_one_by_itself_that_dies_is_over_and_its_failure_names_no_role(bundle: B
 
 
 def test_a_cluster_of_a_single_worker_is_not_one_by_itself(bundle: Bundle) -> None:
-    cluster = Cluster(counts={"worker": 1}, asked="worker")
+    cluster = Cluster(processes=1)
     with group(bundle, cluster, worker0="out_of_memory") as members:
-        found = failure(members.train(REQUEST, LONG_S))
+        found = failure(members.ask_each({0: REQUEST}, LONG_S, "measuring"))
         assert members.is_over
     assert found.message.startswith("worker 0: RESOURCE_EXHAUSTED")
     assert found.launch.text == "1.worker0"
@@ -242,24 +236,24 @@ def test_what_a_member_says_that_was_not_asked_is_nobody_s_answer(
 
     def babbling(worker: Worker) -> Reply | Ended | None:
         """The server says that it is ready, again and again."""
-        if worker.launch.member != "ps0":
+        if worker.launch.member != "worker3":
             return real(worker)
         said.append("ready")
         return Reply(None)
 
     with group(bundle) as members:
-        server = members.members[Role(task="ps")]
-        assert isinstance(server, Worker)
+        other = members.members[3]
+        assert isinstance(other, Worker)
         reading, writing = os.pipe()
         os.write(writing, b".")
         monkeypatch.setattr(Worker, "received", babbling)
-        monkeypatch.setattr(server, "fileno", lambda: reading)
-        answers = members.train(REQUEST, LONG_S)
+        monkeypatch.setattr(other, "fileno", lambda: reading)
+        answers = members.ask_each({0: REQUEST}, LONG_S, "measuring")
         os.close(reading)
         os.close(writing)
     assert said
     assert not isinstance(answers, Failure)
-    assert {role.name: type(answer) for role, answer in answers.items()} == {"chief 0": Run}
+    assert {index: type(answer) for index, answer in answers.items()} == {0: Run}
 
 
 def stop(pid: int) -> None:
@@ -269,15 +263,15 @@ def stop(pid: int) -> None:
 
 
 def test_of_several_that_are_silent_the_one_that_is_stopped_is_named(bundle: Bundle) -> None:
-    with group(bundle, chief0="hang", worker0="hang", worker1="hang", ps0="hang") as members:
-        stopped = members.members[WORKER_1]
+    with group(bundle, worker0="hang", worker1="hang", worker2="hang", worker3="hang") as members:
+        stopped = members.members[2]
         assert isinstance(stopped, Worker)
         stop(stopped.pid)
         found = failure(members.ask_each(all_of(REQUEST), 1.0, "measuring"))
     assert found.kind is FailureKind.TIMEOUT
     # As long as it was really waited, which is longer on a busy machine.
     assert re.fullmatch(
-        r"worker 1: the worker did not answer within [1-9][\d.]* s, as a signal has stopped it, "
+        r"worker 2: the worker did not answer within [1-9][\d.]* s, as a signal has stopped it, "
         "while measuring",
         found.message,
     ), found.message
@@ -285,12 +279,12 @@ def test_of_several_that_are_silent_the_one_that_is_stopped_is_named(bundle: Bun
 
 
 def test_one_that_is_stopped_is_named_and_not_who_was_told_so_and_ended(bundle: Bundle) -> None:
-    with group(bundle, chief0="hang", worker0="hang", worker1="exit", ps0="hang") as members:
-        stopped = members.members[Role(task="ps")]
+    with group(bundle, worker0="hang", worker1="hang", worker2="exit", worker3="hang") as members:
+        stopped = members.members[3]
         assert isinstance(stopped, Worker)
         stop(stopped.pid)
         found = failure(members.ask_each(all_of(REQUEST), LONG_S, "measuring"))
-    assert found.message.startswith("ps 0: the worker did not answer within")
+    assert found.message.startswith("worker 3: the worker did not answer within")
     assert "as a signal has stopped it" in found.message
     assert not processes(bundle.path)
 
@@ -298,7 +292,7 @@ def test_one_that_is_stopped_is_named_and_not_who_was_told_so_and_ended(bundle: 
 @contextmanager
 def pair_of(bundle: Bundle, begin: Starter) -> Iterator[Group]:
     """Two processes that measure together, ready; none is left."""
-    found = Group(LocalTransport(bundle), begin, LAUNCH, Cluster(counts={"worker": 2}))
+    found = Group(LocalTransport(bundle), begin, LAUNCH, Cluster(processes=2))
     try:
         assert found.begin(LONG_S) is None
         yield found
@@ -338,21 +332,20 @@ def test_what_one_of_them_refuses_ends_all(bundle: Bundle, monkeypatch: pytest.M
         found = failure(pair.ask(_pair_request(), LONG_S, "measuring"))
         assert pair.is_over
     assert found.kind is FailureKind.WRONG_RESULT
-    assert found.message.startswith("worker 1: ")
+    assert found.message.startswith("worker 2: ")
 
 
 JAX_LAUNCH = LaunchId.parse("1.jax")
-TWO_ROLES = (Role(), Role(index=1))
 
 
 def _merged(*answers: object) -> object:
-    return merged(dict(zip(TWO_ROLES, answers, strict=True)), JAX_LAUNCH)  # type: ignore[arg-type]
+    return merged(dict(enumerate(answers)), JAX_LAUNCH)  # type: ignore[arg-type]
 
 
 def test_runs_that_agree_are_one_with_the_values_of_all_and_the_largest_memory() -> None:
     one = build.run(1e-3, launch="1.jax.worker0")
     one = replace(one, values_checked=8, peak_memory_bytes=100, compile_s=1.0)
-    other = replace(one, launch=LaunchId.parse("1.jax.worker1"), peak_memory_bytes=300)
+    other = replace(one, launch=LaunchId.parse("1.jax.worker2"), peak_memory_bytes=300)
     found = _merged(one, replace(other, compile_s=2.0))
     assert isinstance(found, Run)
     assert (found.launch, found.values_checked) == (JAX_LAUNCH, 16)
@@ -423,5 +416,5 @@ def test_a_group_may_have_descriptors_from_1024_on(bundle: Bundle) -> None:
         while descriptor < 1024:
             descriptor = os.dup(0)
             held.callback(os.close, descriptor)
-        with group(bundle, Cluster(counts={"worker": 2})) as pair:
+        with group(bundle, Cluster(processes=2)) as pair:
             assert isinstance(pair.ask(_pair_request(), LONG_S, "measuring"), Run)

@@ -15,9 +15,7 @@ from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
-from busbw.model.training import CNN
 from busbw.model.words import Capability
-from tests import build
 from tests.driver.workers import PLAN, Watched, case, keyed, processes, stack, starter
 
 pytestmark = pytest.mark.workers
@@ -75,17 +73,6 @@ def test_an_interrupt_of_a_schedule_leaves_no_worker_and_keeps_what_was_measured
     found = [one for side in running.stacks for one in running.measurements(side)]
     assert [len(one.runs) for one in found] == runs
     assert not any(one.failures for one in found)
-
-
-@pytest.mark.parametrize("event", ["listen", "train"])
-def test_an_interrupt_of_a_case_with_processes_of_its_own_leaves_none(
-    bundle: Bundle, event: str
-) -> None:
-    trained = build.case(framework="fake", step=CNN, strategy="multi_worker_mirrored", ranks=2)
-    running = schedule(bundle, "passes", event, "1", shared=True, asked=trained)
-    with pytest.raises(KeyboardInterrupt):
-        running.run()
-    assert not processes(bundle.path)
 
 
 def compiling(bundle: Bundle, event: str) -> Parallel:

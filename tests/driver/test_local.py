@@ -22,8 +22,8 @@ from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
 from busbw.driver.local import BusyError, LocalTransport, Worker, alone
 from busbw.driver.process import command_of, log_text, oom_kill_count
 from busbw.driver.transport import AgentsError, Answer, Ended, Reply, Starter, failure_of
+from busbw.model.cluster import Cluster, ClusterMember
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.training import Cluster, ClusterMember, Role
 from busbw.model.variables import SECRET
 from busbw.model.words import Capability, FailureKind, FoundBy
 from tests.driver.workers import answer_of, await_ready, processes, starter, state, wait_until
@@ -258,9 +258,9 @@ def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> N
     assert not [word for word in command if word.startswith("--member")]
 
 
-def test_the_command_of_a_member_has_its_role_and_addresses(bundle: Bundle) -> None:
-    member = ClusterMember(role=Role(task="ps", index=1), addresses={"ps": ("a:1", "b:2")})
-    launch = LaunchId.parse("1.ps1")
+def test_the_command_of_a_member_has_its_index_and_addresses(bundle: Bundle) -> None:
+    member = ClusterMember(index=1, addresses=("a:1", "b:2"))
+    launch = LaunchId.parse("1.worker1")
     command = command_of(local.order_of(starter(), launch, member), bundle.path, 5, 6)
     (word,) = [word for word in command if word.startswith("--member=")]
     told = wire.from_json(ClusterMember, wire.parsed(word.removeprefix("--member=")), "member")
@@ -288,19 +288,11 @@ def test_no_worker_gets_the_secret_of_agents(monkeypatch: pytest.MonkeyPatch) ->
     assert SECRET not in local.environment_of(starter())
 
 
-def test_a_member_has_its_role_and_the_addresses_of_all(bundle: Bundle) -> None:
-    cluster = Cluster(counts={"chief": 1, "worker": 2, "ps": 1}, asked="chief")
-    members = LocalTransport(bundle).cluster_members(cluster)
-    assert [member.role.name for member in members] == ["chief 0", "worker 0", "worker 1", "ps 0"]
-    assert members[2].role == Role(task="worker", index=1)
-    addresses = members[2].addresses
-    assert all(member.addresses == addresses for member in members)
-    assert {task: len(found) for task, found in addresses.items()} == {
-        "chief": 1,
-        "worker": 2,
-        "ps": 1,
-    }
-    assert len({one for found in addresses.values() for one in found}) == 4
+def test_a_member_has_its_index_and_the_addresses_of_all(bundle: Bundle) -> None:
+    members = LocalTransport(bundle).cluster_members(Cluster(processes=4))
+    assert [member.index for member in members] == [0, 1, 2, 3]
+    assert len({member.addresses for member in members}) == 1
+    assert len(set(members[2].addresses)) == 4
 
 
 def asked(framework: str, packages: tuple[str, ...] = (), **values: str) -> Interpreter:

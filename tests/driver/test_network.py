@@ -12,16 +12,14 @@ import pytest
 from busbw.driver import local
 from busbw.driver.network import UnreachableError, free_ports, no_proxy
 from busbw.driver.process import environment_of
+from busbw.model.cluster import ClusterMember
 from busbw.model.launch import LaunchId
-from busbw.model.training import ClusterMember, Role
 
 from .workers import can_unshare, starter
 
 HOSTS = ("10.0.0.1", "fd00::1")
 LISTED = "10.0.0.1,fd00::1"
-MEMBER = ClusterMember(
-    role=Role(index=1), addresses={"worker": ("10.0.0.1:1", "10.0.0.1:2", "[fd00::1]:3")}
-)
+MEMBER = ClusterMember(index=1, addresses=("10.0.0.1:1", "10.0.0.1:2", "[fd00::1]:3"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure
 from busbw.model.machine import Protocol
 from busbw.model.words import Capability, FailureKind
-from tests import build
 from tests.driver.workers import case, executor, processes, starter
 from tests.sweep import sweep
 
@@ -110,19 +109,3 @@ def test_a_worker_that_cannot_start_is_a_failure_of_its_cases(bundle: Bundle) ->
     assert kinds == [FailureKind.CRASHED] * 2
     (described,) = running.describe("", [V5E])
     assert "exit code 1" in described.missing
-
-
-def test_a_case_and_a_training_step_go_through_one_door(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A line of the script that names rows holds for the step and not for the case."""
-    script = {"cases": [{"rows": 16, "then": "out_of_memory"}]}
-    monkeypatch.setenv("BUSBW_FAKE_COMPILER", json.dumps(script))
-    step = Job(case=build.step(), topology=V5E)
-    case = Job(case=_case(4096), topology=V5E)
-    running = compiling(bundle)
-    running.run([step, case])
-    assert isinstance(running.results[case], Compiled)
-    failed = running.results[step]
-    assert isinstance(failed, Failure)
-    assert failed.kind is FailureKind.OUT_OF_MEMORY

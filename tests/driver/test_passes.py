@@ -28,7 +28,6 @@ from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection, Measurement, Pace
 from busbw.model.machine import EnvironmentKey
-from busbw.model.training import CNN
 from busbw.model.words import Extra, FailureKind
 from tests import build
 from tests.driver.workers import (
@@ -306,63 +305,6 @@ def test_an_injection_applies_to_the_payloads_that_it_names(bundle: Bundle) -> N
     spared, slowed = (measurement.runs[0] for measurement in running.measurements())
     assert (spared.injected, slowed.injected) == ("", "delay:50%@2K")
     assert min(slowed.samples_s) > 1.3 * max(spared.samples_s)
-
-
-def trained(strategy: str) -> Case:
-    """A case whose workload takes processes of its own: two."""
-    return build.case(framework="fake", step=CNN, strategy=strategy, ranks=2)
-
-
-def test_a_case_with_processes_of_its_own_has_a_launch_of_its_own_in_each_pass(
-    bundle: Bundle,
-) -> None:
-    told: list[Progress] = []
-    alive: list[int] = []
-
-    def tell(progress: Progress) -> None:
-        told.append(progress)
-        alive.append(len(processes(bundle.path)))
-
-    cases = keyed(case(1024), trained("multi_worker_mirrored"))
-    plan = replace(PLAN, launches=2)
-    running = passes(executor(bundle), cases, plan=plan, shared=True, on_progress=tell)
-    running.run()
-    assert [launches_of(measurement) for measurement in running.measurements()] == [
-        ["1.fake", "2.fake"],
-        ["1.fake.multi_worker_mirrored", "2.fake.multi_worker_mirrored"],
-    ]
-    assert [(p.pass_number, p.done, p.total) for p in told] == [
-        (1, 0, 4),
-        (1, 1, 4),
-        (2, 2, 4),
-        (2, 3, 4),
-    ]
-    # The worker of the pass has ended before the group begins.
-    assert alive == [1, 0, 1, 0]
-    assert set(running.executor.spent_s) == {"starting", "measuring", "ending", "training"}
-    assert not processes(bundle.path)
-
-
-def test_a_failure_of_processes_of_a_case_bears_the_name_of_its_launch(bundle: Bundle) -> None:
-    script = starter(strategies={"multi_worker_mirrored": {"then": "kill"}})
-    cases = keyed(trained("multi_worker_mirrored"), case(1024))
-    running = passes(executor(bundle), cases, stack(script))
-    running.run()
-    failed, measured_too = running.measurements()
-    (failure,) = failed.failures
-    assert failure.kind is FailureKind.KILLED
-    assert failure.launch.text == "1.fake.multi_worker_mirrored"
-    assert len(measured_too.runs) == 1
-
-
-def test_what_members_disagree_in_is_a_failure_of_the_launch(bundle: Bundle) -> None:
-    script = starter(strategies={"multi_worker_mirrored": {"disagree": True}})
-    running = passes(executor(bundle), keyed(trained("multi_worker_mirrored")), stack(script))
-    running.run()
-    (failed,) = running.measurements()
-    (failure,) = failed.failures
-    assert failure.kind is FailureKind.WRONG_RESULT
-    assert failure.launch.text == "1.fake.multi_worker_mirrored"
 
 
 SMALL_CASES = [case(size) for size in SMALL]

@@ -13,8 +13,8 @@ from busbw.driver.group import Group
 from busbw.driver.local import LocalTransport
 from busbw.driver.soaking import Soaking
 from busbw.driver.transport import Starter
+from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.training import Cluster
 from busbw.model.words import FailureKind
 from tests.driver.workers import PLAN, case, keyed, starter
 

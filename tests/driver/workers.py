@@ -19,9 +19,9 @@ from busbw.driver.local import LocalTransport, Worker
 from busbw.driver.schedules import Stack
 from busbw.driver.transport import Ended, Reply, Request, Starter
 from busbw.model.case import Case
+from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Failure, Injection, LaunchId, Plan
 from busbw.model.machine import EnvironmentKey
-from busbw.model.training import ClusterMember
 from tests import build
 
 PLAN = Plan(launches=1, samples=2)

@@ -106,9 +106,7 @@ def _shown(path: Path) -> None:
         document = trace_document(cells, files=[], problems=problems, warnings=warnings, unknown=[])
         assert json.dumps(document, allow_nan=False)
         try:
-            found = device_clock.read(
-                partial(read_files, path.parent), "all_reduce", with_overlap=True
-            )
+            found = device_clock.read(partial(read_files, path.parent), "all_reduce")
             device_clock.times(found, ranks=2, calls=1, iterations=3)
         except MeasuringError as error:
             assert str(error)

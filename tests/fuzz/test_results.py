@@ -1,14 +1,10 @@
-"""Results, curves and shapes, as commands, charts and pages read them."""
+"""Results and shapes, as commands, charts and pages read them."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,35 +16,10 @@ from busbw.page.curves import bandwidth
 from busbw.page.page import page
 from busbw.page.vega import specification
 from busbw.report.reading import DocumentError, Session, read_results
-from tests.commands.test_estimate import baselines
-from tests.commands.test_prediction import _session, _strategies
 from tests.recorded.corpus import Recorded, sessions
 from tests.report.written import document, verdict
 
 from .damage import bounded, documents, fuzzed, unchanged
-
-
-def _small(write: Callable[..., Path], *arguments: Any) -> Any:
-    """What readers look at of the results that a test of the commands writes."""
-    with tempfile.TemporaryDirectory() as name:
-        document = json.loads(write(Path(name) / "a.json", *arguments).read_bytes())
-    cases = [
-        {
-            "case": row["case"],
-            "outcome": row["outcome"],
-            "now": {"times_s": row["now"]["times_s"]},
-            "launches": [{"over_ranks_s": one["over_ranks_s"]} for one in row["launches"]],
-        }
-        for row in document["cases"][:9]
-    ]
-    key = document["environment"]["key"]
-    head = {name: document[name] for name in ("document", "version")}
-    return {**head, "environment": {"key": key}, "cases": cases}
-
-
-DENSE = _small(_session, 3.0)
-NETS = _small(_strategies, "one_device", "mirrored", "parameter_server")
-STORED = json.loads(baselines("float32"))
 
 
 @pytest.fixture(scope="module")
@@ -66,26 +37,7 @@ def _asked(*words: str) -> None:
     assert err.getvalue().startswith("busbw ") is (code == 2)
 
 
-CURVE = ("estimate", "--gradient-bytes=1MiB", "--compute=10ms", "--want-efficiency=0.9")
 SHAPES = ("estimate", "--ranks=4", "--bandwidth=1gbe", "--bucket=1KiB")
-
-
-@fuzzed
-@given(content=documents(DENSE, NETS, STORED))
-def test_estimate_takes_any_curve_or_refuses_it(content: bytes, folder: Path) -> None:
-    path = folder / "curve.json"
-    path.write_bytes(content)
-    with unchanged(folder):
-        _asked(*CURVE, f"--curve={path}")
-
-
-@fuzzed
-@given(content=documents(DENSE, NETS))
-def test_prediction_takes_any_results_or_refuses_them(content: bytes, folder: Path) -> None:
-    path = folder / "results.json"
-    path.write_bytes(content)
-    with unchanged(folder):
-        _asked("prediction", str(path))
 
 
 @fuzzed

@@ -1,11 +1,10 @@
-"""The channel between driver and worker in both directions, and what else a worker reads."""
+"""The channel between driver and worker in both directions."""
 
 from __future__ import annotations
 
 import io
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,25 +17,20 @@ from busbw.driver.transport import Answer, Reply
 from busbw.judge.case import Terms, judge_case
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
-from busbw.model.launch import Compiled, Failure, LaunchId, Plan, Run
+from busbw.model.launch import Compiled, Failure, Plan, Run
 from busbw.model.machine import Compiler, Probe
-from busbw.model.training import EXAMPLE_BYTES, TrainingAnswer
 from busbw.model.words import Device
 from busbw.report.renderers import rendered
 from busbw.report.session import session_tables
-from busbw.worker.backends import training
-from busbw.worker.backends.base import MeasuringError
 from busbw.worker.serve import Channel, part
-from busbw.workloads.training import checked, run_of
 from tests import build
 from tests.judge.rules import limit_of
 from tests.report.written import results
 
-from .damage import bounded, contents, documents, fuzzed, unchanged
+from .damage import bounded, documents, fuzzed
 
 CASE = build.case()
 TERMS = Terms(policy=POLICIES[Device.CPU], cases=1, launches=3)
-COUNTED = build.training_answer(global_step=20, server_bytes={"ps 0": 1024})
 RUN = build.run(
     *(1e-3, 1.1e-3),
     clocks_s={"host": 1e-3, "device": 9e-4},
@@ -53,7 +47,6 @@ VALID: dict[str, list[tuple[str, Any]]] = {
     "turn": [("enough", True), ("Failure", build.failure())],
     "describe": [("Compiler", Compiler(topology="v5e:2x4", release="a", devices=DEVICES))],
     "compile": [("Compiled", build.compiled()), ("Failure", build.failure())],
-    "train": [("TrainingAnswer", build.training_answer()), ("TrainingAnswer", COUNTED)],
 }
 KINDS: dict[str, tuple[type, ...]] = {
     "": (type(None),),
@@ -62,7 +55,6 @@ KINDS: dict[str, tuple[type, ...]] = {
     "turn": (bool, Failure),
     "describe": (Compiler,),
     "compile": (Compiled, Failure),
-    "train": (TrainingAnswer, Failure),
 }
 
 
@@ -74,10 +66,6 @@ def _taken(found: Answer) -> None:
     """Whatever was let in is made use of without an error."""
     if isinstance(found, Run | Failure):
         _judged(found)
-    if isinstance(found, TrainingAnswer):
-        answer = checked(build.training_request(), [found])
-        if isinstance(answer, TrainingAnswer):
-            _judged(run_of(replace(CASE, ranks=1), answer.run, LaunchId.parse("1")))
 
 
 def _judged(found: Run | Failure) -> None:
@@ -88,7 +76,7 @@ def _judged(found: Run | Failure) -> None:
         limit = limit_of(baseline, measured, TERMS.policy)
         verdict = judge_case(build.spec(), measured, baseline, limit, TERMS).verdict
         assert verdict.explain()
-        assert rendered("text", *session_tables([verdict], {}))
+        assert rendered("text", *session_tables([verdict]))
         document = results(verdict, measurements={verdict.spec: measured})
         assert json.dumps(document, allow_nan=False)
 
@@ -136,25 +124,3 @@ def test_any_line_of_the_driver_is_a_request_or_refused(content: bytes) -> None:
                 part(request, "plan", Plan)
         except wire.WireError as error:
             assert str(error)
-
-
-TRAINING = build.training_request(batch=2, unseen=1)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("fuzz")
-
-
-@fuzzed
-@given(content=contents(bytes(EXAMPLE_BYTES * 5), bytes([*range(16), *[9] * 49]) * 4))
-def test_any_file_of_examples_is_learned_from_or_refused(content: bytes, folder: Path) -> None:
-    path = folder / "examples"
-    path.write_bytes(content)
-    with unchanged(folder), bounded():
-        try:
-            found = training.course(replace(TRAINING, examples_path=str(path)))
-        except MeasuringError as error:
-            assert str(error)
-        else:
-            assert list(found.batches(0))

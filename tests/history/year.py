@@ -25,7 +25,7 @@ from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.words import KIB, MIB, Device, FailureKind, Outcome, SessionOutcome
-from busbw.workloads.collective import Collective
+from busbw.model.workload import Workload
 
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
 FOLDER = "tpu-v5-lite/4r"
@@ -38,7 +38,7 @@ CASES = tuple(
     Case(
         framework=name,
         payload_bytes=KIB << power,
-        workload=Collective(),
+        workload=Workload(),
         strategy=strategy,
         dtype="float32",
         ranks=4,

@@ -15,12 +15,12 @@ from busbw.driver.transport import Starter
 from busbw.hosts.agents import AgentsTransport
 from busbw.hosts.hub import Timing
 from busbw.hosts.starters import AgentStarter
+from busbw.model.cluster import Cluster
 from busbw.model.launch import LaunchId
-from busbw.model.training import Cluster
 from tests.driver.workers import processes, starter
 from tests.hosts.agents import LONG_S, SECRET, agent, listening
 
-CLUSTER = Cluster(counts={"worker": 4})
+CLUSTER = Cluster(processes=4)
 LAUNCH = LaunchId.parse("1.fake")
 
 

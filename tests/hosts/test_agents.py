@@ -16,7 +16,7 @@ import pytest
 
 from busbw import locks
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor, probe, trained
+from busbw.driver.executor import Executor, probe
 from busbw.driver.group import Group
 from busbw.driver.local import BusyError
 from busbw.driver.transport import (
@@ -30,11 +30,10 @@ from busbw.driver.transport import (
 from busbw.hosts.handshake import Place, joined
 from busbw.hosts.hub import Timing
 from busbw.hosts.peers import AgentWorker
-from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.cluster import ALONE, Cluster
+from busbw.model.launch import Run
 from busbw.model.machine import Probe
-from busbw.model.training import ALONE, Cluster, Net, TrainingAnswer
-from busbw.model.words import Capability, FailureKind
-from tests import build
+from busbw.model.words import FailureKind
 from tests.driver.workers import KEY, failure, interpreter, measure, starter, state, wait_until
 from tests.hosts.agents import HOST, LONG_S, SECRET, agent, ended, lock_of
 from tests.sweep import sweep
@@ -56,9 +55,9 @@ def test_the_members_of_a_group_are_spread_over_agents_in_order(bundle: Bundle) 
     with remote(bundle, "one", "two") as (transport, _):
         assert [transport.hub.peers[rank].host for rank in (0, 1)] == ["one", "two"]
         found = transport.cluster_members(CLUSTER)
-        assert [member.role.name for member in found] == [f"worker {i}" for i in range(4)]
+        assert [member.index for member in found] == [0, 1, 2, 3]
         assert {member.hosts for member in found} == {2}
-        addresses = found[0].addresses["worker"]
+        addresses = found[0].addresses
         assert len(set(addresses)) == 4
         assert {address.split(":")[0] for address in addresses} == {HOST}
         with group(transport) as running:
@@ -78,30 +77,19 @@ def test_processes_of_one_launch_see_how_many_hosts_there_are(bundle: Bundle) ->
         assert (found.devices[0].processes, found.devices[0].hosts) == (4, 2)
 
 
-def test_training_has_its_tasks_on_agents_too(bundle: Bundle) -> None:
-    begin = Starter(
-        python=sys.executable, framework="fake", capability=Capability.TRAIN, device="cpu"
-    )
-    request = build.training_request(Net.PERCEPTRON, ranks=2, servers=1)
-    with local(bundle, 1) as transport:
-        answers = trained(Executor(transport), begin, LaunchId.parse("1"), request, LONG_S)
-        assert not isinstance(answers, Failure)
-        assert [type(answer) for answer in answers] == [TrainingAnswer] * 2
-
-
 def test_processes_that_cannot_be_shared_equally_are_refused(bundle: Bundle) -> None:
     with (
         local(bundle) as transport,
         pytest.raises(AgentsError, match="3 processes cannot be shared equally by 2 agents"),
     ):
-        Group(transport, starter(), LAUNCH, Cluster(counts={"worker": 3}))
+        Group(transport, starter(), LAUNCH, Cluster(processes=3))
 
 
 @pytest.mark.exhaustive
 def test_hosts_with_different_numbers_of_agents_are_refused(bundle: Bundle) -> None:
     for hosts in (("one", "two", "two"), ("one", "two", "one")):
         with remote(bundle, *hosts) as (transport, _), pytest.raises(AgentsError) as refused:
-            transport.cluster_members(Cluster(counts={"worker": 3}))
+            transport.cluster_members(Cluster(processes=3))
         assert f"the agents are on {', '.join(hosts)}, by rank" in str(refused.value)
 
 
@@ -189,7 +177,7 @@ def test_a_group_of_which_one_is_stopped_at_its_start_is_killed(
 
 def test_one_that_a_signal_has_stopped_is_named_at_the_deadline(bundle: Bundle) -> None:
     begin = starter(cases=[{"then": "hang"}])
-    with local(bundle) as transport, group(transport, begin, Cluster(counts={"worker": 2})) as pair:
+    with local(bundle) as transport, group(transport, begin, Cluster(processes=2)) as pair:
         asked = Request("measure", {**measure().values, "key": replace(KEY, processes=2)})
         os.kill(max(workers()), signal.SIGSTOP)
         found = failure(pair.ask(asked, 1.0, "measuring"))

@@ -22,8 +22,8 @@ from busbw.driver.transport import AgentGone, AgentsMissing
 from busbw.hosts import remote
 from busbw.hosts.agents import AgentsTransport
 from busbw.hosts.starters import AgentStarter, SshHosts, command_of
+from busbw.model.cluster import ALONE
 from busbw.model.launch import Run
-from busbw.model.training import ALONE
 from tests.driver.workers import measure, processes, starter, state, wait_until
 from tests.hosts.agents import LONG_S, lock_of, machine_of
 from tests.sweep import sweep

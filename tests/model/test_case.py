@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.model.case import Case, CaseKey
+from busbw.model.case import CaseKey
 from busbw.model.launch import Injection, LaunchId
 from busbw.model.machine import Protocol
 from busbw.model.words import MIB, Clock, Extra
@@ -194,29 +194,6 @@ def test_values_with_a_text_stand_as_that_in_json_and_are_refused_with_their_pla
         wire.from_json(type(build.case()), {**case, "protocol": 3})
 
 
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [
-        (" ", "expected one of collective, "),
-        ("dance", "expected one of collective, "),
-        ("dense ", "expected fields of dense (outputs, rows, batch), each once, got ''"),
-        ("dense foo=1", "expected fields of dense (outputs, rows, batch), each once, got 'foo=1'"),
-        ("dense rows=1 rows=2", "expected fields of dense (outputs, rows, batch), each once, got "),
-        ("dense rows", "rows: expected a whole number above 0, got ''"),
-        ("dense rows=x", "rows: expected a whole number above 0, got 'x'"),
-        ("dense rows=-5", "rows: expected a whole number above 0, got '-5'"),
-        ("dense rows=" + "9" * 5000, "rows: expected a whole number above 0, got '9999"),
-        ("dense batch=x", "batch: expected one of given, drawn, got 'x'"),
-        ("collective foo=1", "expected fields of collective (none), each once, got 'foo=1'"),
-    ],
-)
-def test_a_step_is_read_as_it_is_written_or_refused(step: str, said: str) -> None:
-    case = build.case(step="dense")
-    with pytest.raises(wire.WireError) as refused:
-        wire.from_json(Case, {**wire.to_json(case), "step": step})
-    assert f"Case.step: {said}" in str(refused.value)
-
-
 def test_a_case_has_one_key_for_files_tables_and_groups() -> None:
     key = build.case(axes="x", reduce_op="max", dtype="float16").key
     assert key.name == "jax.all_reduce.psum.float16.4K"
@@ -226,14 +203,21 @@ def test_a_case_has_one_key_for_files_tables_and_groups() -> None:
     assert key.family.payload_bytes == 0 and key.family.file_name == key.file_name
 
 
-@pytest.mark.parametrize("step", ["", "dense", "cnn"])
-def test_the_name_of_a_file_says_what_all_its_cases_share(step: str) -> None:
-    key = build.case(step=step).key
+@pytest.mark.parametrize("collective", ["all_reduce", "all"])
+def test_the_name_of_a_file_says_what_all_its_cases_share(collective: str) -> None:
+    key = build.case(collective=collective).key
     found = CaseKey.of_file(key.file_name)
     assert found == CaseKey(framework="jax", workload=key.workload, strategy="psum")
     assert found.file_name == key.file_name
 
 
-@pytest.mark.parametrize("name", ["notes.json", "a.b.json", "..json", "a.b.c.d.e.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("notes.json", "a.b.json", "..json", "a.b.c.d.e.json"),
+        # A program's file has its word, and no collective's has one.
+        *("jax.dense_step.all_reduce.psum.json", "jax.all.train.json"),
+    ],
+)
 def test_a_file_of_another_name_says_nothing(name: str) -> None:
     assert CaseKey.of_file(name) is None

@@ -39,7 +39,6 @@ GRIDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "tensorflow": {
         "all_reduce": ("--strategies=ring,reduction_to_one_device,hierarchical_copy",),
         "dispatch": ("--clock=dispatch",),
-        "steps": ("-m", "training", "--strategies=ring,reduction_to_one_device,hierarchical_copy"),
     },
 }
 
@@ -111,16 +110,6 @@ def test_a_collective_that_needs_no_copy_has_none(session: Session) -> None:
 def test_it_takes_the_memory_that_was_predicted(session: Session) -> None:
     for run in session.runs:
         assert 0.75 < run["predicted_memory_bytes"] / run["peak_memory_bytes"] < 1.25
-
-
-@pytest.mark.parametrize("asked", [one for one in ASKED if one.startswith("tensorflow=")])
-def test_a_net_is_trained_under_every_strategy(asked: str, tmp_path: Path) -> None:
-    results = tmp_path / "results.json"
-    done = measured(asked, results, "-m", "training(step='cnn')", "--ranks=2")
-    assert done.returncode == 0, done.stdout + done.stderr
-    cases = json.loads(results.read_text())["cases"]
-    assert [case["outcome"] for case in cases] == ["NO_BASELINE"] * 5 + ["SKIPPED"]
-    assert all(launch["training"]["accuracy"] > 0.5 for c in cases for launch in c["launches"])
 
 
 def test_the_framework_is_that_of_the_named_interpreter(session: Session) -> None:

@@ -275,7 +275,6 @@ def regression() -> Session:
         kind=FailureKind.CRASHED, message="gone", launch=LaunchId(name="1"), log="one\n  two"
     )
     skipped = {"outcome": Outcome.SKIPPED, "text": "not on a CPU"}
-    training = {"step": "cnn", "framework": "tensorflow"}
     found = answered(
         verdict(8192, 7.0, outcome=Outcome.IMPROVED, ratio=0.5, text="half the time"),
         verdict(4096, 6.0, **SLOW, ratio_interval=(1.4, 1.6)),
@@ -285,9 +284,6 @@ def regression() -> Session:
         *(verdict(1024 << n, None, dtype="int32", **skipped) for n in range(5)),
         verdict(4096, 6.0, straggler=Straggler(process=1, ratio=2.0, host="b"), **RING),
         verdict(8192, 5.0, outcome=Outcome.NOISY, ratio=1.1, text="far apart", **RING),
-        *(timed(size, time_s, step="dense") for size, time_s in ((4096, 1e-3), (8192, 2e-3))),
-        timed(143656, 1e-3, 3e-3, strategy="one_device", ranks=1, **training),
-        timed(143656, 1e-3, 3e-3, strategy="mirrored", **training),
         stack=Answer(text="8 % slower", is_slower=True),
         machine=Answer(text="as it was", is_slower=False),
     )

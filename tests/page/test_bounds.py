@@ -19,7 +19,7 @@ from busbw.page.curves import bandwidth, comparison, memory, published
 from busbw.page.history import since_when
 from busbw.page.history_charts import case_history, ratios
 from busbw.page.page import page
-from busbw.page.spread import launches, processes, ranks, steps, strategies
+from busbw.page.spread import launches, processes, ranks
 from busbw.report.reading import Session
 from tests import build
 from tests.history.lines import line
@@ -36,7 +36,7 @@ def _of_ranks(count: int) -> Chart | None:
     return ranks(made.launched(build.run(1e-3, rank_times_s=(1e-3,) * count)))
 
 
-@pytest.mark.parametrize("verdicts", [(), (LOST,), (verdict(4096, 1.0, step="dense"),)])
+@pytest.mark.parametrize("verdicts", [(), (LOST,)])
 def test_a_chart_without_a_bandwidth_is_refused(verdicts: Sequence[Verdict]) -> None:
     with pytest.raises(ValueError, match="no bandwidth of a collective by itself"):
         bandwidth([session(*verdicts)])
@@ -53,12 +53,6 @@ def test_more_curves_than_a_reader_tells_apart_are_refused() -> None:
     [
         pytest.param(lambda: comparison(session(FINE)), id="no ratio"),
         pytest.param(lambda: comparison(session(*MANY)), id="too many ratios"),
-        pytest.param(lambda: steps(session(FINE)), id="no step"),
-        pytest.param(lambda: strategies(session(FINE)), id="no strategy"),
-        pytest.param(lambda: steps(session(verdict(4096, None, step="dense"))), id="lost step"),
-        pytest.param(
-            lambda: steps(session(verdict(4096, 6.0, step="cnn"))), id="a strategy's step"
-        ),
         pytest.param(lambda: memory(compiled_session()), id="no program"),
         pytest.param(lambda: memory(compiled_session(program(4096, None))), id="lost program"),
         pytest.param(lambda: launches(session(made.timed(4096, 1e-3))), id="one launch"),

@@ -9,8 +9,8 @@ import pytest
 from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
+from busbw.model.workload import Workload
 from busbw.plugin.items import letters_text
-from busbw.workloads.collective import Collective
 
 from .folder import Folder
 
@@ -58,6 +58,6 @@ def test_where_baselines_are_required_a_first_session_fails(folder: Folder) -> N
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_outcome_has_a_letter(outcome: Outcome) -> None:
-    spec = Spec(framework="fake", payload_bytes=1024, workload=Collective())
+    spec = Spec(framework="fake", payload_bytes=1024, workload=Workload())
     text = letters_text([Verdict(spec=spec, outcome=outcome, failed=False, text="")])
     assert text.startswith("letters: ") and f" {outcome.value};" in text

@@ -204,16 +204,3 @@ def test_kill_9_of_the_session_leaves_no_agent_and_no_worker(folder: Folder) -> 
     # The next session removes the folders.
     folder.script()
     folder.run(exit_code=0)
-
-
-def test_training_under_strategies_is_refused_by_name_before_agents_are_started(
-    folder: Folder,
-) -> None:
-    ran = folder.run("--agents=local", *TWO, "-m", "training", exit_code=4)
-    assert (
-        "--agents: fake-cnn_step-one_device-float32-143656 and 5 more: training under a strategy "
-        "starts processes of its own, on one host; leave it out with -k 'not strategy', or train "
-        "without agents"
-    ) in ran.text
-    assert "measured" not in ran.text
-    folder.run("--agents=local", *TWO, "-m", "training", "-k", "not strategy", exit_code=0)

@@ -51,7 +51,7 @@ def test_the_results_have_them_and_are_what_their_schema_says(folder: Folder) ->
     schema = json.loads((ROOT / "docs" / "results.schema.json").read_text())
     jsonschema.validate(ran.results, schema)
     (case,) = ran.cases
-    assert case["spec"]["step"] == f"program source={STEP}"
+    assert case["spec"]["program"] == STEP
     uses = case["program"]["now"]["uses"]
     assert [(one["kind"], one["times"], one.get("axes")) for one in uses] == [
         ("all_gather", 4, "data"),

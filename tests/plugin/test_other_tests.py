@@ -26,10 +26,6 @@ def test_parameter_of_the_same_name(verdict):
 def test_parameter_by_a_list(verdict):
     assert verdict == "guilty"
 
-@pytest.mark.training
-def test_mark_of_the_same_name():
-    pass
-
 class TestOfAClass:
     @pytest.fixture
     def verdict(self):
@@ -44,7 +40,7 @@ def explained(verdict):
 def test_nothing():
     explained
 """
-OF_OTHER = 7
+OF_OTHER = 6
 
 
 @pytest.fixture
@@ -62,7 +58,6 @@ def said(folder: Folder, *options: str) -> str:
 
 
 def test_a_session_of_other_tests_is_as_it_is_without_the_plugin(beside: Folder) -> None:
-    beside.ini({"markers": "training"})
     with_plugin = said(beside)
     assert f"{OF_OTHER} passed" in with_plugin
     assert "busbw" not in with_plugin and "session" not in with_plugin.split("collected")[1]

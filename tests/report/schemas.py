@@ -34,7 +34,6 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
     "EnvironmentKey.ranks": {"minimum": 2},
     "began": {"format": "date-time"},
     "accuracy": _FRACTION,
-    "overlap_fraction": _FRACTION,
     "outcomes": _NOT_EMPTY,
     "times_s": _NOT_EMPTY,
     "samples_s": _NOT_EMPTY,

@@ -95,11 +95,10 @@ CASE = ("cases", 0, "case")
         ((*CASE, "payload_bytes"), 0, "case.payload_bytes: "),
         ((*CASE, "protocol"), "x", "cases[0].case.protocol: expected a clock first"),
         ((*CASE, "collective"), "x", "cases[0].case: collective: expected one of all_"),
-        ((*CASE, "step"), "x", "cases[0].case.step: expected one of "),
         ((*CASE, "axes"), "x", "cases[0].case.axes: expected none without a mesh"),
         ((*CASE, "ranks"), 1, "cases[0].case: one rank is no collective"),
         ((*CASE, "dtype"), "int32", "case.dtype: expected float32, got int32; it is not what its"),
-        ((*CASE, "step"), "dense", "case.workload: it is not what its spec asks for"),
+        ((*CASE, "program"), "a.py:f", "case.workload: it is not what its spec asks for"),
         (("cases", 0, "id"), "x", "cases[0].id: expected jax-psum-float32-4K, as its spec says, "),
         (
             ("cases", 0, "spec", "compiler"),

@@ -24,10 +24,8 @@ from busbw.report.table import (
     Table,
     TextLine,
     attributes,
-    explained,
     percent_text,
     rows_of,
-    text_table,
 )
 from tests import build
 from tests.report.shown import RED, TABLE
@@ -48,24 +46,9 @@ def test_values_that_no_column_shows_are_left_out() -> None:
     assert Table(columns=(Column("a"),), rows=()).cells(Row({"a": 1, "b": 2})) == ["1"]
 
 
-def test_a_table_of_text_has_its_headings_as_ids() -> None:
-    table = text_table(["what", "here"], [["batch", "100"]])
-    assert table.cells(table.rows[0]) == ["batch", "100"]
-    assert [(column.id, column.heading) for column in table.columns] == [
-        ("what", "what"),
-        ("here", "here"),
-    ]
-
-
 def test_attributes_of_nothing_are_none() -> None:
     assert attributes(3 + 4j, "real", "imag") == {"real": 3.0, "imag": 4.0}
     assert attributes(None, "real") == {"real": None}
-
-
-def test_what_explains_several_tables_stands_below_the_last() -> None:
-    table = Table(columns=(Column("a"),), rows=rows_of([{"a": 1}]))
-    assert [one.notes for one in explained([table, table], ("so",))] == [(), ("so",)]
-    assert explained([], ("so",)) == []
 
 
 # Each begins as a formula of a spreadsheet does.
@@ -113,7 +96,7 @@ from busbw.plugin.config import judged_of
 def pytest_terminal_summary(terminalreporter, config):
     judged = judged_of(config)
     verdicts = tuple(judged.verdicts.values())
-    tables = session_tables(verdicts, judged.observed.measurements)
+    tables = session_tables(verdicts)
     for line in rendered("hyphens", *tables):
         terminalreporter.write_line(f"hyphens: {line}")
 """
@@ -227,7 +210,7 @@ def test_sections_stand_where_the_text_names_them(tmp_path: Path) -> None:
 
 
 def test_the_table_of_a_session_has_seconds_and_bytes() -> None:
-    (table,) = session_tables([build.verdict(ratio=1.5)], {}, verbose=True)
+    (table,) = session_tables([build.verdict(ratio=1.5)], verbose=True)
     row = table.rows[0].values
     assert (row["payload_bytes"], row["best_s"], row["median_s"]) == (4096, 9e-4, 1e-3)
     assert (row["ratio"], row["outcome"]) == (1.5, "PASS")

@@ -11,7 +11,6 @@ import pytest
 
 from busbw import wire
 from busbw.model.launch import Measurement
-from busbw.model.training import TrainingRun
 from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Straggler, Verdict
 from busbw.model.words import FailureKind, FoundBy, Outcome, SessionOutcome
 from busbw.report.results import Results
@@ -21,7 +20,6 @@ from tests import build
 from .schemas import PUBLISHED, text
 from .written import compiled_text, program, results
 
-TRAINING: TrainingRun = build.training_run(reductions={"CollectiveReduceV2": 4}, reduced_bytes=9)
 RUN = build.run(
     1e-3,
     2e-3,
@@ -36,7 +34,6 @@ RUN = build.run(
     process_own_s=(1e-4, 0.0),
     phases_s={"sampling": 0.2},
     peak_memory_bytes=1 << 20,
-    training=TRAINING,
 )
 # A failure and a case of which all is known that can be.
 LACKING = build.out_of_memory(
@@ -182,7 +179,6 @@ def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:
         pytest.param(("cases", 0, "ratio_interval"), [1.0], id="half an interval"),
         pytest.param(("cases", 0, "launches", 0, "injected_ratio"), 0, id="no time at all"),
         pytest.param(("cases", 0, "launches", 0, "samples_s"), [], id="a launch without samples"),
-        pytest.param(("cases", 0, "launches", 0, "overlap_fraction"), 1.1, id="more than all"),
         pytest.param(("cases", 0, "published", "oom"), "no", id="a word for a truth value"),
         pytest.param(("cases", 1, "failure", "kind"), "TIRED", id="an unknown kind of failure"),
         pytest.param(("cases", 1, "failure", "found"), "guessed", id="an unknown way of finding"),

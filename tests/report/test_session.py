@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
-from busbw.model.case import Spec
-from busbw.model.launch import Measurement
 from busbw.model.machine import Environment
-from busbw.model.training import CNN, CNN_BYTES
-from busbw.model.verdict import Curve, SizeGroup, Verdict
+from busbw.model.verdict import Curve, SizeGroup
 from busbw.model.words import Device
 from busbw.report.renderers import rendered
 from busbw.report.session import (
@@ -21,12 +17,9 @@ from busbw.report.session import (
     header_lines,
     measured_table,
     session_tables,
-    step_tables,
-    strategy_tables,
 )
 from busbw.report.table import Table
 from tests import build
-from tests.report.shown import verdict_lines
 
 FOLDER = PurePosixPath("amd-epyc-2c/4r")
 
@@ -112,15 +105,14 @@ def shown(*tables: Table) -> list[str]:
     return rendered("text", *tables)
 
 
-def test_verdicts_come_before_steps_and_these_before_curves() -> None:
-    step = build.verdict(spec=build.spec(step="dense"), case=build.case(step="dense"))
+def test_verdicts_come_before_curves() -> None:
     curve = Curve(latency_s=1e-5, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
-    tables = session_tables([step], {}, [_group(curve)])
-    assert [table.columns[-1].id for table in tables] == ["outcome", "overlap_fraction", "curve"]
+    tables = session_tables([build.verdict()], [_group(curve)])
+    assert [table.columns[-1].id for table in tables] == ["outcome", "curve"]
 
 
 def test_a_session_without_verdicts_has_no_tables() -> None:
-    assert session_tables([], {}) == []
+    assert session_tables([]) == []
 
 
 def test_an_interrupted_session_says_what_it_has_measured() -> None:
@@ -209,110 +201,3 @@ def test_no_figure_is_written_with_an_exponent(
 ) -> None:
     curve = Curve(latency_s=latency_s, bandwidth_bytes_per_s=bytes_per_s, rms_log_error=0.0)
     assert words in shown(*curve_tables([_group(curve)]))[2]
-
-
-STEP = build.spec(step="dense")
-
-
-def _step(**changes: object) -> Verdict:
-    case = build.case(step="dense", protocol="host/dense-step-16-rows/hugepages")
-    return replace(build.verdict(spec=STEP, case=case), **changes)  # type: ignore[arg-type]
-
-
-def test_a_step_has_its_all_reduce_alone_beside_it_whatever_program_timed_that() -> None:
-    alone = build.verdict(now=build.summary(median_s=2.5e-4))
-    _, heading, _, _, row, *_ = shown(*step_tables([_step(), alone], {}))
-    assert heading == "jax all_reduce (psum), in a dense step, 4 ranks:"
-    assert row.split() == ["4K", "1", "ms", "250", "us", "25"]
-
-
-def test_that_of_another_payload_is_none() -> None:
-    other = build.verdict(case=build.case(payload_bytes=8192))
-    row = shown(*step_tables([_step(), other], {}))[4]
-    assert row.split() == ["4K", "1", "ms"]
-
-
-def test_inside_is_the_median_over_launches_of_the_last_and_of_the_first_rank() -> None:
-    runs = tuple(
-        build.run(over_ranks_s={"slowest": 5e-4 * n, "mean": 4e-4, "fastest": 1e-4 * n})
-        for n in (1, 2, 3)
-    )
-    measured = {STEP: Measurement(case=build.case(step="dense"), runs=runs)}
-    row = shown(*step_tables([_step()], measured))[4]
-    assert row.split() == ["4K", "1", "ms", "200", "us", "1", "ms"]
-
-
-def test_hidden_is_the_median_over_the_launches_that_know_it() -> None:
-    inside = {"slowest": 1e-3, "mean": 4e-4, "fastest": 2e-4}
-    runs = tuple(
-        build.run(over_ranks_s=inside, overlap_fraction=share) for share in (0.25, None, 0.0, 1.0)
-    )
-    measured = {STEP: Measurement(case=build.case(step="dense"), runs=runs)}
-    row = shown(*step_tables([_step()], measured))[4]
-    assert row.split() == ["4K", "1", "ms", "200", "us", "1", "ms", "25"]
-
-
-def test_a_step_that_gave_no_time_has_no_line() -> None:
-    assert shown(*step_tables([_step(now=None)], {})) == []
-
-
-def test_the_table_shows_no_rates_of_a_step() -> None:
-    lines = verdict_lines([_step()])
-    assert lines[1].text.endswith(", time of a whole dense step")
-    assert lines[4].text.split() == ["4K", "1000.0", "-10+10", "PASS"]
-
-
-def _verdict(strategy: str, step_s: float = 1e-3, **changes: Any) -> Verdict:
-    spec = build.spec(framework="tensorflow", strategy=strategy, step=CNN, payload_bytes=CNN_BYTES)
-    ranks = 1 if strategy == "one_device" else 4
-    case = build.case(framework="tensorflow", strategy=strategy, step=CNN, ranks=ranks)
-    now = build.summary(median_s=step_s)
-    return replace(build.verdict(spec=spec, case=case, now=now), **changes)
-
-
-def _measured(verdict: Verdict, *copies: str, **changes: Any) -> tuple[Spec, Measurement]:
-    trained = build.training_run(last_digests=dict.fromkeys(copies or ("all",), "d"), **changes)
-    assert verdict.case is not None
-    runs = (build.run(training=trained),)
-    return verdict.spec, Measurement(case=verdict.case, runs=runs)
-
-
-def test_each_has_a_line_beside_one_device() -> None:
-    alone, mirrored = _verdict("one_device", 2e-3), _verdict("mirrored", 5e-3)
-    measured = dict(
-        (
-            _measured(alone, epochs_s=(1.0, 0.02, 0.03, 0.04), accuracy=0.9),
-            _measured(mirrored, "replica 0", "replica 1", epochs_s=(2.0, 0.05), accuracy=0.912),
-        )
-    )
-    _, heading, _, _, *rows = shown(*strategy_tables([alone, mirrored], measured))
-    assert heading.startswith("tensorflow, a small net trained under strategies, 10 steps an epoch")
-    assert rows[0].split() == [
-        *("one_device", "1", "2", "ms", "1.00", "30", "ms", "1", "s", "90.0", "-"),
-    ]
-    assert rows[1].split() == [
-        *("mirrored", "4", "5", "ms", "2.50", "50", "ms", "2", "s", "91.2", "yes"),
-    ]
-
-
-def test_without_one_device_there_is_nothing_to_be_so_many_times_of() -> None:
-    mirrored = _verdict("mirrored", 5e-3)
-    row = shown(*strategy_tables([mirrored], dict((_measured(mirrored),))))[4]
-    assert row.split()[:5] == ["mirrored", "4", "5", "ms", "100"]
-
-
-def test_one_that_gave_no_time_has_no_line() -> None:
-    failed = _verdict("mirrored", now=None)
-    assert shown(*strategy_tables([failed], dict((_measured(failed),)))) == []
-
-
-def test_in_the_table_strategies_share_a_group_and_are_named() -> None:
-    verdicts = [_verdict("mirrored"), _verdict("central_storage")]
-    lines = [line.text for line in verdict_lines(verdicts)]
-    assert lines[1] == (
-        "tensorflow training under strategies, steps of 143656 bytes of float32 gradient"
-    )
-    assert [line.split()[0] for line in lines[2:] if line.strip()] == [
-        *("strategy", "us", "mirrored", "central_storage"),
-    ]
-    assert lines[4].index("1000.0") == lines[5].index("1000.0")

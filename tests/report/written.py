@@ -26,7 +26,7 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
     Without a rate it is out of memory. Fields of the case and of the verdict may be changed.
     """
     own = ("mesh", "axes", "collective", "reduce_op")
-    ours = ("framework", "strategy", "dtype", "ranks", "step", *own)
+    ours = ("framework", "strategy", "dtype", "ranks", "program", *own)
     of_case = {name: changes.pop(name) for name in ours if name in changes}
     case = build.case(payload_bytes=payload_bytes, **of_case)
     spec = Spec(

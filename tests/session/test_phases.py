@@ -50,7 +50,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _judged(root: Path, screen: Lines, **options: Any) -> tuple[Judged, list[Observed]]:
     collected = Collected(settings=settings_of(given(root, **{**FAKE, **options})))
-    collected, specs = selection.with_specs(collected, None)
+    collected, specs = selection.with_specs(collected)
     kept: list[Observed] = []
     within = Surroundings(display=Display(screen), keep=kept.append)
     return judged(collected, specs, within), kept
@@ -119,7 +119,7 @@ from busbw.session.settings import settings_of
 from busbw.session.state import Collected
 
 asked = given(Path("."), frameworks="fake", payloads="1M", launches="1")
-collected, specs = selection.with_specs(Collected(settings=settings_of(asked)), None)
+collected, specs = selection.with_specs(Collected(settings=settings_of(asked)))
 found = written(judged(collected, specs, Surroundings(display=Display(Screen()))))
 print(found.session.headline(), "pytest" in sys.modules)
 """

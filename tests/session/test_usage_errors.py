@@ -227,7 +227,7 @@ def _refused(root: Path, *words: str) -> str:
     options = vars(parser.parse_args([*USUAL, *words]))
     with pytest.raises((UsageError, GridError)) as refused:
         collected = Collected(settings=settings_of(given(root, **options)))
-        collected, specs = selection.with_specs(collected, None)
+        collected, specs = selection.with_specs(collected)
         problem = selection.problem(collected, specs)
         if problem:
             raise UsageError(problem)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -196,21 +195,6 @@ def test_a_recording_that_cannot_be_read_is_a_failure_with_the_reason(
     assert e.value.kind is FailureKind.UNAVAILABLE
 
 
-def _hidden(*shares: float | None) -> float | None:
-    """What is said of a rank whose collectives, after a warm-up, were hidden by these shares."""
-    found = [
-        replace(one, hidden_s=None if share is None else share * one.duration_s)
-        for one, share in zip(_of_rank(0, [[2.0] * (1 + len(shares))]), (None, *shares))
-    ]
-    said = device_clock.times(found, ranks=1, calls=1, iterations=1 + len(shares))
-    return said.overlap_fraction
-
-
-def test_the_overlap_fraction_is_the_median_without_the_warm_up_s_or_unknown() -> None:
-    assert _hidden(0.0, 0.25, 1.0) == 0.25
-    assert _hidden(0.0, 0.25, None) is None
-
-
 def _two_streams(folder: Path) -> None:
     """Two all-reduces on the second stream, a kernel on the first over a quarter of each."""
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
@@ -221,14 +205,8 @@ def _two_streams(folder: Path) -> None:
     (folder / "made.xplane.pb").write_bytes(space(plane("/device:GPU:0", lines)))
 
 
-@pytest.mark.parametrize(("with_overlap", "hidden"), [(True, 0.25), (False, None)])
-def test_what_else_a_rank_did_is_read_where_it_is_asked_for(
-    tmp_path: Path, with_overlap: bool, hidden: float | None
-) -> None:
+def test_kernels_of_other_streams_are_none_of_the_collectives(tmp_path: Path) -> None:
     _two_streams(tmp_path)
-    found = device_clock.read(
-        partial(read_files, tmp_path), "all_reduce", with_overlap=with_overlap
-    )
+    found = device_clock.read(partial(read_files, tmp_path), "all_reduce")
     said = device_clock.times(found, ranks=1, calls=1, iterations=2)
     assert said.samples_s == pytest.approx((4e-4,))
-    assert said.overlap_fraction == (None if hidden is None else pytest.approx(hidden))

@@ -374,11 +374,8 @@ class _Recorder:
         self._monkeypatch.setattr(device_clock, "read", self.read)
         return _measured(self.backend, case=ON_DEVICE, samples=samples)
 
-    def read(
-        self, reader: Reader, kind: str, *, with_overlap: bool
-    ) -> tuple[RecordedCollective, ...]:
+    def read(self, reader: Reader, kind: str) -> tuple[RecordedCollective, ...]:
         assert not reader(lambda name, plane, stats: True)
-        assert not with_overlap
         count = sum(self.backend.recorded_runs) - self.lost
         return tuple(
             RecordedCollective(

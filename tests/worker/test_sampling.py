@@ -352,18 +352,6 @@ class Exchange:
         return gathered
 
 
-class Agreeing(Program):
-    """With the digest of what it has."""
-
-    def __init__(self, digest: int) -> None:
-        super().__init__()
-        self._digest = digest
-
-    @property
-    def digest(self) -> int | None:
-        return self._digest
-
-
 def together(programs: Sequence[Program], **plan: Any) -> list[Sampled]:
     """What each finds."""
     exchange = Exchange(len(programs))
@@ -405,13 +393,6 @@ def test_warming_up_is_over_for_all_of_them_at_once() -> None:
     one, other = together(programs, budget_s=4 * BESIDE_S + 0.5, samples=2)
     assert len(one.samples_s) == len(other.samples_s)
     assert programs[0].calls == programs[1].calls
-
-
-def test_processes_that_must_have_the_same_bits_are_compared() -> None:
-    together([Agreeing(5), Agreeing(5)])
-    with pytest.raises(MeasuringError, match="process 1 no longer agrees with process 0") as found:
-        together([Agreeing(5), Agreeing(6)])
-    assert found.value.kind is FailureKind.WRONG_RESULT
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model.training import Cluster, ClusterMember, members_of
+from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.words import Device
 from busbw.worker import sharing
 from busbw.worker.backends.base import MeasuringError
 
 
 def _members(processes: int, devices: int) -> tuple[ClusterMember, ...]:
-    cluster = Cluster(counts={"worker": processes}, shared_devices=devices)
+    cluster = Cluster(processes=processes, shared_devices=devices)
     return members_of(cluster, (f"127.0.0.1:{4000 + index}" for index in range(processes)))
 
 

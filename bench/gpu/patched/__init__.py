@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from busbw.model.training import ClusterMember
+from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 from busbw.worker.backends.base import AbstractBackend
 
@@ -20,7 +20,7 @@ def load(device: Device | None, ranks: int | None, member: ClusterMember | None)
     from busbw.worker.backends import jax
 
     backend: Any = jax.load(device, ranks, member)
-    if member is not None and member.role.index == _RANK:
+    if member is not None and member.index == _RANK:
         backend._program = _planting(backend._program)
     found: AbstractBackend = backend
     return found

@@ -162,7 +162,7 @@ def _measured(folder: Path, asked: Mapping[str, str]) -> Results:
     # In CI a case without a baseline would fail.
     options = replace(options, ini={**options.ini, "require_baselines": "false"})
     collected = Collected(settings=settings_of(options))
-    collected, specs = selection.with_specs(collected, None)
+    collected, specs = selection.with_specs(collected)
     if asked.get("clock") == Clock.DEVICE.value:
         os.environ[variables.RECORDINGS] = str(folder)
     try:

@@ -118,7 +118,7 @@ def _links(session: Session) -> str:
 def tables(checked: Sequence[Checked], sessions: Sessions) -> list[Table]:
     shown = [_overview(checked, sessions), _clocks(sessions), _noise(sessions)]
     for one in filter(None, [sessions.get("curve")]):
-        shown += session_tables(one.verdicts, one.measurements, verbose=True)
+        shown += session_tables(one.verdicts, verbose=True)
     return [one for one in shown if one.rows]
 
 

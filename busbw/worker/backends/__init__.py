@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from busbw.model.training import ClusterMember
+    from busbw.model.cluster import ClusterMember
     from busbw.model.words import Device
 
-    from .base import AbstractBackend, AbstractCompiler, AbstractTrainer
+    from .base import AbstractBackend, AbstractCompiler
 
 
 def load(
@@ -29,11 +29,6 @@ def load(
 def load_compiler(framework: str) -> AbstractCompiler:
     compiler: AbstractCompiler = _offered(framework, "load_compiler")()
     return compiler
-
-
-def load_trainer(framework: str, member: ClusterMember) -> AbstractTrainer:
-    trainer: AbstractTrainer = _offered(framework, "load_trainer")(member)
-    return trainer
 
 
 def _offered(framework: str, name: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The narrow interfaces that a framework implements: to measure, to compile, to train in groups.
+"""The narrow interfaces that a framework implements: to measure and to compile.
 
 Abstract or final, never both. Foreign errors end here: a back end raises MeasuringError and
 nothing else for what it expects.
@@ -18,7 +18,6 @@ from busbw.model.case import Case
 from busbw.model.launch import Chips, Failure, Injection, LaunchId, Proof
 from busbw.model.machine import Compiler, EnvironmentKey, Probe, Topology
 from busbw.model.soak import Wrong
-from busbw.model.training import TrainingAnswer, TrainingRequest
 from busbw.model.words import FailureKind, FoundBy
 from busbw.worker import process
 
@@ -110,11 +109,6 @@ class AbstractProgram(ABC):
     draw: int = 0
     kind: str = ""
     special: tuple[str, ...] = ()
-
-    @property
-    def digest(self) -> int | None:
-        """Of the last values that were checked, where all processes must have the same bits."""
-        return None
 
     @abstractmethod
     def fresh(self) -> None:
@@ -285,18 +279,3 @@ class AbstractCompiler(ABC):
     @abstractmethod
     def lowered(self, case: Case, topology: Topology) -> Lowered:
         """The program that measuring `case` on `topology` would run. Raises MeasuringError."""
-
-
-class AbstractTrainer(ABC):
-    """One process of a group, made for its place: its role and all addresses."""
-
-    @abstractmethod
-    def offer(self) -> None:
-        """Serve the other members at this process's own address, in the background.
-
-        Raises MeasuringError UNAVAILABLE where that cannot be had.
-        """
-
-    @abstractmethod
-    def train(self, request: TrainingRequest) -> TrainingAnswer:
-        """As far as this process's role goes. Raises MeasuringError."""

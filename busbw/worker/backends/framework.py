@@ -14,16 +14,16 @@ import platform
 import re
 import struct
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from busbw.model.case import Case
+from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet, Probe
 from busbw.model.soak import Wrong
-from busbw.model.training import ClusterMember
 from busbw.model.words import Clock, Device, FailureKind
 from busbw.traces.chrome import read_chrome
 from busbw.traces.event import Keep, Trace
@@ -39,6 +39,9 @@ from .base import (
     unavailable,
     wrong_result,
 )
+
+if TYPE_CHECKING:
+    from .values import Values
 
 # How JAX, XLA on TPU and GPU, and TensorFlow say that memory ran out.
 _WORDS = re.compile(
@@ -177,69 +180,16 @@ def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:
     return of_host + of_device if device is Device.CPU else of_device + of_host
 
 
-# The number of the draw whose sum depends on the order of additions.
-INEXACT = -1
-
-
-class AbstractValues(ABC):
-    """What ranks start with, in `draws` draws, and what they must hold after some rounds.
-
-    Of what is soaked `special` kinds need not be passed unchanged.
-    `unit` is what rounds are called, `located` begins the sentence that says where a result is.
-    `digest` is below 2^32, of the last results if these must be the same in all processes.
-    `is_inexact`: there is a draw `INEXACT`, too, whose sum depends on the order of additions.
-    """
-
-    draws: int
-    special: tuple[str, ...] = ()
-    unit: str
-    located: str
-    digest: int | None = None
-    is_inexact: bool = False
-
-    @abstractmethod
-    def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
-        """Draw `number` in the memory of each rank, a flat array that can be written."""
-
-    @abstractmethod
-    def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
-        """Compare results by rank with those after `iterations` rounds from draw `number`.
-
-        How many elements. Raises MeasuringError WRONG_RESULT with the first wrong one.
-        """
-
-    def kind(self, number: int) -> str:
-        """What the values of draw `number` are called."""
-        return ""
-
-    def signature(self, iterations: int, rank: int, got: Any) -> tuple[int, int]:
-        """Of what `rank` has after `iterations` rounds from the draw `INEXACT`, if there is one."""
-        raise unavailable("nothing inexact is added up")
-
-    def digests(self, results: Mapping[int, Any]) -> tuple[int, ...]:
-        """Of what is soaked: a hash of each result, in the order of ranks."""
-        raise unavailable("only collectives by themselves are soaked")
-
-    def wrong(self, number: int, at: int, results: Mapping[int, Any]) -> Wrong | None:
-        """Of what is soaked: the first wrong word of results by rank, in round `at`."""
-        raise unavailable("only collectives by themselves are soaked")
-
-
 class AbstractChain(AbstractProgram):
     """The chain of `case`, whose results must be those of `values`."""
 
-    def __init__(self, case: Case, values: AbstractValues) -> None:
+    def __init__(self, case: Case, values: Values) -> None:
         self._case = case
         self._values = values
         self.draw = self._drawn = self._other = -1
         self.special = values.special
         self._result: Any = None
         self._counted: Any = None
-
-    @final
-    @property
-    def digest(self) -> int | None:
-        return self._values.digest
 
     @final
     def fresh(self) -> None:
@@ -252,7 +202,7 @@ class AbstractChain(AbstractProgram):
     def lay_out_inexact(self) -> bool:
         if self._values.is_inexact:
             self._result = None
-            self._lay_out(INEXACT)
+            self._lay_out(self._values.INEXACT)
         return self._values.is_inexact
 
     @final
@@ -268,9 +218,7 @@ class AbstractChain(AbstractProgram):
     def check(self, iterations: int) -> int:
         counted = int(self._counted) * self.step
         if counted != iterations:
-            raise wrong_result(
-                f"the program ran {counted} {self._values.unit}, expected {iterations}"
-            )
+            raise wrong_result(f"the program ran {counted} rounds, expected {iterations}")
         return self._compared(self.draw, iterations)
 
     @final

@@ -47,7 +47,7 @@ class Words(Values):
         return (FINITE, SPECIAL) if self.case.reduce_op == "none" else (FINITE,)
 
     @property
-    def special(self) -> tuple[str, ...]:  # type: ignore[override]
+    def special(self) -> tuple[str, ...]:
         return tuple(kind for kind in self.kinds if kind == SPECIAL)
 
     def kind(self, number: int) -> str:

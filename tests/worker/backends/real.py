@@ -10,7 +10,6 @@ import functools
 import importlib.util
 import json
 import os
-import random
 import subprocess
 import sys
 import textwrap
@@ -33,7 +32,6 @@ from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import Compiler, EnvironmentKey, Probe
-from busbw.model.training import EXAMPLE_CLASSES, EXAMPLE_SIDE
 from busbw.model.words import Capability, Device, FailureKind
 from busbw.worker import process
 from tests import build
@@ -323,16 +321,3 @@ def sabotaged_program(topology: str, collective: str, folder: Path, *, mesh: str
     arguments = topology, mesh, collective
     (answer,) = said(_SABOTAGED_PROGRAM, *arguments, TPU_LOG_DIR=str(folder))
     return str(answer)
-
-
-def examples(path: Path, count: int) -> Path:
-    """A file of synthetic examples that a net can learn: ten pictures, each often, never alike."""
-    generator = random.Random(count)
-    pixels = range(EXAMPLE_SIDE**2)
-    pictures = [[generator.randrange(17) for _ in pixels] for _ in range(EXAMPLE_CLASSES)]
-    rows = bytearray()
-    for label in (generator.randrange(EXAMPLE_CLASSES) for _ in range(count)):
-        noisy = (pixel + generator.randrange(-4, 5) for pixel in pictures[label])
-        rows += bytes([*(min(16, max(0, pixel)) for pixel in noisy), label])
-    path.write_bytes(rows)
-    return path

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from busbw.driver.network import free_ports
-from busbw.model.training import Cluster, ClusterMember, members_of
+from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.worker.backends.fake.exchange import Exchange
 from tests.hosts.agents import HOST
 
@@ -15,7 +15,7 @@ _LISTENS_S = 0.1
 
 
 def _members(port: int, name: str) -> tuple[ClusterMember, ...]:
-    return members_of(Cluster(counts={"worker": 2}), (f"{HOST}:{port}", name))
+    return members_of(Cluster(processes=2), (f"{HOST}:{port}", name))
 
 
 def _told(member: ClusterMember, value: float) -> list[list[float]]:

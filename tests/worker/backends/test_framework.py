@@ -7,32 +7,30 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet
-from busbw.model.training import ClusterMember, Role
 from busbw.model.words import Clock, Device, FailureKind
-from busbw.worker.backends import framework, load, load_compiler, load_trainer
+from busbw.worker.backends import framework, load, load_compiler
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, Reader
 from busbw.worker.backends.framework import (
     AbstractChain,
     AbstractFramework,
-    AbstractValues,
     clocks,
     is_out_of_memory,
     out_of_memory,
 )
+from busbw.worker.backends.values import Values
 from tests import build
 
 
-class Three(AbstractValues):
+class Three(Values):
     """Three draws, of which each result must be the number of rounds behind its own."""
 
     draws = 3
-    unit = "rounds"
-    located = "the result is"
 
     def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
         raise NotImplementedError
@@ -50,7 +48,7 @@ class Counter(AbstractChain):
     skipped = 0
 
     def __init__(self) -> None:
-        super().__init__(build.case(), Three())
+        super().__init__(build.case(), Three(build.case(), np.dtype(np.float32)))
         self.laid_out: list[int] = []
 
     def release(self) -> None:
@@ -169,8 +167,6 @@ def test_a_folder_offers_what_it_can_and_no_more() -> None:
     for name in ("hlo", "base", "nothing"):
         with pytest.raises(ValueError, match="offer no load"):
             load(name, Device.CPU, 2)
-    with pytest.raises(ValueError, match="no load_trainer for 'jax'"):
-        load_trainer("jax", ClusterMember(role=Role(task="chief"), addresses={}))
     with pytest.raises(ValueError, match="no load_compiler for 'tensorflow'"):
         load_compiler("tensorflow")
 

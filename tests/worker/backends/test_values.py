@@ -13,8 +13,7 @@ from busbw.model.case import Case
 from busbw.model.words import FailureKind
 from busbw.worker.backends import values as held
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.values import DRAWS, PERIOD, StepValues, Values, tiled
-from busbw.workloads.dense_step import Layer
+from busbw.worker.backends.values import Values, tiled
 from tests import build
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -201,18 +200,6 @@ def test_every_rank_s_memory_is_laid_out_to_its_last_element(
         np.testing.assert_array_equal(memory, np.concatenate(whole))
 
 
-@pytest.mark.parametrize("inputs", [1, 5, 1100])
-def test_every_rank_s_weights_are_laid_out_row_by_row(inputs: int) -> None:
-    step = _step(inputs=inputs)
-    values = StepValues(step, virtual=True)
-    memories = {rank: np.full(inputs * step.outputs, np.nan, np.float32) for rank in (0, 2)}
-    values.lay_out(1, memories)
-    for memory in memories.values():
-        np.testing.assert_array_equal(
-            memory.reshape(inputs, step.outputs), _trained(values, step, 1, 0)
-        )
-
-
 def test_memory_of_another_s_is_written_where_it_lies() -> None:
     theirs = np.zeros(5, np.float16)
     held.memory_at(theirs.ctypes.data, 3, np.float16)[...] = 7
@@ -232,64 +219,3 @@ def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
         wrong[9] += 1
         with pytest.raises(MeasuringError, match=f"rank {rank}, element 9: "):
             values.check_all(0, 1, {**results, rank: wrong})
-
-
-RATE = 0.05
-ALL = slice(None)
-
-
-def _step(**changes: Any) -> Layer:
-    return build.layer(**{"inputs": 1100, "outputs": 24, "rows": 6, "ranks": 3, **changes})
-
-
-def _trained(
-    values: StepValues, step: Layer, number: int, steps: int, rows: Any = slice(None)
-) -> Any:
-    """Weights after that number of steps on `rows` alone, in float32, taken one by one."""
-    repeats = -(-step.inputs // PERIOD)
-    weights = np.tile(values.start(number), (repeats, 1))[: step.inputs].copy()
-    given, labels = values.rows[rows], values.labels[rows]
-    for _ in range(steps):
-        chances = np.exp(given @ weights)
-        chances /= chances.sum(axis=1, keepdims=True)
-        chances[np.arange(len(labels)), labels] -= 1
-        weights -= np.float32(RATE) * (given.T @ chances) / np.float32(len(labels))
-    return weights
-
-
-@pytest.mark.parametrize("inputs", [1, 5, 1100])
-def test_float32_steps_taken_one_by_one_are_right_asked_for_in_any_order(inputs: int) -> None:
-    step = _step(inputs=inputs)
-    values = StepValues(step, virtual=True)
-    for number in range(DRAWS):
-        for steps in (3, 1, 40, 3):
-            values.check(number, steps, _trained(values, step, number, steps))
-
-
-@pytest.mark.parametrize("steps", [1, 40])
-def test_a_rank_whose_rows_are_left_out_is_noticed(steps: int) -> None:
-    step = _step()
-    values = StepValues(step, virtual=True)
-    rows = slice(0, step.rows * (step.ranks - 1))
-    with pytest.raises(MeasuringError, match="after") as raised:
-        values.check(0, steps, _trained(values, step, 0, steps, rows))
-    assert raised.value.kind is FailureKind.WRONG_RESULT
-
-
-@pytest.mark.parametrize(("number", "steps"), [(1, 4), (0, 3), (0, 5)])
-def test_another_draw_s_weights_and_a_step_more_or_less_are_noticed(
-    number: int, steps: int
-) -> None:
-    step = _step()
-    values = StepValues(step, virtual=True)
-    with pytest.raises(MeasuringError):
-        values.check(0, 4, _trained(values, step, number, steps))
-
-
-def test_what_is_not_a_number_is_noticed_with_its_place() -> None:
-    step = _step()
-    values = StepValues(step, virtual=True)
-    weights = _trained(values, step, 0, 2)
-    weights[1030, 3] = np.nan
-    with pytest.raises(MeasuringError, match="weight 1030, 3 after 2 steps: nan"):
-        values.check(0, 2, weights)

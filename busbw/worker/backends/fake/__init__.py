@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from busbw.model.training import ClusterMember
+from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 
-from ..base import AbstractBackend, AbstractCompiler, AbstractTrainer
+from ..base import AbstractBackend, AbstractCompiler
 
 
 def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> AbstractBackend:
@@ -18,9 +18,3 @@ def load_compiler() -> AbstractCompiler:
     from .compiler import FakeCompiler
 
     return FakeCompiler()
-
-
-def load_trainer(member: ClusterMember) -> AbstractTrainer:
-    from .trainer import FakeTrainer
-
-    return FakeTrainer(member)

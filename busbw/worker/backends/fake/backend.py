@@ -6,14 +6,13 @@ deadlines, memory), only the devices and the times are synthetic. The variable h
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
-               {"step": "dense", "slower": 2}, {"dtype": "int32", "then": "wrong_result"}],
+               {"dtype": "int32", "then": "wrong_result"}],
      "processes": {"1": {"layout_s": 1e-3}}, "hosts": {"two": {"latency_s": 1e-3}}}
 
 `processes` has what is different in single processes of a group, by index, `hosts` on those that
 the variable BUSBW_FAKE_HOST names; laying values out takes `layout_s`, and `versions` are added to
 its own.
-The all-reduce of a training step takes its `share_of_step`, by default a half. Computing hides its
-last `hidden` of 1; without that key the recording holds no computing. Injected work takes
+Injected work takes
 `injected_more` times what was asked for.
 `releases` have by package what is different with one of its releases.
 `then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
@@ -44,10 +43,10 @@ from typing import TYPE_CHECKING, Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
+from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Chips, Injection, LaunchId, Proof
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
 from busbw.model.soak import Wrong
-from busbw.model.training import ClusterMember
 from busbw.model.words import Clock, Device, Extra, FailureKind
 from busbw.worker import host, process
 
@@ -90,25 +89,21 @@ class FakeBackend(AbstractBackend):
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
     ) -> None:
-        # Processes of several tasks train, and do not measure together.
-        group = member if member and len(member.addresses) == 1 else None
-        self._processes, self._hosts = (group.count, group.hosts) if group else (1, 1)
-        self._index = group.role.index if group else 0
-        self._shared = group is not None and group.shared_devices > 0
+        self._processes, self._hosts = (member.count, member.hosts) if member else (1, 1)
+        self._index = member.index if member else 0
+        self._shared = member is not None and member.shared_devices > 0
         shared: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
         here = shared.get("hosts", {}).get(os.environ.get(HOST, ""), {})
         for package, releases in shared.get("releases", {}).items():
             here |= releases.get(importlib.metadata.version(package), {})
         self._script = shared | here | shared.get("processes", {}).get(str(self._index), {})
-        self._exchange = Exchange(group) if group and group.count > 1 else None
+        self._exchange = Exchange(member) if member and member.count > 1 else None
         self._device = device
         self._ranks = ranks
         self.elapsed_s = 0.0
         self.call_s = float(self._script.get("dispatch_s", 0.0))
         self._recorded_s: list[tuple[float, float]] = []
         self._name = ""
-        self._share = 1.0
-        self._hidden: float | None = None
         self.framework_path = self._script.get("framework_path", "made up")
         self.versions = {"fake": "1"} | self._script.get("versions", {})
 
@@ -203,9 +198,6 @@ class FakeBackend(AbstractBackend):
             injected_s = injection.delay_s(one_s, case.payload_bytes)
         # As real ones are: not quite what was asked for.
         injected_s *= float(self._script.get("injected_more", 1.0))
-        bare = case.workload.is_bare
-        self._share = 1.0 if bare else float(self._script.get("share_of_step", 0.5))
-        self._hidden = None if bare else self._script.get("hidden")
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
         self.layout_s = float(self._script.get("layout_s", 0.0))
         flips = line.get("flips", {}) if soaking else {}
@@ -221,17 +213,13 @@ class FakeBackend(AbstractBackend):
     def _recorded(self, keep: Keep) -> list[Trace]:
         from busbw.traces.event import Trace
 
-        slower = self._share * float(self._script.get("device_slower", 1.0))
+        slower = float(self._script.get("device_slower", 1.0))
         kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
         events: list[Event] = []
         own = self.world().ranks // self._processes
         for rank in range(own * self._index, own * (self._index + 1)):
             plane = f"/device:TPU:{rank}"
-            events += _events((self._name, plane, "XLA Ops"), kept, (0.0, slower))
-            if self._hidden is not None and keep("fusion.1", plane, {}):
-                # From within each collective to the next one.
-                alone = slower * (1 - self._hidden)
-                events += _events(("fusion.1", plane, "Stream #2"), kept, (alone, 1.0))
+            events += _events((self._name, plane, "XLA Ops"), kept, slower)
         return [Trace(events=tuple(events), host="made up")]
 
     def spend(self, call_s: float, collectives_s: Sequence[float]) -> None:
@@ -239,11 +227,10 @@ class FakeBackend(AbstractBackend):
         self.elapsed_s += call_s + sum(collectives_s)
 
     def _line(self, case: Case) -> dict[str, Any]:
-        number, step = launch_number(), case.stored.step
+        number = launch_number()
         for line in self._script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
-            is_case = sizes == case.payload_bytes and line.get("step", step) == step
-            is_case = is_case and line.get("dtype", case.dtype) == case.dtype
+            is_case = sizes == case.payload_bytes and line.get("dtype", case.dtype) == case.dtype
             is_case = is_case and line.get("reduce_op", case.reduce_op) == case.reduce_op
             if is_case and number in line.get("passes", [number]):
                 found: dict[str, Any] = line
@@ -320,15 +307,13 @@ class FakeProgram(AbstractProgram):
 
 
 def _events(
-    where: tuple[str, str, str], found: Sequence[tuple[float, float]], part: tuple[float, float]
+    where: tuple[str, str, str], found: Sequence[tuple[float, float]], slower: float
 ) -> Iterator[Event]:
-    """In the `part` of the time of each of a call's collectives, which run one after another."""
+    """Yield the collectives of a call, one after another, each `slower` than the host's time."""
     from busbw.traces.event import Event
 
-    first, last = part
     for index, (begun_s, one_s) in enumerate(found):
-        times = begun_s + (index + first) * one_s, (last - first) * one_s
-        yield Event.timed(where, times, None, {})
+        yield Event.timed(where, (begun_s + index * one_s, slower * one_s), None, {})
 
 
 def launch_number() -> int:

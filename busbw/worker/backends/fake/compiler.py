@@ -8,10 +8,10 @@ compiling is simulated. The variable holds JSON::
                 "temporary_bytes": 4096, "then": "kill"},
                {"program": "train.py:step", "hlo": "step.txt", "mesh": {"data": 8}}]}
 
-A line holds for the topologies and payloads that it names, and for all where it names none; with
-`rows` or `batch` for training steps that have these. Later lines win. `then` is what happens to it:
-kill, exit, hang, error, out_of_memory, or ``lose_collective``, a program without one. A `program`
-of the user's is what the file `hlo` holds, its axes those of `mesh`.
+A line holds for the topologies and payloads that it names, and for all where it names none. Later
+lines win. `then` is what happens to it: kill, exit, hang, error, out_of_memory, or
+``lose_collective``, a program without one. A `program` of the user's is what the file `hlo` holds,
+its axes those of `mesh`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from busbw.model.case import Case
 from busbw.model.machine import Compiler, DeviceSet, Topology
 from busbw.model.words import Clock, Device
 from busbw.worker import process
-from busbw.workloads.dense_step import layer_of
-from busbw.workloads.program import Program
 
 from ..base import AbstractCompiler, CompileError, Lowered, Optimized
 from .backend import happen
@@ -75,23 +73,19 @@ class FakeCompiler(AbstractCompiler):
         )
 
     def lowered(self, case: Case, topology: Topology) -> Lowered:
-        if isinstance(case.workload, Program):
-            line = self._line(0, topology, program=case.workload.source)
+        if case.workload.program:
+            line = self._line(0, topology, program=case.workload.program)
             mesh = dict(line.get("mesh", {}))
             return Lowered(json.dumps(line), 1, partial(_optimized, case, line), mesh)
-        own: dict[str, int | str] = {"rows": 0, "batch": ""}
-        if not case.workload.is_bare:
-            layer = layer_of(case)
-            own = {"rows": layer.rows, "batch": layer.batch.value}
-        line = self._line(case.payload_bytes, topology, **own)
+        line = self._line(case.payload_bytes, topology)
         return Lowered(json.dumps([repr(case), line]), 1, partial(_optimized, case, line))
 
-    def _line(self, payload_bytes: int, topology: Topology, **own: int | str) -> dict[str, Any]:
+    def _line(self, payload_bytes: int, topology: Topology, program: str = "") -> dict[str, Any]:
         here = {
             "topology": topology.name,
             "payload_bytes": payload_bytes,
             "release": self.describe(topology).release,
-            **own,
+            "program": program,
         }
         line: dict[str, Any] = {}
         for one in self._script.get("cases", ()):
@@ -101,7 +95,7 @@ class FakeCompiler(AbstractCompiler):
 
 
 def _optimized(case: Case, line: dict[str, Any]) -> Optimized:
-    """A chain of one collective a turn, or a training step's one all-reduce."""
+    """Make what a compiler would: a chain of one collective a turn."""
     event = line.get("then", "")
     if event in _REFUSED:
         raise CompileError(_REFUSED[event])

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from busbw.model.training import ClusterMember
+from busbw.model.cluster import ClusterMember
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -29,7 +29,7 @@ class Exchange:
     """Values of every process to every process, by way of the first."""
 
     def __init__(self, member: ClusterMember) -> None:
-        addresses, index = member.addresses[member.role.task], member.role.index
+        addresses, index = member.addresses, member.index
         host, _, port = addresses[0].rpartition(":")
         # Of groups that start at once on one machine two may have been given the same free port.
         place = _Place((host, int(port)), authkey=" ".join(addresses).encode())

@@ -47,16 +47,14 @@ _WRITES_NOTHING = {
 class Wanted:
     """What one round of the program must hold. `strict`: no copy of the payload besides.
 
-    With `copied_first` a collective's input may be a copy, which belongs to it. A program that
-    `computes` may read and write the payload: only copies are counted. `may_widen`: the compiler
-    may compute all of them in float32, of which no time is one of this.
+    With `copied_first` a collective's input may be a copy, which belongs to it. `may_widen`: the
+    compiler may compute all of them in float32, of which no time is one of this.
     """
 
     case: Case
     per_round: int
     strict: bool
     copied_first: bool = False
-    computes: bool = False
     may_widen: bool = False
 
     @property
@@ -243,7 +241,6 @@ def _going_over(module: Module, name: str, wanted: Wanted) -> list[Instruction]:
         and not one.op.endswith(("-done", "-update"))
         and "AllocateBuffer" not in one.text
         and max(one.array_bytes, default=0) >= wanted.least_bytes
-        and (one.op == "copy" or not wanted.computes)
     ]
 
 

@@ -20,15 +20,15 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.model import variables
 from busbw.model.case import Case
+from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Chips, Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axes_of, parts_of
-from busbw.model.training import ClusterMember
 from busbw.model.words import Device
 from busbw.worker import host, process, sharing
 
 from ..base import Lowered, Reader, unavailable
 from ..framework import AbstractFramework, clocks, package_versions, read_files
-from . import collective, dense_step, user_program, versions
+from . import collective, user_program, versions
 from .injection import calibrate, delay_of
 from .program import EVERYWHERE, JaxProgram
 
@@ -80,14 +80,12 @@ class JaxBackend(AbstractFramework):
         return replace(found, shared=shared)
 
     def _host_bytes(self, case: Case) -> int:
-        is_bare = case.workload.is_bare
-        return collective.host_bytes(case) if is_bare else dense_step.host_bytes(case)
+        return collective.host_bytes(case)
 
     def _program(self, case: Case, injection: Injection | None) -> JaxProgram:
         virtual, delay = self._device is Device.CPU, delay_of(case, injection)
         mesh = self._mesh(case)
-        work_of = collective.work_of if case.workload.is_bare else dense_step.work_of
-        work = work_of(case, mesh, virtual=virtual)
+        work = collective.work_of(case, mesh, virtual=virtual)
         program = JaxProgram(case, mesh, work, delayed=delay is not None)
         if delay is not None:
             calibrate(program, delay, case.payload_bytes, self.slowest)

@@ -26,7 +26,6 @@ from busbw.model.machine import names_of
 from busbw.model.words import MIB, Clock, Device, Placement
 
 from ..base import unavailable, wrong_world
-from ..framework import INEXACT
 from ..hlo import proof
 from ..values import Values
 from ..words import Words
@@ -181,7 +180,7 @@ def _start(case: Case, mesh: Mesh, form: Form, exact: Values) -> Callable[..., A
     # is the last, which its number finds.
     draws = [
         placed(np.stack([exact.start(rank, number) for rank in range(case.ranks)]), each)
-        for number in (*range(exact.draws), *([INEXACT] if exact.is_inexact else []))
+        for number in (*range(exact.draws), *([exact.INEXACT] if exact.is_inexact else []))
     ]
     count, (_, blocks, period) = form.counts[0], draws[0].shape
 

@@ -19,8 +19,6 @@ from busbw.model.case import Case
 from busbw.model.machine import Compiler, Topology, check_layout
 from busbw.model.words import Device
 from busbw.worker import process
-from busbw.workloads.dense_step import layer_of
-from busbw.workloads.program import Program
 
 from ..base import (
     AbstractCompiler,
@@ -29,7 +27,7 @@ from ..base import (
     unavailable,
 )
 from ..framework import first_line, package_versions
-from . import collective, dense_step, user_program
+from . import collective, user_program
 from .backend import device_set, mesh_of, versions_of_packages
 from .program import optimized
 
@@ -64,14 +62,11 @@ class JaxCompiler(AbstractCompiler):
 
     def lowered(self, case: Case, topology: Topology) -> Lowered:
         found = self._of(topology)
-        if isinstance(case.workload, Program):
-            return user_program.lowered(case.workload.source, found)
+        if case.workload.program:
+            return user_program.lowered(case.workload.program, found)
         _check_hosts(case, found)
         mesh = mesh_of(case, found)
-        if case.workload.is_bare:
-            lowered, step = collective.lowered(case, mesh, topology.device)
-        else:
-            lowered, step = dense_step.lowered(layer_of(case), mesh), 1
+        lowered, step = collective.lowered(case, mesh, topology.device)
         return Lowered(lowered.as_text(), step, partial(optimized, lowered))
 
     def _of(self, topology: Topology) -> list[Any]:

@@ -54,7 +54,7 @@ def delay_of(case: Case, injection: Injection | None) -> Injection | None:
     if case.clock is Clock.DISPATCH:
         # Its program is the collective alone, without a loop to which work could be added.
         raise unavailable("a delay is for chains, not single calls")
-    if case.clock is Clock.DEVICE and case.workload.is_bare:
+    if case.clock is Clock.DEVICE:
         raise unavailable(
             "a delay runs between collectives, which the device's clock does not time; measure it, "
             "and what it is compared with, by --clock=host"

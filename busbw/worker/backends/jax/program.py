@@ -7,7 +7,7 @@ element; only a wrong one is copied to the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
 import jax
@@ -21,7 +21,7 @@ from busbw.model.launch import Proof
 from busbw.model.words import FailureKind
 
 from ..base import CompileError, MeasuringError, Optimized, wrong_world
-from ..framework import AbstractChain, AbstractValues
+from ..framework import AbstractChain
 from ..values import Values, memory_at
 from . import versions
 from .injection import busy
@@ -87,26 +87,25 @@ class CheckOnDevices:
 class Work:
     """What a chain repeats, and what must come of it.
 
-    ``lowered(delayed=...)`` is ``(turns, *buffers, *batch) -> (rounds counted, *buffers)``, not
-    compiled yet; `delayed`, its first argument is ``(turns, steps of the busy loop)``.
+    ``lowered(delayed=...)`` is ``(turns, *buffers) -> (rounds counted, *buffers)``, not compiled
+    yet; `delayed`, its first argument is ``(turns, steps of the busy loop)``.
     ``proved(text, delayed=...)`` is the proof of what was compiled. Buffers are of `shapes`; where
     they are `donated`, a call gives new ones. The `result`-th that it gives is the result.
     ``start(number, *buffers)`` lays out a draw on the devices; None where a device's memory is the
     host's, which lays it out in place.
     """
 
-    values: AbstractValues
+    values: Values
     step: int
     most_iterations: int
     lowered: Callable[..., Any]
     proved: Callable[..., Proof]
     shapes: Sequence[jax.ShapeDtypeStruct]
     start: Callable[..., tuple[jax.Array, ...]] | None
-    batch: tuple[jax.Array, ...] = ()
-    result: int = 0
-    donated: bool = True
-    from_host: bool = True
-    on_devices: CheckOnDevices | None = None
+    result: int
+    donated: bool
+    from_host: bool
+    on_devices: CheckOnDevices | None
 
 
 @final
@@ -144,7 +143,6 @@ class JaxProgram(AbstractChain):
 
     def release(self) -> None:
         self._buffers = self._aside = ()
-        self._work = replace(self._work, batch=())
         self._result = None
 
     def device_peak_bytes(self) -> int | None:
@@ -183,7 +181,7 @@ class JaxProgram(AbstractChain):
             call = self._slowed
             if self.delay_steps is not None:
                 asked = asked, self._on_all(self.delay_steps)
-        counted, *buffers = call(asked, *self._buffers, *self._work.batch)
+        counted, *buffers = call(asked, *self._buffers)
         jax.block_until_ready(buffers)
         if self._work.donated:
             self._buffers = tuple(buffers)
@@ -203,7 +201,7 @@ class JaxProgram(AbstractChain):
         shards = self._own(self._result)
         own, check = len(self._mesh.local_devices), self._work.on_devices
         if len(shards) != own:
-            raise wrong_world(f"{self._values.located} on {len(shards)} devices, expected {own}")
+            raise wrong_world(f"the result is on {len(shards)} devices, expected {own}")
         right = check.right_ranks(number, iterations, self._result) if check else frozenset()
         doubtful = {
             rank: np.asarray(shards[rank].data) for rank in sorted(shards) if rank not in right

@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 
-from busbw.model.training import ClusterMember
+from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 
 from ..base import unavailable
@@ -91,14 +91,14 @@ def join(member: ClusterMember, own: int | None) -> None:
     are looked for before that is known. Raises MeasuringError UNAVAILABLE if the others are not
     found.
     """
-    index = member.role.index
+    index = member.index
     with contextlib.suppress(AttributeError):
         # What CPUs have by default now; an older JAX has MPI alone or nothing by another name.
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    _let_gloo_listen_at(member.addresses[member.role.task][index])
+    _let_gloo_listen_at(member.addresses[index])
     place = 0 if member.shared_devices else index % member.on_host
     local = list(range(own * place, own * (place + 1))) if own else None
-    first = member.addresses[member.role.task][0]
+    first = member.addresses[0]
     options: dict[str, Any] = {
         "local_device_ids": local,
         "cluster_detection_method": "deactivate",

@@ -6,10 +6,10 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from busbw.model.training import ClusterMember
+from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 
-from ..base import AbstractBackend, AbstractTrainer
+from ..base import AbstractBackend
 
 # Before it, a MirroredStrategy on the CPU was never a ring.
 OLDEST = "2.13"
@@ -25,14 +25,6 @@ def load(device: Device | None, ranks: int | None, member: ClusterMember | None)
     from .backend import TensorflowBackend
 
     return TensorflowBackend(device, ranks, member)
-
-
-def load_trainer(member: ClusterMember) -> AbstractTrainer:
-    """Raises MeasuringError UNAVAILABLE where TensorFlow is too old."""
-    _check()
-    from .trainer import TensorflowTrainer
-
-    return TensorflowTrainer(member)
 
 
 def _check() -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import tensorflow as tf
 
 from busbw.model.case import Case
+from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet
-from busbw.model.training import ClusterMember
 from busbw.model.words import Device, Extra
 from busbw.worker import host, process
 
@@ -32,7 +32,7 @@ from ..framework import (
     package_versions,
     read_files,
 )
-from .program import TensorflowProgram, collective_of, host_bytes, make_strategy, steps_of
+from .program import TensorflowProgram, collective_of, host_bytes, make_strategy
 
 PROGRAM = "outer-loop2"
 
@@ -70,7 +70,7 @@ class TensorflowBackend(AbstractFramework):
         if member is not None:
             self._join(member, (ranks or member.count) // member.count)
         else:
-            split_cpu(ranks or VIRTUAL_RANKS)
+            _split_cpu(ranks or VIRTUAL_RANKS)
 
     def _join(self, member: ClusterMember, own: int) -> None:
         """Together with the others, unless no device has `own` ranks in each process."""
@@ -115,13 +115,8 @@ class TensorflowBackend(AbstractFramework):
             raise unavailable("the worker was opened for no device")
         if injection is not None and injection.extra is Extra.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
-        strategy, virtual = self._strategy(case), self._device is Device.CPU
-        work = (
-            collective_of(case, strategy)
-            if case.workload.is_bare
-            else steps_of(case, strategy, virtual=virtual)
-        )
-        return TensorflowProgram(case, strategy, work)
+        strategy = self._strategy(case)
+        return TensorflowProgram(case, strategy, collective_of(case, strategy))
 
     def _soaked(self, case: Case) -> TensorflowProgram:
         strategy = self._strategy(case)
@@ -155,28 +150,19 @@ class TensorflowBackend(AbstractFramework):
         return self._strategies[case.strategy]
 
 
-def split_cpu(count: int) -> None:
+def _split_cpu(count: int) -> None:
     """Into virtual devices; before anything else runs."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     logical = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
     tf.config.set_logical_device_configuration(cpu, logical)
 
 
-def resolver_of(member: ClusterMember) -> Any:
+def _resolver_of(member: ClusterMember) -> Any:
     """TensorFlow's own resolver, by TF_CONFIG, which this sets."""
-    cluster = {task: list(found) for task, found in member.addresses.items()}
-    task = {"type": member.role.task, "index": member.role.index}
+    task = {"type": "worker", "index": member.index}
+    cluster = {"worker": list(member.addresses)}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
     return tf.distribute.cluster_resolver.TFConfigClusterResolver()
-
-
-def multi_worker_strategy(resolver: Any, *, on_gpu: bool, timeout_s: int | None = None) -> Any:
-    """With a time-out TensorFlow starts a thread for each collective."""
-    kinds = tf.distribute.experimental.CommunicationImplementation
-    options = tf.distribute.experimental.CommunicationOptions(
-        implementation=kinds.NCCL if on_gpu else kinds.RING, timeout_seconds=timeout_s
-    )
-    return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
 
 
 def _on_gpus(device: Device | None) -> bool:
@@ -190,18 +176,22 @@ def _strategy_of_group(member: ClusterMember, device: Device | None, own: int) -
     """
     on_gpu = _on_gpus(device)
     if on_gpu:
-        first = own * (member.role.index % member.on_host)
+        first = own * (member.index % member.on_host)
         found = tf.config.list_physical_devices("GPU")
         if first + own > len(found):
             raise unavailable(
-                f"process {member.role.index} needs {first + own} GPUs, TensorFlow sees "
-                f"{len(found)}"
+                f"process {member.index} needs {first + own} GPUs, TensorFlow sees {len(found)}"
             )
         tf.config.set_visible_devices(found[first : first + own], "GPU")
+    kinds = tf.distribute.experimental.CommunicationImplementation
+    # With a time-out TensorFlow would start a thread for each collective.
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=kinds.NCCL if on_gpu else kinds.RING
+    )
     try:
-        return multi_worker_strategy(resolver_of(member), on_gpu=on_gpu)
+        return tf.distribute.MultiWorkerMirroredStrategy(_resolver_of(member), options)
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
-        words = f"process {member.role.index} does not join its group: {first_line(error)}"
+        words = f"process {member.index} does not join its group: {first_line(error)}"
         raise unavailable(words) from error
 
 

@@ -1,6 +1,6 @@
-"""Programs on the replicas of a `tf.distribute` strategy: the collective, and a training step.
+"""The program of a collective on the replicas of a `tf.distribute` strategy.
 
-Each is traced once, then called. Its loop is around `strategy.run`, within one `tf.function`. In
+It is traced once, then called. Its loop is around `strategy.run`, within one `tf.function`. In
 place, a round's result is the next round's input; out of place every round reads the same input.
 """
 
@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, final
 
-import numpy as np
 import tensorflow as tf
 
 from busbw.model.case import Case
 from busbw.model.words import Clock, Placement
-from busbw.workloads.dense_step import LEARNING_RATE, layer_of
 
 from ..base import unavailable, wrong_world
-from ..framework import AbstractChain, AbstractValues
-from ..values import MOST_STEPS, StepValues, Values, memory_at, tiled
+from ..framework import AbstractChain
+from ..values import Values, memory_at, tiled
 from ..words import Words
 from . import proof
 
@@ -42,15 +39,14 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
 class Work:
     """What a chain repeats, and what must come of it.
 
-    ``of_rank(rank, number)`` is what a rank starts with in a draw, each of `batch` what it has
-    besides. ``chain(values, *batch, turns) -> (rounds counted, result)`` is for all ranks.
+    ``of_rank(rank, number)`` is what a rank starts with in a draw.
+    ``chain(values, turns) -> (rounds counted, result)`` is for all ranks.
     """
 
-    values: AbstractValues
+    values: Values
     most_iterations: int
     of_rank: Callable[[int, int], Any]
     chain: Callable[..., tuple[Any, Any]]
-    batch: Sequence[Callable[[int], Any]] = ()
 
 
 @final
@@ -83,17 +79,15 @@ class TensorflowProgram(AbstractChain):
             tf.config.experimental.reset_memory_stats(name)
         self._start: Any = None
         self._aside: Any = None
-        self._batch = [self._on_ranks(made) for made in work.batch]
         self.fresh()
         with self._compiling():
             traced = tf.function(work.chain, autograph=False)
-            self._call = traced.get_concrete_function(self._start, *self._batch, tf.constant(1))
+            self._call = traced.get_concrete_function(self._start, tf.constant(1))
             executed = proof.executed_graphs(lambda: self.run(0))
         self.proof = proof.prove(case, executed, self._call.graph, own)
 
     def release(self) -> None:
         self._start = self._aside = self._result = self._call = None
-        self._batch = []
 
     def device_peak_bytes(self) -> int | None:
         peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
@@ -122,7 +116,7 @@ class TensorflowProgram(AbstractChain):
 
     def _called(self, iterations: int) -> tuple[Any, Any]:
         """From the starting values: a result is on another device, and would take another graph."""
-        counted, result = self._call(self._start, *self._batch, tf.constant(iterations))
+        counted, result = self._call(self._start, tf.constant(iterations))
         self._wait(result)
         return counted, result
 
@@ -148,22 +142,6 @@ class TensorflowProgram(AbstractChain):
                 value[:1].numpy()
 
 
-def chained(one: Callable[[Any], Any], turns: Any, start: Any) -> tuple[Any, Any]:
-    """TensorFlow allows no all-reduce in a loop inside the replica function."""
-    counted, result = tf.while_loop(
-        lambda turn, _: turn < turns,
-        lambda turn, held: (turn + 1, one(held)),
-        (tf.constant(0), start),
-        parallel_iterations=1,
-    )
-    return counted, result
-
-
-def summed(values: Any) -> Any:
-    context = tf.distribute.get_replica_context()
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
-
-
 def collective_of(case: Case, strategy: Any, *, soaking: bool = False) -> Work:
     """The all-reduce of `case`, chained or by itself. Raises MeasuringError where none is exact."""
     dtype = tf.dtypes.as_dtype(case.dtype)
@@ -186,12 +164,19 @@ def collective_of(case: Case, strategy: Any, *, soaking: bool = False) -> Work:
 
 
 def _loop(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
+    """Repeat the all-reduce. TensorFlow allows none in a loop inside the replica function."""
     in_place = case.placement == Placement.IN_PLACE.value
 
     def one(held: Any) -> Any:
         return strategy.run(_all_reduce, args=(held if in_place else values,))
 
-    return chained(one, turns, values)
+    counted, result = tf.while_loop(
+        lambda turn, _: turn < turns,
+        lambda turn, held: (turn + 1, one(held)),
+        (tf.constant(0), values),
+        parallel_iterations=1,
+    )
+    return counted, result
 
 
 def _once(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
@@ -199,37 +184,15 @@ def _once(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]
 
 
 def _all_reduce(values: Any) -> Any:
-    return summed(tf.identity(values))
+    context = tf.distribute.get_replica_context()
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(values))
 
 
 def _repeated(values: Any, count: int) -> Any:
-    """To `count` rows, the last time as far as they go."""
+    """Return `count` elements, the last time as far as the values go."""
     first = tf.constant(values)
-    found = tf.tile(first, [-(-count // first.shape[0]), *[1] * (first.shape.rank - 1)])
+    found = tf.tile(first, [-(-count // first.shape[0])])
     return found if found.shape[0] == count else found[:count]
-
-
-def steps_of(case: Case, strategy: Any, *, virtual: bool) -> Work:
-    """Steps of the dense layer: each replica's weights go from one step to the next."""
-    layer = layer_of(case)
-    reference = StepValues(layer, virtual=virtual)
-
-    def part_of(values: Any, rank: int) -> Any:
-        return tf.constant(values[rank * layer.rows : (rank + 1) * layer.rows])
-
-    def chain(weights: Any, rows: Any, labels: Any, turns: Any) -> tuple[Any, Any]:
-        def one(held: Any) -> Any:
-            return strategy.run(one_step, args=(held, rows, labels))
-
-        return chained(one, turns, weights)
-
-    return Work(
-        values=reference,
-        most_iterations=MOST_STEPS,
-        of_rank=lambda rank, number: _repeated(reference.start(number), layer.inputs),
-        chain=chain,
-        batch=[partial(part_of, one) for one in (reference.rows, reference.labels)],
-    )
 
 
 def host_bytes(case: Case) -> int:
@@ -237,37 +200,11 @@ def host_bytes(case: Case) -> int:
 
     A ring holds the chain's input, the last result and the next one, less what is not there
     yet at the peak. The others hold the inputs and a few sums, which all ranks share.
-
-    A step's ring holds on each rank the first weights, those of the step and its gradient, and a
-    sum of them; the more ranks share the cores the more of them have new weights while others
-    still sum. The other strategies have sums that all ranks share. The rows, made and laid out.
     """
-    ring = case.strategy == "ring"
-    if not case.workload.is_bare:
-        layer = layer_of(case)
-        buffers = min(5.0, 3.8 + case.ranks / 10) if ring else 3 + 2 / case.ranks
-        rows = layer.rows * layer.inputs * np.dtype(case.dtype).itemsize
-        return case.ranks * (int(buffers * case.payload_bytes) + 2 * rows)
-    if ring:
+    if case.strategy == "ring":
         kept = case.placement == Placement.OUT_OF_PLACE.value
         buffers = 3 + kept - 1 / (2 * case.ranks)
     else:
         sums = 5.8 if case.strategy == "hierarchical_copy" else 3.4
         buffers = 1 + min(1.1, sums / case.ranks)
     return int(buffers * case.ranks * case.payload_bytes)
-
-
-def one_step(weights: Any, rows: Any, labels: Any) -> Any:
-    """One replica's new weights. The gradient's all-reduce is the only collective."""
-    with tf.GradientTape() as tape:
-        tape.watch(weights)
-        loss = cross_entropy(tf.linalg.matmul(rows, weights), labels)
-    ranks = tf.distribute.get_replica_context().num_replicas_in_sync
-    # The mean over ranks and the rate in one: a pass over memory less.
-    return weights - (LEARNING_RATE / ranks) * summed(tape.gradient(loss, weights))
-
-
-def cross_entropy(logits: Any, labels: Any) -> Any:
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    )

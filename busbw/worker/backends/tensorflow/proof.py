@@ -8,8 +8,8 @@ graph. A TPU's program is compiled elsewhere, so for TPUs only the traced graph 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -17,11 +17,9 @@ import tensorflow as tf
 from busbw.collectives.base import DTYPES
 from busbw.model.case import Case
 from busbw.model.launch import Proof
-from busbw.model.training import TrainingRequest, TrainingStrategy
 from busbw.model.words import Clock
 
 from ..base import not_a_collective, wrong_world
-from ..training import GRADIENT_BYTES
 
 _COLLECTIVE = "CollectiveReduceV2"
 _ADDITION = "AddN"
@@ -45,13 +43,6 @@ _ALGORITHMS = {
     "reduction_to_one_device": _Algorithm(op=_ADDITION, each_rank=False),
     "hierarchical_copy": _Algorithm(op=_ADDITION, each_rank=False),
     "tpu": _Algorithm(op=_TPU, each_rank=False),
-}
-# By which operation a training strategy adds up gradients.
-_OF_TRAINING = {
-    TrainingStrategy.MIRRORED: _COLLECTIVE,
-    TrainingStrategy.MULTI_WORKER_MIRRORED: _COLLECTIVE,
-    TrainingStrategy.CENTRAL_STORAGE: _ADDITION,
-    TrainingStrategy.TPU: _TPU,
 }
 _REDUCING_OPS = {_COLLECTIVE, _ADDITION, _TPU, _NCCL, "CollectiveReduceV3"}
 _LOOP = "while/"
@@ -137,69 +128,6 @@ def _check_groups(case: Case, found: Sequence[Any], nodes: Sequence[Any], own: i
     for name, ranks in _group_sizes(found, nodes):
         if ranks not in (None, case.ranks):
             raise not_a_collective(f"{name} is over {ranks} ranks, expected {case.ranks}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reductions:
-    """Operations by kind, on all ranks of this process, and the bytes that one rank hands over."""
-
-    kinds: Mapping[str, int] = field(default_factory=dict)
-    reduced_bytes: int | None = None
-
-
-def reductions(
-    request: TrainingRequest, replicas: int, executed: Sequence[Any], traced: Any
-) -> Reductions:
-    """Raises MeasuringError NOT_A_COLLECTIVE but for the whole gradient over all ranks."""
-    if request.strategy not in _OF_TRAINING:
-        return Reductions()
-    name, wanted = request.strategy.value, _OF_TRAINING[request.strategy]
-    nodes, found = _reducing([traced.as_graph_def()] if wanted == _TPU else executed)
-    kinds = dict(Counter(node.op for node in found))
-    if set(kinds) != {wanted}:
-        raise not_a_collective(
-            f"{name} adds up gradients by {wanted}, TensorFlow put "
-            f"{kinds or 'no reduction'} into the graph"
-        )
-    if wanted == _TPU:
-        return Reductions(kinds=kinds)
-    sizes = _bytes(traced, wanted)
-    if wanted == _COLLECTIVE:
-        _check_collectives(request, replicas, found, nodes)
-    else:
-        for node in found:
-            terms = node.attr["N"].i
-            if terms != request.ranks:
-                raise not_a_collective(f"{node.name} adds up {terms} terms, not {request.ranks}")
-        sizes, replicas = [sum(sizes)], 1
-    if sizes != [GRADIENT_BYTES] * replicas:
-        raise not_a_collective(
-            f"{name} adds up {sizes} bytes of gradients, expected {GRADIENT_BYTES} of each rank"
-        )
-    return Reductions(kinds=kinds, reduced_bytes=GRADIENT_BYTES)
-
-
-def _check_collectives(
-    request: TrainingRequest, replicas: int, found: Sequence[Any], nodes: Sequence[Any]
-) -> None:
-    devices = {node.device for node in found}
-    if len(devices) != replicas:
-        raise not_a_collective(
-            f"gradients are reduced on {len(devices)} devices of this process, expected "
-            f"{replicas}: {', '.join(sorted(devices))}"
-        )
-    for name, ranks in _group_sizes(found, nodes):
-        if ranks != request.ranks:
-            raise not_a_collective(f"{name} is over {ranks} ranks, expected {request.ranks}")
-
-
-def _bytes(traced: Any, kind: str) -> list[int]:
-    sizes: Counter[str] = Counter()
-    for operation in traced.get_operations():
-        if operation.type == kind:
-            tensor = operation.inputs[0]
-            sizes[operation.device] += tensor.shape.num_elements() * tensor.dtype.size
-    return list(sizes.values())
 
 
 def _group_sizes(found: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tuple[str, int | None]]:

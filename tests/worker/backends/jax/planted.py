@@ -20,12 +20,12 @@ from busbw.model.case import Spec
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.soak import Soaked
 from busbw.model.words import Device
+from busbw.model.workload import Workload
 from busbw.worker.backends.jax import program as jax_program
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.values import memory_at
 from busbw.worker.backends.words import Words
 from busbw.worker.measure import MeasureSession
-from busbw.workloads.collective import Collective
 
 RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
 Memories = Mapping[int, Any]
@@ -110,7 +110,7 @@ def main(fault: str, name: str, *numbers: str) -> None:
     probes = [backend.probe()]
     target = grid.choose_target(device=Device.CPU, ranks=None, probes=probes, named=["jax"])
     collective = COLLECTIVES[name]
-    workload = Collective(
+    workload = Workload(
         collective=name,
         reduce_op="sum" if collective.reduce_ops else "none",
         placement=collective.placements[0],

@@ -9,12 +9,12 @@ import pytest
 
 from busbw import grid
 from busbw.driver.parallel import Job
+from busbw.grid import program_spec
 from busbw.hardware.topologies import topology_of
 from busbw.judge.compiled import differences
 from busbw.model.launch import Compiled, Failure
 from busbw.model.verdict import Difference
 from busbw.model.words import FailureKind
-from busbw.workloads.program import program_spec
 from tests.program.test_inventory import EXPECTED, rows_of
 from tests.worker.backends import real
 
@@ -136,6 +136,7 @@ def _programs(
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Compiled]:
     steps = {name: f"{STEPS}:{name}" for name in USUAL}
+    steps["dense_step"] = "examples/dense_step.py:dense_step"
     return _programs(steps | {name: f"{VARIANTS}:{name}" for name in (*FAULTS, *SILENT, "seeded")})
 
 
@@ -143,6 +144,12 @@ def programs() -> dict[str, Compiled]:
 def test_the_four_steps_hold_what_was_counted_by_hand(programs: dict[str, Compiled]) -> None:
     for name in USUAL:
         assert rows_of(programs[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
+
+
+def test_the_example_sums_its_gradient_once(programs: dict[str, Compiled]) -> None:
+    (use,) = programs["dense_step"].uses
+    assert (use.name, use.times) == ("all-reduce of float32 1M along data", 1)
+    assert "dense_step.py:" in use.source
 
 
 @pytest.mark.parametrize("fault", FAULTS)

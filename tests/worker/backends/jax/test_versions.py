@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model.training import ClusterMember, Role
+from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 from busbw.worker.backends.base import MeasuringError
 
@@ -202,9 +202,7 @@ def test_a_profiler_that_does_not_start_is_said_with_its_own_words(load: Load) -
 
 def _member(index: int, processes: int = 4, hosts: int = 2) -> ClusterMember:
     addresses = tuple(f"10.0.0.{at}:400{at}" for at in range(processes))
-    return ClusterMember(
-        role=Role(index=index), addresses={Role(index=index).task: addresses}, hosts=hosts
-    )
+    return ClusterMember(index=index, addresses=addresses, hosts=hosts)
 
 
 def _joining(load: Load, initialize: Callable[..., None]) -> Any:

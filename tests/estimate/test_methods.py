@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from busbw.studies.estimate.methods import (
+from busbw.estimate.methods import (
     METHODS,
     Cost,
     Layout,

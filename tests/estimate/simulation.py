@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from busbw.studies.estimate.methods import Layout
+from busbw.estimate.methods import Layout
 
 
 @dataclass(frozen=True)

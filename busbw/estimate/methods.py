@@ -98,18 +98,26 @@ class Cost:
         return spent
 
 
+class UnsupportedLayoutError(ValueError):
+    """Ranks that cannot be laid out so, or a method that is not defined for the layout."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """`ranks` spread evenly over `hosts`; raises ValueError where that cannot be."""
+    """`ranks` spread evenly over `hosts`; raises UnsupportedLayoutError where that cannot be."""
 
     ranks: int
     hosts: int = 1
 
     def __post_init__(self) -> None:
         if self.ranks < 2:
-            raise ValueError(f"{self.ranks} ranks have nothing to exchange; expected two or more")
+            raise UnsupportedLayoutError(
+                f"{self.ranks} ranks have nothing to exchange; expected two or more"
+            )
         if self.hosts < 1 or self.ranks % self.hosts:
-            raise ValueError(f"{self.ranks} ranks cannot be spread evenly over {self.hosts} hosts")
+            raise UnsupportedLayoutError(
+                f"{self.ranks} ranks cannot be spread evenly over {self.hosts} hosts"
+            )
 
     @property
     def per_host(self) -> int:
@@ -123,10 +131,6 @@ class Layout:
 
 
 Method = Callable[[float, Layout], Cost]
-
-
-class UnsupportedLayoutError(ValueError):
-    """The method is not defined for this layout; the message says why."""
 
 
 def ring(payload_bytes: float, layout: Layout) -> Cost:

@@ -1,0 +1,1 @@
+"""What gradient synchronization should cost a training step, by formula."""
