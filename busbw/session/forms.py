@@ -179,7 +179,7 @@ def mesh(text: str) -> tuple[int, ...]:
 
 
 def program(text: str) -> str:
-    """A function of a file or module, which is not imported here; or a file or folder to read."""
+    """Return a function of a file or module, which is not imported here, or a file of HLO."""
     if os.path.exists(text) and not text.endswith(".py"):
         return text
     place, _, function = text.rpartition(":")
@@ -187,8 +187,8 @@ def program(text: str) -> str:
     names = [function] if is_file else [function, *place.split(".")]
     if not place or not all(name.isidentifier() for name in names):
         raise ValueError(
-            f"expected FILE.py:FUNCTION or MODULE:FUNCTION, such as perf/programs.py:train_step, a "
-            f"file of optimized HLO, or a profiler recording; got {text[:60]!r}"
+            f"expected FILE.py:FUNCTION or MODULE:FUNCTION, such as perf/programs.py:train_step, "
+            f"or a file of optimized HLO; got {text[:60]!r}"
         )
     if is_file and not os.path.isfile(place):
         raise ValueError(f"{place}: there is no such file")

@@ -30,7 +30,6 @@ from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_
 from .forms import BASELINE, LOCAL, checked, flag
 from .option import Given, usage_error
 from .options import OPTIONS, PAYLOADS
-from .recordings import is_recording
 from .repeat import words_of
 from .user_modules import check_function
 
@@ -260,7 +259,7 @@ def _programs(sources: Sequence[str], *, is_local: bool) -> tuple[str, ...]:
         name = program_spec("", source).strategy
         if found.setdefault(name, source) != source:
             raise ValueError(f"--program: {found[name]} and {source} would both be called {name}")
-        if not is_recording(source) and not is_dump(source):
+        if not is_dump(source):
             with usage_error(ValueError, where="--program: "):
                 check_function(source, is_local=is_local)
     return tuple(found.values())

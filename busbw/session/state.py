@@ -40,7 +40,6 @@ class Weighted:
     """A program of the user's: how often a step runs each of its cases, and what they are called.
 
     `left_out` says what has no case, and why, and `replaced` what is measured with another dtype.
-    `recorded_s` is what they took in a recording.
     """
 
     name: str
@@ -48,7 +47,6 @@ class Weighted:
     called: Mapping[Spec, str]
     left_out: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
-    recorded_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
