@@ -20,7 +20,6 @@ from busbw.baselines.updates import (
     Updated,
     beyond,
     prune,
-    rebase,
     save,
     save_compiled,
 )
@@ -99,9 +98,6 @@ def _times(judged: Judged, measured: Measured) -> Judged:
     with drafted(settings.baselines, TIMED) as draft:
         saved = save(draft, wanted, session=session, rules=rules, reason=reason)
         changes = list(saved.changes)
-        if settings.rebase:
-            cases = [(job.key, job.case) for job in able.values()]
-            changes += rebase(draft, cases, session=session, reason=settings.rebase)
         if settings.prune_baselines:
             changes += prune(draft, _asked(measured), session=session, reason="pruned")
     notes += [_refused(one, reason) for one in saved.refusals]

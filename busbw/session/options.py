@@ -344,14 +344,6 @@ OPTIONS = (
         help="In the baseline files of the measured cases, delete the entries whose payload was "
         "not selected in this session",
     ),
-    _comparing(
-        name="rebase",
-        repeats=False,
-        **takes("WHY", forms.reason),
-        ini=False,
-        help="Measure future slowdowns from the usual time that is stored now for each measured "
-        "case, instead of from the accepted time. The reason is stored in the file",
-    ),
     _compiling(
         name="program",
         **takes("MODULE:FUNCTION", forms.program),

@@ -41,7 +41,7 @@ _MEASURING = (
     *("device", "ranks", "processes", "ranks_per_process", "share_devices", "agents", "hosts"),
     *("launches", "time_budget", "fail_above"),
     *("against", "against_env", "try_env", "inject"),
-    *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase", "soak"),
+    *("history", "memory_limit", "accept_regression", "prune_baselines", "soak"),
     "require_signature",
 )
 # Options that say nothing of a soak, which has no times, and whose rounds are all out of place.
@@ -119,7 +119,6 @@ class Settings:
     accept_regression: str
     names_cases: bool
     prune_baselines: bool
-    rebase: str
     require_baselines: bool
     require_signature: bool
     memory_limit_bytes: int | None
@@ -135,7 +134,7 @@ class Settings:
 
     @property
     def writes_baselines(self) -> bool:
-        return bool(self.update_baselines or self.rebase or self.prune_baselines)
+        return bool(self.update_baselines or self.prune_baselines)
 
 
 @usage_error(ValueError)
@@ -181,7 +180,6 @@ def settings_of(given: Given) -> Settings:
         accept_regression=values["accept_regression"] or "",
         names_cases=bool(given.keyword),
         prune_baselines=values["prune_baselines"],
-        rebase=values["rebase"] or "",
         require_baselines=_require_baselines(given),
         require_signature=values["require_signature"],
         memory_limit_bytes=values["memory_limit"],

@@ -42,7 +42,7 @@ NAMES = (
 
 
 # What is written to baselines is asked for each time.
-WITHOUT_SETTING = ("update_baselines", "accept_regression", "prune_baselines", "rebase")
+WITHOUT_SETTING = ("update_baselines", "accept_regression", "prune_baselines")
 
 
 def flag_of(name: str) -> str:

@@ -52,7 +52,6 @@ VALUES = [
     ("--memory-limit", ["much", "0", "1K:1G", "-1G"], "is not a size"),
     ("--fail-above", [*NO_LIMITS], "--fail-above: {!r}; accepted is a loss such as 25%"),
     ("--update-baselines", ["some", ""], "accepted are all, new, improved"),
-    ("--rebase", ["", " "], "accepted is a reason in words"),
     # Of another width: no slip of one that there is.
     (
         "--dtypes",
@@ -190,13 +189,11 @@ OPTIONS = [
     ),
     # What is slowed down on purpose, or measured in turn, becomes no baseline.
     (["--inject=delay:5%", "--update-baselines"], "--update-baselines: not with --inject: "),
-    (["--inject=delay:5%", "--rebase=why"], "--rebase: not with --inject: these are no times "),
     (["--inject=delay:5%", "--prune-baselines"], "--prune-baselines: not with --inject: "),
     (
         [AGAINST, "--update-baselines"],
         "--update-baselines: not with --against: these are no ",
     ),
-    ([AGAINST, "--rebase=why"], "--rebase: not with --against: these are no times for a baseline"),
     ([AGAINST, "--prune-baselines"], "--prune-baselines: not with --against: these are no times "),
     (["--against-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
     (["--try-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
