@@ -48,7 +48,6 @@ def check(settings: Settings, specs: Sequence[Spec]) -> None:
             # What trains is left out of a session with another stack, or with an injection.
             if settings.against is None and settings.injection is None:
                 resolution.check_examples([spec for spec in specs if spec.framework == name])
-            references.lockable(settings, name)
         except UsageError as error:
             errors.append(error)
     # One that is named must reach the device; of others, one does.

@@ -329,14 +329,6 @@ OPTIONS = (
         'slower"',
     ),
     _comparing(
-        name="no_reference_lock",
-        repeats=False,
-        flag=True,
-        ini=False,
-        help="With --update-baselines: do not lock the measured environment (Python, packages, "
-        "flags) as the reference of --against=baseline",
-    ),
-    _comparing(
         name="prune_baselines",
         repeats=False,
         flag=True,

@@ -84,7 +84,6 @@ class Against:
 class Settings:
     """What the user asked for, checked.
 
-    `locks_reference`: with new baselines the stack is locked that they were measured with.
     `names_cases`: `-k` selects which.
     `processes` run every program together, each with its part of the `ranks`; `agents` start them.
     `share_devices`: the processes are to share GPUs; `shared_devices` is how many GPUs that are,
@@ -110,7 +109,6 @@ class Settings:
     fail_above: float | None
     against: Against | None
     stack_cache: Path | None
-    locks_reference: bool
     injection: Injection | None
     case_timeout_s: float
     device_wait_s: float
@@ -171,7 +169,6 @@ def settings_of(given: Given) -> Settings:
         fail_above=values["fail_above"],
         against=against,
         stack_cache=_stack_cache(values["stack_cache"], found["against"]),
-        locks_reference=not values["no_reference_lock"],
         injection=values["inject"],
         case_timeout_s=values["case_timeout"],
         device_wait_s=values["device_wait"],

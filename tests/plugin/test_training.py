@@ -190,7 +190,7 @@ def test_tensorflow_s_step_stands_beside_its_all_reduce_and_has_a_baseline_of_it
     folder: Folder,
 ) -> None:
     options = ("--frameworks=tensorflow", "--device=cpu", "--ranks=2", "--payloads=1M")
-    written = ("--launches=1", "--update-baselines", "--no-reference-lock")
+    written = ("--launches=1", "--update-baselines")
     ran = folder.pytest("perf/", *TRAINING, *options, *written, exit_code=0)
     assert "in a dense step, 2 ranks:" in ran.text
     assert [path.name for path in folder.baseline_files] == [

@@ -22,7 +22,7 @@ from tests import build
 
 def settings(root: Path, **changes: Any) -> Settings:
     """Those of a session that writes below `root`."""
-    usual = {"update_baselines": "all", "locks_reference": False}
+    usual = {"update_baselines": "all"}
     asked = settings_of(given(root, frameworks="fake"))
     return replace(asked, baselines=root, **{**usual, **changes})
 
