@@ -230,13 +230,14 @@ def prune(
     Returns what was removed. A file without baselines is removed. Raises BaselineError if a file
     cannot be read.
     """
-    files: dict[Path, tuple[BaselineFile[Baseline], list[str]]] = {}
+    files: dict[Path, tuple[BaselineFile[Baseline], list[Case]]] = {}
     for key, case in keep:
         path, file = draft.find(key, case)
         if file is not None:
-            files.setdefault(path, (file, []))[1].append(case.key.line_key)
+            files.setdefault(path, (file, []))[1].append(case)
     changes: list[Updated] = []
-    for path, (file, kept) in files.items():
+    for path, (file, cases) in files.items():
+        kept = {case.key.line_key for case in cases}
         left = tuple(one for one in file.baselines if one.case.key.line_key in kept)
         own = [
             Change(path=path, case=one.case, before=one, after=None)

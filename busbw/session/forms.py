@@ -10,23 +10,20 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from busbw import files, metrics
-from busbw.frameworks import FRAMEWORKS, USUAL
+from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Injection
 from busbw.model.machine import extents_of
-from busbw.model.words import MIB, Device, Extra, nearest, refusal
+from busbw.model.words import MIB, Device, Extra, refusal
 from busbw.workloads import WORKLOADS
 
 from . import homes
 
 T = TypeVar("T")
-
-# What --update-baselines accepts.
-UPDATES = ("all", "new", "improved")
 
 # What --against takes in place of an interpreter.
 BASELINE = "baseline"
@@ -94,33 +91,18 @@ def ratio(text: str) -> float:
     return found
 
 
-def word(accepted: Sequence[str], names: Mapping[str, str] | None = None) -> Callable[[str], str]:
-    """One of those accepted; `names` are others' words for them, said to who writes one."""
-
+def word(accepted: Sequence[str]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in accepted:
-            raise ValueError(refusal(text, accepted, names or {}))
+            raise ValueError(refusal(text, accepted))
         return text
 
     return parse
 
 
-def words(
-    accepted: Sequence[str], names: Mapping[str, str] | None = None
-) -> Callable[[str], tuple[str, ...]]:
-    one = word(accepted, names)
+def words(accepted: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    one = word(accepted)
     return lambda text: tuple(dict.fromkeys(one(each.strip()) for each in text.split(",")))
-
-
-def update(text: str) -> str:
-    """As the value is not required, argparse takes a path that follows for it."""
-    if "/" in text or "::" in text or (text and text not in UPDATES and os.path.exists(text)):
-        path = text[:60]
-        raise ValueError(
-            f"takes {path!r} as its value; write pytest {path} "
-            f"--update-baselines, or --update-baselines=all {path}"
-        )
-    return word(UPDATES)(text)
 
 
 def reason(text: str) -> str:
@@ -133,16 +115,6 @@ def path(text: str) -> Path:
     return homes.expanded(text)
 
 
-# Others' words for dtypes.
-DTYPE_NAMES = {
-    "float": "float32",
-    "fp32": "float32",
-    "half": "float16",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "int": "int32",
-}
-
 # Those of collectives, and those of training.
 _OF_COLLECTIVES = (name for one in FRAMEWORKS.values() for name in one.strategies)
 _OF_TRAINING = (name for one in WORKLOADS.values() for name in one.own_strategies)
@@ -151,14 +123,13 @@ STRATEGIES = tuple(dict.fromkeys((*_OF_COLLECTIVES, *_OF_TRAINING)))
 
 def device(text: str) -> Device | None:
     """None for whatever is attached."""
-    names = {"cuda": "gpu", "rocm": "gpu", "nvidia": "gpu", "host": "cpu"}
-    found = word(("auto", *(one.value for one in Device)), names)(text)
+    found = word(("auto", *(one.value for one in Device)))(text)
     return None if found == "auto" else Device(found)
 
 
 def frameworks(text: str) -> tuple[str, ...]:
     """Nothing for those installed."""
-    return () if text == "auto" else words(tuple(FRAMEWORKS), {"tf": "tensorflow"})(text)
+    return () if text == "auto" else words(tuple(FRAMEWORKS))(text)
 
 
 def ranks(text: str) -> int | None:
@@ -199,12 +170,8 @@ def python(text: str) -> tuple[str, str]:
     """A framework and its interpreter."""
     framework, equals, name = text.partition("=")
     if not equals or framework not in FRAMEWORKS:
-        near = nearest(framework, tuple(FRAMEWORKS)) if equals else USUAL[0]
-        meant = f"did you mean {near}={(name or text)[:60]}? " if near and text else ""
-        raise ValueError(
-            f"{text[:60]!r}; {meant}accepted is FRAMEWORK=INTERPRETER, one of "
-            f"{', '.join(FRAMEWORKS)}"
-        )
+        known = ", ".join(FRAMEWORKS)
+        raise ValueError(f"expected FRAMEWORK=INTERPRETER with one of {known}, got {text[:60]!r}")
     return framework, _program(name)
 
 

@@ -160,7 +160,7 @@ OPTIONS = (
     ),
     Option(
         name="dtypes",
-        **takes("LIST", forms.words(tuple(DTYPES), forms.DTYPE_NAMES), "float32"),
+        **takes("LIST", forms.words(tuple(DTYPES)), "float32"),
         help=f"Measure these element types, as a comma list of {', '.join(DTYPES)}",
     ),
     Option(
@@ -311,9 +311,8 @@ OPTIONS = (
     _comparing(
         name="update_baselines",
         repeats=False,
-        parse=forms.update,
         const="all",
-        choices=forms.UPDATES,
+        choices=("all", "new", "improved"),
         ini=False,
         help="Accept the times of this session as baselines. all (if you give no value): every "
         "measured case, also if it is slower within the budget; new: only cases without a "

@@ -332,15 +332,6 @@ def test_a_repaired_loss_is_named_and_does_not_fail(folder: Folder) -> None:
     assert "repaired: back at " in ran.text
 
 
-@pytest.mark.exhaustive
-def test_a_payload_that_is_part_of_another_is_told_how_it_is_named_alone(folder: Folder) -> None:
-    both = folder.run("--payloads=4K,64K", "-k", "4K", exit_code=0)
-    assert sorted(both.outcomes) == ["4K", "64K"]
-    assert 'busbw: -k 4K selects 64K, too; -k "float32-4K" selects 4K alone' in both.text
-    alone = folder.run("--payloads=4K,64K", "-k", "float32-4K", exit_code=0)
-    assert sorted(alone.outcomes) == ["4K"] and "selects" not in alone.text
-
-
 def payloads(folder: Folder) -> list[str]:
     """The payloads that have a baseline, over all files."""
     documents = (json.loads(path.read_text()) for path in folder.baseline_files)

@@ -68,7 +68,7 @@ WRONG = {
     "fifo": "is no folder; accepted is one",
     "loop": "Too many levels of symbolic links",
     "file/below": "Not a directory",
-    "": "it is given empty",
+    "": "expected a value, got an empty text",
 }
 
 

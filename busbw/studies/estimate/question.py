@@ -18,7 +18,7 @@ from busbw.commands import UsageError, usage_error
 from busbw.hardware.chips import CHIPS
 from busbw.model.limits import MOST_BYTES, MOST_S
 from busbw.model.verdict import Curve
-from busbw.model.words import listed, nearest, refusal
+from busbw.model.words import listed, refusal
 from busbw.session import forms
 from busbw.session.option import Option, file_option
 from busbw.studies.curve import MeasuredCurve, timed_in
@@ -339,10 +339,8 @@ def _link_from(option: str, text: str, *, full_duplex: bool) -> Link:
         latency_s = TIME(latency) if latency else 0.0
     except ValueError as error:
         names = [one for one, _ in known.values()]
-        near = nearest(what, names)
-        others = f"names are {listed(names, where='docs/studies.md')}"
-        meant = f"did you mean {near!r}?" if near else others
-        raise UsageError(f"{option}: {error}; {meant}") from error
+        known_names = listed(names, where="docs/studies.md")
+        raise UsageError(f"{option}: {error}; the names are {known_names}") from error
     return Link(name=name, bytes_per_s=bytes_per_s, latency_s=latency_s, full_duplex=full_duplex)
 
 
