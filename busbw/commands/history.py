@@ -1,7 +1,6 @@
-"""`busbw history [fetch|push] DIR`: show what sessions measured over time, by case.
+"""`busbw history DIR`: show what sessions measured over time, by case.
 
-Reads the history that `--history` appends to. Changes nothing in it, but with `--append-from`.
-`fetch` and `push` keep it on a branch of the repository's origin between two sessions.
+Reads the history that `--history` appends to, and changes nothing in it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from datetime import datetime, timezone
 
 from busbw import wire
 from busbw.history import agreement, files
-from busbw.history.branch import BRANCH, GitError, fetch, push
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import wrong_text
 from busbw.judge.policy import POLICIES
@@ -33,7 +31,6 @@ from . import (
     UsageError,
     add_command,
     check_file,
-    command_error,
     usage_error,
     write_file,
 )
@@ -41,26 +38,9 @@ from . import (
 ORDER = 1
 
 _OPTIONS = (
-    Option(
-        name="action",
-        nargs="?",
-        choices=("fetch", "push"),
-        help="fetch: create DIR from the branch; push: append what is new in DIR to the branch",
-    ),
     folder_option("folder", "The folder given to busbw run --history", nargs=""),
-    Option(
-        name="branch",
-        metavar="NAME",
-        help=f"With fetch and push: use this branch of origin (default: {BRANCH})",
-    ),
     MACHINE,
     BASELINES,
-    folder_option(
-        "append_from",
-        "Append the sessions of the history OTHER that DIR lacks; sessions that DIR has are not "
-        "appended again",
-        metavar="OTHER",
-    ),
     Option(name="json", flag=True, help="Print JSON instead of tables"),
     file_option(
         "csv",
@@ -79,27 +59,12 @@ def add_to(commands: Commands) -> None:
         help="Show the times of all earlier sessions, and since when a case is slower",
         description="Show what sessions measured over time, for each case: its usual time, its "
         "newest time, and when and why the usual time changed. Reads the folder that busbw run "
-        "--history=DIR appends to. fetch and push keep this folder on a branch of origin.",
+        "--history=DIR appends to.",
         example="busbw history history",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    names = ("append-from", "json", "csv", "machine")
-    given = [f"--{name}" for name in names if getattr(options, name.replace("-", "_"))]
-    if options.action is not None:
-        for flag in given:
-            raise UsageError(f"{flag}: not with {options.action}")
-        branch, folder = options.branch or BRANCH, options.folder.absolute()
-        with command_error(GitError, files.HistoryError, OSError):
-            print(fetch(folder, branch) if options.action == "fetch" else push(folder, branch))
-        return 0
-    if options.branch is not None:
-        raise UsageError("--branch: is for busbw history fetch and push")
-    if options.append_from is not None:
-        for flag in given[1:]:
-            raise UsageError(f"--append-from: {flag} is for showing a history; give one of them")
-        return _append_from(options)
     machines, notes = _read(options)
     if options.csv is not None:
         return _write_csv(machines, options)
@@ -110,16 +75,6 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(_lines(machine)))
     for note in notes:
         print(f"note: {note}")
-    return 0
-
-
-def _append_from(options: argparse.Namespace) -> int:
-    with usage_error(files.HistoryError):
-        files.check(options.folder)
-        for one in files.append_from(options.folder, options.append_from):
-            for note in one.notes:
-                print(f"note: {note}")
-            print(f"{one.path}: {plural(one.lines, 'line')} appended")
     return 0
 
 

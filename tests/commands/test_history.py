@@ -103,10 +103,6 @@ def test_several_machines_follow_each_other_and_one_can_be_chosen(folder: Path) 
     [
         ("missing", "busbw history: there is no folder missing\n"),
         (".", "holds no history"),
-        (". --append-from=none", "busbw history: there is no folder none\n"),
-        (". --append-from=. --json", "--append-from: --json is for showing a history"),
-        (". --append-from=. --csv=x.csv", "--append-from: --csv is for showing a history"),
-        (". --append-from=. --machine=x/4r", "--append-from: --machine is for showing a history"),
     ],
 )
 def test_what_cannot_be_shown_or_appended_is_a_usage_error(
@@ -173,15 +169,6 @@ def test_a_change_that_is_acknowledged_beside_the_baselines_says_why(tmp_path: P
     file.write_text("[[change]]\n")
     answer = asked_here("history", tmp_path, f"--baselines={reviewed}")
     answer.refuses(f"{file}: file.change[0].since: missing")
-
-
-def test_the_nights_of_another_folder_are_appended_once(folder: Path, tmp_path: Path) -> None:
-    ours = tmp_path / "ours"
-    asked = ("history", ours, f"--append-from={folder}")
-    path = ours / "tpu-v5-lite" / "4r" / "2026.jsonl"
-    assert asked_here(*asked).out == f"{path}: 6 lines appended\n"
-    assert asked_here(*asked).out == f"{path}: 0 lines appended\n"
-    assert "tpu-v5-lite/4r: 3 sessions (3 FINE)" in asked_here("history", ours).out
 
 
 def test_nights_in_turn_with_a_reference_and_the_reference_have_tables(tmp_path: Path) -> None:
