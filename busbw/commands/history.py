@@ -20,9 +20,8 @@ from busbw.judge.policy import POLICIES
 from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import rendered
-from busbw.report.renderers.csv import csv_text
 from busbw.report.table import Column, Row, Table, TextLine, attributes
-from busbw.session.option import Option, file_option, folder_option
+from busbw.session.option import Option, folder_option
 
 from . import (
     BASELINES,
@@ -30,9 +29,7 @@ from . import (
     Commands,
     UsageError,
     add_command,
-    check_file,
     usage_error,
-    write_file,
 )
 
 ORDER = 1
@@ -42,11 +39,6 @@ _OPTIONS = (
     MACHINE,
     BASELINES,
     Option(name="json", flag=True, help="Print JSON instead of tables"),
-    file_option(
-        "csv",
-        "Write a row per session and a column of seconds per case to FILE, as Apache Otava reads "
-        "it. Only for one machine",
-    ),
 )
 
 
@@ -66,8 +58,6 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     machines, notes = _read(options)
-    if options.csv is not None:
-        return _write_csv(machines, options)
     if options.json:
         print(json.dumps({"machines": [_document(one) for one in machines]}, indent=1))
         return 0
@@ -100,26 +90,6 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
     return machines, notes
 
 
-def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:
-    if len(machines) > 1:
-        names = ", ".join(one.folder for one in machines)
-        raise UsageError(f"--csv: a file is of one machine; --machine takes one of {names}")
-    ours = ",".join(_ATTRIBUTES)
-    what = "a CSV of busbw history"
-    check_file("--csv", options.csv, what, lambda text: text.startswith(ours), [options.folder])
-    (machine,) = machines
-    heads = (
-        f"{name}, {one.series.text}" if one.series.stack else name
-        for name, one in _named(machine.cases)
-    )
-    rows = [[*_ATTRIBUTES, *heads]]
-    for session, line in machine.sessions.items():
-        times_s = (case.times_s.get(session) for case in machine.cases)
-        cells = ["" if time_s is None else f"{time_s:.6g}" for time_s in times_s]
-        rows.append([line.at, line.commit, session, line.host, *cells])
-    return write_file(csv_text(rows), options.csv)
-
-
 def _named(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:
     """Each with its name, and with the protocol where one was measured by several."""
     counts = Counter((one.series, one.case.name) for one in cases)
@@ -139,7 +109,6 @@ _COLUMNS: Mapping[str, Callable[..., str]] = {
     "NOISY": str,
     "baseline": str,
 }
-_ATTRIBUTES = ("time", "commit", "session", "host")
 
 
 def _lines(machine: MachineHistory) -> list[str]:
