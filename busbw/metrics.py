@@ -28,8 +28,6 @@ _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _MOST_FACTOR = 1024
 # More digits than the size of any memory has.
 _SIZE = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE)
-_WITH_B = re.compile(r"([0-9]{1,15}) ?([KMG]?)i?B", re.IGNORECASE)
-_WITH_HYPHEN = re.compile(r"([0-9]{1,15}[KMG]?)(?:-|\.\.)([0-9]{1,15}[KMG]?)", re.IGNORECASE)
 
 
 def parse_payload(text: str) -> int:
@@ -39,7 +37,7 @@ def parse_payload(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
-        raise ValueError(f"{text[:60]!r} is not a size; {_meant(text.strip())}")
+        raise ValueError(f"{text[:60]!r} is not a size; expected {SIZE_GRAMMAR}, such as 64K")
     return int(match[1]) * _FACTOR[match[2].upper()]
 
 
@@ -56,31 +54,19 @@ def parse_payloads(text: str) -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
-def _meant(text: str) -> str:
-    """What was probably meant where `text` is not a size, else what is accepted."""
-    unit, range_ = _WITH_B.fullmatch(text), _WITH_HYPHEN.fullmatch(text)
-    if unit:
-        size = f"{unit[1]}{unit[2].upper()}"
-        return f"did you mean {size}? accepted is {SIZE_GRAMMAR}"
-    if range_:
-        return f"did you mean {f'{range_[1]}:{range_[2]}'.upper()}? such a range doubles"
-    return f"accepted is {SIZE_GRAMMAR}, such as 64K"
-
-
 def _payload_range(text: str) -> list[int]:
     begin, last, *factors = text.split(":")
     factor = factors[0].strip() if factors else "2"
     if len(factors) > 1 or not factor.isdecimal() or not 2 <= int(factor) <= _MOST_FACTOR:
         raise ValueError(
-            f"{text[:60]!r} is not a range; accepted is begin:end, such as 1K:1024M, which "
-            f"doubles, or begin:end:factor, such as 8:128M:4, with a factor from 2 to "
-            f"{_MOST_FACTOR}; other sizes are a comma list, such as 1K,8K,64K"
+            f"{text[:60]!r} is not a range; expected begin:end, such as 1K:1024M, which doubles, "
+            f"or begin:end:factor, such as 8:128M:4, with a factor from 2 to {_MOST_FACTOR}; other "
+            "sizes are a comma list, such as 1K,8K,64K"
         )
     size, end = parse_payload(begin), parse_payload(last)
     if size > end:
         raise ValueError(
-            f"{text[:60]!r} begins above its end ({payload_text(size)} > {payload_text(end)}); "
-            f"did you mean {last.strip()}:{begin.strip()}?"
+            f"{text[:60]!r} begins above its end ({payload_text(size)} > {payload_text(end)})"
         )
     sizes = []
     while size <= end:

@@ -216,7 +216,7 @@ if [ "$1" = summary ]; then echo "## summary"; fi
 """
 
 
-def _script(path: Path, step: str) -> str:
+def script_of(path: Path, step: str) -> str:
     """What the step runs."""
     text = path.read_text(encoding="utf-8")
     found = re.search(
@@ -238,7 +238,7 @@ def _ran(folder: Path, of: tuple[Path, str, str, str], fail: str) -> tuple[str, 
         (folder / "venv" / "bin" / program).write_text(_FAKE)
         (folder / "venv" / "bin" / program).chmod(0o755)
     done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", _script(path, step)],
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script_of(path, step)],
         cwd=folder,
         env={
             "PATH": os.environ["PATH"],
@@ -303,7 +303,7 @@ def test_one_issue_is_opened_or_written_into(number: str, path: Path, tmp_path: 
     (tmp_path / "report" / "summary.md").write_text("x" * 70_000)
     (tmp_path / "gh").write_text(_GH)
     (tmp_path / "gh").chmod(0o755)
-    script = _script(path, "Open the issue, or write into the one that is open")
+    script = script_of(path, "Open the issue, or write into the one that is open")
     variables = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "RUNNER_TEMP": str(tmp_path),

@@ -1,8 +1,8 @@
 """The folder of baselines: paths of files, one writer at a time, all files written or none.
 
-Knows names, permissions and locks; the content of a file is its Codec's. One session may update,
-rebase and prune: files are read under the lock, changed in memory and written at the end, each
-once. The lock excludes other sessions on this machine. It does not exclude an editor, a checkout
+Knows names, permissions and locks; the content of a file is its Codec's. One session may update
+and prune: files are read under the lock, changed in memory and written at the end, each once. The
+lock excludes other sessions on this machine. It does not exclude an editor, a checkout
 or a session on another host that mounts the same folder; what they changed meanwhile is not
 overwritten.
 """

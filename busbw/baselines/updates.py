@@ -1,8 +1,8 @@
-"""Updates of baselines: save, prune and rebase, each with the Changes that it made.
+"""Updates of baselines: save and prune, each with the Changes that it made.
 
 All changes go into a draft, files of times with a line of history each, and nothing is written
-here; a Refusal words itself. What may be saved is decided elsewhere. Pruning and rebasing are done
-only on request, and measure nothing.
+here; a Refusal words itself. What may be saved is decided elsewhere. Pruning is done
+only on request, and measures nothing.
 
 A level may creep: each step is too small for a verdict, and each is accepted. So a baseline has a
 pin, which its level may exceed by a budget, no more. The pin rises only when somebody accepts a
@@ -11,7 +11,7 @@ loss with a reason; an improvement beyond the budget lowers it, or it could be l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
@@ -92,12 +92,12 @@ def joined(
     return found, lost
 
 
-def pinned_at_level(baseline: Baseline, date: str = "") -> Baseline:
-    """Pinned at its level, if it has one, on `date` or that of its newest session."""
+def pinned_at_level(baseline: Baseline) -> Baseline:
+    """Return `baseline` pinned at its level, if it has one, on the date of its newest session."""
     level = baseline.level_us
     if level is None:
         return baseline
-    return replace(baseline, pinned_us=rounded_us(level), pinned_date=date or baseline.date)
+    return replace(baseline, pinned_us=rounded_us(level), pinned_date=baseline.date)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -230,60 +230,22 @@ def prune(
     Returns what was removed. A file without baselines is removed. Raises BaselineError if a file
     cannot be read.
     """
-
-    def kept(one: Baseline, cases: Sequence[Case]) -> Baseline | None:
-        return one if any(case.key.line_key == one.case.key.line_key for case in cases) else None
-
-    return _revised(draft, keep, kept, session, reason)
-
-
-def rebase(
-    draft: Draft[Baseline], cases: Sequence[Keyed], *, session: Record, reason: str = ""
-) -> tuple[Updated, ...]:
-    """Pin these cases at the levels that are stored now; returns what changed.
-
-    One of another protocol stays as it is, and so does one that is out of memory. Raises
-    BaselineError if a file cannot be read.
-    """
-
-    def at_level(one: Baseline, cases: Sequence[Case]) -> Baseline:
-        level = one.level_us
-        if level is None or rounded_us(level) == one.pinned_us:
-            return one
-        own = (one.case.key.line_key, one.case.protocol)
-        wanted = any((case.key.line_key, case.protocol) == own for case in cases)
-        return pinned_at_level(one, session.date) if wanted else one
-
-    return _revised(draft, cases, at_level, session, reason)
-
-
-def _revised(
-    draft: Draft[Baseline],
-    keyed: Sequence[Keyed],
-    revise: Callable[[Baseline, Sequence[Case]], Baseline | None],
-    session: Record,
-    reason: str,
-) -> tuple[Updated, ...]:
-    """Replace what the files of these cases have by what `revise` makes of it; what changed.
-
-    None: it is removed.
-    """
-    found: dict[Path, tuple[BaselineFile[Baseline], list[Case]]] = {}
-    for key, case in keyed:
+    files: dict[Path, tuple[BaselineFile[Baseline], list[Case]]] = {}
+    for key, case in keep:
         path, file = draft.find(key, case)
         if file is not None:
-            found.setdefault(path, (file, []))[1].append(case)
+            files.setdefault(path, (file, []))[1].append(case)
     changes: list[Updated] = []
-    for path, (file, cases) in found.items():
-        pairs = [(one, revise(one, cases)) for one in sorted(file.baselines, key=lambda b: b.line)]
+    for path, (file, cases) in files.items():
+        kept = {case.key.line_key for case in cases}
+        left = tuple(one for one in file.baselines if one.case.key.line_key in kept)
         own = [
-            Change(path=path, case=before.case, before=before, after=after)
-            for before, after in pairs
-            if before != after
+            Change(path=path, case=one.case, before=one, after=None)
+            for one in sorted(file.baselines, key=lambda one: one.line)
+            if one.case.key.line_key not in kept
         ]
         if own:
-            left = replace(file, baselines=tuple(after for _, after in pairs if after is not None))
-            draft.put(path, _recorded(left, own, session, reason))
+            draft.put(path, _recorded(replace(file, baselines=left), own, session, reason))
         changes += own
     return tuple(changes)
 

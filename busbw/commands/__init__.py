@@ -16,10 +16,8 @@ import itertools
 import json
 import math
 import pkgutil
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
@@ -27,11 +25,10 @@ from typing import TypeAlias
 from busbw import __version__, files, wire
 from busbw.history.files import HistoryError, folders
 from busbw.hosts.handshake import split_address
-from busbw.model.words import refusal
 from busbw.page import nights
 from busbw.page.nights import MachineNights
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
-from busbw.session import forms, hints, os_limits
+from busbw.session import os_limits
 from busbw.session.option import Option, file_option, folder_option
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -112,9 +109,7 @@ def add_options(parser: argparse._ActionsContainer, options: Iterable[Option]) -
 
 
 def _parser(option: Option) -> Callable[[str], object]:
-    """For argparse, which says nothing of a ValueError; by its choices, where it has no parser."""
-    if option.choices and option.parse is str:
-        option = replace(option, parse=forms.word(option.choices))
+    """Return the option's parser for argparse, which hides the sentence of a ValueError."""
 
     def parse(text: str) -> object:
         try:
@@ -230,10 +225,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in there:
         command.add_to(commands)
     asked, passed = parted(there[0], asked)
-    if asked and not asked[0].startswith("-") and asked[0] not in commands.choices:
-        parser.error(f"there is no command {refusal(asked[0], tuple(commands.choices))}")
-    if asked and asked[0] in commands.choices:
-        _check_spelling(commands.choices[asked[0]], asked[1:])
     options = parser.parse_args(asked)
     options.words, options.passed = asked[1:], passed
     try:
@@ -250,21 +241,6 @@ def parted(command: ModuleType, words: Sequence[str]) -> tuple[Sequence[str], Se
     passes = getattr(command, "PASSES_ON", False) and "--" in words
     at = words.index("--") if passes else len(words)
     return words[:at], words[at + 1 :]
-
-
-# An option in the help of argparse, not in the words on it.
-_SPELLED = re.compile(r"^  (?:-\w(?: \S+)?, )?(--[a-z][a-z-]*)", re.MULTILINE)
-
-
-def _check_spelling(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Of an option that is nearly one of the command's, say which; argparse only refuses it.
-
-    Nothing is said of a command that takes all words as they are.
-    """
-    flags = _SPELLED.findall(parser.format_help()) if "-" in parser.prefix_chars else []
-    hint = hints.of(words, [*flags, "--help"]) if flags else ""
-    if hint:
-        parser.error(f"unrecognized arguments: {hint}")
 
 
 def found(named: str = "") -> list[ModuleType]:

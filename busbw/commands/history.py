@@ -1,7 +1,6 @@
-"""`busbw history [fetch|push] DIR`: show what sessions measured over time, by case.
+"""`busbw history DIR`: show what sessions measured over time, by case.
 
-Reads the history that `--history` appends to. Changes nothing in it, but with `--append-from`.
-`fetch` and `push` keep it on a branch of the repository's origin between two sessions.
+Reads the history that `--history` appends to, and changes nothing in it.
 """
 
 from __future__ import annotations
@@ -15,16 +14,14 @@ from datetime import datetime, timezone
 
 from busbw import wire
 from busbw.history import agreement, files
-from busbw.history.branch import BRANCH, GitError, fetch, push
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import wrong_text
 from busbw.judge.policy import POLICIES
 from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import rendered
-from busbw.report.renderers.csv import csv_text
 from busbw.report.table import Column, Row, Table, TextLine, attributes
-from busbw.session.option import Option, file_option, folder_option
+from busbw.session.option import Option, folder_option
 
 from . import (
     BASELINES,
@@ -32,41 +29,16 @@ from . import (
     Commands,
     UsageError,
     add_command,
-    check_file,
-    command_error,
     usage_error,
-    write_file,
 )
 
 ORDER = 1
 
 _OPTIONS = (
-    Option(
-        name="action",
-        nargs="?",
-        choices=("fetch", "push"),
-        help="fetch: create DIR from the branch; push: append what is new in DIR to the branch",
-    ),
     folder_option("folder", "The folder given to busbw run --history", nargs=""),
-    Option(
-        name="branch",
-        metavar="NAME",
-        help=f"With fetch and push: use this branch of origin (default: {BRANCH})",
-    ),
     MACHINE,
     BASELINES,
-    folder_option(
-        "append_from",
-        "Append the sessions of the history OTHER that DIR lacks; sessions that DIR has are not "
-        "appended again",
-        metavar="OTHER",
-    ),
     Option(name="json", flag=True, help="Print JSON instead of tables"),
-    file_option(
-        "csv",
-        "Write a row per session and a column of seconds per case to FILE, as Apache Otava reads "
-        "it. Only for one machine",
-    ),
 )
 
 
@@ -79,30 +51,13 @@ def add_to(commands: Commands) -> None:
         help="Show the times of all earlier sessions, and since when a case is slower",
         description="Show what sessions measured over time, for each case: its usual time, its "
         "newest time, and when and why the usual time changed. Reads the folder that busbw run "
-        "--history=DIR appends to. fetch and push keep this folder on a branch of origin.",
+        "--history=DIR appends to.",
         example="busbw history history",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    names = ("append-from", "json", "csv", "machine")
-    given = [f"--{name}" for name in names if getattr(options, name.replace("-", "_"))]
-    if options.action is not None:
-        for flag in given:
-            raise UsageError(f"{flag}: not with {options.action}")
-        branch, folder = options.branch or BRANCH, options.folder.absolute()
-        with command_error(GitError, files.HistoryError, OSError):
-            print(fetch(folder, branch) if options.action == "fetch" else push(folder, branch))
-        return 0
-    if options.branch is not None:
-        raise UsageError("--branch: is for busbw history fetch and push")
-    if options.append_from is not None:
-        for flag in given[1:]:
-            raise UsageError(f"--append-from: {flag} is for showing a history; give one of them")
-        return _append_from(options)
     machines, notes = _read(options)
-    if options.csv is not None:
-        return _write_csv(machines, options)
     if options.json:
         print(json.dumps({"machines": [_document(one) for one in machines]}, indent=1))
         return 0
@@ -110,16 +65,6 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(_lines(machine)))
     for note in notes:
         print(f"note: {note}")
-    return 0
-
-
-def _append_from(options: argparse.Namespace) -> int:
-    with usage_error(files.HistoryError):
-        files.check(options.folder)
-        for one in files.append_from(options.folder, options.append_from):
-            for note in one.notes:
-                print(f"note: {note}")
-            print(f"{one.path}: {plural(one.lines, 'line')} appended")
     return 0
 
 
@@ -145,26 +90,6 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
     return machines, notes
 
 
-def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:
-    if len(machines) > 1:
-        names = ", ".join(one.folder for one in machines)
-        raise UsageError(f"--csv: a file is of one machine; --machine takes one of {names}")
-    ours = ",".join(_ATTRIBUTES)
-    what = "a CSV of busbw history"
-    check_file("--csv", options.csv, what, lambda text: text.startswith(ours), [options.folder])
-    (machine,) = machines
-    heads = (
-        f"{name}, {one.series.text}" if one.series.stack else name
-        for name, one in _named(machine.cases)
-    )
-    rows = [[*_ATTRIBUTES, *heads]]
-    for session, line in machine.sessions.items():
-        times_s = (case.times_s.get(session) for case in machine.cases)
-        cells = ["" if time_s is None else f"{time_s:.6g}" for time_s in times_s]
-        rows.append([line.at, line.commit, session, line.host, *cells])
-    return write_file(csv_text(rows), options.csv)
-
-
 def _named(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:
     """Each with its name, and with the protocol where one was measured by several."""
     counts = Counter((one.series, one.case.name) for one in cases)
@@ -184,7 +109,6 @@ _COLUMNS: Mapping[str, Callable[..., str]] = {
     "NOISY": str,
     "baseline": str,
 }
-_ATTRIBUTES = ("time", "commit", "session", "host")
 
 
 def _lines(machine: MachineHistory) -> list[str]:

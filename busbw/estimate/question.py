@@ -15,7 +15,7 @@ from pathlib import Path
 from busbw.baselines.document import read_json
 from busbw.hardware.chips import CHIPS
 from busbw.model.limits import MOST_BYTES
-from busbw.model.words import listed, nearest, refusal
+from busbw.model.words import listed, refusal
 
 from .methods import Level, Link, Links, TrainingStep, buckets_of
 from .quantities import RATE, TIME
@@ -162,10 +162,8 @@ def _link_from(option: str, text: str, *, full_duplex: bool) -> Link:
         latency_s = TIME(latency) if latency else 0.0
     except ValueError as error:
         names = [one for one, _ in known.values()]
-        near = nearest(what, names)
-        others = f"names are {listed(names, where='docs/studies.md')}"
-        meant = f"did you mean {near!r}?" if near else others
-        raise QuestionError(f"{option}: {error}; {meant}") from error
+        known_names = listed(names, where="docs/studies.md")
+        raise QuestionError(f"{option}: {error}; the names are {known_names}") from error
     return Link(name=name, bytes_per_s=bytes_per_s, latency_s=latency_s, full_duplex=full_duplex)
 
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.model.machine import Topology, extents_of
-from busbw.model.words import KIB, MIB, Device, nearest, refusal
+from busbw.model.words import KIB, MIB, Device, listed
 
 from .chips import CHIPS, Chip, chip_of
 
@@ -123,16 +123,14 @@ def topology_of(name: str) -> Topology:
         return _slice(name, SLICES[chip], layout)
     if chip in GPUS:
         return _gpus(name, GPUS[chip], layout)
-    raise ValueError(f"{name[:60]!r}: no chip is called {refusal(chip, (*SLICES, *GPUS), _OTHERS)}")
+    known = listed((*SLICES, *GPUS))
+    raise ValueError(f"{name[:60]!r}: no chip is called {chip[:60]!r}; expected one of {known}")
 
 
 def _slice(name: str, chip: Chip, layout: str) -> Topology:
     if layout not in chip.shapes:
-        turned = {"x".join(reversed(shape.split("x"))): shape for shape in chip.shapes}
-        near = nearest(layout, chip.shapes, turned)
-        meant = f"did you mean {f'{chip.name}:{near}'!r}? " if near else ""
         known = ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
-        raise ValueError(f"{name[:60]!r}: {meant}{chip.name} is known as {known}")
+        raise ValueError(f"{name[:60]!r}: {chip.name} is known as {known}")
     return Topology(
         name=name,
         device=Device.TPU,

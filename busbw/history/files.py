@@ -68,25 +68,6 @@ def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Appended:
         return Appended(path=path, lines=len(lines), notes=_append(path, content))
 
 
-def append_from(root: Path, other: Path) -> tuple[Appended, ...]:
-    """Append what the history `other` has and `root` lacks, file by file.
-
-    A line is there if its very bytes are, so that doing it again appends nothing. Raises
-    HistoryError; what `other` has is read first, and nothing is appended if it cannot be.
-    """
-    found = {path.relative_to(other): _texts(path) for path in _files(other)}
-    return tuple(_append_missing(root, root / name, lines) for name, lines in found.items())
-
-
-def _append_missing(root: Path, path: Path, lines: Sequence[bytes]) -> Appended:
-    with _locked(root, path):
-        there = set(_texts(path)) if path.exists() else set()
-        missing = [line for line in dict.fromkeys(lines) if line not in there]
-        content = b"".join(line + b"\n" for line in missing)
-        notes = _append(path, content) if missing else ()
-        return Appended(path=path, lines=len(missing), notes=notes)
-
-
 def _append(path: Path, content: bytes) -> tuple[str, ...]:
     if path.exists():
         # A file that is no file of the history is refused, wherever in it that can be seen.
@@ -220,24 +201,20 @@ def _read_folder(folder: Path, since: int = 0) -> Read:
         if path.stem >= f"{since:04d}":
             _check_links(folder, path)
             found, is_torn = _whole_lines(path)
-            lines += (line for _, line in found)
+            lines += found
             note = "the last line is torn; the next session that measures here moves it away"
             notes += [f"{path}: {note}"] if is_torn else []
     return Read(lines=tuple(sorted(lines, key=lambda line: line.at)), notes=tuple(notes))
 
 
-def _texts(path: Path) -> list[bytes]:
-    return [text for text, _ in _whole_lines(path)[0]]
-
-
-def _whole_lines(path: Path) -> tuple[list[tuple[bytes, Line]], bool]:
-    """The whole lines with their bytes, and whether the last is torn. Raises HistoryError."""
+def _whole_lines(path: Path) -> tuple[list[Line], bool]:
+    """Return the whole lines, and whether the last is torn. Raises HistoryError."""
     if not _YEAR.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
     *whole, torn = _content(path).split(b"\n")
     if _is_whole(torn):
         whole, torn = [*whole, torn], b""
-    return [(text, _parsed(path, text, str(n))) for n, text in enumerate(whole, 1)], bool(torn)
+    return [_parsed(path, text, str(n)) for n, text in enumerate(whole, 1)], bool(torn)
 
 
 def _content(path: Path) -> bytes:

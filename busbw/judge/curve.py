@@ -1,8 +1,4 @@
-"""The curve over all payloads, t(S) = latency + S / bandwidth, and how a regression moves it.
-
-Only what is certain is said: latency, bandwidth, all, or a list of the sizes. Decides no outcome,
-but for a shift of the whole curve, which no single size shows (`shift_of_curve`).
-"""
+"""The curve over all payloads, t(S) = latency + S / bandwidth, and a shift of the whole curve."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.model.verdict import Curve
-from busbw.model.words import by_text, payload_text, rate_text, seconds_text
+from busbw.model.words import by_text, rate_text, seconds_text
 
 # Two parameters need more than two sizes, and sizes that are far enough apart to separate them.
 _LEAST_SIZES = 4
@@ -72,23 +68,11 @@ def _through_two(points: Sequence[tuple[int, float]]) -> Iterator[float]:
             yield (time_s * larger - longer_s * size) / (longer_s - time_s)
 
 
-# A shape describes the sizes if their squared errors are this many for each size at most, all other
-# shapes' are more by 9 (three standard errors), and most of the sizes it is of are judged slower.
-_FITS = 2.0
-_CLEARLY = 9.0
-
-# No change has exactly one of these shapes and no curve fits exactly, so this fraction of the
-# largest change is added to each standard error: 3.0 and 2.8 times the time are the same factor.
-_SHAPE_ERROR = 0.1
-
 # No time is known better than to 0.1 %, whatever a few equal launches say.
 _LEAST_ERROR = 1e-3
 
 # A part of the time that has this share has most of it.
 _MOSTLY = 0.5
-
-# More payloads than these are named by the first and the last.
-_MOST_LISTED = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,42 +104,17 @@ class _Fit:
     cost: float
 
 
-def locate(curve: Curve | None, sizes: Sequence[SizeShift]) -> str:
-    """What got slower, in words; empty if no size is significant.
-
-    `curve` is the baseline's; without one the answer is neither latency nor bandwidth.
-    """
-    if not any(size.significant for size in sizes):
-        return ""
-    found = _certain(curve, sizes)
-    return _sizes_text(sizes) if found is None else _text(found, curve)
-
-
-def _certain(curve: Curve | None, sizes: Sequence[SizeShift]) -> _Fit | None:
-    if len(sizes) < _LEAST_SIZES:
-        alike = len(sizes) > 1 and all(size.significant for size in sizes)
-        return _fits(None, sizes, 0.0)[0] if alike else None
-    tolerance = _SHAPE_ERROR * max(abs(size.log_ratio) for size in sizes)
-    best, *others = _fits(curve, sizes, tolerance)
-    clear = best.cost <= _FITS * len(sizes) and all(o.cost > best.cost + _CLEARLY for o in others)
-    judged = [one.significant for one, share in zip(sizes, best.shares) if share >= _MOSTLY]
-    return best if clear and best.change > 0 and 2 * sum(judged) > len(judged) else None
-
-
-def _fits(curve: Curve | None, sizes: Sequence[SizeShift], tolerance: float) -> list[_Fit]:
-    """The shapes by weighted least squares of ratios, the best first.
+def _best_fit(curve: Curve, sizes: Sequence[SizeShift]) -> _Fit:
+    """Return the part that explains the ratios best, by weighted least squares.
 
     Sizes on one side of the half payload (half of its time is latency) tell neither part from all.
     """
     parts = {"all": [1.0] * len(sizes)}
-    latency = [curve.latency_share(size.payload_bytes) for size in sizes] if curve else []
-    if latency and min(latency) <= _MOSTLY <= max(latency):
+    latency = [curve.latency_share(size.payload_bytes) for size in sizes]
+    if min(latency) <= _MOSTLY <= max(latency):
         parts |= {"latency": latency, "bandwidth": [1 - share for share in latency]}
     gains = [math.expm1(size.log_ratio) for size in sizes]
-    errors = [
-        math.exp(one.log_ratio) * math.hypot(max(one.standard_error, _LEAST_ERROR), tolerance)
-        for one in sizes
-    ]
+    errors = [math.exp(one.log_ratio) * max(one.standard_error, _LEAST_ERROR) for one in sizes]
     found = []
     for part, shares in parts.items():
         squares = math.fsum((s / e) ** 2 for s, e in zip(shares, errors))
@@ -163,7 +122,7 @@ def _fits(curve: Curve | None, sizes: Sequence[SizeShift], tolerance: float) -> 
         change = math.fsum(products) / squares
         cost = math.fsum(((g - change * s) / e) ** 2 for s, g, e in zip(shares, gains, errors))
         found.append(_Fit(part=part, shares=shares, change=change, error=squares**-0.5, cost=cost))
-    return sorted(found, key=lambda one: one.cost)
+    return min(found, key=lambda one: one.cost)
 
 
 def shift_of_curve(
@@ -177,7 +136,7 @@ def shift_of_curve(
     """
     if curve is None or len(sizes) < 2 or any(size.significant for size in sizes):
         return ""
-    found = _fits(curve, sizes, 0.0)[0]
+    found = _best_fit(curve, sizes)
     mostly = [(one, share) for one, share in zip(sizes, found.shares) if share >= _MOSTLY]
     middle = statistics.median(math.expm1(one.log_ratio) for one, _ in mostly)
     shown = middle >= floor * statistics.median(share for _, share in mostly)
@@ -186,9 +145,9 @@ def shift_of_curve(
     return f"{_text(found, curve)}; no single payload shows it"
 
 
-def _text(found: _Fit, curve: Curve | None) -> str:
-    """All, or latency or bandwidth before and after: 1/bandwidth has grown by the change."""
-    if curve is None or found.part == "all":
+def _text(found: _Fit, curve: Curve) -> str:
+    """Return what is slower: all payloads, or the latency or the bandwidth before and after."""
+    if found.part == "all":
         return f"all payloads are slower, {by_text(found.change)}"
     times = 1 + found.change
     if found.part == "latency":
@@ -198,16 +157,3 @@ def _text(found: _Fit, curve: Curve | None) -> str:
     rates = [rate_text(curve.bandwidth_bytes_per_s / by) for by in (1, times)]
     fell = f"fell {by_text(1 / times - 1)} ({' -> '.join(rates)})"
     return f"the bandwidth {fell}; the latency did not grow"
-
-
-def _sizes_text(sizes: Sequence[SizeShift]) -> str:
-    slow = {one.payload_bytes: one.log_ratio for one in sizes if one.significant}
-    names = [payload_text(size) for size in sorted(slow)]
-    listed = ", ".join(names)
-    if len(names) > _MOST_LISTED:
-        listed = f"{len(names)} payloads from {names[0]} to {names[-1]}"
-    count = f" ({len(names)} of {len(sizes)} sizes)" if len(sizes) > 1 else ""
-    least, most = min(slow.values()), max(slow.values())
-    if len(names) == 1:
-        return f"{listed} is slower, {by_text(math.expm1(most))}{count}"
-    return f"{listed} are slower, {math.exp(least):.3g} to {math.exp(most):.3g} x the time{count}"

@@ -6,7 +6,6 @@ A baseline says what was accepted; the history says what has been usual since.
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from datetime import datetime, timedelta
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merged
 from busbw.model.verdict import Answer
-from busbw.model.words import Outcome, change_text, cut_short, plural
+from busbw.model.words import change_text, cut_short, plural
 
 from .expected_times import Launches
 from .lasting_losses import Assessment, Lasting, accepted_deviation, assess, replay
@@ -24,9 +23,6 @@ from .rule import CaseTimes, History, limits
 
 # A clock that ticks gives values that are a tick apart, or a little more.
 _TICKS = 1.1
-
-# As many earlier sessions say what a limit of the user's own would have cost.
-_RECENT = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,30 +98,6 @@ def _times(records: Sequence[Record], rule: Rule) -> CaseTimes:
     parts = [Launches.of(one.times_s) for one in records]
     squares, freedom = math.fsum(one.squares for one in parts), sum(one.freedom for one in parts)
     return replace(whole, every=replace(whole.every, squares=squares, freedom=freedom))
-
-
-def cost_of_limit(levels: Sequence[Levels], tonight: Sequence[Assessment], ratio: float) -> str:
-    """Say in how many of the last sessions in which nothing changed a case was above `ratio`.
-
-    Each of `tonight` is of one of the machines' `levels`.
-    """
-    found = [
-        any(
-            math.log(statistics.median(times_s)) - limits[case].expected.level > math.log(ratio)
-            for case, times_s in session.times_s.items()
-            if case in limits
-        )
-        for machine, limits in zip(levels, (one.limits for one in tonight))
-        for session in machine.sessions[1:][-_RECENT:]
-        if not session.called(Outcome.REGRESSED)
-    ]
-    text = f"--fail-above={100 * (ratio - 1):g}%"
-    if not found:
-        return f"{text}: what it costs is unknown, without an earlier session since the first"
-    return (
-        f"{text}: of the last {plural(len(found), 'session')} without a change {sum(found)} had a "
-        "case above it"
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

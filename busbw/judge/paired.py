@@ -17,16 +17,14 @@ from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.stats.launches import (
     Estimate,
-    launch_time_s,
     look_levels,
     of_launches,
-    quantile,
     shift_of_samples,
 )
 from busbw.stats.variance import Variance, moderated, prior_variance, variance_of
 
 from .case import Ruling, Terms, summary_of_runs, with_sides
-from .policy import SHOWN_LEVEL, TAIL_GROWTH, TAIL_LEVEL, Looks
+from .policy import SHOWN_LEVEL, Looks
 from .validity import WHOSE, broken, memory_text, memory_verdict
 
 
@@ -158,7 +156,7 @@ def _judge(
     before, now = summary_of_runs(reference), summary_of_runs(candidate)
     least_s = terms.policy.least_difference_of(candidate.case.clock)
     floor = max(looks.floor, least_s / before.median_s)
-    shifts, tail = _shifts(pairs), _tail_ratio(pairs)
+    shifts = _shifts(pairs)
     decision = decide(shifts, looks, cases=terms.cases, floor=floor, prior=prior)
     outcome = decision.outcome or Outcome.NOISY
     estimate = decision.estimate or (of_launches(shifts) if len(shifts) > 1 else None)
@@ -171,8 +169,7 @@ def _judge(
         ratio_interval=None if estimate is None else _interval(estimate),
         ratio_error=None if estimate is None else estimate.error,
         limit=None if decision.limit is None else math.exp(decision.limit),
-        tail_ratio=tail,
-        notes=tuple(_notes(outcome, decision, tail)),
+        notes=tuple(_notes(outcome, decision)),
     )
     return Ruling(verdict=verdict, wanted=decision.wanted, suspected=decision.suspected)
 
@@ -209,9 +206,7 @@ def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -
     return memory_verdict(spec, worst, more, failed=not expected, expected=expected)
 
 
-def _notes(outcome: Outcome, decision: Decision, tail: float | None) -> Iterator[str]:
-    if tail is not None:
-        yield f"the tail grew: p90 over p25 is {tail:.2f} x the reference's"
+def _notes(outcome: Outcome, decision: Decision) -> Iterator[str]:
     if decision.dropped and outcome is not Outcome.REGRESSED:
         yield f"suspected after {plural(decision.dropped, 'pair')}, not seen again in fresh ones"
 
@@ -237,17 +232,3 @@ def _text(
     said = {Outcome.NOISY: ": undecided", Outcome.REGRESSED: f", {limit}, seen again"}
     word = f", {limit}: suspected, not yet seen again" if decision.suspected else said.get(outcome)
     return f"{times}, {ratio}{word or ''}"
-
-
-def _tail_ratio(pairs: Sequence[tuple[Run, Run]]) -> float | None:
-    """How much the tail, p90 over p25, grew, whether or not the time did; None if it did not."""
-    if len(pairs) < 2:
-        return None
-    growth = of_launches([_tail_log(now) - _tail_log(before) for before, now in pairs])
-    if growth.mean < math.log1p(TAIL_GROWTH) or growth.lower(TAIL_LEVEL) <= 0:
-        return None
-    return math.exp(growth.mean)
-
-
-def _tail_log(run: Run) -> float:
-    return math.log(quantile(run.samples_s, 0.9) / launch_time_s(run))

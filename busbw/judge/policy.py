@@ -33,12 +33,6 @@ ABOVE_HARDWARE = 0.05
 # The interval that is shown has 95 %: a probability of 0.025 at either side.
 SHOWN_LEVEL = 0.025
 
-# That the tail grew is a note and fails nothing, so it is written only where it is sure, one false
-# note in a thousand cases, and large enough to be looked into: a fifth.
-TAIL_LEVEL = 0.001
-TAIL_GROWTH = 0.2
-
-
 # A process that the others wait for is named if it takes half as much again as they do, in every
 # launch: processes that share a machine's processors differ by less.
 STRAGGLES = 1.5

@@ -24,7 +24,7 @@ from busbw.model.words import (
 )
 from busbw.stats.variance import t_quantile
 
-from .curve import SizeShift, fit, locate, shift_of_curve
+from .curve import SizeShift, fit, shift_of_curve
 from .policy import CURVE_FREEDOM, Policy
 from .rule import Shared
 from .undecided import Counting, noisy_texts, too_noisy_text, verdict_name
@@ -64,8 +64,7 @@ def _group(case: Case, verdicts: Sequence[Verdict], policy: Policy, groups: int)
         level, floor = policy.looks.false_alarms_of_curves / (3 * groups), policy.looks.floor
         quantile = t_quantile(level, CURVE_FREEDOM)
         shifted = shift_of_curve(before, sizes, quantile=quantile, floor=floor)
-    located = locate(before, sizes)
-    return SizeGroup(case=case, before=before, now=now, located=located, shifted=shifted)
+    return SizeGroup(case=case, before=before, now=now, shifted=shifted)
 
 
 def slower_text(name: str, cases: int, shared: Shared) -> str:

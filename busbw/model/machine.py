@@ -47,7 +47,7 @@ def axes_of(mesh: str) -> Mapping[str, int]:
         )
     found = {name: extent for name, extent in pairs if name in known and _is_extent(extent)}
     if len(found) != len(words):
-        raise ValueError(f"{mesh[:60]!r} is not a mesh; {_meant(mesh)}accepted are {accepted}")
+        raise ValueError(f"{mesh[:60]!r} is not a mesh; expected {accepted}")
     return {name: int(found[name]) for name in known if name in found}
 
 
@@ -58,12 +58,6 @@ def extents_of(mesh: str) -> tuple[int, ...]:
 
 def _is_extent(word: str) -> bool:
     return word.isascii() and word.isdecimal() and int(word) > 0
-
-
-def _meant(mesh: str) -> str:
-    joined = re.sub("[*,:X]", "x", mesh)
-    is_mesh = re.fullmatch(r"[1-9]\d{,3}(x[1-9]\d{,3})+", joined)
-    return f"did you mean {joined}? " if is_mesh else ""
 
 
 def mesh_text(mesh: str) -> str:

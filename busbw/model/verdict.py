@@ -61,14 +61,13 @@ class Curve:
 class SizeGroup:
     """One framework, collective and strategy over its sizes.
 
-    `before` and `now` are None where no curve can be fitted. `located` says what got slower, and
-    `shifted` what no single size shows; both are empty for nothing.
+    `before` and `now` are None where no curve can be fitted. `shifted` says what got
+    slower though no single size shows it; empty for nothing.
     """
 
     case: Case
     before: Curve | None
     now: Curve | None
-    located: str
     shifted: str
 
 
@@ -167,8 +166,7 @@ class Verdict:
     and its history, or the candidate's over the reference's. `ratio_interval` is the best and the
     worst launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard
     error of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
-    `tail_ratio`
-    is p90 over p25, now over before, where that grew significantly. `published` is shown and never
+    `published` is shown and never
     judged. `ceiling` is what the hardware allows, where that is known. `straggler` is what the
     others of a group wait for. `soaked` is what was compared where nothing was timed.
     """
@@ -187,7 +185,6 @@ class Verdict:
     ratio_interval: tuple[Positive, Positive] | None = None
     ratio_error: NotNegative | None = None
     limit: Positive | None = None
-    tail_ratio: Positive | None = None
     provisional: bool = False
     published: Reference | None = None
     ceiling: Ceiling | None = None

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from busbw.model.variables import SECRET
-from busbw.session import hints
 from busbw.session.option import GROUPS, Option
 from busbw.session.options import OPTIONS
 
@@ -56,9 +55,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         groups[option.group].addoption(option.flag_name, **option.arguments)
         if option.ini:
             _add_ini(parser, option)
-    flags = [name for one in groups.values() for option in one.options for name in option.names()]
-    hint = hints.of(_command_line(pluginmanager), flags)
-    parser.extra_info |= {"busbw": hint} if hint else {}
 
 
 def _add_ini(parser: pytest.Parser, option: Option) -> None:
@@ -92,16 +88,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Say what our marks mean; with an option of ours, sizes are no paths of tests."""
-    try:
-        if any(config.getoption(one.name) is not None for one in OPTIONS if one.is_text):
-            hints.check_paths(config.args)
-        # Else the path that it took for its value would not be collected, but all other tests.
-        for one in OPTIONS:
-            if one.const:
-                one.value(config.getoption(one.name))
-    except ValueError as error:
-        raise pytest.UsageError(f"busbw: {error}") from error
+    """Declare the markers, and leave standard output to the results where they go there."""
     if "-" in (config.getoption("results"), config.getini("busbw_results")):
         _report_on_stderr(config.pluginmanager, config)
     config.addinivalue_line("markers", "busbw: a test that reads the verdict of one measured case")

@@ -16,13 +16,12 @@ import pytest
 
 from busbw.judge.case import summary_of
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, SessionOutcome, payload_text, plural
+from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.renderers import RENDERERS
 from busbw.report.session import change_tables, measured_table, session_tables
 from busbw.report.table import Table, TextLine, span_text
 from busbw.report.verdicts import compiled_tables, legend, release_lines
-from busbw.session import hints
 from busbw.session.compilers import FAMILIES, CompileSettings, missing
 from busbw.session.display import Screen
 from busbw.session.state import Collected, Judged, Measured, Observed, Refused
@@ -36,11 +35,9 @@ from .items import letters_text
 def pytest_report_collectionfinish(
     config: pytest.Config, items: Sequence[pytest.Item]
 ) -> list[str]:
-    specs = [spec for spec in map(spec_of, items) if spec is not None]
-    named = [(spec.dtype, payload_text(spec.payload_bytes)) for spec in specs]
-    hint = hints.of_keyword(config.getoption("keyword", ""), named)
+    specs = any(spec_of(item) is not None for item in items)
     shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
-    return [*filter(None, (_header(config), hint))] if shown and specs else []
+    return [_header(config)] if shown and specs else []
 
 
 def _header(config: pytest.Config) -> str:

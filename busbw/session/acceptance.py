@@ -20,7 +20,6 @@ from busbw.baselines.updates import (
     Updated,
     beyond,
     prune,
-    rebase,
     save,
     save_compiled,
 )
@@ -32,7 +31,6 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, CompiledBaseline, Record
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, SessionOutcome, ratio_text
-from busbw.stacks.lock import StackError
 from busbw.stats.launches import launch_time_s
 
 from . import compilation, references
@@ -99,9 +97,6 @@ def _times(judged: Judged, measured: Measured) -> Judged:
     with drafted(settings.baselines, TIMED) as draft:
         saved = save(draft, wanted, session=session, rules=rules, reason=reason)
         changes = list(saved.changes)
-        if settings.rebase:
-            cases = [(job.key, job.case) for job in able.values()]
-            changes += rebase(draft, cases, session=session, reason=settings.rebase)
         if settings.prune_baselines:
             changes += prune(draft, _asked(measured), session=session, reason="pruned")
     notes += [_refused(one, reason) for one in saved.refusals]
@@ -140,20 +135,14 @@ def _refused(refusal: Refusal, reason: str) -> str:
 
 
 def _with_locks(judged: Judged, measured: Measured, wanted: Sequence[Accepted]) -> Judged:
-    """With the stacks locked whose times were accepted; the times stay where one cannot be."""
-    if not measured.settings.locks_reference:
-        return judged
+    """Lock the stacks whose times were accepted; the times stay where a lock cannot be written."""
     frameworks = tuple(dict.fromkeys(one.measurement.case.framework for one in wanted))
     try:
         with locked(measured.settings.baselines):
             return judged.with_notes(*references.locked(measured, frameworks))
-    except (StackError, BaselineError, OSError) as error:
+    except (BaselineError, OSError) as error:
         words = files.reason(error) if isinstance(error, OSError) else str(error)
-        text = (
-            f"baselines were written, but no reference stack was locked: {words}; "
-            "--no-reference-lock accepts times alone"
-        )
-        return judged.with_error(text)
+        return judged.with_error(f"baselines were written, but no reference stack: {words}")
 
 
 def _storable(judged: Judged, measured: Measured) -> dict[Spec, TimedJob]:

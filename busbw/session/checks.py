@@ -43,7 +43,6 @@ def check(settings: Settings, specs: Sequence[Spec]) -> None:
     for name in frameworks:
         try:
             _check_reference(settings, name, ours[name])
-            references.lockable(settings, name)
         except UsageError as error:
             errors.append(error)
     # One that is named must reach the device; of others, one does.

@@ -44,6 +44,7 @@ _BY_NAME = (
     ("thunk_metadata.txt", "metadata of thunks"),
     (".debug_options", "a list of XLA's flags"),
     ("memory-usage-report.pb", "a memory usage report as a protobuf"),
+    (".xplane.pb", "a profiler recording, which busbw trace reads"),
     (".pb", "HLO as a protobuf, which XLA writes beside the text with --xla_dump_hlo_as_text"),
     ("execution_options.txt", "a list of options"),
     (".pbtxt", "a protobuf as text, of another kind"),

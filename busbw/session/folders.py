@@ -24,7 +24,7 @@ HISTORY = "BUSBW_HISTORY"
 STANDARD_OUTPUT = Path("-")
 
 # With these options baselines are written.
-WRITING = ("update_baselines", "rebase", "prune_baselines")
+WRITING = ("update_baselines", "prune_baselines")
 
 
 def stack_cache_of(text: str | None) -> Path:

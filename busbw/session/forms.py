@@ -10,22 +10,19 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from busbw import files, metrics
-from busbw.frameworks import FRAMEWORKS, USUAL
+from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Injection
 from busbw.model.machine import extents_of
-from busbw.model.words import MIB, Device, Extra, nearest, refusal
+from busbw.model.words import MIB, Device, Extra, refusal
 
 from . import homes
 
 T = TypeVar("T")
-
-# What --update-baselines accepts.
-UPDATES = ("all", "new", "improved")
 
 # What --against takes in place of an interpreter.
 BASELINE = "baseline"
@@ -93,33 +90,18 @@ def ratio(text: str) -> float:
     return found
 
 
-def word(accepted: Sequence[str], names: Mapping[str, str] | None = None) -> Callable[[str], str]:
-    """One of those accepted; `names` are others' words for them, said to who writes one."""
-
+def word(accepted: Sequence[str]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in accepted:
-            raise ValueError(refusal(text, accepted, names or {}))
+            raise ValueError(refusal(text, accepted))
         return text
 
     return parse
 
 
-def words(
-    accepted: Sequence[str], names: Mapping[str, str] | None = None
-) -> Callable[[str], tuple[str, ...]]:
-    one = word(accepted, names)
+def words(accepted: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    one = word(accepted)
     return lambda text: tuple(dict.fromkeys(one(each.strip()) for each in text.split(",")))
-
-
-def update(text: str) -> str:
-    """As the value is not required, argparse takes a path that follows for it."""
-    if "/" in text or "::" in text or (text and text not in UPDATES and os.path.exists(text)):
-        path = text[:60]
-        raise ValueError(
-            f"takes {path!r} as its value; write pytest {path} "
-            f"--update-baselines, or --update-baselines=all {path}"
-        )
-    return word(UPDATES)(text)
 
 
 def reason(text: str) -> str:
@@ -132,29 +114,18 @@ def path(text: str) -> Path:
     return homes.expanded(text)
 
 
-# Others' words for dtypes.
-DTYPE_NAMES = {
-    "float": "float32",
-    "fp32": "float32",
-    "half": "float16",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "int": "int32",
-}
-
 STRATEGIES = tuple(dict.fromkeys(name for one in FRAMEWORKS.values() for name in one.strategies))
 
 
 def device(text: str) -> Device | None:
     """None for whatever is attached."""
-    names = {"cuda": "gpu", "rocm": "gpu", "nvidia": "gpu", "host": "cpu"}
-    found = word(("auto", *(one.value for one in Device)), names)(text)
+    found = word(("auto", *(one.value for one in Device)))(text)
     return None if found == "auto" else Device(found)
 
 
 def frameworks(text: str) -> tuple[str, ...]:
     """Nothing for those installed."""
-    return () if text == "auto" else words(tuple(FRAMEWORKS), {"tf": "tensorflow"})(text)
+    return () if text == "auto" else words(tuple(FRAMEWORKS))(text)
 
 
 def ranks(text: str) -> int | None:
@@ -175,7 +146,7 @@ def mesh(text: str) -> tuple[int, ...]:
 
 
 def program(text: str) -> str:
-    """A function of a file or module, which is not imported here; or a file or folder to read."""
+    """Return a function of a file or module, which is not imported here, or a file of HLO."""
     if os.path.exists(text) and not text.endswith(".py"):
         return text
     place, _, function = text.rpartition(":")
@@ -183,8 +154,8 @@ def program(text: str) -> str:
     names = [function] if is_file else [function, *place.split(".")]
     if not place or not all(name.isidentifier() for name in names):
         raise ValueError(
-            f"expected FILE.py:FUNCTION or MODULE:FUNCTION, such as perf/programs.py:train_step, a "
-            f"file of optimized HLO, or a profiler recording; got {text[:60]!r}"
+            f"expected FILE.py:FUNCTION or MODULE:FUNCTION, such as perf/programs.py:train_step, "
+            f"or a file of optimized HLO; got {text[:60]!r}"
         )
     if is_file and not os.path.isfile(place):
         raise ValueError(f"{place}: there is no such file")
@@ -195,12 +166,8 @@ def python(text: str) -> tuple[str, str]:
     """A framework and its interpreter."""
     framework, equals, name = text.partition("=")
     if not equals or framework not in FRAMEWORKS:
-        near = nearest(framework, tuple(FRAMEWORKS)) if equals else USUAL[0]
-        meant = f"did you mean {near}={(name or text)[:60]}? " if near and text else ""
-        raise ValueError(
-            f"{text[:60]!r}; {meant}accepted is FRAMEWORK=INTERPRETER, one of "
-            f"{', '.join(FRAMEWORKS)}"
-        )
+        known = ", ".join(FRAMEWORKS)
+        raise ValueError(f"expected FRAMEWORK=INTERPRETER with one of {known}, got {text[:60]!r}")
     return framework, _program(name)
 
 

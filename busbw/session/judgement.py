@@ -13,7 +13,6 @@ from busbw.judge.lasting_losses import UNREMARKABLE, Assessment
 from busbw.judge.levels import (
     Loss,
     all_answers,
-    cost_of_limit,
     losses,
     losses_text,
     odd_sessions,
@@ -35,7 +34,7 @@ from busbw.model.counters import Counted
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import changes
 from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
-from busbw.model.words import Outcome, SessionOutcome, payload_text, plural
+from busbw.model.words import Outcome, SessionOutcome, plural
 
 from . import acceptance, references
 from .state import Collected, Judged, Measured
@@ -132,7 +131,7 @@ def judged(measured: Measured, skip: str) -> Judged:
     verdicts = {**measured.skipped, **{spec: one.verdict for spec, one in found.items()}}
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
     groups = groups_of_cases(list(verdicts.values()), measured.policy, in_turn=measured.paired)
-    verdicts = with_injections(_located(verdicts, groups), measured.measurements)
+    verdicts = with_injections(verdicts, measured.measurements)
     lost = _losses(measured, tonight)
     about = replace(
         _circumstances(measured, verdicts),
@@ -148,7 +147,7 @@ def judged(measured: Measured, skip: str) -> Judged:
     session = judge_session(list(verdicts.values()), list(measured.measurements.values()), about)
     return Judged(
         collected=measured.collected,
-        session=_with_cost(session, measured, tonight),
+        session=session,
         verdicts=verdicts,
         observed=measured,
         groups=groups,
@@ -187,17 +186,6 @@ def _counting(measured: Measured, found: Mapping[Spec, Ruling]) -> Counting:
         is_fixed=is_fixed,
         throttled=frozenset(spec for spec, one in found.items() if one.throttled),
     )
-
-
-def _with_cost(
-    session: SessionVerdict, measured: Measured, tonight: Mapping[EnvironmentKey, Assessment]
-) -> SessionVerdict:
-    ratio = measured.settings.fail_above
-    if ratio is None:
-        return session
-    levels = [measured.levels[key] for key in tonight]
-    cost = cost_of_limit(levels, list(tonight.values()), ratio)
-    return replace(session, text=f"{session.text}; {cost}")
 
 
 def _slower(
@@ -268,19 +256,6 @@ def given_up(
             spec: Verdict(spec=spec, outcome=outcome, failed=True, text=why) for spec in specs
         },
     )
-
-
-def _located(verdicts: Mapping[Spec, Verdict], groups: Sequence[SizeGroup]) -> dict[Spec, Verdict]:
-    located = {group.case.group_name: group.located for group in groups if group.located}
-    found = dict(verdicts)
-    for spec, verdict in verdicts.items():
-        shape = located.get(verdict.case.group_name) if verdict.case else None
-        # A single slow size is all that its own row says.
-        is_repeated = shape and shape.startswith(f"{payload_text(spec.payload_bytes)} is slower")
-        if shape and verdict.outcome is Outcome.REGRESSED and not is_repeated:
-            text = f"over the sizes: {shape}"
-            found[spec] = replace(verdict, notes=(*verdict.notes, text))
-    return found
 
 
 def _missing(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> tuple[str, ...]:

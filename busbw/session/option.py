@@ -1,12 +1,11 @@
 """One option: its spelling, group, help and default; and what a session was given for all of them.
 
-The plugin walks the declarations for its command line, its ini settings and its hints; a session is
+The plugin walks the declarations for its command line and its ini settings; a session is
 driven by a `Given`, whoever read the command line.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
@@ -28,8 +27,8 @@ GROUPS = {
     COMPILE: "busbw: compile without hardware, measure nothing",
 }
 
-_EMPTY = "it is given empty, as by a variable that is not set; leave it out for the default"
-_DASHES = "it is given '--', which is no value; leave it out for the default"
+# An empty text comes of a variable of a shell that is not set: it does not mean the default.
+_NO_VALUE = "expected a value, got an empty text"
 
 
 class UsageError(Exception):
@@ -44,29 +43,6 @@ def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
     except kinds as error:
         words = files.reason(error) if isinstance(error, OSError) else error
         raise UsageError(f"{where}{words}") from error
-
-
-class _Store(argparse.Action):
-    """As argparse stores a value, which of an option's ``--`` makes an empty list."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        if option_string and (values == [] or str(values) == "--"):
-            raise argparse.ArgumentError(self, _DASHES)
-        setattr(namespace, self.dest, self._kept(namespace, values))
-
-    def _kept(self, namespace: argparse.Namespace, value: Any) -> Any:
-        return value
-
-
-class _Append(_Store):
-    def _kept(self, namespace: argparse.Namespace, value: Any) -> Any:
-        return [*(getattr(namespace, self.dest) or ()), value]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,9 +84,11 @@ class Option:
         found: dict[str, Any] = {"help": self.help + default}
         if self.flag:
             return {**found, "action": "store_true"}
-        # As argparse shows choices; its own sentence on a wrong one is longer than ours.
         found["metavar"] = self.metavar or f"{{{','.join(self.choices)}}}"
-        found["action"] = _Append if self.repeated else _Store
+        if self.choices and self.parse is str:
+            found["choices"] = self.choices
+        if self.repeated:
+            found["action"] = "append"
         return {**found, "nargs": "?", "const": self.const} if self.const else found
 
     def found(self, given: Given) -> Any:
@@ -123,15 +101,15 @@ class Option:
             return [*given.ini[self.name], *(value or ())]
         if not self.is_text:
             return value
-        if value is not None and not str(value).strip() and not self.default:
-            raise ValueError(f"{self.flag_name}: {_EMPTY}")
+        if value is not None and not str(value or "").strip() and not self.default:
+            raise ValueError(f"{self.flag_name}: {_NO_VALUE}")
         text = str(given.ini[self.name] if value is None else value).strip()
         return text if text or self.default else None
 
     def given(self, text: str) -> Any:
         """The value of a text that a command line has. Raises ValueError if it is empty."""
         if not text.strip():
-            raise ValueError(_EMPTY)
+            raise ValueError(_NO_VALUE)
         return self.parse(text)
 
     def value(self, found: Any) -> Any:
@@ -139,7 +117,7 @@ class Option:
         if self.flag or found is None:
             return bool(found) if self.flag else None
         parsed = functools.partial(forms.checked, self.name, self.parse)
-        return [parsed(text) for text in found] if self.repeated else parsed(found)
+        return [parsed(text or "") for text in found] if self.repeated else parsed(found)
 
     @property
     def is_text(self) -> bool:

@@ -157,7 +157,7 @@ OPTIONS = (
     ),
     Option(
         name="dtypes",
-        **takes("LIST", forms.words(tuple(DTYPES), forms.DTYPE_NAMES), "float32"),
+        **takes("LIST", forms.words(tuple(DTYPES)), "float32"),
         help=f"Measure these element types, as a comma list of {', '.join(DTYPES)}",
     ),
     Option(
@@ -308,9 +308,8 @@ OPTIONS = (
     _comparing(
         name="update_baselines",
         repeats=False,
-        parse=forms.update,
         const="all",
-        choices=forms.UPDATES,
+        choices=("all", "new", "improved"),
         ini=False,
         help="Accept the times of this session as baselines. all (if you give no value): every "
         "measured case, also if it is slower within the budget; new: only cases without a "
@@ -326,28 +325,12 @@ OPTIONS = (
         'slower"',
     ),
     _comparing(
-        name="no_reference_lock",
-        repeats=False,
-        flag=True,
-        ini=False,
-        help="With --update-baselines: do not lock the measured environment (Python, packages, "
-        "flags) as the reference of --against=baseline",
-    ),
-    _comparing(
         name="prune_baselines",
         repeats=False,
         flag=True,
         ini=False,
         help="In the baseline files of the measured cases, delete the entries whose payload was "
         "not selected in this session",
-    ),
-    _comparing(
-        name="rebase",
-        repeats=False,
-        **takes("WHY", forms.reason),
-        ini=False,
-        help="Measure future slowdowns from the usual time that is stored now for each measured "
-        "case, instead of from the accepted time. The reason is stored in the file",
     ),
     _compiling(
         name="program",

@@ -34,7 +34,6 @@ from busbw.program.hlo import ProgramError
 from . import dumps, machine
 from .agents import transport_of
 from .option import UsageError, usage_error
-from .recordings import is_recording, recorded
 from .settings import Settings
 from .state import Weighted
 
@@ -53,29 +52,22 @@ def weighted(settings: Settings) -> tuple[Weighted, ...]:
 
 def _weighted(settings: Settings, source: str) -> Weighted:
     framework = settings.frameworks[0]
-    ran = recorded(source) if is_recording(source) else ()
-    if ran:
-        found = Compiled(collectives={}, uses=tuple(use for use, _ in ran))
-    else:
-        is_text = is_dump(source)
-        found = _read(settings, source) if is_text else _compiled(settings, framework, source)
-    took_s = [seconds for _, seconds in ran] or [0.0] * len(found.uses)
+    is_text = is_dump(source)
+    found = _read(settings, source) if is_text else _compiled(settings, framework, source)
     name = program_spec(framework, source).strategy
     times: dict[Spec, int] = {}
     called: dict[Spec, str] = {}
-    recorded_s, left_out, replaced = 0.0, list[str](), list[str]()
-    for use, own_s in zip(found.uses, took_s):
+    left_out, replaced = list[str](), list[str]()
+    for use in found.uses:
         try:
             spec = _alike(_spec(settings, framework, use, found.mesh), times)
         except GridError as error:
-            took = f", {seconds_text(own_s, 3)} in the recording" if own_s else ""
-            left_out.append(f"{use.name}, {use.times_text(use.times)}{took}: {error}")
+            left_out.append(f"{use.name}, {use.times_text(use.times)}: {error}")
             continue
         times[spec] = times.get(spec, 0) + use.times
         called.setdefault(spec, use.name)
         if spec.dtype != use.dtype:
             replaced.append(f"{use.name}: as {spec.dtype}, which moves the same bytes")
-        recorded_s += own_s
     if not times:
         why = "; ".join(left_out) or "it has no collective"
         raise UsageError(f"--program={source}: nothing of it can be measured: {why}")
@@ -85,7 +77,6 @@ def _weighted(settings: Settings, source: str) -> Weighted:
         called=called,
         left_out=tuple(left_out),
         replaced=tuple(dict.fromkeys(replaced)),
-        recorded_s=recorded_s or None,
     )
 
 
@@ -203,13 +194,6 @@ def opening(programs: Sequence[Weighted]) -> Iterator[str]:
             yield f"{one.name}: not measured: {text}"
 
 
-def _in_job(one: Weighted, total_s: float) -> str:
-    if one.recorded_s is None:
-        return ""
-    took = f"{seconds_text(one.recorded_s, 3)}, {one.recorded_s / total_s:.2f} x as long"
-    return f"; in the recording the same took {took}"
-
-
 def communication(programs: Sequence[Weighted], verdicts: Mapping[Spec, Verdict]) -> Iterator[str]:
     """What a step's collectives take together, each measured alone, and the largest share."""
     for one in programs:
@@ -230,5 +214,5 @@ def communication(programs: Sequence[Weighted], verdicts: Mapping[Spec, Verdict]
         yield (
             f"communication of {one.name}: {seconds_text(total_s, 3)} a step{was}: "
             f"{one.called[most]} x {one.times[most]} is {parts_s[most] / total_s:.2f} of it; "
-            f"each collective alone, with nothing that hides it{_in_job(one, total_s)}"
+            f"each collective alone, with nothing that hides it"
         )

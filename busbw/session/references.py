@@ -36,7 +36,7 @@ from busbw.model.stored import Baseline, Record, Session, changes, rounded_us
 from busbw.model.verdict import Answer
 from busbw.model.words import Device, plural
 from busbw.stacks.build import built, check_buildable, packages_of
-from busbw.stacks.interpreter import Distribution, Installed, installed, unlockable
+from busbw.stacks.interpreter import installed, unlockable
 from busbw.stacks.lock import Lock, StackError, check_earlier, path_of, paths_below
 from busbw.stacks.lock import read as read_lock
 from busbw.stats.launches import launch_time_s, tick_s
@@ -333,68 +333,58 @@ def check_locked(settings: Settings, framework: str) -> None:
         raise problems[0] if problems else StackError(f"{none}that it accepts")
 
 
-def lockable(settings: Settings, framework: str) -> Installed | None:
-    """The interpreter whose stack is locked if it is accepted; None where none will be.
-
-    Before anything is measured: raises UsageError for a stack that no index could give
-    again, with what to do. A scripted framework that is no package has no stack.
-    """
-    if not settings.update_baselines or not settings.locks_reference:
-        return None
-    python = python_of(settings, framework)
-    with usage_error(StackError, where="--update-baselines: "):
-        found = installed(python)
-        stack, problem = _stack_of(found, framework), ""
-        if stack:
-            problem = _replaced() or unlockable(stack)
-        elif not FRAMEWORKS[framework].scripted:
-            problem = f"it is no package of {python}; give --no-reference-lock"
-        if problem:
-            raise StackError(f"{framework}: {problem}")
-    return found if stack else None
-
-
-def _stack_of(found: Installed, framework: str) -> Sequence[Distribution]:
-    return found.stack(FRAMEWORKS[framework].packages)
-
-
 def _replaced() -> str:
-    """Which library is loaded in place of an installed one; empty for none."""
+    """Return which library is loaded in place of an installed one; empty for none."""
     for name in variables.REPLACES:
         if os.environ.get(name):
-            return (
-                f"{name}={os.environ[name]} is loaded in place of what is installed; unset it, or "
-                "give --no-reference-lock"
-            )
+            return f"{name}={os.environ[name]} is loaded in place of what is installed; unset it"
     return ""
 
 
 def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
-    """Lock the stacks of `frameworks`, whose times were accepted; notes on what is locked now.
+    """Lock the stacks of `frameworks`, whose times were accepted; return notes on each.
 
-    With times that were only added or that improved, a lock that is there stays. Raises StackError
-    for what cannot be locked, and OSError.
+    A stack that no index can give again is not locked, and its note says why. With times that were
+    only added or that improved, an existing lock stays. Raises OSError.
     """
-    settings, notes, contents = measured.settings, [], {}
+    notes, contents = [], {}
     for framework in frameworks:
-        path = path_of(settings.baselines, key_on(measured.machine.target, framework), framework)
-        found = measured.lockable.get(framework)
-        if found is None or (path.exists() and settings.update_baselines != "all"):
+        root, key = measured.settings.baselines, key_on(measured.machine.target, framework)
+        path = path_of(root, key, framework)
+        if path.exists() and measured.settings.update_baselines != "all":
             continue
-        lock = Lock(
-            framework=framework,
-            python=found.python,
-            platform=found.platform,
-            date=measured.collected.date,
-            flags=variables.of_stack(os.environ, os.path.expanduser("~")),
-            packages=packages_of(_stack_of(found, framework), python_of(settings, framework)),
-        )
-        if path.exists() and read_lock(path).digest == lock.digest:
+        try:
+            lock = _lock(measured, framework)
+            if lock is None or (path.exists() and read_lock(path).digest == lock.digest):
+                continue
+        except StackError as error:
+            notes.append(f"{framework}: its stack is not locked as a reference: {error}")
             continue
         contents[path] = lock.text
-        notes.append(
-            f"{framework}: its stack is the reference now, "
-            f"{plural(len(lock.packages), 'package')} in {path}"
-        )
+        count = plural(len(lock.packages), "package")
+        notes.append(f"{framework}: its stack is the reference now, {count} in {path}")
     files.write_all(contents)
     return tuple(notes)
+
+
+def _lock(measured: Measured, framework: str) -> Lock | None:
+    """Return the measured stack; None for a simulated framework that is no package.
+
+    Raises StackError for a stack that no index can give again.
+    """
+    python = python_of(measured.settings, framework)
+    found = installed(python)
+    stack = found.stack(FRAMEWORKS[framework].packages)
+    if not stack and FRAMEWORKS[framework].scripted:
+        return None
+    problem = _replaced() or unlockable(stack) if stack else f"it is no package of {python}"
+    if problem:
+        raise StackError(problem)
+    return Lock(
+        framework=framework,
+        python=found.python,
+        platform=found.platform,
+        date=measured.collected.date,
+        flags=variables.of_stack(os.environ, os.path.expanduser("~")),
+        packages=packages_of(stack, python),
+    )

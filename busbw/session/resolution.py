@@ -38,15 +38,13 @@ def resolved(
     """Return all that will be measured.
 
     A reference stack is built, which `say` announces. Raises UsageError for a Spec that is
-    no case, for a damaged baseline, for a reference that cannot be built or would measure other
-    cases, and for a stack that cannot be locked as one.
+    no case, for a damaged baseline, and for a reference that cannot be built or would measure
+    other cases.
     """
     target = found.target
     skipped, case_of = _cases(collected.settings, target, specs)
     frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
     jobs, levels = _stored(collected, target, case_of, executor.on_note)
-    looked_at = ((name, references.lockable(collected.settings, name)) for name in frameworks)
-    lockable = {name: one for name, one in looked_at if one is not None}
     collected = references.with_stacks(collected, target, frameworks, say)
     settings = collected.settings
     if settings.against is not None:
@@ -68,7 +66,6 @@ def resolved(
         levels=levels,
         nights=nights,
         wrong_before=wrong_before,
-        lockable=lockable,
     )
 
 

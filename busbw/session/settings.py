@@ -29,7 +29,6 @@ from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_
 from .forms import BASELINE, LOCAL, checked, flag
 from .option import Given, usage_error
 from .options import OPTIONS
-from .recordings import is_recording
 from .repeat import words_of
 from .user_modules import check_function
 
@@ -41,7 +40,7 @@ _MEASURING = (
     *("device", "ranks", "processes", "ranks_per_process", "share_devices", "agents", "hosts"),
     *("launches", "time_budget", "fail_above"),
     *("against", "against_env", "try_env", "inject"),
-    *("history", "memory_limit", "accept_regression", "prune_baselines", "rebase", "soak"),
+    *("history", "memory_limit", "accept_regression", "prune_baselines", "soak"),
     "require_signature",
 )
 # Options that say nothing of a soak, which has no times, and whose rounds are all out of place.
@@ -84,7 +83,6 @@ class Against:
 class Settings:
     """What the user asked for, checked.
 
-    `locks_reference`: with new baselines the stack is locked that they were measured with.
     `names_cases`: `-k` selects which.
     `processes` run every program together, each with its part of the `ranks`; `agents` start them.
     `share_devices`: the processes are to share GPUs; `shared_devices` is how many GPUs that are,
@@ -108,7 +106,6 @@ class Settings:
     fail_above: float | None
     against: Against | None
     stack_cache: Path | None
-    locks_reference: bool
     injection: Injection | None
     case_timeout_s: float
     device_wait_s: float
@@ -117,7 +114,6 @@ class Settings:
     accept_regression: str
     names_cases: bool
     prune_baselines: bool
-    rebase: str
     require_baselines: bool
     require_signature: bool
     memory_limit_bytes: int | None
@@ -133,7 +129,7 @@ class Settings:
 
     @property
     def writes_baselines(self) -> bool:
-        return bool(self.update_baselines or self.rebase or self.prune_baselines)
+        return bool(self.update_baselines or self.prune_baselines)
 
 
 @usage_error(ValueError)
@@ -168,7 +164,6 @@ def settings_of(given: Given) -> Settings:
         fail_above=values["fail_above"],
         against=against,
         stack_cache=_stack_cache(values["stack_cache"], found["against"]),
-        locks_reference=not values["no_reference_lock"],
         injection=values["inject"],
         case_timeout_s=values["case_timeout"],
         device_wait_s=values["device_wait"],
@@ -177,7 +172,6 @@ def settings_of(given: Given) -> Settings:
         accept_regression=values["accept_regression"] or "",
         names_cases=bool(given.keyword),
         prune_baselines=values["prune_baselines"],
-        rebase=values["rebase"] or "",
         require_baselines=_require_baselines(given),
         require_signature=values["require_signature"],
         memory_limit_bytes=values["memory_limit"],
@@ -255,7 +249,7 @@ def _programs(sources: Sequence[str], *, is_local: bool) -> tuple[str, ...]:
         name = program_spec("", source).strategy
         if found.setdefault(name, source) != source:
             raise ValueError(f"--program: {found[name]} and {source} would both be called {name}")
-        if not is_recording(source) and not is_dump(source):
+        if not is_dump(source):
             with usage_error(ValueError, where="--program: "):
                 check_function(source, is_local=is_local)
     return tuple(found.values())

@@ -23,7 +23,6 @@ from busbw.model.launch import Compiled, Failure, Measurement, Plan
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
 from busbw.model.stored import CompiledBaseline, Session
 from busbw.model.verdict import Reference, SessionVerdict, SizeGroup, Verdict
-from busbw.stacks.interpreter import Installed
 
 from .settings import Settings
 
@@ -40,7 +39,6 @@ class Weighted:
     """A program of the user's: how often a step runs each of its cases, and what they are called.
 
     `left_out` says what has no case, and why, and `replaced` what is measured with another dtype.
-    `recorded_s` is what they took in a recording.
     """
 
     name: str
@@ -48,7 +46,6 @@ class Weighted:
     called: Mapping[Spec, str]
     left_out: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
-    recorded_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,11 +120,10 @@ class Measured(Observed):
     """What is measured, how hard and on which machine, and what was, to the end or `interrupted`.
 
     `levels` are those of every machine with baselines where a job is measured, `nights` what the
-    locked reference stack of a framework took in earlier nights. `lockable` are the interpreters of
-    the frameworks whose stack new baselines lock, `references` the measurements of the other stack;
-    `lost` says which host was lost. `wrong_before` are cases that gave a wrong value not long ago,
-    and when: they are measured twice as often. `counted` is what devices counted of themselves
-    meanwhile, and `readings` are the first and the last of each host.
+    locked reference stack of a framework took in earlier nights. `references` are the measurements
+    of the other stack; `lost` says which host was lost. `wrong_before` are cases that gave a wrong
+    value not long ago, and when: they are measured twice as often. `counted` is what devices
+    counted of themselves meanwhile, and `readings` are the first and the last of each host.
     """
 
     jobs: Mapping[Spec, TimedJob]
@@ -138,7 +134,6 @@ class Measured(Observed):
     nights: Mapping[tuple[EnvironmentKey, str], Sequence[Session] | None] = field(
         default_factory=dict
     )
-    lockable: Mapping[str, Installed] = field(default_factory=dict)
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     measuring_s: float = 0.0

@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from busbw import files
-from busbw.model.words import cut_short, nearest
+from busbw.model.words import cut_short
 
 # With these a module can define names that its text does not have.
 _DYNAMIC = {"globals", "locals", "vars", "exec", "eval", "setattr", "modules"}
@@ -35,11 +35,8 @@ def check_function(source: str, *, is_local: bool) -> None:
         return
     functions = [one.name for one in tree.body if isinstance(one, ast.FunctionDef)]
     public = [name for name in functions if not name.startswith("_")]
-    near = nearest(function, tuple(public))
-    hint = f"; did you mean {place}:{near}?" if near else ""
-    if public and not near:
-        hint = "; its functions are " + ", ".join(cut_short(public, _MOST_NAMED, "functions"))
-    raise ValueError(f"{place} defines no {function}{hint}")
+    there = ", ".join(cut_short(public, _MOST_NAMED, "functions")) or "none"
+    raise ValueError(f"{place} defines no {function}; its functions are {there}")
 
 
 def _file_of(module: str, *, is_local: bool) -> Path | None:

@@ -248,7 +248,7 @@ def _package(one: Distribution, download: Mapping[str, Any]) -> Package:
     if not sha256:
         raise StackError(
             f"{one.name} {one.version}: the index has no sha256 for it, and a reference is built "
-            "by hashes; use an index that has them, or give --no-reference-lock"
+            "by hashes; use an index that has them"
         )
     return Package(
         name=one.name,

@@ -161,5 +161,5 @@ def unlockable(stack: Sequence[Distribution]) -> str:
     more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
     return (
         f"{bad[0]}{more}: a reference is built from the wheels of an index; install a release "
-        "from one, or give --no-reference-lock"
+        "from one"
     )

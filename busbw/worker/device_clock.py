@@ -70,7 +70,7 @@ def record(
 
 
 def _folder(case: Case) -> contextlib.AbstractContextManager[str]:
-    """Removed afterwards, unless it is in the folder that `busbw doctor` names."""
+    """Return a folder that is removed afterwards, unless BUSBW_RECORDINGS says where it is kept."""
     kept = os.environ.get(variables.RECORDINGS)
     if kept:
         return contextlib.nullcontext(tempfile.mkdtemp(prefix=f"{case.name}@", dir=kept))

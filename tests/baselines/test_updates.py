@@ -22,7 +22,6 @@ from busbw.baselines.updates import (
     joined,
     pinned_at_level,
     prune,
-    rebase,
     save_compiled,
 )
 from busbw.baselines.updates import save as baselines_save
@@ -202,48 +201,20 @@ def test_prune_removes_a_file_in_which_nothing_is_left(filled: Path) -> None:
     assert not at(filled).exists()
 
 
-@pytest.mark.parametrize("act", [prune, rebase])
-def test_a_bad_file_is_an_error_and_no_file_is_touched(filled: Path, act: Any) -> None:
+def test_a_bad_file_is_an_error_and_no_file_is_touched(filled: Path) -> None:
     good = at(filled)
     bad = at(filled, strategy="ring")
     bad.write_text("{}")
     before = good.read_bytes()
     cases = [(KEY, build.case(payload_bytes=64)), (KEY, build.case(strategy="ring"))]
     with pytest.raises(BaselineError, match="ring"):
-        written(act, filled, cases, **WHY)
+        written(prune, filled, cases, **WHY)
     assert good.read_bytes() == before
 
 
-@pytest.mark.parametrize("act", [prune, rebase])
-def test_where_there_are_no_baselines_nothing_is_done(tmp_path: Path, act: Any) -> None:
-    assert written(act, tmp_path / "nowhere", [(KEY, build.case())], **WHY) == ()
+def test_where_there_are_no_baselines_nothing_is_done(tmp_path: Path) -> None:
+    assert written(prune, tmp_path / "nowhere", [(KEY, build.case())], **WHY) == ()
     assert not (tmp_path / "nowhere").exists()
-
-
-def test_rebase_pins_the_cases_at_their_stored_levels(filled: Path) -> None:
-    for size in (4096, 8192):
-        put(filled, 1.05e-3, payload_bytes=size)
-    (change,) = written(rebase, filled, [(KEY, build.case())], **WHY)
-    assert change.before is not None and change.after is not None
-    assert (change.before.pinned_s, change.after.pinned_s) == (1e-3, 1.05e-3)
-    assert change.before.sessions == change.after.sessions
-    baseline, other = baseline_at(filled), baseline_at(filled, payload_bytes=8192)
-    assert baseline is not None and other is not None
-    assert (baseline.pinned_s, baseline.pinned_date) == (1.05e-3, TODAY.date)
-    assert other.pinned_s == 1e-3
-    assert updates_at(filled)[-1] == {
-        "date": TODAY.date,
-        "entries": 1,
-        "worst_percent": 0.0,
-        "reason": "a new machine",
-    }
-
-
-def test_rebase_leaves_a_pin_that_is_at_its_level_and_another_protocol(filled: Path) -> None:
-    assert written(rebase, filled, [(KEY, build.case())], **WHY) == ()
-    put(filled, 1.05e-3)
-    other = build.case(protocol="host/another")
-    assert written(rebase, filled, [(KEY, other)], **WHY) == ()
 
 
 BUDGET = 0.10

@@ -29,10 +29,7 @@ def done(*options: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         (("--session=here", "--rank=0"), "'here'; accepted is HOST:PORT"),
         (("--session=here:0", "--rank=0"), "'here:0'; accepted is HOST:PORT"),
         (("--session=:4000", "--rank=0"), "':4000'; accepted is HOST:PORT"),
-        (
-            (SESSION, "--rank=0", "--host-name="),
-            "it is given empty, as by a variable that is not set; leave it out for the default",
-        ),
+        ((SESSION, "--rank=0", "--host-name="), "expected a value, got an empty text"),
         ((SESSION, "--rank=0", "--secret=mine"), "unrecognized arguments: --secret=mine"),
         ((SESSION, "--rank=0", "--secret-file=/none"), "/none: No such file or directory"),
         ((SESSION, "--rank=0"), "the secret on stdin is shorter than 16 characters"),

@@ -1,8 +1,7 @@
-"""`python -m busbw history`: tables, a document, and a CSV for Apache Otava."""
+"""`python -m busbw history`: tables and a document."""
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -62,26 +61,6 @@ def test_a_wrong_value_is_told_with_how_often_and_when_last(folder: Path) -> Non
     assert [one["wrong"] for one in machine["cases"]] == [["2026-02-01T03:00:00Z"], []]
 
 
-def test_the_csv_has_a_line_for_each_session_and_a_column_for_each_case(folder: Path) -> None:
-    append(folder, KEY, [line(session="f" * 16, at="2026-02-01T03:00:00Z")])
-    path = folder / "nights.csv"
-    assert asked_here("history", folder, f"--csv={path}").code == 0
-    rows = list(csv.DictReader(path.read_text().splitlines()))
-    assert list(rows[0])[:4] == ["time", "commit", "session", "host"]
-    assert [row["time"] for row in rows] == ["2026-01-31T03:00:00Z"] * 3 + ["2026-02-01T03:00:00Z"]
-    assert rows[0]["jax.all_reduce.psum.float32.2K"] == "1.1375e-05"
-    assert rows[3]["jax.all_reduce.psum.float32.2K"] == ""
-    assert asked_here("history", folder, f"--csv={path}").code == 0
-
-
-def test_no_name_of_a_host_and_no_commit_is_a_formula_in_csv(tmp_path: Path) -> None:
-    append(tmp_path, KEY, [line(host="=cmd|calc!A0", commit="@SUM(1)")])
-    path = tmp_path / "nights.csv"
-    assert asked_here("history", tmp_path, f"--csv={path}").code == 0
-    (row,) = csv.DictReader(path.read_text().splitlines())
-    assert (row["host"], row["commit"]) == ("'=cmd|calc!A0", "'@SUM(1)")
-
-
 def test_of_two_protocols_each_has_a_name_of_its_own(tmp_path: Path) -> None:
     other = build.case(protocol="host/chain2/malloc")
     append(tmp_path, KEY, [line(), line(case=other)])
@@ -94,8 +73,6 @@ def test_several_machines_follow_each_other_and_one_can_be_chosen(folder: Path) 
     assert "nvidia-h200/8r: 1 session (" in asked_here("history", folder).out
     chosen = asked_here("history", folder, "--machine=tpu-v5-lite/4r").out
     assert "nvidia" not in chosen
-    refused = asked_here("history", folder, f"--csv={folder / 'x.csv'}")
-    refused.refuses("--machine takes one of nvidia-h200/8r, tpu-v5-lite/4r")
 
 
 @pytest.mark.parametrize(
@@ -103,10 +80,6 @@ def test_several_machines_follow_each_other_and_one_can_be_chosen(folder: Path) 
     [
         ("missing", "busbw history: there is no folder missing\n"),
         (".", "holds no history"),
-        (". --append-from=none", "busbw history: there is no folder none\n"),
-        (". --append-from=. --json", "--append-from: --json is for showing a history"),
-        (". --append-from=. --csv=x.csv", "--append-from: --csv is for showing a history"),
-        (". --append-from=. --machine=x/4r", "--append-from: --machine is for showing a history"),
     ],
 )
 def test_what_cannot_be_shown_or_appended_is_a_usage_error(
@@ -126,13 +99,6 @@ def test_a_damaged_line_is_said_with_its_file_and_a_torn_one_is_a_note(folder: P
     assert f"note: {path}: the last line is torn" in answer.out
     path.write_text(whole + '{"version": 1}\n')
     asked_here("history", folder).refuses(f"{path}: line 7")
-
-
-def test_a_file_that_is_not_its_own_is_not_overwritten(folder: Path) -> None:
-    path = folder / "letters.csv"
-    path.write_text("a,b\n")
-    asked_here("history", folder, f"--csv={path}").refuses("--csv: ")
-    assert path.read_text() == "a,b\n"
 
 
 def _changed(folder: Path) -> None:
@@ -175,15 +141,6 @@ def test_a_change_that_is_acknowledged_beside_the_baselines_says_why(tmp_path: P
     answer.refuses(f"{file}: file.change[0].since: missing")
 
 
-def test_the_nights_of_another_folder_are_appended_once(folder: Path, tmp_path: Path) -> None:
-    ours = tmp_path / "ours"
-    asked = ("history", ours, f"--append-from={folder}")
-    path = ours / "tpu-v5-lite" / "4r" / "2026.jsonl"
-    assert asked_here(*asked).out == f"{path}: 6 lines appended\n"
-    assert asked_here(*asked).out == f"{path}: 0 lines appended\n"
-    assert "tpu-v5-lite/4r: 3 sessions (3 FINE)" in asked_here("history", ours).out
-
-
 def test_nights_in_turn_with_a_reference_and_the_reference_have_tables(tmp_path: Path) -> None:
     stack = "0123456789abcdef"
     tonight = [replace(one, paired=True, stack=stack) for one in session("1" * 16)]
@@ -196,6 +153,3 @@ def test_nights_in_turn_with_a_reference_and_the_reference_have_tables(tmp_path:
     cases = json.loads(asked_here("history", tmp_path, "--json").out)["machines"][0]["cases"]
     assert [one["is_reference"] for one in cases] == [False, False, True, True]
     assert {one["stack"] for one in cases} == {stack}
-    path = tmp_path / "nights.csv"
-    assert asked_here("history", tmp_path, f"--csv={path}").code == 0
-    assert path.read_text().splitlines()[0].count(f"jax in turn with the reference {stack}") == 2

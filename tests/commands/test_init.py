@@ -51,9 +51,9 @@ def test_it_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path) -
 
 
 def test_the_next_steps_are_those_of_the_options(tmp_path: Path) -> None:
-    options = ("--device=tpu", "--framework=tensorflow", "--program=train.py:step")
+    options = ("--device=tpu", "--framework=tensorflow")
     _, requirement, runner, _ = steps(tmp_path / "tpu", *options)
-    assert "busbw[tf-tpu,compilers,page]" in requirement
+    assert "busbw[tf-tpu,page]" in requirement
     assert runner.endswith("BUSBW_RUNNER to the label of a self-hosted runner with a TPU.")
     found = steps(tmp_path / "known", "--requirement=busbw[jax] @ https://example.org/b.whl")
     assert len(found) == 2 and "BUSBW_REQUIREMENT" not in "".join(found)
@@ -183,7 +183,9 @@ def test_a_requirement_with_a_secret_or_an_expression_is_refused(
     named: str, tmp_path: Path
 ) -> None:
     answer = asked_here("init", tmp_path / "new", "--requirement", named)
-    answer.refuses("--requirement: credentials or ${{ }}, which would be in")
+    answer.refuses(
+        "--requirement: expected what pip installs without credentials and without ${{ }}"
+    )
     assert "hunter2" not in answer.err
     assert not (tmp_path / "new").exists()
 
@@ -319,42 +321,3 @@ def test_names_are_compared_by_what_they_are_kept_as(
     assert answer.code == 0
     assert ("and busbw has one, too" in answer.out) == bool(said)
     assert said in answer.out
-
-
-PROGRAM = ".github/workflows/busbw-program.yml"
-
-
-def test_a_program_has_a_workflow_for_pull_requests_that_can_only_read(tmp_path: Path) -> None:
-    asked = ("--program=perf/programs.py:train_step", "--topology=v5e:2x4, h100:8")
-    answer = asked_here("init", tmp_path, *asked)
-    assert reported(answer)[-1] == f"wrote {tmp_path / PROGRAM}"
-    text = (tmp_path / PROGRAM).read_text()
-    assert "--topology=v5e:2x4,h100:8 --program=perf/programs.py:train_step \\" in text
-    assert "pull_request:" in text and "pull_request_target" not in text
-    assert "persist-credentials: false" in text
-    assert re.findall(r"permissions:.*\n(?: +(\w+: \w+).*\n)?", text) == ["", "contents: read"]
-    assert "secrets." not in text and "github.token" not in text
-    assert not re.search("@[A-Z_]+@", text)
-    assert "busbw[compilers,page]" in text
-
-
-def test_without_a_program_there_is_no_such_workflow(tmp_path: Path) -> None:
-    asked_here("init", tmp_path)
-    assert not (tmp_path / PROGRAM).exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--program=a.py"], "accepted is FILE.py:FUNCTION"),
-        (["--program=a.py:f; rm -rf ~"], "accepted is FILE.py:FUNCTION"),
-        (["--program=${{ secrets.X }}:f"], "accepted is FILE.py:FUNCTION"),
-        (["--program=a.py:f", "--topology=v99"], "--topology: 'v99': no chip is called"),
-    ],
-)
-def test_a_program_that_a_workflow_cannot_name_is_refused(
-    options: list[str], words: str, tmp_path: Path
-) -> None:
-    answer = asked_here("init", tmp_path, *options)
-    answer.refuses(words)
-    assert not (tmp_path / PROGRAM).exists()

@@ -23,26 +23,22 @@ from .asked import asked_here, command
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["histroy"], "there is no command 'histroy'; did you mean 'history'? accepted are "),
-        (["traces", "folder"], "there is no command 'traces'; did you mean 'trace'? "),
-        (["psum"], "there is no command 'psum'; accepted are "),
-        (["stack", "lst"], "argument ACTION: 'lst'; did you mean 'list'? accepted are list, build"),
-        (["trace", "x", "--rate=busb"], "argument --rate: 'busb'; did you mean 'busbw'? "),
-        (["trace", "x", "--collective=allreduce"], "did you mean 'all_reduce'? accepted are "),
-        (["page", "x", "--outptu=a"], "unrecognized arguments: did you mean --output=a?"),
-        (["trace", "x", "--pyaload", "1K"], "unrecognized arguments: did you mean --payload?"),
-        (["estimate", "--parameter=3"], "unrecognized arguments: did you mean --parameters=3?"),
+        (["histroy"], "argument COMMAND: invalid choice: 'histroy' (choose from "),
+        (["stack", "lst"], "argument ACTION: invalid choice: 'lst' (choose from "),
+        (["trace", "x", "--rate=busb"], "argument --rate: invalid choice: 'busb' (choose from "),
+        (["trace", "x", "--collective=allreduce"], "expected one of all_reduce, all_gather, "),
+        (["page", "x", "-o", "a", "--outptu=a"], "unrecognized arguments: --outptu=a"),
         (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
-        (["history", "x", "--baselines="], "argument --baselines: it is given empty, as by a "),
-        (["history", "x", "--baselines=--"], "argument --baselines: it is given '--', which is "),
-        (["page", "x", "-o", ""], "argument -o/--output: it is given empty, as by a variable"),
-        (["history", ""], "argument DIR: it is given empty, as by a variable that is not set"),
+        (
+            ["history", "x", "--baselines="],
+            "argument --baselines: expected a value, got an empty text",
+        ),
+        (["page", "x", "-o", ""], "argument -o/--output: expected a value, got an empty text"),
+        (["history", ""], "argument DIR: expected a value, got an empty text"),
         ([], "the following arguments are required: COMMAND"),
     ],
 )
-def test_what_is_mistyped_is_a_usage_error_with_the_nearest(
-    arguments: list[str], said: str
-) -> None:
+def test_what_is_mistyped_is_a_usage_error(arguments: list[str], said: str) -> None:
     ran = command(*arguments)
     assert ran.code == 2
     assert said in ran.err

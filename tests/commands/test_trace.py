@@ -422,7 +422,7 @@ def test_a_recording_of_a_million_events_is_said_to_be_cut_and_still_shown(
         ((".", "--ranks=1"), "a whole number from 2 on"),
         ((".", "--ranks=two"), "a whole number from 2 on"),
         ((".", "--rate=fast"), "--rate"),
-        ((".", "--collective=all_reduce,psum"), "'psum'; accepted are all_reduce,"),
+        ((".", "--collective=all_reduce,psum"), "expected one of all_reduce,"),
         ((".", "--json=."), "is a folder"),
         ((".", "--json=no/such/folder/x"), "there is no folder"),
         ((".", "--colective=all_reduce"), "unrecognized"),

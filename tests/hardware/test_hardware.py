@@ -130,10 +130,8 @@ def test_the_usual_ones_are_known_and_there_is_one_of_each_chip() -> None:
     [
         ("v5e:3x5x7", "v5e is known as v5e:2x2, v5e:2x4"),
         ("v5e", "v5e is known as"),
-        ("v5e:4x2", "did you mean 'v5e:2x4'? v5e is known as"),
-        ("v5litepod:2x4", "no chip is called 'v5litepod'; did you mean 'v5e'? accepted are v2"),
-        ("h10:8", "did you mean 'h100'?"),
-        ("v9:2x2", "no chip is called 'v9'; accepted are v2, v3"),
+        ("v5e:4x2", "v5e is known as v5e:2x2, v5e:2x4"),
+        ("v9:2x2", "no chip is called 'v9'; expected one of v2, v3"),
         ("", "no chip is called ''"),
         ("h100:1", "2 to 8 GPUs in a host, such as h100:8"),
         ("h100:9", "2 to 8 GPUs in a host"),

@@ -20,7 +20,6 @@ from busbw.history.files import (
     HistoryError,
     acknowledged,
     append,
-    append_from,
     check,
     read,
     read_all,
@@ -190,12 +189,8 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, below: str) -> 
     before = {path: path.read_bytes() for path in elsewhere.rglob("*.jsonl")}
     (root / below).parent.mkdir(parents=True)
     (root / below).symlink_to(elsewhere / below)
-    other = tmp_path / "other"
-    append(other, KEY, session(_SECOND))
     for what in (
         lambda: append(root, KEY, session(_SECOND)),
-        lambda: append_from(root, other),
-        lambda: append_from(other, root),
         lambda: read(root, KEY),
         lambda: read_all(root),
     ):
@@ -309,65 +304,10 @@ def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path
     assert max(names.count(name) for name in set(names)) == 40
 
 
-def _appended(ours: Path, other: Path) -> dict[Path, int]:
-    """How many lines of `other` were appended to each file of `ours`."""
-    return {one.path.relative_to(ours): one.lines for one in append_from(ours, other)}
-
-
 def test_a_conflict_in_the_acknowledged_changes_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "acknowledged.toml").write_text("[[change]]\n" + CONFLICT)
     with pytest.raises(HistoryError, match=r"acknowledged.toml:2:1: a Git conflict marker"):
         acknowledged(tmp_path)
-
-
-def test_a_torn_end_of_ours_is_repaired_and_said(tmp_path: Path) -> None:
-    ours, other = tmp_path / "ours", tmp_path / "other"
-    path = append(ours, KEY, session(_FIRST)).path
-    path.write_bytes(path.read_bytes() + b'{"torn')
-    append(other, KEY, session(_SECOND))
-    (found,) = append_from(ours, other)
-    assert "a torn last line of 6 bytes" in found.notes[0]
-    assert len(read(ours, KEY).lines) == 4
-
-
-def test_what_another_history_has_is_appended_once(tmp_path: Path) -> None:
-    ours, other = tmp_path / "ours", tmp_path / "other"
-    for root in (ours, other):
-        append(root, KEY, session(_FIRST))
-    path = append(other, KEY, session(_SECOND)).path
-    path.write_bytes(path.read_bytes() + b'{"torn')
-    before = (ours / path.relative_to(other)).read_bytes()
-    assert _appended(ours, other) == {path.relative_to(other): 2}
-    assert read(ours, KEY).lines == (*session(_FIRST), *session(_SECOND))
-    assert (ours / path.relative_to(other)).read_bytes().startswith(before)
-    assert _appended(ours, other) == {path.relative_to(other): 0}
-    assert len(read(ours, KEY).lines) == 4
-
-
-def test_the_rest_of_a_session_that_was_cut_short_is_appended(tmp_path: Path) -> None:
-    ours, other = tmp_path / "ours", tmp_path / "other"
-    append(ours, KEY, session(_FIRST)[:1])
-    append(other, KEY, session(_FIRST))
-    assert list(_appended(ours, other).values()) == [1]
-    assert read(ours, KEY).lines == tuple(session(_FIRST))
-
-
-def test_a_machine_that_is_new_gets_its_folder(tmp_path: Path) -> None:
-    append(tmp_path / "other", KEY, session(_FIRST))
-    append_from(tmp_path / "ours", tmp_path / "other")
-    assert read_all(tmp_path / "ours") == read_all(tmp_path / "other")
-
-
-def test_nothing_is_appended_of_a_history_that_is_damaged(tmp_path: Path) -> None:
-    ours, other = tmp_path / "ours", tmp_path / "other"
-    append(other, KEY, session(_FIRST))
-    late = other / KEY.folder / "2027.jsonl"
-    late.write_text("{}\n")
-    with pytest.raises(HistoryError, match=r"2027\.jsonl: line 1: this does not say what it is"):
-        append_from(ours, other)
-    assert not ours.exists()
-    with pytest.raises(HistoryError, match="there is no folder"):
-        append_from(ours, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
@@ -386,7 +326,6 @@ def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
     for use in (
         lambda: read(tmp_path, KEY),
         lambda: append(tmp_path, KEY, session(_SECOND)),
-        lambda: append_from(tmp_path / "other", tmp_path),
     ):
         with pytest.raises(HistoryError, match=said):
             use()

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.curve import SizeShift, fit, locate, shift_of_curve
+from busbw.judge.curve import SizeShift, fit, shift_of_curve
 from busbw.model.verdict import Curve
-from busbw.model.words import KIB, MIB
+from busbw.model.words import MIB
 
 LATENCY_S, BANDWIDTH = 50e-6, 3.4e9
 SIZES = tuple(1024 * 4**step for step in range(9))
@@ -187,7 +187,7 @@ def _name(text: str) -> str:
 @pytest.mark.parametrize(
     ("ratio", "text"),
     [
-        (latency(0.15), "the latency grew by 15 % (50 us -> 57.5 us); the bandwidth did not fall"),
+        (latency(0.1), "the latency grew by 10 % (50 us -> 55 us); the bandwidth did not fall"),
         (latency(1.5), "the latency grew to 2.5 x (50 us -> 125 us); the bandwidth did not fall"),
         (
             bandwidth(0.25),
@@ -195,70 +195,14 @@ def _name(text: str) -> str:
         ),
         (at(0.15, *SIZES), "all payloads are slower, by 15 %"),
         (at(1.4, *SIZES), "all payloads are slower, to 2.4 x"),
-        (at(0.15, 64 * KIB), "64K is slower, by 15 % (1 of 9 sizes)"),
-        (at(1.98, 64 * KIB), "64K is slower, to 3 x (1 of 9 sizes)"),
-        (at(0.15, *SIZES[6:]), "4M, 16M, 64M are slower, 1.15 to 1.15 x the time (3 of 9 sizes)"),
-        (
-            lambda size: {KIB: 1.2, 64 * KIB: 1.3, 4 * MIB: 1.5}.get(size, 1.0),
-            "1K, 64K, 4M are slower, 1.2 to 1.5 x the time (3 of 9 sizes)",
-        ),
-        (
-            lambda size: {KIB: 1.1, MIB: 0.5, 4 * MIB: 0.4}.get(size, 1.0),
-            "1K is slower, by 10 % (1 of 9 sizes)",
-        ),
     ],
 )
-def test_the_words_say_what_is_slower_and_by_how_much(ratio: Ratio, text: str) -> None:
-    assert locate(CURVE, shifts(ratio, error=0.01)) == text
-
-
-def test_the_order_of_the_sizes_changes_nothing() -> None:
-    sizes = shifts(latency(0.15), seed=1)
-    assert locate(CURVE, sizes[::-1]) == locate(CURVE, sizes)
-
-
-def test_many_payloads_are_named_by_the_first_and_the_last() -> None:
-    sizes = shifts(lambda size: 1.1 if size < SIZES[7] else 0.5, error=0.01)
-    located = locate(CURVE, sizes)
-    assert located == "7 payloads from 1K to 4M are slower, 1.1 to 1.1 x the time (7 of 9 sizes)"
-
-
-def test_where_no_size_is_judged_slower_nothing_is_located() -> None:
-    assert locate(CURVE, shifts(latency(0.15), judged=False)) == ""
-    assert locate(CURVE, []) == ""
-
-
-@pytest.mark.parametrize("curve", [None, CURVE], ids=["no-curve", "curve"])
-def test_few_sizes_are_all_slower_or_listed(curve: Curve | None) -> None:
-    assert _name(locate(curve, shifts(at(0.15, *THREE), THREE))) == "ALL"
-    assert locate(curve, shifts(at(0.15, MIB), THREE)) == "1M is slower, by 15 % (1 of 3 sizes)"
-    assert locate(curve, shifts(at(0.15, MIB), [MIB])) == "1M is slower, by 15 %"
-
-
-def test_one_size_on_a_noisy_machine_is_not_all_of_them() -> None:
-    sizes = shifts(lambda size: 2.2 if size == MIB else 1.05, SIZES[3:8], error=0.15)
-    assert locate(CURVE, sizes) == "1M is slower, to 2.2 x (1 of 5 sizes)"
-
-
-def test_only_the_sizes_that_are_judged_slower_are_listed() -> None:
-    """The step of 64M is larger in units of its error, but its policy asks for more."""
-    loud = SizeShift(
-        payload_bytes=64 * MIB, log_ratio=0.02, standard_error=0.001, significant=False
-    )
-    located = locate(None, [*shifts(at(0.1, KIB), error=0.01)[:-1], loud])
-    assert located == "1K is slower, by 10 % (1 of 9 sizes)"
-
-
-def test_equal_launches_without_any_spread_are_located_too() -> None:
-    assert _name(locate(CURVE, shifts(at(0.15, *SIZES), error=0.0))) == "ALL"
-
-
-def test_a_shift_says_that_no_single_payload_shows_it() -> None:
-    sizes = shifts(latency(0.1), judged=False)
-    assert shift_of_curve(CURVE, sizes, quantile=3.0, floor=0.05) == (
-        "the latency grew by 10 % (50 us -> 55 us); the bandwidth did not fall; "
-        "no single payload shows it"
-    )
+def test_a_shift_says_what_is_slower_and_that_no_single_payload_shows_it(
+    ratio: Ratio, text: str
+) -> None:
+    sizes = shifts(ratio, judged=False)
+    found = shift_of_curve(CURVE, sizes, quantile=3.0, floor=0.05)
+    assert found == f"{text}; no single payload shows it"
 
 
 @pytest.mark.parametrize(
@@ -281,51 +225,6 @@ def test_these_are_no_shift(sizes: list[SizeShift], quantile: float, floor: floa
 
 # Thousands of simulated curves.
 SEEDS = 500
-
-
-def _named(ratio: Ratio, sizes: Sequence[int] = SIZES, curve: Curve | None = CURVE) -> Counter[str]:
-    found = (locate(curve, shifts(ratio, sizes, seed=seed)) for seed in range(SEEDS))
-    return Counter(_name(one) if one else "" for one in found)
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("ratio", "name"),
-    [
-        (latency(0.3), "LATENCY"),
-        (bandwidth(0.3), "BANDWIDTH"),
-        (at(0.3, *SIZES), "ALL"),
-        (at(0.3, SIZES[0]), "SIZES"),
-        (at(0.3, SIZES[4]), "SIZES"),
-        (at(0.3, SIZES[0], SIZES[3], SIZES[6]), "SIZES"),
-        (latency(2.0), "LATENCY"),
-        (bandwidth(2.0), "BANDWIDTH"),
-    ],
-)
-def test_a_shape_is_named_where_it_is_clear_and_a_wrong_one_in_1_of_50(
-    ratio: Ratio, name: str
-) -> None:
-    named = _named(ratio)
-    assert named[name] >= 0.9 * SEEDS
-    assert named[name] + named["SIZES"] >= 0.98 * SEEDS
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_a_step_is_never_called_a_part_of_the_curve_but_where_it_looks_like_one() -> None:
-    assert _named(at(0.3, *SIZES[6:]))["SIZES"] >= 0.95 * SEEDS
-    assert set(_named(at(0.3, *SIZES[4:]))) <= {"SIZES", "BANDWIDTH"}
-    assert set(_named(at(0.15, *SIZES[5:]), SIZES[5:])) <= {"ALL", "SIZES"}
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_three_times_is_named_right_where_caches_bend_the_curve() -> None:
-    bent = {s: CURVE.seconds(s) + max(0, s - 2**20) / 4e9 + max(0, s - 2**25) / 2e9 for s in SIZES}
-    curve = fit(bent)
-    for ratio, name in ((latency(2.0), "LATENCY"), (bandwidth(2.0), "BANDWIDTH")):
-        assert _named(ratio, curve=curve)[name] >= 0.9 * SEEDS
 
 
 def _shifted(ratio: Ratio, seeds: int = SEEDS) -> Counter[str]:

@@ -71,13 +71,7 @@ def test_a_mesh_is_whole_numbers_joined_by_x(mesh: str, extents: tuple[int, ...]
     "mesh", ["", "x", "2x", "x4", "2X4", "2,4", "0x4", "-2x4", "2x4.0", "2 x 4", "1x1x1x1x1x1x2"]
 )
 def test_what_is_no_mesh_is_refused_with_what_is_accepted(mesh: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a mesh; .*accepted are up to 6 whole"):
-        extents_of(mesh)
-
-
-@pytest.mark.parametrize("mesh", ["2X4", "2,4", "2*4", "2:4"])
-def test_what_was_probably_meant_is_said(mesh: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a mesh; did you mean 2x4\? accepted are"):
+    with pytest.raises(ValueError, match=r"is not a mesh; expected up to 6 whole"):
         extents_of(mesh)
 
 
@@ -179,7 +173,7 @@ def test_named_axes_come_from_the_slowest_network_on(
     "mesh", ["hosts:2,hosts:4", "hosts:0,devices:2", "nodes:2", "hosts:2,4", "hosts:", "hosts:2x4"]
 )
 def test_names_that_are_no_axes_are_refused_with_those_that_are(mesh: str) -> None:
-    with pytest.raises(ValueError, match="accepted are slices, hosts, processes, devices, each"):
+    with pytest.raises(ValueError, match="expected slices, hosts, processes, devices, each"):
         extents_of(mesh)
 
 

@@ -81,7 +81,7 @@ def test_a_host_that_is_gone_for_a_while_costs_the_case_alone(
 def test_a_link_that_is_slowed_tenfold_is_a_regression(two: Network, place: Place) -> None:
     # To lock the stack it would need a network that leads further.
     small = (*OPTIONS, "--payloads=256K,1M")
-    recorded = place.ran(place.begin(*small, "--update-baselines", "--no-reference-lock"))
+    recorded = place.ran(place.begin(*small, "--update-baselines"))
     assert recorded.exit_code == 0, recorded.text
     two.slow(two.hosts[1])
     ran = place.ran(place.begin(*small))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-from typing import Any
 
 import pytest
 
@@ -331,73 +330,6 @@ def test_a_repaired_loss_is_named_and_does_not_fail(folder: Folder) -> None:
     folder.script(**ALL_SLOWER)
     ran = folder.run(*SEVEN, exit_code=0)
     assert "repaired: back at " in ran.text
-
-
-@pytest.mark.exhaustive
-def test_a_payload_that_is_part_of_another_is_told_how_it_is_named_alone(folder: Folder) -> None:
-    both = folder.run("--payloads=4K,64K", "-k", "4K", exit_code=0)
-    assert sorted(both.outcomes) == ["4K", "64K"]
-    assert 'busbw: -k 4K selects 64K, too; -k "float32-4K" selects 4K alone' in both.text
-    alone = folder.run("--payloads=4K,64K", "-k", "float32-4K", exit_code=0)
-    assert sorted(alone.outcomes) == ["4K"] and "selects" not in alone.text
-
-
-SMALL_LOSS = {**SLOW, "cases": [{"slower": 1.3}]}
-
-
-def entries(folder: Folder) -> dict[str, dict[str, Any]]:
-    """The entry of each payload."""
-    return {entry["payload"]: entry for entry in folder.stored["entries"]}
-
-
-def crept(folder: Folder, *options: str) -> None:
-    """Baselines whose level lies above its pin."""
-    folder.script(**SLOW)
-    folder.with_baselines(*options)
-    folder.script(**SMALL_LOSS)
-    folder.with_baselines(*options)
-
-
-@pytest.mark.exhaustive
-def test_the_pin_moves_to_the_stored_level_and_is_shown_before_and_after(folder: Folder) -> None:
-    crept(folder)
-    before = entries(folder)["1M"]
-    ran = folder.run("--rebase", "a new switch", exit_code=0)
-    after = entries(folder)["1M"]
-    assert abs(after["pinned_us"] / before["pinned_us"] - 1.15) < 0.01
-    assert after["times_us"] == before["times_us"]
-    (line,) = (row for row in ran.text.splitlines() if row.startswith("    float32 1M"))
-    assert line.count("2 launches of 2 sessions, pinned") == 2
-    assert folder.stored["history"][-1]["reason"] == "a new switch"
-
-
-@pytest.mark.exhaustive
-def test_only_measured_cases_are_pinned_anew(folder: Folder) -> None:
-    crept(folder, "--payloads=1M,2M")
-    before = entries(folder)
-    folder.run("--rebase=why", "--payloads=1M,2M", "-k", "2M", exit_code=0)
-    after = entries(folder)
-    assert after["1M"] == before["1M"]
-    assert after["2M"]["pinned_us"] > before["2M"]["pinned_us"]
-
-
-@pytest.mark.exhaustive
-def test_a_regression_fails_as_ever_and_what_is_stored_stays(folder: Folder) -> None:
-    crept(folder)
-    before = entries(folder)["1M"]
-    folder.script(**SLOW, cases=[{"slower": 5}])
-    ran = folder.run("--rebase=why", exit_code=1)
-    assert ran.outcomes == {"1M": "REGRESSED"}
-    assert entries(folder)["1M"]["times_us"] == before["times_us"]
-
-
-@pytest.mark.exhaustive
-def test_a_session_without_a_verdict_pins_nothing_and_says_why(folder: Folder) -> None:
-    crept(folder)
-    before = entries(folder)
-    ran = folder.run("--rebase=why", "--benchmark-skip", exit_code=1)
-    assert "note: no baseline was written: NO_VERDICT" in ran.text
-    assert entries(folder) == before
 
 
 def payloads(folder: Folder) -> list[str]:

@@ -187,7 +187,7 @@ def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
     ("options", "said"),
     [
         (("--topology=v5e:3x5x7",), "--topology: 'v5e:3x5x7': v5e is known as v5e:2x2, v5e:2x4"),
-        (("--topology=v9:2x2",), "no chip is called 'v9'; accepted are v2, v3"),
+        (("--topology=v9:2x2",), "no chip is called 'v9'; expected one of v2, v3"),
         (("--topology=v5e:2x4", "--ranks=4"), "--ranks: not with --topology"),
         (("--topology=v5e:2x4", "--inject=delay:5%"), "--inject: not with --topology"),
         (("--topology=v5e:2x4", "--libtpu=nowhere"), "--libtpu: 'nowhere'; accepted is a version"),

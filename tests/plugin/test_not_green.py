@@ -28,8 +28,7 @@ def assert_not_green(folder: Folder, *options: str, said: str) -> Ran:
     """The session fails with these words, and the update that it was asked for is refused."""
     before = {path: path.read_bytes() for path in folder.baseline_files}
     command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
-    asked = ("--update-baselines", "--no-reference-lock")
-    ran = folder.pytest(*command, *asked, *options, exit_code=1)
+    ran = folder.pytest(*command, "--update-baselines", *options, exit_code=1)
     assert said in ran.session_failure, ran.text
     assert ran.document["session"]["outcomes"][0] == said.split(":")[0]
     assert f"note: no baseline was written: {said}" in ran.text
@@ -86,7 +85,7 @@ def test_a_framework_that_has_baselines_and_reaches_the_device_no_more(folder: F
     for framework in ("jax", "tensorflow"):
         standing_in.script(folder, framework, **TPU)
     command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE, *both)
-    folder.pytest(*command, "--update-baselines", "--no-reference-lock", exit_code=0)
+    folder.pytest(*command, "--update-baselines", exit_code=0)
     assert len(folder.baseline_files) == 2
     standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
     said = "NO_VERDICT: there are baselines that were not measured: tensorflow: not found"
@@ -185,7 +184,7 @@ def without_tensorflow(folder: Folder) -> tuple[str, ...]:
     for framework in ("jax", "tensorflow"):
         standing_in.script(folder, framework)
     command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
-    folder.pytest(*command, *both, "--update-baselines", "--no-reference-lock", exit_code=0)
+    folder.pytest(*command, *both, "--update-baselines", exit_code=0)
     assert len(folder.baseline_files) == 2
     (folder.path / "absent.py").write_text(ABSENT)
     folder.environment.setenv("PYTHONPATH", str(folder.path))

@@ -99,7 +99,7 @@ def test_a_lost_bandwidth_is_named_and_what_gets_faster_makes_no_night_red(
     folder: Folder, seed: int
 ) -> None:
     nights = Nights(folder, seed)
-    nights.night(lambda _: 1.0, "--update-baselines", "--no-reference-lock")
+    nights.night(lambda _: 1.0, "--update-baselines")
     for _ in range(6):
         assert nights.night(lambda _: 1.0)["exit_code"] == 0
     lost = nights.night(_bandwidth)
@@ -117,7 +117,7 @@ def test_after_one_session_a_tenth_in_one_size_is_seen_and_nothing_else(
     folder: Folder, seed: int
 ) -> None:
     nights = Nights(folder, seed)
-    nights.night(lambda _: 1.0, "--update-baselines", "--no-reference-lock")
+    nights.night(lambda _: 1.0, "--update-baselines")
     slow = SIZES[2 * seed + 3]
     found = nights.night(lambda size: 1.1 if size == slow else 1.0)
     assert _named(found, "REGRESSED") == {slow}

@@ -171,16 +171,6 @@ def test_one_launch_of_three_that_is_eight_times_slower_is_in_the_range(
 
 
 @pytest.mark.exhaustive
-def test_a_single_slow_size_is_said_once_in_its_row(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines(*THREE)
-    folder.script(**SLOW, cases=[{"payload_bytes": 1 << 16, "slower": 4.8}])
-    ran = folder.run(*THREE, exit_code=1)
-    assert ran.outcomes["64K"] == "REGRESSED"
-    assert "over the sizes" not in ran.text
-
-
-@pytest.mark.exhaustive
 def test_what_was_measured_and_not_compared_is_counted(folder: Folder) -> None:
     folder.with_baselines("--payloads=64K")
     ran = folder.run(*THREE, exit_code=0)

@@ -201,9 +201,9 @@ def test_where_all_fit_all_are_written(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_an_update_a_rebase_and_a_prune_are_one_change(folder: Folder) -> None:
+def test_an_update_and_a_prune_are_one_change(folder: Folder) -> None:
     folder.script(**SLOW)
-    asked = ("--update-baselines", "--rebase=why", "--prune-baselines", "--launches=2")
+    asked = ("--update-baselines", "--prune-baselines", "--launches=2")
     folder.with_baselines("--payloads=1K,1M", "--launches=2")
     ran = folder.run(*asked, "--payloads=1M", exit_code=0)
     document = folder.stored
@@ -243,10 +243,7 @@ def test_what_was_compiled_is_written_all_or_none(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("options", [("--rebase=why",), ("--prune-baselines",)])
-def test_upkeep_that_does_not_fit_is_an_error_and_leaves_the_file(
-    folder: Folder, options: tuple[str, ...]
-) -> None:
+def test_a_prune_that_does_not_fit_is_an_error_and_leaves_the_file(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K,2K", "--launches=2")
     folder.run("--update-baselines", "--payloads=1K,2K", "--launches=2", exit_code=0)
     (path,) = folder.baseline_files
@@ -254,7 +251,7 @@ def test_upkeep_that_does_not_fit_is_an_error_and_leaves_the_file(
     path.write_text(text.replace('"pinned_us": ', '"pinned_us": 1'))
     before = contents(folder)
     folder.fill_disk(64)
-    asked = (*options, "--payloads=1K", "--launches=2")
+    asked = ("--prune-baselines", "--payloads=1K", "--launches=2")
     ran = folder.run(*asked, reports=False, exit_code=1)
     assert "ERROR: no baseline was written: " in ran.text
     assert contents(folder) == before

@@ -160,7 +160,7 @@ def test_no_changed_baselines_are_no_lines() -> None:
 
 def _group(now: Curve, before: Curve | None = None, framework: str = "jax") -> SizeGroup:
     case = build.case(framework=framework)
-    return SizeGroup(case=case, before=before, now=now, located="", shifted="")
+    return SizeGroup(case=case, before=before, now=now, shifted="")
 
 
 BEFORE = Curve(latency_s=52.06e-6, bandwidth_bytes_per_s=3.412e9, rms_log_error=0.05)

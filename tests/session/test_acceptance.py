@@ -13,6 +13,7 @@ from busbw.baselines.store import find
 from busbw.judge.case import summary_of
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, Outcome, SessionOutcome
+from busbw.session import references
 from busbw.session.acceptance import accepted, takes_slower
 from busbw.session.options import given
 from busbw.session.settings import Settings, settings_of
@@ -20,9 +21,15 @@ from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from tests import build
 
 
+@pytest.fixture(autouse=True)
+def without_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lock no stack, for which pip would ask an index."""
+    monkeypatch.setattr(references, "locked", lambda measured, frameworks: ())
+
+
 def settings(root: Path, **changes: Any) -> Settings:
     """Those of a session that writes below `root`."""
-    usual = {"update_baselines": "all", "locks_reference": False}
+    usual = {"update_baselines": "all"}
     asked = settings_of(given(root, frameworks="fake"))
     return replace(asked, baselines=root, **{**usual, **changes})
 

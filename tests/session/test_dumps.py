@@ -111,6 +111,7 @@ def test_a_damaged_or_huge_compressed_file_is_refused(
 # As jaxlib 0.10.2 begins the files beside a program.
 OTHERS = {
     "jit_f.before_optimizations.hlo.pb": (b"\n\xad;\n\x0bjit_stepped\x12\x06main", "a protobuf"),
+    "host.xplane.pb": (b"\n\x0c/host:CPU", "a profiler recording, which busbw trace reads"),
     "jit_f.cpu-memory-usage-report.pb": (b"\n\xa9\x19\x08\xfc\x80", "report as a protobuf"),
     "jit_f.cpu-buffer-assignment.txt": (b"BufferAssignment:\nallocation 0", "a buffer assignment"),
     "jit_f.cpu-buffer-assignment-values.txt": (b"\nTotal bytes used: 3", "a list of buffers"),

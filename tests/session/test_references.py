@@ -31,7 +31,7 @@ from busbw.session.outputs import appended
 from busbw.session.settings import Against, Settings, settings_of
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from busbw.stacks import lock as locks
-from busbw.stacks.interpreter import Installed
+from busbw.stacks.interpreter import Distribution, Installed
 from busbw.stacks.lock import Lock
 from tests import build
 from tests.history.lines import line
@@ -268,6 +268,31 @@ def test_nights_of_a_reference_that_other_code_of_ours_measured_say_nothing_of_t
     assert one.times_s == {own.case: (2e-3,)}
 
 
+def _installed(origin: str = "") -> Installed:
+    jax = Distribution(
+        name="jax",
+        version="2",
+        needs=(),
+        extras=(),
+        origin=origin,
+        installer="pip",
+        record="8" * 64,
+    )
+    return Installed(python="3.12.4", platform="linux-x86_64", distributions={"jax": jax})
+
+
+def test_a_stack_that_no_index_has_is_not_locked_and_a_note_gives_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "installed", lambda python: _installed("file:///jax"))
+    measured = _measured(tmp_path, [build.measurement(1e-3)])
+    (note,) = references.locked(measured, ["jax"])
+    assert note.startswith(
+        "jax: its stack is not locked as a reference: jax 2 was installed from file:///jax: "
+    )
+    assert not locks.paths_below(measured.settings.baselines, "jax")
+
+
 @pytest.mark.parametrize(
     ("asked", "replaces"), [("all", True), ("new", False), ("improved", False)]
 )
@@ -283,13 +308,13 @@ def test_a_stack_that_is_locked_is_replaced_where_all_times_are_accepted(
             record="8" * 64,
         ),
     )
+    monkeypatch.setattr(references, "installed", lambda python: _installed())
     monkeypatch.setattr(references, "packages_of", lambda stack, python: packages)
     measured = _measured(tmp_path, [build.measurement(1e-3)])
     settings = replace(measured.settings, update_baselines=asked)
     tonight = replace(
         measured,
         collected=replace(measured.collected, settings=settings),
-        lockable={"jax": Installed(python="3.12.4", platform="linux-x86_64", distributions={})},
     )
     references.locked(tonight, ["jax"])
     (path,) = locks.paths_below(settings.baselines, "jax")

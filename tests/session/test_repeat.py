@@ -21,7 +21,7 @@ def test_options_that_write_files_accept_nothing_a_second_time(tmp_path: Path) -
     writes = {one.name for one in OPTIONS if not one.repeats} - {"require_baselines"}
     assert writes == {
         *("results", "metrics", "page", "update_baselines", "accept_regression"),
-        *("no_reference_lock", "prune_baselines", "rebase"),
+        "prune_baselines",
     }
     asked = given(tmp_path, update_baselines="all", accept_regression="why", results="x.json")
     assert words_of(asked) == ()

@@ -26,22 +26,22 @@ from tests.plugin.test_reference_options import AGAINST
 WHOLE = "accepted is a whole number from "
 SECONDS = "accepted is a number of seconds above 0"
 NO_LIMITS = ("25", "0%", "1x", "x", "%", "-5%", "nan%", "inf%", "1,5x")
-SIZE = "is not a size; accepted is a whole number of bytes with K, M or G"
-DTYPES = "accepted are float32, bfloat16, float16, int32"
+SIZE = "is not a size; expected a whole number of bytes with K, M or G"
+DTYPES = "expected one of float32, bfloat16, float16, int32, got "
 DELAY = "; accepted is delay:AMOUNT, where AMOUNT is such as 15%, "
-INJECTED = "accepted are delay, memory"
+INJECTED = "expected one of delay, memory, got "
 TWO = ("--processes=2", "--ranks-per-process=2")
 NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
 SHARE = "--share-devices"
 PAIRS = (AGAINST, "--launches=2", "--payloads=1K,1M")
-LEVELS = "accepted are slices, hosts, processes, devices"
+LEVELS = "expected slices, hosts, processes, devices"
 
 # One option with several values, and what the sentence has of each.
 VALUES = [
     ("--payloads", ["", "abc", "0", "-1K", "1K,,2K", "1.5K"], SIZE),
     ("--launches", ["0", "-1", "few"], f"{WHOLE}1"),
-    ("--launches", [""], "--launches: it is given empty"),
-    ("--fail-above", [""], "--fail-above: it is given empty"),
+    ("--launches", [""], "--launches: expected a value, got an empty text"),
+    ("--fail-above", [""], "--fail-above: expected a value, got an empty text"),
     ("--ranks", ["0", "1"], "fewer than two ranks are not a collective"),
     ("--ranks", ["-3", "many", "2.5"], f"{WHOLE}2"),
     ("--case-timeout", ["0", "-1", "soon", "nan", "inf"], SECONDS),
@@ -51,16 +51,13 @@ VALUES = [
     ("--agents", ["0", "-1", "many", "1.5"], "a whole number from 1"),
     ("--memory-limit", ["much", "0", "1K:1G", "-1G"], "is not a size"),
     ("--fail-above", [*NO_LIMITS], "--fail-above: {!r}; accepted is a loss such as 25%"),
-    ("--update-baselines", ["some", ""], "accepted are all, new, improved"),
-    ("--rebase", ["", " "], "accepted is a reason in words"),
-    # Of another width: no slip of one that there is.
     (
         "--dtypes",
         ["float64", "float8", "float128", "int8", "int64", "bfloat8"],
-        f"{{!r}}; {DTYPES}",
+        f"{DTYPES}{{!r}}",
     ),
-    ("--frameworks", ["", ",", "keras"], "accepted are jax, tensorflow, fake"),
-    ("--mesh", ["2by4", "2x", "0x4", "2x4x"], "--mesh: {!r} is not a mesh; accepted are up to 6 "),
+    ("--frameworks", ["", ",", "keras"], "expected one of jax, tensorflow, fake"),
+    ("--mesh", ["2by4", "2x", "0x4", "2x4x"], "--mesh: {!r} is not a mesh; expected up to 6 "),
     ("--mesh", ["1", "1x1"], "--mesh: {}: fewer than two ranks are not a collective"),
     (
         "--inject",
@@ -76,27 +73,19 @@ VALUES = [
     (
         "--python",
         ["fake", "keras=python3", "=python3"],
-        "accepted is FRAMEWORK=INTERPRETER, one of jax, tensorflow, fake",
+        "expected FRAMEWORK=INTERPRETER with one of jax, tensorflow, fake, got ",
     ),
     ("--inject", ["memory:much", "memory:", "delay:5%@much", "delay:5%@1K+"], "is not a size"),
 ]
 OPTIONS = [
-    (["--payloads=4M:1K"], "did you mean 1K:4M?"),
-    (["--payloads=1k-1m"], "did you mean 1K:1M?"),
-    (["--payloads=1KB"], "did you mean 1K?"),
-    (["--payloads=4K,1 MiB"], "did you mean 1M?"),
-    (["--payloads=8B"], "did you mean 8?"),
-    (["--payloads=1K:2K:3K"], "accepted is begin:end, such as 1K:1024M"),
+    (["--payloads=4M:1K"], "'4M:1K' begins above its end (4M > 1K)"),
+    (["--payloads=1KB"], SIZE),
+    (["--payloads=1K:2K:3K"], "expected begin:end, such as 1K:1024M"),
     (["--payloads=8:128M:1"], "begin:end:factor, such as 8:128M:4, with a factor from 2 to 1024"),
     (["--payloads=1022"], "1022 bytes is not a whole number of float32 elements of 4 bytes"),
-    (["--dtypes=float33"], f"'float33'; did you mean 'float32'? {DTYPES}"),
-    (["--dtypes=bfloat1"], "did you mean 'bfloat16'?"),
-    (["--dtypes=float3"], "did you mean 'float32'?"),
-    (["--dtypes=flaot16"], "did you mean 'float16'?"),
-    (["--dtypes=itn"], "did you mean 'int32'?"),
     (
         ["--placement=beside"],
-        "--placement: 'beside'; accepted are default, in_place, out_of_place",
+        "--placement: expected one of default, in_place, out_of_place, got 'beside'",
     ),
     (
         ["--collectives=all_gather", "--placement=in_place"],
@@ -106,17 +95,17 @@ OPTIONS = [
         ["--collectives=reduce_scatter", "--placement=in_place"],
         "busbw: reduce_scatter has no placement in_place; it has out_of_place",
     ),
-    (["--reduce-ops=product"], "--reduce-ops: 'product'; accepted are sum, max, min"),
+    (["--reduce-ops=product"], "--reduce-ops: expected one of sum, max, min, got 'product'"),
     (
         ["--collectives=reduce_scatter", "--reduce-ops=max"],
         "busbw: reduce_scatter has no reduce op max; it has sum",
     ),
-    (["--strategies=magic"], "'magic'; accepted are default, psum, ring"),
+    (["--strategies=magic"], "expected one of default, psum, ring"),
     (["--strategies=nccl"], "fake has none of the strategies nccl; it has default, fake"),
     (
         ["--collectives=broadcast"],
-        "--collectives: 'broadcast'; accepted are all_reduce, all_gather, reduce_scatter, "
-        "all_to_all, permute",
+        "--collectives: expected one of all_reduce, all_gather, reduce_scatter, all_to_all, "
+        "permute, got 'broadcast'",
     ),
     (
         ["--collectives=all_gather", "--payloads=1K,1028"],
@@ -159,7 +148,6 @@ OPTIONS = [
     ([SHARE, "--processes=2", "--hosts=a,b"], f"--hosts: not with {SHARE}, which is for the GPUs"),
     ([SHARE, "--processes=2", "--program=a:b"], f"{SHARE}: not with --program, which is compiled"),
     ([SHARE, "--topology=v5e:2x4"], f"{SHARE}: not with --topology, which measures nothing"),
-    (["--inject=dealy:15%"], f"'dealy'; did you mean 'delay'? {INJECTED}"),
     (["--agents=2", "--processes=3"], "2 agents cannot share --processes=3 equally; accepted is "),
     (["--agents=local", "--topology=v5e:2x4"], "--agents: not with --topology"),
     (["--listen=127.0.0.1:0"], "--listen: there are no --agents=N"),
@@ -190,13 +178,11 @@ OPTIONS = [
     ),
     # What is slowed down on purpose, or measured in turn, becomes no baseline.
     (["--inject=delay:5%", "--update-baselines"], "--update-baselines: not with --inject: "),
-    (["--inject=delay:5%", "--rebase=why"], "--rebase: not with --inject: these are no times "),
     (["--inject=delay:5%", "--prune-baselines"], "--prune-baselines: not with --inject: "),
     (
         [AGAINST, "--update-baselines"],
         "--update-baselines: not with --against: these are no ",
     ),
-    ([AGAINST, "--rebase=why"], "--rebase: not with --against: these are no times for a baseline"),
     ([AGAINST, "--prune-baselines"], "--prune-baselines: not with --against: these are no times "),
     (["--against-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
     (["--try-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),

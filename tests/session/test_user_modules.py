@@ -29,7 +29,6 @@ def test_what_may_be_defined_is_left_to_the_worker(tmp_path: Path, text: str) ->
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        ("train.py:stepp", r"train\.py defines no stepp; did you mean train\.py:step\?"),
         ("train.py:other", "defines no other; its functions are step, run"),
         ("train:other", "train defines no other; its functions are step, run"),
         ("pack.train:gone", "pack.train defines no gone"),

@@ -12,24 +12,19 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 import busbw
 from busbw import files
-from busbw.commands import Commands, UsageError, add_command, usage_error
-from busbw.hardware.topologies import topology_of
-from busbw.session.forms import checked
+from busbw.commands import Commands, UsageError, add_command
 from busbw.session.option import Option, folder_option
 from busbw.session.options import OPTIONS
 
 ORDER = -1
 
 _CONFTEST, _WORKFLOW = "conftest.py", ".github/workflows/busbw.yml"
-_PROGRAM = ".github/workflows/busbw-program.yml"
-# What a shell takes as it is.
-_PLAIN = re.compile(r"[\w./-]+:\w+")
 
 # The extra of busbw that brings a framework, by device.
 _EXTRAS = {
@@ -76,18 +71,6 @@ _OPTIONS = (
         "Default: the URL that this busbw was installed from or, if that is a local file, the "
         "repository variable BUSBW_REQUIREMENT",
     ),
-    Option(
-        name="program",
-        metavar="MODULE:FUNCTION",
-        help="Write a second workflow, for pull requests, which compiles this program of the "
-        "repository and reports changes of its collectives. Example: --program=train.py:step",
-    ),
-    Option(
-        name="topology",
-        metavar="LIST",
-        default="v5e:2x4",
-        help="With --program: compile it for these chips",
-    ),
 )
 
 
@@ -114,8 +97,6 @@ def run(options: argparse.Namespace) -> int:
         _WORKFLOW: _workflow(options),
         "baselines/README.md": _text("baselines.md").replace("@RUN@", _run_text(options)),
     }
-    if options.program:
-        files[_PROGRAM] = _of_program(options)
     if any(name.startswith("--") for _, name in collisions):
         del files[_CONFTEST]
     is_complete = all((root / name).is_file() for name in files)
@@ -140,10 +121,9 @@ def _next_steps(options: argparse.Namespace) -> Iterator[str]:
     yield "Commit these files and push them."
     extra = _EXTRAS[options.framework][options.device]
     if not (options.requirement or _installed_from(extra)):
-        extras = f"{extra},compilers,page" if options.program else f"{extra},page"
         yield (
             "Set the repository variable BUSBW_REQUIREMENT on GitHub to what pip installs, for "
-            f"example: busbw[{extras}] @ git+https://HOST/OWNER/busbw@COMMIT"
+            f"example: busbw[{extra},page] @ git+https://HOST/OWNER/busbw@COMMIT"
         )
     if options.device != "cpu":
         yield (
@@ -161,48 +141,26 @@ def _text(name: str) -> str:
 
 
 def _workflow(options: argparse.Namespace) -> str:
-    device: str = options.device
-    is_ours = device == "cpu"
-    words = {
-        "\n#@RUNNER_COMMENT@": _OF_GITHUB if is_ours else _OF_YOUR_OWN,
-        "@RUNNER@": "ubuntu-latest" if is_ours else "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}",
-        "@DEVICE@": device,
-        "@FRAMEWORK@": options.framework,
-    }
-    return _filled("workflow.yml", options, _EXTRAS[options.framework][device], words)
-
-
-def _of_program(options: argparse.Namespace) -> str:
-    with usage_error(ValueError):
-        asked = checked("topology", _topologies, options.topology)
-        if not _PLAIN.fullmatch(options.program):
-            raise ValueError(
-                f"--program: {options.program[:60]!r}; accepted is FILE.py:FUNCTION or "
-                "MODULE:FUNCTION, such as perf/programs.py:train_step"
-            )
-    words = {"@PROGRAM@": options.program, "@TOPOLOGY@": asked}
-    return _filled("program.yml", options, "compilers", words)
-
-
-def _topologies(text: str) -> str:
-    return ",".join(topology_of(word.strip()).name for word in text.split(","))
-
-
-def _filled(name: str, options: argparse.Namespace, extra: str, words: Mapping[str, str]) -> str:
-    """A workflow with its words, and with what pip installs for `extra`."""
+    """Return the workflow for the device, with what pip installs."""
+    device, extra = options.device, _EXTRAS[options.framework][options.device]
     requirement = options.requirement or _installed_from(extra)
     if "${{" in requirement or _CREDENTIALS.search(requirement):
         raise UsageError(
-            "--requirement: credentials or ${{ }}, which would be in the workflow for all to read "
-            "or run; accepted is what pip installs without them"
+            "--requirement: expected what pip installs without credentials and without ${{ }}: "
+            "everybody who reads the workflow could read or run them"
         )
-    asked_for = {
+    is_cpu = device == "cpu"
+    words = {
         "\n#@REQUIREMENT_COMMENT@": "" if requirement else _ASK_FOR_VARIABLE.format(extra=extra),
         "@REQUIREMENT@": json.dumps(requirement) if requirement else _VARIABLE,
         "@EXTRA@": extra,
+        "\n#@RUNNER_COMMENT@": _OF_GITHUB if is_cpu else _OF_YOUR_OWN,
+        "@RUNNER@": "ubuntu-latest" if is_cpu else "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}",
+        "@DEVICE@": device,
+        "@FRAMEWORK@": options.framework,
     }
-    text = _text(name)
-    for mark, word in {**asked_for, **words}.items():
+    text = _text("workflow.yml")
+    for mark, word in words.items():
         text = text.replace(mark, word)
     return text
 

@@ -144,9 +144,7 @@ def test_a_framework_is_a_descriptor_and_a_folder_and_is_judged(tmp_path: Path) 
     copy = _copied(tmp_path, "framework")
     assert copy.added == ("frameworks/numpy.py", "worker/backends/numpy/__init__.py")
     asked = (*MEASURED, "--ranks=2", "--frameworks=numpy")
-    assert copy.outcomes(*asked, "--update-baselines", "--no-reference-lock") == {
-        "numpy": "NO_BASELINE"
-    }
+    assert copy.outcomes(*asked, "--update-baselines") == {"numpy": "NO_BASELINE"}
     # The machine may have been slower in either session: held against each other they are.
     judged = copy.outcomes(*asked, exit_codes=(0, 1))
     assert judged["numpy"] in ("PASS", "IMPROVED", "REGRESSED", "NOISY")
