@@ -123,8 +123,8 @@ def topology_of(name: str) -> Topology:
         return _slice(name, SLICES[chip], layout)
     if chip in GPUS:
         return _gpus(name, GPUS[chip], layout)
-    known = listed((*SLICES, *GPUS))
-    raise ValueError(f"{name[:60]!r}: no chip is called {chip[:60]!r}; expected one of {known}")
+    chips = listed((*SLICES, *GPUS))
+    raise ValueError(f"{name[:60]!r}: no chip is called {chip[:60]!r}; expected one of {chips}")
 
 
 def _slice(name: str, chip: Chip, layout: str) -> Topology:

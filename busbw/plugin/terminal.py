@@ -35,9 +35,9 @@ from .items import letters_text
 def pytest_report_collectionfinish(
     config: pytest.Config, items: Sequence[pytest.Item]
 ) -> list[str]:
-    specs = any(spec_of(item) is not None for item in items)
+    has_cases = any(spec is not None for spec in map(spec_of, items))
     shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
-    return [_header(config)] if shown and specs else []
+    return [_header(config)] if shown and has_cases else []
 
 
 def _header(config: pytest.Config) -> str:
