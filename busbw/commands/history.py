@@ -11,7 +11,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from busbw import wire
 from busbw.history import agreement, files
@@ -138,7 +138,7 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
         machine_history(name, lines, apart=POLICIES[lines[-1].device].session_apart, known=known)
         for name, lines in ((name, read.lines) for name, read in chosen.items())
     ]
-    now, notes = datetime.now(timezone.utc), list[str]()
+    now, notes = datetime.now(UTC), list[str]()
     for name, read in chosen.items():
         odd = agreement.notes((), read.lines, now)
         notes += [*read.notes, *(f"{name}: {note}" for note in odd)]

@@ -31,7 +31,7 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Capability
 
 
-class Side(str, enum.Enum):
+class Side(enum.StrEnum):
     """Which of two stacks; a stack by itself is the candidate."""
 
     REFERENCE = "reference"

@@ -13,12 +13,11 @@ import fnmatch
 import os
 import re
 import stat
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
-
-import tomllib
 
 from busbw import files, locks, wire
 from busbw.model.limits import Date
@@ -300,7 +299,7 @@ class Acknowledged:
 
     @property
     def began(self) -> datetime.datetime:
-        return datetime.datetime.fromisoformat(self.since).replace(tzinfo=datetime.timezone.utc)
+        return datetime.datetime.fromisoformat(self.since).replace(tzinfo=datetime.UTC)
 
     def is_of(self, case: str, machine: str) -> bool:
         return fnmatch.fnmatchcase(case, self.case) and fnmatch.fnmatchcase(machine, self.machine)

@@ -98,7 +98,7 @@ def members_of(
     )
 
 
-class Net(str, enum.Enum):
+class Net(enum.StrEnum):
     """Which net is trained, and where its examples come from.
 
     `cnn`: two convolutions and two dense layers; its examples are in a file, and a batch is split
@@ -145,7 +145,7 @@ PERCEPTRON_SHAPES: Mapping[str, tuple[int, ...]] = {
 }
 
 
-class TrainingStrategy(str, enum.Enum):
+class TrainingStrategy(enum.StrEnum):
     """How training is distributed, in the names of `tf.distribute`."""
 
     ONE_DEVICE = "one_device"
@@ -156,7 +156,7 @@ class TrainingStrategy(str, enum.Enum):
     TPU = "tpu"
 
 
-class Updates(str, enum.Enum):
+class Updates(enum.StrEnum):
     """What an update of the variables is made of.
 
     `single`: there is one rank and no server. `asynchronous`: each rank's gradient is a separate

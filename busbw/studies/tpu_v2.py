@@ -64,7 +64,7 @@ SLICES = {
 }
 
 
-class Way(str, enum.Enum):
+class Way(enum.StrEnum):
     """How the batch of a training step is distributed over the cores."""
 
     SHARED = "shared out"

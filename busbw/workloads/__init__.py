@@ -1,7 +1,7 @@
 """The workloads: a file each, found by being in this folder.
 
 What a rank runs, what of it is timed, its names, its case on a machine. How a framework runs it is
-in the back ends. Standard library only, Python 3.10: workers import it too.
+in the back ends. Standard library only, Python 3.11: workers import it too.
 """
 
 from __future__ import annotations

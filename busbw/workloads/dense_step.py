@@ -41,7 +41,7 @@ def check_sums_in_place(kind: str, asked: Asked) -> None:
 LEARNING_RATE = 0.05
 
 
-class Batch(str, enum.Enum):
+class Batch(enum.StrEnum):
     """Where a rank's rows come from.
 
     `given`: an argument of the step, as from an input pipeline. `drawn`: random numbers, made

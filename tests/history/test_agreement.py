@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -82,7 +82,7 @@ def test_an_accepted_time_that_no_update_sets_is_a_contradiction(accepted_us: fl
 
 
 def test_what_is_dated_in_the_future_is_said() -> None:
-    now = datetime(2026, 2, 1, 4, 0, tzinfo=timezone.utc)
+    now = datetime(2026, 2, 1, 4, 0, tzinfo=UTC)
     # A clock that is wrong by a time zone is not worth a word.
     near, far = "2026-02-02T03:59:59Z", "2060-01-01T00:00:00Z"
     assert not [*notes([_baseline(*TIMES, at=near)], [line(at=near)], now)]
@@ -94,7 +94,7 @@ def test_what_is_dated_in_the_future_is_said() -> None:
 
 
 def test_a_session_that_a_history_of_before_and_after_lacks_is_said() -> None:
-    now = datetime(2026, 3, 1, tzinfo=timezone.utc)
+    now = datetime(2026, 3, 1, tzinfo=UTC)
     kept = [line(), line(at="2026-02-02T03:00:00Z")]
     found = [*notes([_baseline(*TIMES, at=LATER)], kept, now)]
     assert found == [f"baselines: sessions of {LATER}, which the history does not have"]

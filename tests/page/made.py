@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ from tests.report.shown import BUSBW, chart
 from tests.report.written import compiled_session, program, session, verdict
 
 ROOT = Path(__file__).parents[2]
-BEGIN = datetime(2026, 1, 1, 3, tzinfo=timezone.utc)
+BEGIN = datetime(2026, 1, 1, 3, tzinfo=UTC)
 DTYPES = ("float32", "int32", "float16", "bfloat16")
 LOST: Mapping[str, Any] = {"times_us": (), "outcome": Outcome.OUT_OF_MEMORY}
 SLOW: Mapping[str, Any] = dict(outcome=Outcome.REGRESSED, failed=True, ratio=1.5, limit=1.2)

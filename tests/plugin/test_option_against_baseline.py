@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from busbw.stacks.lock import read
 from tests.stacks.conftest import venv, wheel

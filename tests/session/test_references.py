@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from tests import build
 from tests.history.lines import line
 
 KEY, OTHER_KEY = build.key(), build.key(ranks=2)
-BEGAN = datetime(2026, 3, 4, 3, 5, 7, tzinfo=timezone.utc)
+BEGAN = datetime(2026, 3, 4, 3, 5, 7, tzinfo=UTC)
 SIZES = tuple(1024 << power for power in range(8))
 
 

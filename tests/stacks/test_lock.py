@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import tomllib
 from packaging import pylock
 from packaging.specifiers import SpecifierSet
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
     if options.read is not None:
         return _shown(_read(options.read))
     check_file("--output", options.output, "a file of busbw doctor", json_with("checks"))
-    began = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S+00:00}"
+    began = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S+00:00}"
     checks: list[Checked] = []
     for name in options.checks or CHECKS:
         checks.append(_checked(name, options))

@@ -316,7 +316,7 @@ def optimized(lowered: Any, among: Sequence[Any] | None = None) -> Optimized:
         if among is not None:
             _check_devices(compiled, among)
         stats, text = compiled.memory_analysis(), compiled.as_text()
-    except (versions.runtime_error(), RuntimeError, ValueError) as error:
+    except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
         raise CompileError(str(error).strip()) from error
     return Optimized(
         text=text,

@@ -151,14 +151,13 @@ _ON_THE_CPU = """
 import numpy as np
 from busbw import wire
 from busbw.model.case import Case
-from busbw.worker.backends.jax import backend, dense_step, versions
+from busbw.worker.backends.jax import backend, dense_step
 
 from busbw.workloads.dense_step import layer_of
 
 case = wire.from_json(Case, json.loads(sys.argv[1]))
 step = layer_of(case)
-versions.make_cpu_devices(step.ranks)
-import jax
+jax.config.update("jax_num_cpu_devices", step.ranks)
 
 mesh = backend.mesh_of(case, jax.devices("cpu"))
 weights, rows, labels = dense_step.shapes(step, mesh)
