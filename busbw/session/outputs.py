@@ -18,7 +18,6 @@ from busbw import __version__, files, wire
 from busbw.history.failing import failing_texts
 from busbw.history.files import HistoryError, append, read
 from busbw.history.lines import Line, new_session
-from busbw.judge.validity import injected_ratio
 from busbw.model.case import Spec, converted
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
@@ -209,7 +208,6 @@ def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iter
         failure=_failure(now),
         ratio=verdict.ratio,
         injected=next((run.injected for run in now.runs if run.injected), ""),
-        injected_ratio=injected_ratio(now.runs),
         **shared,
     )
     if lock is not None:

@@ -90,7 +90,8 @@ class JaxBackend(AbstractFramework):
         work = work_of(case, mesh, virtual=virtual)
         program = JaxProgram(case, mesh, work, delayed=delay is not None)
         if delay is not None:
-            calibrate(program, delay, case.payload_bytes, self.slowest)
+            ranks_per_core = len(mesh.local_devices) / host.cores() if virtual else 1.0
+            calibrate(program, delay, self.slowest, ranks_per_core=ranks_per_core)
         return program
 
     def _soaked(self, case: Case) -> JaxProgram:
