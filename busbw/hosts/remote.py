@@ -60,8 +60,10 @@ def pack(given: Mapping[str, object]) -> bytes:
 
 def main() -> int:
     if sys.version_info < _OLDEST:
-        version = "{}.{}".format(*sys.version_info)
-        print(f"Python {version} is too old: expected 3.11 or newer", file=sys.stderr)
+        print(
+            "Python {}.{} is too old: expected 3.11 or newer".format(*sys.version_info),
+            file=sys.stderr,
+        )
         return 1
     count = int(b"".join(iter(lambda: _exactly(1), b"\n")))
     given = json.loads(zlib.decompress(_exactly(count)))

@@ -167,9 +167,9 @@ def test_the_flag_is_in_the_title_the_results_the_page_and_the_history(
 
 def test_a_value_that_is_not_recorded_elsewhere_is_not_shown(folder: Folder) -> None:
     ran = folder.run(
-        "--try-env=MY_TOKEN=hunter2", "--against-env=TF_X=swordfish", PAIRS, exit_code=0
+        "--try-env=MY_TOKEN=hunter2", "--against-env=TF_KEY=swordfish", PAIRS, exit_code=0
     )
-    assert "candidate: MY_TOKEN=(set); reference: TF_X=(set)" in ran.text
+    assert "candidate: MY_TOKEN=(set); reference: TF_KEY=(set)" in ran.text
     for secret in ("hunter2", "swordfish"):
         assert secret not in ran.text + json.dumps(ran.results)
 
