@@ -11,10 +11,9 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 from busbw import wire
-from busbw.history import agreement, files
+from busbw.history import files
 from busbw.history.branch import BRANCH, GitError, fetch, push
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import wrong_text
@@ -100,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
         for flag in given[1:]:
             raise UsageError(f"--append-from: {flag} is for showing a history; give one of them")
         return _append_from(options)
-    machines, notes = _read(options)
+    machines = _read(options)
     if options.csv is not None:
         return _write_csv(machines, options)
     if options.json:
@@ -108,8 +107,6 @@ def run(options: argparse.Namespace) -> int:
         return 0
     for machine in machines:
         print("\n".join(_lines(machine)))
-    for note in notes:
-        print(f"note: {note}")
     return 0
 
 
@@ -117,13 +114,11 @@ def _append_from(options: argparse.Namespace) -> int:
     with usage_error(files.HistoryError):
         files.check(options.folder)
         for one in files.append_from(options.folder, options.append_from):
-            for note in one.notes:
-                print(f"note: {note}")
             print(f"{one.path}: {plural(one.lines, 'line')} appended")
     return 0
 
 
-def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]:
+def _read(options: argparse.Namespace) -> list[MachineHistory]:
     folder, machine = options.folder, options.machine
     with usage_error(files.HistoryError):
         found = files.read_all(folder)
@@ -133,16 +128,11 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
         raise UsageError(f"--machine: {folder} has no {machine}; it has {names}")
     if not found:
         raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
-    chosen = {name: read for name, read in found.items() if machine in (None, name) and read.lines}
-    machines = [
+    return [
         machine_history(name, lines, apart=POLICIES[lines[-1].device].session_apart, known=known)
-        for name, lines in ((name, read.lines) for name, read in chosen.items())
+        for name, lines in found.items()
+        if machine in (None, name) and lines
     ]
-    now, notes = datetime.now(UTC), list[str]()
-    for name, read in chosen.items():
-        odd = agreement.notes((), read.lines, now)
-        notes += [*read.notes, *(f"{name}: {note}" for note in odd)]
-    return machines, notes
 
 
 def _write_csv(machines: Sequence[MachineHistory], options: argparse.Namespace) -> int:

@@ -157,8 +157,7 @@ def appended(judged: Judged) -> Judged:
             if not found:
                 continue
             done = append(root, key, found)
-            text = f"appended to the history: {plural(done.lines, 'line')} of {done.path}"
-            notes += [*done.notes, text]
+            notes.append(f"appended to the history: {plural(done.lines, 'line')} of {done.path}")
         since = tuple(_since(judged, measured, root, lines))
     except HistoryError as error:
         return judged.with_error(f"the history was not appended to: {error}")
@@ -176,7 +175,7 @@ def _since(
             if job.key == key and judged.verdicts[spec].failed
         }
         if failed:
-            yield from failing_texts(read(root, key).lines, failed)
+            yield from failing_texts(read(root, key), failed)
 
 
 def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:

@@ -55,24 +55,18 @@ def levels_at(
     collected: Collected,
     keys: Iterable[EnvironmentKey],
     device: Device,
-    say: Callable[[str], None],
 ) -> dict[EnvironmentKey, Levels]:
-    """Read what is known of the machine; `say` is given what is odd about it.
+    """Read what is known of the machine.
 
     Raises BaselineError, HistoryError and OSError for files that cannot be read, or contradict each
     other.
     """
     policy = POLICIES[device]
-    found = {
-        key: levels_of(_known(collected, key, policy.budget, say), policy)
-        for key in dict.fromkeys(keys)
-    }
+    found = {key: levels_of(_known(collected, key), policy) for key in dict.fromkeys(keys)}
     return {key: one for key, one in found.items() if one is not None}
 
 
-def _known(
-    collected: Collected, key: EnvironmentKey, budget: float, say: Callable[[str], None]
-) -> dict[str, Known]:
+def _known(collected: Collected, key: EnvironmentKey) -> dict[str, Known]:
     """Baselines by framework, and the history from the year of the oldest on."""
     settings, now = collected.settings, collected.began
     stored = {
@@ -84,10 +78,8 @@ def _known(
     lines: tuple[Line, ...] = ()
     if settings.history is not None and begins:
         year = min(now, *begins).year
-        lines = read_history(settings.history, key, year).lines
-        _check_agreement(settings, key, every, lines, budget)
-    for note in agreement.notes(every, lines, now):
-        say(f"{key.folder}: {note}")
+        lines = read_history(settings.history, key, year)
+        _check_agreement(settings, key, every, lines)
     accepted = acknowledged(settings.baselines)
     return {
         name: Known(
@@ -104,14 +96,13 @@ def _check_agreement(
     key: EnvironmentKey,
     stored: Sequence[Baseline],
     lines: Sequence[Line],
-    budget: float,
 ) -> None:
     """Raise BaselineError for a baseline that its line in the history contradicts."""
     moments = {record.at for one in stored for record in one.records}
     shared = [line for line in lines if line.at in moments]
     for one in stored:
         try:
-            agreement.check(one, shared, budget)
+            agreement.check(one, shared)
         except agreement.DisagreementError as error:
             path = baseline_path(settings.baselines, key, one.case)
             raise BaselineError(f"{path}: {error}") from error
@@ -208,7 +199,7 @@ def wrong_before(settings: Settings, jobs: Iterable[TimedJob]) -> dict[Case, str
     for job in jobs:
         by_key.setdefault(job.key, set()).add(job.case)
     for key, cases in by_key.items():
-        lines = read_history(settings.history, key).lines
+        lines = read_history(settings.history, key)
         nights = list(dict.fromkeys(line.session for line in lines))[-_WATCHED_NIGHTS:]
         recent = (line for line in lines if line.is_wrong and line.session in nights)
         found |= {line.case: line.date for line in recent if line.case in cases}
@@ -227,7 +218,7 @@ def nights_of(
     found: dict[tuple[EnvironmentKey, str], Sequence[Session] | None] = {}
     for key, framework in dict.fromkeys((job.key, job.case.framework) for job in jobs):
         if framework in locks and settings.history is not None:
-            lines = read_history(settings.history, key).lines
+            lines = read_history(settings.history, key)
             own = (line for line in lines if line.worker == worker_hash())
             series = Series(framework=framework, stack=locks[framework].digest, is_reference=True)
             found[key, framework] = earlier(own, series)

@@ -81,7 +81,7 @@ def _night(folder: Path, number: int) -> Path:
 
 def _sessions(folder: Path) -> list[str]:
     fetch(folder, BRANCH)
-    found = (line.session for line in read(folder, KEY).lines)
+    found = (line.session for line in read(folder, KEY))
     return sorted(dict.fromkeys(found))
 
 

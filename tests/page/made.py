@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from busbw.baselines.store import Published, Status, read_published
-from busbw.history.files import Read
 from busbw.history.lines import Line
 from busbw.model.launch import Failure, LaunchId, Measurement, Run
 from busbw.model.limits import moment_text
@@ -92,7 +91,7 @@ def night(at: int, **changes: Any) -> Line:
 
 
 def machine(*lines: Line) -> MachineNights:
-    return nights.machine("tpu/4r", Read(lines=lines))
+    return nights.machine("tpu/4r", lines)
 
 
 def history(of: MachineNights) -> Chart:
@@ -101,7 +100,7 @@ def history(of: MachineNights) -> Chart:
 
 
 def year_of_nights() -> MachineNights:
-    return nights.machine(FOLDER, Read(lines=tuple(year())))
+    return nights.machine(FOLDER, tuple(year()))
 
 
 def changed(launches: int = 3) -> MachineNights:

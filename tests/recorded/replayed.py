@@ -68,7 +68,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         },
         environment=environment,
         plan=_plan(given["plan"]),
-        levels={} if paired else references.levels_at(collected, keys, device, print),
+        levels={} if paired else references.levels_at(collected, keys, device),
         measurements={
             spec: Measurement(
                 case=job.case,
