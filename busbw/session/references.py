@@ -366,7 +366,7 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
     With times that were only added or that improved, a lock that is there stays. Raises StackError
     for what cannot be locked, and OSError.
     """
-    settings, notes, contents = measured.settings, [], {}
+    settings, notes = measured.settings, []
     for framework in frameworks:
         path = path_of(settings.baselines, key_on(measured.machine.target, framework), framework)
         found = measured.lockable.get(framework)
@@ -382,10 +382,9 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
         )
         if path.exists() and read_lock(path).digest == lock.digest:
             continue
-        contents[path] = lock.text
+        files.write(path, lock.text)
         notes.append(
             f"{framework}: its stack is the reference now, "
             f"{plural(len(lock.packages), 'package')} in {path}"
         )
-    files.write_all(contents)
     return tuple(notes)

@@ -70,7 +70,7 @@ def test_a_folder_that_is_not_there_is_a_usage_error_before_anything_is_measured
 
 def test_a_folder_instead_of_a_file_is_a_usage_error(folder: Folder) -> None:
     ran = folder.run(f"--results={folder.path}", exit_code=4)
-    assert "is a folder; accepted is a file" in ran.sentence
+    assert "is a folder, expected a file" in ran.sentence
 
 
 def test_without_it_no_file_is_written(folder: Folder) -> None:
