@@ -37,7 +37,7 @@ from busbw.model.verdict import Answer
 from busbw.model.words import Device, plural
 from busbw.stacks.build import built, check_buildable, packages_of
 from busbw.stacks.interpreter import Distribution, Installed, installed, unlockable
-from busbw.stacks.lock import Lock, StackError, check_earlier, path_of, paths_below
+from busbw.stacks.lock import Lock, StackError, path_of, paths_below
 from busbw.stacks.lock import read as read_lock
 from busbw.stats.launches import launch_time_s, tick_s
 
@@ -292,7 +292,6 @@ def with_stacks(
         with usage_error(StackError, where=f"--against={BASELINE}: {framework}: "):
             path = path_of(settings.baselines, key_on(target, framework), framework)
             if not path.exists():
-                check_earlier(path.parent, framework)
                 raise StackError(
                     f"no stack is locked: there is no {path}; "
                     "--update-baselines locks the one that it accepts"
@@ -319,7 +318,6 @@ def check_locked(settings: Settings, framework: str) -> None:
                 problems.append(error)
             else:
                 return
-        check_earlier(settings.baselines, framework)
         none = f"no stack is locked below {settings.baselines}; --update-baselines locks the one "
         raise problems[0] if problems else StackError(f"{none}that it accepts")
 
