@@ -139,8 +139,6 @@ def check_document(found: Any, name: str, remedy: str) -> None:
         return
     if "document" in found:
         what = f"this says {_shown(said)} of version {_shown(version)}"
-    elif "schema" in found:
-        what = f"this is of an earlier busbw (schema {_shown(found['schema'])})"
     else:
         what = "this does not say what it is"
     raise WireError(f"{what}; accepted is {name!r} of version {VERSION}: {remedy}")

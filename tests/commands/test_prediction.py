@@ -253,7 +253,7 @@ def test_steps_without_their_all_reduce_alone_are_refused(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ({"schema": 9, "cases": []}, "this is of an earlier busbw (schema 9); accepted is "),
+        ({"schema": 9, "cases": []}, "this does not say what it is; accepted is "),
         ({"entries": []}, "this does not say what it is"),
         ([], "neither results of a session"),
     ],

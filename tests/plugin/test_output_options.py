@@ -323,7 +323,7 @@ def test_a_history_of_an_earlier_busbw_is_refused_and_stays_as_it_is(folder: Fol
     head = b'"document":"busbw record","version":1'
     path.write_bytes(path.read_bytes().replace(head, b'"schema":4'))
     before = path.read_bytes()
-    said = f"{path}: line 1: this is of an earlier busbw (schema 4); accepted is 'busbw record' of"
+    said = f"{path}: line 1: this does not say what it is; accepted is 'busbw record' of"
     # Before anything is measured.
     assert said in folder.run("--history=history", exit_code=4).sentence
     assert path.read_bytes() == before
