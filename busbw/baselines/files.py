@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Generic
@@ -25,7 +24,7 @@ from .document import COMPILED_FOLDER, BaselineError, BaselineFile, Codec, S, du
 LOCK_TIMEOUT_S = 60.0
 
 # What `busbw.files` calls a file before it replaces another one.
-_HALF_WRITTEN = re.compile(r".+\.(?:json|toml)\.[0-9a-f]{8}\.new")
+_HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
 
 
 def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Path:
@@ -184,18 +183,15 @@ class Draft(Generic[S]):
         if self._changed:
             self._tidy_up()
         for path in self._changed:
-            document = self._documents[path]
-            if document is None:
-                path.unlink(missing_ok=True)
-            else:
+            if document := self._documents[path]:
                 files.write(path, dumps(self._codec, document))
+            else:
+                path.unlink(missing_ok=True)
 
     def _tidy_up(self) -> None:
         """Remove what a writer left that was killed: no other one is alive under the lock."""
-        for path in self._root.rglob("*.*.*"):
-            if _HALF_WRITTEN.fullmatch(path.name):
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        for path in self._root.rglob(_HALF_WRITTEN):
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

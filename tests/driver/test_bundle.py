@@ -180,7 +180,6 @@ def test_pytest_s_own_interpreter_keeps_the_user_s_path(
     assert str(tmp_path) in path_of(starter(), bundle)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc alone reads tunables")
 def test_a_worker_starts_once_with_huge_pages_and_the_users_own_tunables(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
