@@ -262,7 +262,7 @@ def test_what_a_killed_writer_left_goes_with_the_next_write_and_nothing_else(
     assert left.name.startswith("fake.all_reduce.fake.json.") and left.suffix == ".new"
     other = folder.path / "baselines" / "another-machine" / "4r"
     other.mkdir(parents=True)
-    for name in ("jax.all_reduce.psum.json.0123abcd.old", "pylock.jax.toml.01234567.new"):
+    for name in ("jax.all_reduce.psum.json.0123abcd.new", "pylock.jax.toml.01234567.new"):
         (other / name).write_text("{}")
     kept = [other / "jax.all_reduce.psum.json.new", other / "notes.0123abcd.old"]
     for path in kept:
