@@ -1,4 +1,4 @@
-"""Files: those that busbw ships, bounded reads that cannot block, atomic writes of one or several.
+"""Files: those that busbw ships, bounded reads that cannot block, atomic writes of one file.
 
 A written file is synced to disk under another name in its folder and then renamed, so that a full
 disk or a kill leaves the old one. Standard library only: workers cache compiled programs with it.
@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
-import shutil
 import stat
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
@@ -27,13 +23,12 @@ _AT_ONCE = 2**20
 _MODE = 0o644
 # Leaves room for a suffix; file systems take 255 bytes.
 _SHOWN_NAME = 60
-_MOST_LINKS = 40
-_DESCRIPTORS = ("/dev/fd", "/proc/self/fd", f"/proc/{os.getpid()}/fd")
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
     stat.S_IFBLK: "a block device",
+    stat.S_IFCHR: "a character device",
 }
 
 
@@ -73,7 +68,7 @@ def content(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise InputError(f"is {_kind(found.st_mode)}; accepted is a file")
+            raise InputError(f"is {_kind(found.st_mode)}, expected a file")
         if found.st_size > most_bytes:
             raise TooLargeError(f"has {found.st_size} bytes; accepted are {most_bytes}")
         return _read(descriptor, found.st_size, most_bytes)
@@ -108,10 +103,6 @@ class Refused(ValueError):
     """An output that is not written; the message says which, why, and what is accepted."""
 
 
-class PartlyWrittenError(OSError):
-    """Some of several files were written, and could not be put back; the message says which."""
-
-
 def reason(error: OSError) -> str:
     """Return an error of the operating system as ``PATH: what it says``.
 
@@ -131,13 +122,8 @@ def check(
     """Raise Refused if `path` cannot be written, or holds something that must not be lost.
 
     An existing file is replaced if it is empty, or if `ours` says that its text is an earlier
-    `what`; never if it is one of the `inputs`, under any name. Names of this process's own
-    descriptors, such as ``/dev/stdout``, and character devices are written directly.
+    `what`; never if it is one of the `inputs`, under any name.
     """
-    descriptor = _descriptor(path)
-    if descriptor is not None:
-        _check_descriptor(path, descriptor)
-        return
     try:
         found = _status(path)
     except OSError as error:
@@ -147,14 +133,13 @@ def check(
         return
     kind = _KINDS.get(stat.S_IFMT(found.st_mode))
     if kind is not None:
-        raise Refused(f"{path} is {kind}; accepted is a file")
+        raise Refused(f"{path} is {kind}, expected a file")
     if any(_is_same(path, one) for one in inputs):
         raise Refused(f"{path} is read, too, and would be lost; accepted is another file")
-    if stat.S_ISREG(found.st_mode):
-        _check_parent(path)
+    _check_parent(path)
     if not _may(path, os.W_OK):
         raise Refused(f"{path} cannot be written: no permission")
-    if stat.S_ISREG(found.st_mode) and found.st_size and not ours(_text(path)):
+    if found.st_size and not ours(_text(path)):
         raise Refused(
             f"{path} holds something else than {what}; accepted is a new or an empty file, or "
             f"{what}"
@@ -174,192 +159,33 @@ def check_folder(folder: Path) -> None:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Replace the content of `path`, whole or not at all. Raises OSError."""
-    write_all({path: content})
-
-
-def write_all(contents: Mapping[Path, str | bytes | None]) -> None:
-    """Write every file, or, if one of them cannot be, none; None removes a file.
+    """Replace the content of `path`, whole or not at all. Raises OSError with the path.
 
     Missing folders are created. A link is followed; a new file gets mode 644 within the umask.
-    Raises OSError with the path, PartlyWrittenError if what was done cannot be undone.
     """
-    staged: list[_Staged] = []
-    with contextlib.ExitStack() as undo:
-        for path, content in contents.items():
-            if _is_written_directly(path):
-                assert content is not None
-                _write_directly(path, _bytes(content))
-                continue
-            staged.append(_Staged(path=path, target=Path(os.path.realpath(path))))
-            undo.callback(staged[-1].clean)
-            with _named(path):
-                staged[-1].stage(content, backup=len(contents) > 1)
-        _replace_all(staged)
-        undo.pop_all()
-    for one in staged:
-        one.forget()
-
-
-@dataclass(kw_only=True)
-class _Staged:
-    """A file that is about to be replaced: `new` is the new file, `before` a link to the old one.
-
-    Without `new` it is removed.
-    """
-
-    path: Path
-    target: Path
-    new: Path | None = None
-    before: Path | None = None
-    made: tuple[Path, ...] = ()
-    replaced: bool = False
-
-    def stage(self, content: str | bytes | None, *, backup: bool) -> None:
-        found = _status(self.target)
+    target = Path(os.path.realpath(path))
+    # A unique name in the same folder: a rename must not cross file systems.
+    new = target.with_name(f"{target.name[:_SHOWN_NAME]}.{secrets.token_hex(4)}.new")
+    try:
+        found = _status(target)
         if found is not None:
-            _forbid(self.target, found.st_mode)
-        if content is not None:
-            self._write(_bytes(content), stat.S_IMODE(found.st_mode) if found else None)
-        if found is not None and backup:
-            self._keep()
-
-    def _write(self, content: bytes, mode: int | None) -> None:
-        folder = self.target.parent
-        self.made = tuple(one for one in (folder, *folder.parents) if not one.exists())
-        folder.mkdir(parents=True, exist_ok=True)
-        new = self._temporary_path("new")
-        handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _MODE)
-        self.new = new
-        with os.fdopen(handle, "wb") as file:
-            if mode is not None:
-                os.fchmod(handle, mode)
-            file.write(content)
-            file.flush()
-            os.fsync(handle)
-
-    def _keep(self) -> None:
-        before = self._temporary_path("old")
-        try:
-            os.link(self.target, before)
-        except OSError:
-            # A file system without hard links; a copy that fails is an error.
-            shutil.copy2(self.target, before)
-        self.before = before
-
-    def _temporary_path(self, suffix: str) -> Path:
-        """A unique name in the same folder: a rename must not cross file systems."""
-        name = f"{self.target.name[:_SHOWN_NAME]}.{secrets.token_hex(4)}.{suffix}"
-        return self.target.with_name(name)
-
-    def replace(self) -> None:
-        """The one step that other processes see."""
-        with _named(self.path):
-            if self.new is None:
-                self.target.unlink(missing_ok=True)
-            else:
-                os.replace(self.new, self.target)
-        self.replaced = True
-
-    def undo(self) -> None:
-        if self.before is not None:
-            os.replace(self.before, self.target)
-        else:
-            self.target.unlink()
-        self.replaced = False
-
-    def clean(self) -> None:
-        """Remove what was created for a file that is not replaced."""
-        self.forget()
-        if self.new is not None and not self.replaced:
-            self.new.unlink(missing_ok=True)
-        for folder in self.made:
-            with contextlib.suppress(OSError):
-                # Not if another process has put something in it.
-                folder.rmdir()
-
-    def forget(self) -> None:
-        if self.before is not None:
-            self.before.unlink(missing_ok=True)
-
-
-def _replace_all(staged: list[_Staged]) -> None:
-    try:
-        for one in staged:
-            one.replace()
-    except BaseException as error:
-        left = [one for one in staged if one.replaced and not _undone(one)]
-        if left:
-            names = ", ".join(str(one.path) for one in left)
-            words = reason(error) if isinstance(error, OSError) else repr(error)
-            raise PartlyWrittenError(f"{words}; written before that: {names}") from error
-        raise
-
-
-def _undone(one: _Staged) -> bool:
-    try:
-        one.undo()
-    except OSError:
-        return False
-    return True
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode() if isinstance(content, str) else content
-
-
-@contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Errors name the file that was asked for, not the one it is written in first."""
-    try:
-        yield
+            _forbid(target, found.st_mode)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as undo:
+            handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _MODE)
+            undo.callback(new.unlink, missing_ok=True)
+            with os.fdopen(handle, "wb") as file:
+                if found is not None:
+                    os.fchmod(handle, stat.S_IMODE(found.st_mode))
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(handle)
+            os.replace(new, target)
     except OSError as error:
+        # Errors name the file that was requested, not the one that is written first.
         if error.errno is not None:
             error.filename, error.filename2 = str(path), None
         raise
-
-
-def _is_written_directly(path: Path) -> bool:
-    if _descriptor(path) is not None:
-        return True
-    try:
-        return stat.S_ISCHR(path.stat().st_mode)
-    except OSError:
-        return False
-
-
-def _write_directly(path: Path, content: bytes) -> None:
-    descriptor = _descriptor(path)
-    with _named(path):
-        if descriptor is None:
-            path.write_bytes(content)
-            return
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        # Opened by its name, a file that the shell redirects it to would be truncated.
-        with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(content)
-
-
-def _descriptor(path: Path) -> int | None:
-    """The descriptor of this process that `path` names, as /dev/stdout does; None if none."""
-    at = path.absolute()
-    for _ in range(_MOST_LINKS):
-        if str(at.parent) in _DESCRIPTORS and at.name.isdecimal():
-            return int(at.name)
-        if not os.path.islink(at):
-            return None
-        at = at.parent / at.readlink()
-    return None
-
-
-def _check_descriptor(path: Path, descriptor: int) -> None:
-    try:
-        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    except OSError as error:
-        raise Refused(f"{path} is not open in this process") from error
-    if flags & os.O_ACCMODE == os.O_RDONLY:
-        raise Refused(f"{path} is not open for writing")
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -380,7 +206,7 @@ def _check_parent(path: Path) -> None:
 
 def _forbid(path: Path, mode: int) -> None:
     if _KINDS.get(stat.S_IFMT(mode)):
-        raise OSError(errno.EINVAL, f"is {_KINDS[stat.S_IFMT(mode)]}; accepted is a file")
+        raise OSError(errno.EINVAL, f"is {_KINDS[stat.S_IFMT(mode)]}, expected a file")
     if not _may(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 

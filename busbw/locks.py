@@ -1,7 +1,7 @@
 """Exclusive locks, one per machine and one per folder, without a lock file.
 
 A lock file in a shared folder can be planted, redirected or removed, and differs by TMPDIR and
-user. On Linux the machine's lock is an abstract socket name, and a folder's is a flock on the
+user. The machine's lock is an abstract socket name, and a folder's is a flock on the
 folder itself: the kernel releases both when their process ends.
 """
 
@@ -14,7 +14,6 @@ import hashlib
 import os
 import socket
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -76,15 +75,11 @@ def machine(
 
     `on_wait` is called before waiting. Raises OSError where such a lock is impossible.
 
-    On Linux the lock is per network namespace: a container with its own network is a machine of
+    The lock is per network namespace: a container with its own network is a machine of
     its own.
     """
-    if sys.platform == "linux":
-        name = _socket_name()
-        held = _waited(lambda: _bound(name), lambda: _listener(name), wait_s, on_wait)
-    else:
-        root = Path(os.environ.get(MACHINE) or "/")
-        held = _waited(lambda: of_folder(root), lambda: _holder_of_folder(root), wait_s, on_wait)
+    name = _socket_name()
+    held = _waited(lambda: _bound(name), lambda: _listener(name), wait_s, on_wait)
     with contextlib.closing(held):
         yield
 

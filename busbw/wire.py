@@ -1,6 +1,6 @@
 """Values to JSON and back: the worker's channel, the baseline files and the results use it.
 
-Standard library only, Python 3.10: a foreign interpreter runs this file. Reading is strict: an
+Standard library only, Python 3.11: a foreign interpreter runs this file. Reading is strict: an
 unknown key, a missing key or a wrong type raises WireError with the path in the document. Text that
 is read moves no terminal on which it is shown.
 Knows dataclasses (one with a `parse` is written as its `text`; one of several kinds, by `of_kind`,
@@ -139,8 +139,6 @@ def check_document(found: Any, name: str, remedy: str) -> None:
         return
     if "document" in found:
         what = f"this says {_shown(said)} of version {_shown(version)}"
-    elif "schema" in found:
-        what = f"this is of an earlier busbw (schema {_shown(found['schema'])})"
     else:
         what = "this does not say what it is"
     raise WireError(f"{what}; accepted is {name!r} of version {VERSION}: {remedy}")

@@ -50,8 +50,8 @@ class Kept:
 def read(folder: Path = FOLDER) -> list[Kept]:
     """The sessions in `folder` with as many launches of every case as are needed, oldest first."""
     found: dict[str, list[Line]] = {}
-    for machine in read_all(folder).values():
-        for line in machine.lines:
+    for history in read_all(folder).values():
+        for line in history:
             found.setdefault(line.session, []).append(line)
     sessions: list[Kept] = []
     for lines in sorted(found.values(), key=lambda those: those[0].began):

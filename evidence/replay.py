@@ -29,7 +29,7 @@ class ReplayError(ValueError):
     """A corpus from which nothing can be drawn as asked."""
 
 
-class Outcome(str, enum.Enum):
+class Outcome(enum.StrEnum):
     """What a rule says of a whole session: alarm if any of its cases is slower."""
 
     ALARM = "alarm"

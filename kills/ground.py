@@ -160,7 +160,7 @@ class Ground:
     def _history_damage(self, *, ended: bool) -> list[str]:
         try:
             # One file, unless the year has ended since.
-            (lines,) = (found.lines for found in read_all(self.history).values())
+            (lines,) = read_all(self.history).values()
         except HistoryError as error:
             return [str(error)]
         old = _bytes(self._before / self.history.name)

@@ -6,7 +6,7 @@ No test lives here, and nothing here reads a file, a clock or a device.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from busbw.baselines.updates import Accepted
@@ -21,7 +21,7 @@ from busbw.model.workload import Workload
 _OF_WORKLOAD = ("collective", "reduce_op", "placement", "axes", "program")
 
 DATE = "2026-01-02"
-BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 VERSIONS = {"jax": "0.10.0"}
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from busbw import __version__, files
-from busbw.files import InputError, PartlyWrittenError, write, write_all
+from busbw.files import InputError, write
 
 
 def _refused(path: Path, says: str, most_bytes: int = 100) -> None:
@@ -41,10 +41,10 @@ def test_a_file_of_nothing_is_read(tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_is_refused_by_its_kind(tmp_path: Path) -> None:
-    _refused(tmp_path, "is a folder; accepted is a file")
+    _refused(tmp_path, "is a folder, expected a file")
     os.mkfifo(tmp_path / "pipe")
-    _refused(tmp_path / "pipe", "is a named pipe; accepted is a file")
-    _refused(Path("/dev/zero"), "is a device or a socket; accepted is a file")
+    _refused(tmp_path / "pipe", "is a named pipe, expected a file")
+    _refused(Path("/dev/zero"), "is a device or a socket, expected a file")
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(tmp_path / "socket"))
         _refused(tmp_path / "socket", "No such device or address")
@@ -73,119 +73,29 @@ def test_a_file_whose_size_the_system_does_not_know_has_the_same_limit() -> None
     _refused(Path("/proc/kallsyms"), "has more than 100 bytes")
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> list[Path]:
-    """Two files that are there and one that is not, in a folder that is not there."""
-    paths = [tmp_path / "a.json", tmp_path / "b.json", tmp_path / "new" / "folder" / "c.json"]
-    for path in paths[:2]:
-        path.write_text(f"old {path.name}")
-    return paths
+def test_a_file_is_written_into_a_new_folder_and_nothing_else_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "file.json"
+    for content in ("1", b"2"):
+        write(path, content)
+    assert path.read_bytes() == b"2"
+    assert [one.name for one in tmp_path.rglob("*")] == ["new", "folder", "file.json"]
 
 
-def _failing_at(monkeypatch: pytest.MonkeyPatch, name: str, function: str = "replace") -> None:
-    """Let `os.replace` fail where it would put a file called `name` in its place."""
-    real = getattr(os, function)
-
+@pytest.mark.parametrize("stop", [OSError(5, "Input/output error", "elsewhere"), KeyboardInterrupt])
+def test_a_file_that_cannot_take_its_place_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException
+) -> None:
     def failing(source: Path, target: Path) -> None:
-        if Path(target).name == name and Path(source).suffix == ".new":
-            raise OSError(5, "Input/output error", str(source))
-        real(source, target)
+        raise stop
 
-    monkeypatch.setattr(os, function, failing)
-
-
-def _tree(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): path.read_text() if path.is_file() else ""
-        for path in folder.rglob("*")
-    }
-
-
-def test_all_are_written_and_nothing_else_is_left(tmp_path: Path, three: list[Path]) -> None:
-    write_all({three[0]: "1", three[1]: None, three[2]: b"3"})
-    assert _tree(tmp_path) == {"a.json": "1", "new": "", "new/folder": "", "new/folder/c.json": "3"}
-
-
-@pytest.mark.parametrize("last", [0, 1, 2])
-def test_where_one_cannot_take_its_place_none_does(
-    tmp_path: Path, three: list[Path], monkeypatch: pytest.MonkeyPatch, last: int
-) -> None:
-    before = _tree(tmp_path)
-    _failing_at(monkeypatch, three[last].name)
-    with pytest.raises(OSError, match="Input/output error") as caught:
-        write_all(dict.fromkeys(three, "new"))
-    assert caught.value.filename == str(three[last])
-    assert _tree(tmp_path) == before
-
-
-def test_where_one_cannot_be_written_at_all_nothing_is_touched(
-    tmp_path: Path, three: list[Path]
-) -> None:
-    before = _tree(tmp_path)
-    below_a_file = three[0] / "d.json"
-    with pytest.raises(NotADirectoryError) as caught:
-        write_all({**dict.fromkeys(three, "new"), below_a_file: "new"})
-    assert caught.value.filename == str(below_a_file)
-    assert _tree(tmp_path) == before
-
-
-def test_a_removal_is_undone_too(
-    tmp_path: Path, three: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = _tree(tmp_path)
-    _failing_at(monkeypatch, "b.json")
-    with pytest.raises(OSError, match="Input/output error"):
-        write_all({three[0]: None, three[1]: "new"})
-    assert _tree(tmp_path) == before
-
-
-def test_without_second_names_copies_are_kept_meanwhile(
-    tmp_path: Path, three: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def none(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    before = _tree(tmp_path)
-    monkeypatch.setattr(os, "link", none)
-    _failing_at(monkeypatch, "c.json")
-    with pytest.raises(OSError, match="Input/output error"):
-        write_all(dict.fromkeys(three, "new"))
-    assert _tree(tmp_path) == before
-
-
-def test_what_cannot_be_put_back_is_named(
-    tmp_path: Path, three: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.replace
-
-    def once(source: Path, target: Path) -> None:
-        if Path(target).name != "a.json" or Path(source).suffix == ".old":
-            raise OSError(30, "Read-only file system", str(source))
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", once)
-    with pytest.raises(PartlyWrittenError) as caught:
-        write_all(dict.fromkeys(three, "new"))
-    assert str(caught.value) == (
-        f"{three[1]}: Read-only file system; written before that: {three[0]}"
-    )
-    assert (three[0].read_text(), three[1].read_text()) == ("new", "old b.json")
-
-
-def test_an_interrupt_between_two_files_undoes_the_first(
-    tmp_path: Path, three: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before, real = _tree(tmp_path), os.replace
-
-    def interrupted(source: Path, target: Path) -> None:
-        if Path(target).name == "b.json":
-            raise KeyboardInterrupt
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_all(dict.fromkeys(three, "new"))
-    assert _tree(tmp_path) == before
+    path = tmp_path / "file.json"
+    path.write_text("old")
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises((OSError, KeyboardInterrupt)) as caught:
+        write(path, "new")
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["file.json"]
+    if isinstance(caught.value, OSError):
+        assert caught.value.filename == str(path)
 
 
 def test_a_link_is_followed_and_the_mode_kept(tmp_path: Path) -> None:
@@ -204,29 +114,11 @@ def test_a_name_as_long_as_the_file_system_takes_is_written(tmp_path: Path) -> N
     assert path.read_text() == "new"
 
 
-def test_a_folder_and_a_fifo_are_errors_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_folder_a_fifo_and_a_device_are_errors_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    for name in (".", "fifo"):
-        with pytest.raises(OSError, match="accepted is a file"):
-            write(tmp_path / name, "new")
-
-
-def test_a_device_is_written_directly() -> None:
-    write(Path("/dev/null"), "new")
-    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
-        write(Path("/dev/full"), "new")
-    assert Path("/dev/null").is_char_device()
-
-
-def test_a_descriptor_of_this_process_goes_on_where_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    with path.open("w") as file:
-        file.write("before ")
-        file.flush()
-        for name in (f"/dev/fd/{file.fileno()}", f"/proc/{os.getpid()}/fd/{file.fileno()}"):
-            files.check(Path(name), what="nothing", ours=lambda _: False)
-            write(Path(name), "after ")
-    assert path.read_text() == "before after after "
+    for path in (tmp_path, tmp_path / "fifo", Path("/dev/null")):
+        with pytest.raises(OSError, match="expected a file"):
+            write(path, "new")
 
 
 def test_a_folder_is_checked_before_it_is_made(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ VALUES = (
         injected="delay:5%",
         injected_ratio=1.06,
     ),
-    Injection(extra=Extra.DELAY, seconds=1e-5, seconds_per_byte=1e-9, share=0.05),
+    Injection(extra=Extra.DELAY, seconds=1e-5, share=0.05),
     Injection(extra=Extra.MEMORY, limit_bytes=2**30, payloads=(4096, 2**20)),
     build.key(mesh="2x4"),
     build.out_of_memory(found=FoundBy.PREDICTED, needed_bytes=2, available_bytes=1),

@@ -8,11 +8,11 @@ import os
 import re
 import subprocess
 import textwrap
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import tomllib
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -9,7 +9,7 @@ import platform
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def run(bench: Bench, parts: _Parts) -> dict[str, Any]:
     document: dict[str, Any] = {
         **_DOCUMENT,
         "device": bench.device.value,
-        "began": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "transport": surroundings.transport(bench.device, bench.out / _LOGS),
         "health": {"before": surroundings.health(bench.device), "after": {}},

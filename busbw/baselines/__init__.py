@@ -1,4 +1,4 @@
-"""Baselines on disk: found by their Environment key, checked when read, written all or none.
+"""Baselines on disk: found by their Environment key, checked when read, written at the end.
 
 `baselines/<device kind>[-<cores>c]/<ranks>r[-<mesh>][-<hosts>h<processes>p]/` holds one file
 per framework, collective and strategy. Versions are recorded and never matched. Reads and

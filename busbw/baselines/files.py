@@ -1,4 +1,4 @@
-"""The folder of baselines: paths of files, one writer at a time, all files written or none.
+"""The folder of baselines: paths of files, one writer at a time, each file written at the end.
 
 Knows names, permissions and locks; the content of a file is its Codec's. One session may update
 and prune: files are read under the lock, changed in memory and written at the end, each once. The
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Generic
@@ -24,8 +23,8 @@ from .document import COMPILED_FOLDER, BaselineError, BaselineFile, Codec, S, du
 
 LOCK_TIMEOUT_S = 60.0
 
-# What `busbw.files` calls a file before it replaces another one, and a link to that one.
-_HALF_WRITTEN = re.compile(r".+\.(?:json|toml)\.[0-9a-f]{8}\.(?:new|old)")
+# What `busbw.files` calls a file before it replaces another one.
+_HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
 
 
 def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Path:
@@ -174,7 +173,7 @@ class Draft(Generic[S]):
         self._changed[path] = None
 
     def write(self) -> None:
-        """Write every file that changed, or none: none if another program changed one of them."""
+        """Write every file that changed; none of them if another program changed one."""
         for path, before in self._before.items():
             if _content(path) != before:
                 raise BaselineError(
@@ -183,25 +182,24 @@ class Draft(Generic[S]):
                 )
         if self._changed:
             self._tidy_up()
-        found = {path: self._documents[path] for path in self._changed}
-        files.write_all(
-            {path: dumps(self._codec, one) if one else None for path, one in found.items()}
-        )
+        for path in self._changed:
+            if document := self._documents[path]:
+                files.write(path, dumps(self._codec, document))
+            else:
+                path.unlink(missing_ok=True)
 
     def _tidy_up(self) -> None:
         """Remove what a writer left that was killed: no other one is alive under the lock."""
-        for path in self._root.rglob("*.*.*"):
-            if _HALF_WRITTEN.fullmatch(path.name):
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        for path in self._root.rglob(_HALF_WRITTEN):
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def drafted(root: Path, codec: Codec[S]) -> Iterator[Draft[S]]:
     """A Draft of the files of `codec` in the folder `root`, written at the end unless it raises.
 
-    Other sessions wait meanwhile. Raises OSError if a file cannot be written, and then none is, and
-    BaselineError if another session holds the lock for too long or changed a file.
+    Other sessions wait meanwhile. Raises OSError if a file cannot be written, and BaselineError if
+    another session holds the lock for too long or changed a file.
     """
     with contextlib.ExitStack() as held:
         draft = Draft(codec, root, held)

@@ -173,7 +173,7 @@ def _check_algbw(gb_per_s: float) -> None:
         raise ValueError(f"expected GB/s above 0, up to {_MOST_GB_PER_S:g}")
 
 
-class Status(str, enum.Enum):
+class Status(enum.StrEnum):
     """Whether the payload was timed or did not fit."""
 
     OK = "ok"

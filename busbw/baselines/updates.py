@@ -283,9 +283,9 @@ def save_compiled(
 ) -> tuple[Change[CompiledBaseline], ...]:
     """Write what was accepted below `root`; what did not change is not written again.
 
-    Files are read again under a lock, only the given programs are replaced, and either all files
-    are written or none. With `only_new` what is stored stays. Raises BaselineError if a file cannot
-    be read and OSError if one cannot be written.
+    Files are read again under a lock, and only the given programs are replaced. With `only_new`
+    what is stored stays. Raises BaselineError if a file cannot be read and OSError if one cannot be
+    written.
     """
     changes: list[Change[CompiledBaseline]] = []
     with drafted(root, PROGRAMS) as draft:

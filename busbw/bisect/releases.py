@@ -26,7 +26,7 @@ _PLUGINS = "jax-"
 _INDEX_TIMEOUT_S, _BUILD_TIMEOUT_S, _WAIT_S = 120.0, 3600.0, 3600.0
 _MARK = "complete"
 # Whose releases are named where the one that is used has them not.
-_PYTHONS = ("3.10", "3.12", "3.14")
+_PYTHONS = ("3.11", "3.12", "3.14")
 _SHOWN = 8
 
 

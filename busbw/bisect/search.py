@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
-class Shown(str, enum.Enum):
+class Shown(enum.StrEnum):
     """What a release shows: as the good one, as the bad one, or nothing that can be said."""
 
     GOOD = "good"

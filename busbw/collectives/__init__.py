@@ -2,7 +2,7 @@
 
 Byte counts, busbw factor, exact values, names in programs and recordings. A leaf that both sides of
 the worker's channel import: the worker lays out and checks values with it, the other side computes
-payloads and rates. Standard library only, Python 3.10; knows no framework, no file and no clock.
+payloads and rates. Standard library only, Python 3.11; knows no framework, no file and no clock.
 """
 
 from __future__ import annotations

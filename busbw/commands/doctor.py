@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from busbw import __version__, wire
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         settings_of(given(Path(), **asked))
     sessions: dict[str, Judged] = {}
     checks: list[dict[str, object]] = []
-    began = moment_text(datetime.now(timezone.utc))
+    began = moment_text(datetime.now(UTC))
     head = {"document": "busbw doctor", "busbw": __version__, "began": began}
     for name, (question, own) in CHECKS.items():
         print(f"{question}: ", end="", flush=True)

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ def _checked(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _written(options: argparse.Namespace, found: Answer, took_s: float) -> int:
     """The exit code: 1 where a file cannot be written."""
-    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    date = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"date": date, "seconds": took_s, "framework": options.framework}
     made: Mapping[str, Callable[[], str]] = {
         "metrics": found.metrics,

@@ -10,10 +10,9 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 
 from busbw import wire
-from busbw.history import agreement, files
+from busbw.history import files
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import wrong_text
 from busbw.judge.policy import POLICIES
@@ -57,18 +56,16 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    machines, notes = _read(options)
+    machines = _read(options)
     if options.json:
         print(json.dumps({"machines": [_document(one) for one in machines]}, indent=1))
         return 0
     for machine in machines:
         print("\n".join(_lines(machine)))
-    for note in notes:
-        print(f"note: {note}")
     return 0
 
 
-def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]:
+def _read(options: argparse.Namespace) -> list[MachineHistory]:
     folder, machine = options.folder, options.machine
     with usage_error(files.HistoryError):
         found = files.read_all(folder)
@@ -78,16 +75,11 @@ def _read(options: argparse.Namespace) -> tuple[list[MachineHistory], list[str]]
         raise UsageError(f"--machine: {folder} has no {machine}; it has {names}")
     if not found:
         raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
-    chosen = {name: read for name, read in found.items() if machine in (None, name) and read.lines}
-    machines = [
+    return [
         machine_history(name, lines, apart=POLICIES[lines[-1].device].session_apart, known=known)
-        for name, lines in ((name, read.lines) for name, read in chosen.items())
+        for name, lines in found.items()
+        if machine in (None, name) and lines
     ]
-    now, notes = datetime.now(timezone.utc), list[str]()
-    for name, read in chosen.items():
-        odd = agreement.notes((), read.lines, now)
-        notes += [*read.notes, *(f"{name}: {note}" for note in odd)]
-    return machines, notes
 
 
 def _named(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:

@@ -18,8 +18,8 @@ from .folder import Folder
 _DOOR = """
 import sys
 
-if sys.version_info < (3, 10):
-    sys.exit("Python " + sys.version.split()[0] + " is too old: the oldest is 3.10")
+if sys.version_info < (3, 11):
+    sys.exit("Python " + sys.version.split()[0] + " is too old: expected 3.11 or newer")
 
 from busbw.worker.__main__ import main
 

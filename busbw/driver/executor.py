@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from busbw import wire
 from busbw.model import variables
@@ -56,7 +57,7 @@ class Executor:
         self._lock = threading.Lock()
         self.is_stopped = False
 
-    def __enter__(self) -> Executor:  # noqa: PYI034 Python 3.10 has no Self
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -208,7 +209,7 @@ _ASKED = """
 import json, sys
 sys.path[:] = [path for path in sys.path if path]
 found = {"python": sys.version.split()[0], "missing": [], "path": "", "version": ""}
-if sys.version_info >= (3, 10):
+if sys.version_info >= (3, 11):
     from importlib import util
     name, names = sys.argv[1], sys.argv[2:]
     specs = {one: util.find_spec(one) for one in (name, "numpy")}

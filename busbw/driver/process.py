@@ -2,7 +2,7 @@
 
 An agent has it for a session on another host. Only `ended` waits: `look` is called again and again.
 Requests and replies go over two private pipes, stdout and stderr into a log file. The worker has a
-session and process group of its own, so that Ctrl-C reaches its parent alone; on Linux it is killed
+session and process group of its own, so that Ctrl-C reaches its parent alone; it is killed
 when the thread that started it ends, even while it is stopped.
 """
 
@@ -91,8 +91,7 @@ def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
     environment |= order.environment
     environment = {**order.defaults, **environment}
     environment |= no_proxy(environment, order.without_proxy)
-    if sys.platform == "linux":
-        environment = variables.with_huge_pages(environment)
+    environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment.pop(variables.SECRET, None)
     environment["PYTHONUNBUFFERED"] = "1"
@@ -122,7 +121,7 @@ def child(
     """
     stdin, stdout, stderr = streams
     return subprocess.Popen(
-        tied_to(os.getpid(), command) if sys.platform == "linux" else command,
+        tied_to(os.getpid(), command),
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
@@ -316,8 +315,8 @@ class Process:
 
 def is_over(process: subprocess.Popen[bytes]) -> bool:
     """Whether it has ended. It is not reaped, so that its id is not reused yet."""
-    if sys.platform == "darwin" or process.returncode is not None:
-        return process.poll() is not None
+    if process.returncode is not None:
+        return True
     look = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, process.pid, look) is not None
 

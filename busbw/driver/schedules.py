@@ -29,7 +29,7 @@ from busbw.model.launch import (
 from busbw.model.machine import EnvironmentKey
 
 
-class Side(str, enum.Enum):
+class Side(enum.StrEnum):
     """Which of two stacks; a stack by itself is the candidate."""
 
     REFERENCE = "reference"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Level(str, enum.Enum):
+class Level(enum.StrEnum):
     """Which links a message goes over: those inside a host, or the one link of a host to others."""
 
     INTRA = "intra"

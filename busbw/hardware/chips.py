@@ -13,7 +13,7 @@ _GB_PER_S = 1e9
 _GIB = 2**30
 
 
-class Confidence(str, enum.Enum):
+class Confidence(enum.StrEnum):
     """How reliable a chip's figures are."""
 
     HIGH = "high"
@@ -21,7 +21,7 @@ class Confidence(str, enum.Enum):
     LOW = "low"
 
 
-class Fabric(str, enum.Enum):
+class Fabric(enum.StrEnum):
     """How chips are joined: to neighbours along two or three axes, by a switch, or in a cube."""
 
     TORUS_2D = "2D torus"

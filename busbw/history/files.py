@@ -1,24 +1,24 @@
 """The folder of the history: a file for each year and machine, appended to under a lock.
 
 A session's lines are written with one call and flushed to the disk before it is said that they are
-there. A session that is killed meanwhile can leave a torn last line: the next one moves it to a
-file beside, and says so. A file with lines of another format is not appended to.
+there. A session that is killed meanwhile can leave a torn last line: the next append begins on a
+new line, and whoever reads the file is told the number of the torn one. A file with lines of
+another format is not appended to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import fnmatch
 import os
 import re
-import stat
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
-
-import tomllib
 
 from busbw import files, locks, wire
 from busbw.model.limits import Date
@@ -29,10 +29,6 @@ from .lines import Line, parsed
 LOCK_TIMEOUT_S = 60.0
 # A thousand cases in every night of a year are half of it.
 MOST_BYTES = 1 << 30
-# As much as is looked at for the begin of a torn line: no line is as long.
-_TAIL_BYTES = 1 << 20
-# A pipe without a reader is not waited for.
-_TO_APPEND = os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _YEAR = re.compile(r"[0-9]{4}\.jsonl")
 
 
@@ -41,20 +37,11 @@ class HistoryError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Read:
-    """The lines of a file or of several, in their order, and what is wrong with their ends."""
-
-    lines: tuple[Line, ...]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Appended:
-    """How many lines were appended to the file at `path`, and notes on what was repaired before."""
+    """How many lines were appended to the file at `path`."""
 
     path: Path
     lines: int
-    notes: tuple[str, ...] = ()
 
 
 def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Appended:
@@ -64,87 +51,35 @@ def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Appended:
     """
     path = root / key.folder / f"{lines[0].began.year}.jsonl"
     content = "".join(f"{line.text}\n" for line in lines).encode()
-    with _locked(root, path):
-        return Appended(path=path, lines=len(lines), notes=_append(path, content))
+    with _locked(path):
+        _append(path, content)
+    return Appended(path=path, lines=len(lines))
 
 
-def _append(path: Path, content: bytes) -> tuple[str, ...]:
-    if path.exists():
-        # A file that is no file of the history is refused, wherever in it that can be seen.
-        _content(path)
-    descriptor = os.open(path, os.O_RDWR | _TO_APPEND, 0o666)
-    try:
-        end = os.fstat(descriptor).st_size
-        rest = _rest(descriptor, end)
-        first = os.pread(descriptor, _TAIL_BYTES, 0).partition(b"\n")[0]
-        for text, number in ((first, "1"), (rest, "last")):
-            if _is_whole(text):
-                _parsed(path, text, number)
-        whole, notes = end, tuple[str, ...]()
-        if _is_whole(rest):
-            content = b"\n" + content
-        elif rest:
-            whole, notes = end - len(rest), (_moved(path, rest),)
-            os.ftruncate(descriptor, whole)
+def _append(path: Path, content: bytes) -> None:
+    before = _content(path) if path.exists() else b""
+    if before:
+        # A file of another format is not appended to.
+        _parsed(path, before.partition(b"\n")[0], 1)
+    if before and not before.endswith(b"\n"):
+        content = b"\n" + content
+    with path.open("ab", buffering=0) as file:
         try:
-            _write(descriptor, content)
-            os.fsync(descriptor)
+            written = file.write(content)
+            os.fsync(file.fileno())
+            if written < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             # A full disk: what of them is there would be half a session.
-            os.ftruncate(descriptor, whole)
+            file.truncate(len(before))
             raise
-    finally:
-        os.close(descriptor)
-    return notes
 
 
-def _write(descriptor: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(descriptor, left) :]
-
-
-def _rest(descriptor: int, end: int) -> bytes:
-    """What of the first `end` bytes stands after the last newline."""
-    begin = max(0, end - _TAIL_BYTES)
-    return os.pread(descriptor, end - begin, begin).rpartition(b"\n")[2]
-
-
-def _is_whole(text: bytes) -> bool:
-    """Whether it is a line of whatever format, and not the begin of one."""
-    try:
-        wire.parsed(text)
-    except wire.WireError:
-        return False
-    return True
-
-
-def _parsed(path: Path, text: bytes, number: str) -> Line:
+def _parsed(path: Path, text: bytes, number: int) -> Line:
     try:
         return parsed(text, f"line {number}")
     except wire.WireError as error:
         raise HistoryError(f"{path}: {error}") from error
-
-
-def _moved(path: Path, torn: bytes) -> str:
-    """Move the torn line to a file beside it, and say so. Raises HistoryError for more than one."""
-    if torn.count(b'"session"') > 1 or len(torn) == _TAIL_BYTES:
-        raise HistoryError(
-            f"{path}: after the last newline stand {len(torn)} bytes, which are no single line; "
-            "give each session's case a line of its own"
-        )
-    beside = path.with_name(f"{path.name}.torn")
-    descriptor = os.open(beside, os.O_WRONLY | _TO_APPEND, 0o666)
-    with os.fdopen(descriptor, "ab") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise HistoryError(f"{beside}: expected a file, got a pipe or a device; remove it")
-        file.write(torn + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return (
-        f"{path}: a torn last line of {len(torn)} bytes, of a session that was killed, is moved "
-        f"to {beside.name}"
-    )
 
 
 def check(root: Path) -> None:
@@ -156,28 +91,14 @@ def check(root: Path) -> None:
         files.check_folder(folder)
 
 
-def read(root: Path, key: EnvironmentKey, since: int = 0) -> Read:
+def read(root: Path, key: EnvironmentKey, since: int = 0) -> tuple[Line, ...]:
     """The lines of one machine from the year `since` on, oldest first. Raises HistoryError."""
-    folder = root / key.folder
-    _check_links(root, folder)
-    return _read_folder(folder, since)
+    return _read_folder(root / key.folder, since)
 
 
-def read_all(root: Path) -> dict[str, Read]:
+def read_all(root: Path) -> dict[str, tuple[Line, ...]]:
     """All lines by machine, its folder below `root` as text. Raises HistoryError."""
     return {name: _read_folder(root / name) for name in folders(root)}
-
-
-def _check_links(root: Path, path: Path) -> None:
-    """Raise HistoryError if a part of `path` below `root` is a link, which may lead anywhere."""
-    for part in (path, *path.parents):
-        if part == root:
-            return
-        if part.is_symlink():
-            raise HistoryError(
-                f"{part}: expected a folder or a file of the history itself, got a link, which is "
-                "not followed; put in its place what it leads to"
-            )
 
 
 def folders(root: Path) -> tuple[str, ...]:
@@ -188,33 +109,22 @@ def folders(root: Path) -> tuple[str, ...]:
 def _files(root: Path) -> list[Path]:
     if not root.is_dir():
         raise HistoryError(f"there is no folder {root}")
-    found = sorted(root.glob("*/*/*.jsonl"))
-    for path in found:
-        _check_links(root, path)
-    return found
+    return sorted(root.glob("*/*/*.jsonl"))
 
 
-def _read_folder(folder: Path, since: int = 0) -> Read:
-    lines: list[Line] = []
-    notes = []
-    for path in sorted(folder.glob("*.jsonl")):
-        if path.stem >= f"{since:04d}":
-            _check_links(folder, path)
-            found, is_torn = _whole_lines(path)
-            lines += found
-            note = "the last line is torn; the next session that measures here moves it away"
-            notes += [f"{path}: {note}"] if is_torn else []
-    return Read(lines=tuple(sorted(lines, key=lambda line: line.at)), notes=tuple(notes))
+def _read_folder(folder: Path, since: int = 0) -> tuple[Line, ...]:
+    paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{since:04d}")
+    lines = (line for path in sorted(paths) for line in _lines(path).values())
+    return tuple(sorted(lines, key=lambda line: line.at))
 
 
-def _whole_lines(path: Path) -> tuple[list[Line], bool]:
-    """Return the whole lines, and whether the last is torn. Raises HistoryError."""
+def _lines(path: Path) -> dict[bytes, Line]:
+    """The lines of a file by their bytes. Raises HistoryError."""
     if not _YEAR.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
-    *whole, torn = _content(path).split(b"\n")
-    if _is_whole(torn):
-        whole, torn = [*whole, torn], b""
-    return [_parsed(path, text, str(n)) for n, text in enumerate(whole, 1)], bool(torn)
+    texts = _content(path).removesuffix(b"\n").split(b"\n")
+    numbered = enumerate(texts if texts != [b""] else (), 1)
+    return {text: _parsed(path, text, number) for number, text in numbered}
 
 
 def _content(path: Path) -> bytes:
@@ -230,9 +140,8 @@ def _content(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def _locked(root: Path, path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Iterator[None]:
     """The only writer in the folder of `path`, which is made. Raises HistoryError."""
-    _check_links(root, path)
     with _errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
@@ -277,7 +186,7 @@ class Acknowledged:
 
     @property
     def began(self) -> datetime.datetime:
-        return datetime.datetime.fromisoformat(self.since).replace(tzinfo=datetime.timezone.utc)
+        return datetime.datetime.fromisoformat(self.since).replace(tzinfo=datetime.UTC)
 
     def is_of(self, case: str, machine: str) -> bool:
         return fnmatch.fnmatchcase(case, self.case) and fnmatch.fnmatchcase(machine, self.machine)

@@ -34,11 +34,10 @@ class Line(Record):
     """The record of a case on a `device`; `session` tells sessions apart.
 
     Without times `failure` says why. `ratio` is today's time over the one that it was compared
-    with, `injected` what was asked for to make the session slower, `injected_ratio` what it was
-    measured to be: the time with it over that without it. `paired`: two stacks were measured in
-    turn. `stack` names the locked reference that tonight's stack was measured in turn with, and
-    `is_reference` says that the line is the reference's own: its outcome is NO_BASELINE, since
-    nothing judges it by itself. `changed` is what options made different on purpose.
+    with, `injected` what was asked for to make the session slower. `paired`: two stacks were
+    measured in turn. `stack` names the locked reference that tonight's stack was measured in turn
+    with, and `is_reference` says that the line is the reference's own: its outcome is NO_BASELINE,
+    since nothing judges it by itself. `changed` is what options made different on purpose.
     """
 
     session: Annotated[str, _check_session]
@@ -50,7 +49,6 @@ class Line(Record):
     failure: FailureKind | None = None
     ratio: float | None = None
     injected: str = ""
-    injected_ratio: float | None = None
     paired: bool = False
     baseline_date: str = ""
     stack: str = ""

@@ -20,7 +20,7 @@ from types import ModuleType
 # Reads one line, not a byte more, and runs the text in it.
 FIRST = 'import json,os;exec(json.loads(b"".join(iter(lambda:os.read(0,1),b"\\n"))))'
 
-_OLDEST = (3, 10)
+_OLDEST = (3, 11)
 
 
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -61,7 +61,8 @@ def pack(given: Mapping[str, object]) -> bytes:
 def main() -> int:
     if sys.version_info < _OLDEST:
         print(
-            "Python {}.{} is too old: the oldest is 3.10".format(*sys.version_info), file=sys.stderr
+            "Python {}.{} is too old: expected 3.11 or newer".format(*sys.version_info),
+            file=sys.stderr,
         )
         return 1
     count = int(b"".join(iter(lambda: _exactly(1), b"\n")))

@@ -23,12 +23,9 @@ from busbw.model.words import (
     FoundBy,
     Outcome,
     bytes_text,
-    payload_text,
-    plural,
     rate_text,
     seconds_text,
 )
-from busbw.stats.launches import launch_time_s
 
 from .policy import ABOVE_HARDWARE, STOPPED_EXPLAINS, STRAGGLES, Policy
 
@@ -269,11 +266,6 @@ def _behind(launches: Sequence[Sequence[float]]) -> tuple[int, float] | None:
     return (found.pop(), statistics.median(ratios)) if len(found) == 1 else None
 
 
-def injected_ratio(runs: Sequence[Run]) -> float | None:
-    ratios = _ratios(runs)
-    return statistics.median(ratios) if ratios else None
-
-
 def with_injections(
     verdicts: Mapping[Spec, Verdict], measurements: Mapping[Spec, Measurement]
 ) -> dict[Spec, Verdict]:
@@ -283,46 +275,10 @@ def with_injections(
     }
 
 
-def injection_notes(measurements: Mapping[Spec, Measurement]) -> tuple[str, ...]:
-    ratios = {spec: injected_ratio(one.runs) for spec, one in measurements.items()}
-    known = {spec: ratio for spec, ratio in ratios.items() if ratio is not None}
-    if not known:
-        return ()
-    asked = next(run.injected for spec in known for run in measurements[spec].runs if run.injected)
-    return (f"injected {asked}: measured {_over_cases(known)}",)
-
-
 def _case_note(runs: Sequence[Run]) -> str:
-    """Such as ``injected delay:5%: measured +5.2 % (31 us), +4.8 to +5.9 % over 3 launches``."""
-    ratio, ratios = injected_ratio(runs), _ratios(runs)
-    if ratio is None:
+    """Such as ``injected delay:5%: measured +5.2 %``, the median over the launches."""
+    ratios = [run.injected_ratio for run in runs if run.injected_ratio is not None]
+    if not ratios:
         return ""
-    asked = next(run.injected for run in runs if run.injected)
-    text = f"injected {asked}: measured {_gain(ratio)}"
-    if ratio > 1:
-        time_s = statistics.median(launch_time_s(run) for run in runs)
-        text += f" ({seconds_text(time_s * (1 - 1 / ratio), 3)})"
-    if len(ratios) > 1:
-        text += f", {_span(ratios)} over {plural(len(ratios), 'launch')}"
-    return text
-
-
-def _over_cases(known: Mapping[Spec, float]) -> str:
-    if len(known) > _NAMED:
-        return f"{_span(list(known.values()))} in {plural(len(known), 'case')}"
-    sizes = {spec: f"at {payload_text(spec.payload_bytes)}" for spec in known}
-    if len(set(sizes.values())) < len(known):
-        sizes = {spec: f"in {spec.id}" for spec in known}
-    return ", ".join(f"{_gain(ratio)} {sizes[spec]}" for spec, ratio in known.items())
-
-
-def _ratios(runs: Sequence[Run]) -> list[float]:
-    return [run.injected_ratio for run in runs if run.injected_ratio is not None]
-
-
-def _gain(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f} %"
-
-
-def _span(ratios: Sequence[float]) -> str:
-    return f"{100 * (min(ratios) - 1):+.1f} to {_gain(max(ratios))}"
+    injected = next(run.injected for run in runs if run.injected)
+    return f"injected {injected}: measured {100 * (statistics.median(ratios) - 1):+.1f} %"

@@ -13,7 +13,7 @@ from typing import Annotated
 from .case import Case
 from .limits import AtLeast1, Count, Natural, NotNegative, Positive, Seconds, Signature, check_some
 from .program import Use
-from .words import MIB, Clock, Extra, FailureKind, FoundBy, payload_text, plural
+from .words import Clock, Extra, FailureKind, FoundBy, payload_text, plural
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,13 +37,12 @@ class Plan:
 class Injection:
     """Extra work, really done in the measured program, to test the gate.
 
-    A `delay` is in seconds, seconds per byte of payload, or a `share` of the case's own time;
-    `memory` is in bytes. Without `payloads` it applies to all of them.
+    A `delay` is in seconds or a `share` of the case's own time; `memory` is in bytes. Without
+    `payloads` it applies to all of them.
     """
 
     extra: Extra
     seconds: float | None = None
-    seconds_per_byte: float | None = None
     share: float | None = None
     limit_bytes: int | None = None
     payloads: tuple[int, ...] = ()
@@ -51,12 +50,9 @@ class Injection:
     def applies_to(self, case: Case) -> bool:
         return not self.payloads or case.payload_bytes in self.payloads
 
-    def delay_s(self, without_s: float, payload_bytes: int) -> float:
-        return (
-            (self.seconds or 0.0)
-            + (self.seconds_per_byte or 0.0) * payload_bytes
-            + (self.share or 0.0) * without_s
-        )
+    def delay_s(self, without_s: float) -> float:
+        """Return the requested delay of a collective that takes `without_s` without it."""
+        return (self.seconds or 0.0) + (self.share or 0.0) * without_s
 
     @property
     def text(self) -> str:
@@ -65,8 +61,6 @@ class Injection:
             amount = f"{100 * self.share:g}%"
         elif self.seconds is not None:
             amount = f"{1e6 * self.seconds:g}us"
-        elif self.seconds_per_byte is not None:
-            amount = f"{1e6 * MIB * self.seconds_per_byte:g}us/M"
         else:
             amount = payload_text(self.limit_bytes or 0)
         where = "+".join(map(payload_text, self.payloads))

@@ -41,7 +41,7 @@ _MOMENT_FORM = f"{_DAY_FORM}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}Z"
 
 def moment_text(moment: datetime.datetime) -> str:
     """A moment as files have it, such as ``2026-01-31T03:00:00Z``."""
-    return moment.astimezone(datetime.timezone.utc).strftime(_MOMENT)
+    return moment.astimezone(datetime.UTC).strftime(_MOMENT)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -49,7 +49,7 @@ def moment_of(text: str) -> datetime.datetime:
     """The moment that `text` is. Raises ValueError for another form."""
     if not re.fullmatch(_MOMENT_FORM, text):
         raise ValueError("another form")
-    return datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.timezone.utc)
+    return datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.UTC)
 
 
 def check_moment(text: str) -> None:

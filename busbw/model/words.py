@@ -12,7 +12,7 @@ MIB = 1024**2
 GIB = 1024**3
 
 
-class Device(str, enum.Enum):
+class Device(enum.StrEnum):
     """The class of device that a collective runs on; limits and rules depend on it."""
 
     CPU = "cpu"
@@ -20,7 +20,7 @@ class Device(str, enum.Enum):
     TPU = "tpu"
 
 
-class Capability(str, enum.Enum):
+class Capability(enum.StrEnum):
     """What a worker of a framework is asked to do.
 
     `measure`: time collectives and training steps. `compile`: make programs for chips that need not
@@ -33,7 +33,7 @@ class Capability(str, enum.Enum):
     COUNT = "count"
 
 
-class FailureKind(str, enum.Enum):
+class FailureKind(enum.StrEnum):
     """Why a request gave no Run. `OTHER_DTYPE`: the compiler takes a wider dtype instead.
 
     `PROGRAM_ERROR`: the user's own program raised, or gives what is none.
@@ -57,7 +57,7 @@ class FailureKind(str, enum.Enum):
         return self.value.lower().replace("_", " ")
 
 
-class Clock(str, enum.Enum):
+class Clock(enum.StrEnum):
     """What a time was read from; times of different clocks are never compared.
 
     `host`: the slope of a chain's time over its length. `dispatch`: one call of one collective,
@@ -69,14 +69,14 @@ class Clock(str, enum.Enum):
     DEVICE = "device"
 
 
-class Placement(str, enum.Enum):
+class Placement(enum.StrEnum):
     """Where the result is written: over the input, or to another buffer."""
 
     IN_PLACE = "in_place"
     OUT_OF_PLACE = "out_of_place"
 
 
-class Extra(str, enum.Enum):
+class Extra(enum.StrEnum):
     """What can be injected to test the gate.
 
     `delay`: a busy loop on every rank in each collective. `memory`: the worker has only so much.
@@ -86,7 +86,7 @@ class Extra(str, enum.Enum):
     MEMORY = "memory"
 
 
-class FoundBy(str, enum.Enum):
+class FoundBy(enum.StrEnum):
     """How running out of memory was found."""
 
     PREDICTED = "predicted"
@@ -94,7 +94,7 @@ class FoundBy(str, enum.Enum):
     KILLED = "killed"
 
 
-class Outcome(str, enum.Enum):
+class Outcome(enum.StrEnum):
     """The answer for one case. CHANGED and COMPILE_ERROR are of what was compiled."""
 
     PASS = "PASS"
@@ -110,7 +110,7 @@ class Outcome(str, enum.Enum):
     COMPILE_ERROR = "COMPILE_ERROR"
 
 
-class SessionOutcome(str, enum.Enum):
+class SessionOutcome(enum.StrEnum):
     """The answer for the whole session, of which the first that holds is the word.
 
     `busbw.judge` decides which. FAILED: a case failed. MACHINE_SHIFT: a reference stack left its

@@ -45,8 +45,6 @@ def _overview(machine: MachineNights) -> Iterator[Part]:
         text=f"{machine.folder}: {plural(len(nights), 'night')} from {nights[0].began:%Y-%m-%d} "
         f"to {nights[-1].began:%Y-%m-%d}: {counts}."
     )
-    if machine.notes:
-        yield Text(text="Its files:", points=machine.notes)
     for series, changes in machine.shared.items():
         sentences = tuple(one.sentence for one in reversed(changes))
         yield Text(text=f"All cases of {series} together:", points=sentences)

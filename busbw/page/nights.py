@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from busbw.history.failing import measured_outcome
-from busbw.history.files import Acknowledged, Read, acknowledged, read_all
+from busbw.history.files import Acknowledged, acknowledged, read_all
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
 from busbw.history.lines import Line, Series
 from busbw.judge.policy import POLICIES
@@ -94,15 +94,13 @@ class CaseNights:
 class MachineNights:
     """The history of one machine, oldest first: a night's first line stands for it.
 
-    `shared` are changes of what all cases of a series have in common; `notes` say what is wrong
-    with the files' ends.
+    `shared` are changes of what all cases of a series have in common.
     """
 
     folder: str
     nights: tuple[Line, ...]
     cases: tuple[CaseNights, ...]
     shared: Mapping[str, tuple[NightChange, ...]]
-    notes: tuple[str, ...] = ()
 
 
 def machines(
@@ -114,24 +112,26 @@ def machines(
     """
     known = acknowledged(baselines)
     return tuple(
-        machine(folder, read, known)
-        for folder, read in read_all(root).items()
-        if read.lines and (folders is None or folder in folders)
+        machine(folder, lines, known)
+        for folder, lines in read_all(root).items()
+        if lines and (folders is None or folder in folders)
     )
 
 
-def machine(folder: str, read: Read, known: Sequence[Acknowledged] = ()) -> MachineNights:
+def machine(
+    folder: str, lines: Sequence[Line], known: Sequence[Acknowledged] = ()
+) -> MachineNights:
     """One machine from its lines, of which there is one at least."""
-    policy = POLICIES[read.lines[-1].device]
-    found = machine_history(folder, read.lines, apart=policy.session_apart, known=known)
-    lines: dict[str, Line] = {}
-    for line in read.lines:
-        lines.setdefault(line.session, line)
+    policy = POLICIES[lines[-1].device]
+    found = machine_history(folder, lines, apart=policy.session_apart, known=known)
+    sessions: dict[str, Line] = {}
+    for line in lines:
+        sessions.setdefault(line.session, line)
     made = _Machine(
         found=found,
-        began=[line.began for line in lines.values()],
-        at={name: position for position, name in enumerate(lines)},
-        injected=frozenset((line.session, line.case) for line in read.lines if line.injected),
+        began=[line.began for line in sessions.values()],
+        at={name: position for position, name in enumerate(sessions)},
+        injected=frozenset((line.session, line.case) for line in lines if line.injected),
         # Half of what is flagged: changes of a case and of all cases that cancel out are less.
         least=math.log1p(policy.rule.floor / 2),
     )
@@ -141,14 +141,13 @@ def machine(folder: str, read: Read, known: Sequence[Acknowledged] = ()) -> Mach
     ordered = sorted(found.cases, key=lambda one: order.index(one.series))
     return MachineNights(
         folder=folder,
-        nights=tuple(lines.values()),
+        nights=tuple(sessions.values()),
         cases=tuple(made.case(one, changes[one.series]) for one in ordered),
         shared={
             series.text: tuple(map(made.change, those))
             for series, those in found.shared.items()
             if those
         },
-        notes=read.notes,
     )
 
 

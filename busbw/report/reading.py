@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from busbw import wire
@@ -125,7 +125,7 @@ def _moment(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             raise ValueError("without a time zone")
-        return moment.astimezone(timezone.utc)
+        return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise wire.WireError(
             f"began: expected a moment such as 2026-01-31T03:00:00+00:00, got {text!r:.60}"

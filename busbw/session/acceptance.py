@@ -80,11 +80,8 @@ def _written(judged: Judged) -> Judged:
     except BaselineError as error:
         found = judged.with_notes(f"no baseline was written: {error}")
         return replace(found, exit_code=_USAGE)
-    except files.PartlyWrittenError as error:
-        # It says which were written.
-        return judged.with_error(f"not all baselines were written: {error}")
     except OSError as error:
-        return judged.with_error(f"no baseline was written: {files.reason(error)}")
+        return judged.with_error(f"not all baselines were written: {files.reason(error)}")
 
 
 def _times(judged: Judged, measured: Measured) -> Judged:

@@ -26,7 +26,7 @@ from . import machine, references
 from .option import UsageError, usage_error
 from .settings import Settings
 
-_OLDEST_PYTHON = "3.10"
+_OLDEST_PYTHON = "3.11"
 
 
 def check(settings: Settings, specs: Sequence[Spec]) -> None:
@@ -113,10 +113,10 @@ def _problem(framework: str, found: Interpreter) -> str:
     if found.missing:
         return f"no {' and no '.join(found.missing)} there; needed are {framework} and numpy"
     if _is_before(found.python, _OLDEST_PYTHON):
-        return f"Python {found.python} is too old: the oldest is {_OLDEST_PYTHON}"
+        return f"Python {found.python} is too old: expected {_OLDEST_PYTHON} or newer"
     oldest = FRAMEWORKS[framework].oldest
     if found.version and _is_before(found.version, oldest):
-        return f"{framework} {found.version} is too old: the oldest that busbw measures is {oldest}"
+        return f"{framework} {found.version} is too old: expected {oldest} or newer"
     return ""
 
 

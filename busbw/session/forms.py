@@ -18,7 +18,7 @@ from busbw import files, metrics
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Injection
 from busbw.model.machine import extents_of
-from busbw.model.words import MIB, Device, Extra, refusal
+from busbw.model.words import Device, Extra, refusal
 
 from . import homes
 
@@ -260,7 +260,7 @@ def variables(text: str) -> frozenset[str]:
 
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)(/M)?")
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)")
 
 
 def injection(text: str) -> Injection:
@@ -274,15 +274,11 @@ def injection(text: str) -> Injection:
     if extra is Extra.MEMORY:
         return Injection(extra=extra, limit_bytes=metrics.parse_payload(amount), payloads=payloads)
     match = _AMOUNT.fullmatch(amount)
-    if match is None or float(match[1]) <= 0 or (match[2] == "%" and match[3]):
+    if match is None or float(match[1]) <= 0:
         raise ValueError(
-            f"{text[:60]!r}; accepted is delay:AMOUNT, where AMOUNT is such as 15%, 20us, 1ms or "
-            "50us/M (for each MiB)"
+            f"{text[:60]!r}; expected delay:AMOUNT, where AMOUNT is for example 15%, 20us or 1ms"
         )
-    number, unit, each = float(match[1]), match[2], match[3]
+    number, unit = float(match[1]), match[2]
     if unit == "%":
         return Injection(extra=extra, share=number / 100, payloads=payloads)
-    seconds = number * _UNITS_S[unit]
-    if each:
-        return Injection(extra=extra, seconds_per_byte=seconds / MIB, payloads=payloads)
-    return Injection(extra=extra, seconds=seconds, payloads=payloads)
+    return Injection(extra=extra, seconds=number * _UNITS_S[unit], payloads=payloads)

@@ -191,9 +191,9 @@ OPTIONS = (
         name="inject",
         **takes("WHAT", forms.injection),
         help="Slow cases down on purpose, to see that busbw notices. delay:AMOUNT adds a busy "
-        "loop to every collective, where AMOUNT is for example 15%%, 20us, 1ms or 50us/M (for "
-        "each MiB); memory:SIZE leaves the program only SIZE of memory. @SIZES, at the end, "
-        "applies this only to these payloads. Example: --inject=delay:30%%@1M+4M",
+        "loop to every collective, where AMOUNT is for example 15%%, 20us or 1ms; a launch that "
+        "it did not slow down fails. memory:SIZE leaves the program only SIZE of memory. @SIZES, "
+        "at the end, applies this only to these payloads. Example: --inject=delay:30%%@1M+4M",
     ),
     Option(
         name="case_timeout",

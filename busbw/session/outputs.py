@@ -18,7 +18,6 @@ from busbw import __version__, files, wire
 from busbw.history.failing import failing_texts
 from busbw.history.files import HistoryError, append, read
 from busbw.history.lines import Line, new_session
-from busbw.judge.validity import injected_ratio
 from busbw.model.case import Spec, converted
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
@@ -158,8 +157,7 @@ def appended(judged: Judged) -> Judged:
             if not found:
                 continue
             done = append(root, key, found)
-            text = f"appended to the history: {plural(done.lines, 'line')} of {done.path}"
-            notes += [*done.notes, text]
+            notes.append(f"appended to the history: {plural(done.lines, 'line')} of {done.path}")
         since = tuple(_since(judged, measured, root, lines))
     except HistoryError as error:
         return judged.with_error(f"the history was not appended to: {error}")
@@ -177,7 +175,7 @@ def _since(
             if job.key == key and judged.verdicts[spec].failed
         }
         if failed:
-            yield from failing_texts(read(root, key).lines, failed)
+            yield from failing_texts(read(root, key), failed)
 
 
 def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
@@ -209,7 +207,6 @@ def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iter
         failure=_failure(now),
         ratio=verdict.ratio,
         injected=next((run.injected for run in now.runs if run.injected), ""),
-        injected_ratio=injected_ratio(now.runs),
         **shared,
     )
     if lock is not None:

@@ -15,7 +15,6 @@ from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
 from busbw.driver.local import BusyError, alone
 from busbw.driver.network import UnreachableError
 from busbw.driver.transport import AgentGone, AgentsError, IncomparableHosts, Transport
-from busbw.judge.validity import injection_notes
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
 
@@ -128,8 +127,6 @@ class _Session:
             measured = measurement.measured(
                 resolved, executor, self.within.display, self.within.keep
             )
-        for note in injection_notes(measured.measurements):
-            executor.on_note(note)
         found = judgement.judged(measured, self.within.skip)
         for note in programs.communication(collected.programs, found.verdicts):
             executor.on_note(note)

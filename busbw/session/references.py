@@ -37,7 +37,7 @@ from busbw.model.verdict import Answer
 from busbw.model.words import Device, plural
 from busbw.stacks.build import built, check_buildable, packages_of
 from busbw.stacks.interpreter import installed, unlockable
-from busbw.stacks.lock import Lock, StackError, check_earlier, path_of, paths_below
+from busbw.stacks.lock import Lock, StackError, path_of, paths_below
 from busbw.stacks.lock import read as read_lock
 from busbw.stats.launches import launch_time_s, tick_s
 
@@ -55,24 +55,18 @@ def levels_at(
     collected: Collected,
     keys: Iterable[EnvironmentKey],
     device: Device,
-    say: Callable[[str], None],
 ) -> dict[EnvironmentKey, Levels]:
-    """Read what is known of the machine; `say` is given what is odd about it.
+    """Read what is known of the machine.
 
     Raises BaselineError, HistoryError and OSError for files that cannot be read, or contradict each
     other.
     """
     policy = POLICIES[device]
-    found = {
-        key: levels_of(_known(collected, key, policy.budget, say), policy)
-        for key in dict.fromkeys(keys)
-    }
+    found = {key: levels_of(_known(collected, key), policy) for key in dict.fromkeys(keys)}
     return {key: one for key, one in found.items() if one is not None}
 
 
-def _known(
-    collected: Collected, key: EnvironmentKey, budget: float, say: Callable[[str], None]
-) -> dict[str, Known]:
+def _known(collected: Collected, key: EnvironmentKey) -> dict[str, Known]:
     """Baselines by framework, and the history from the year of the oldest on."""
     settings, now = collected.settings, collected.began
     stored = {
@@ -84,10 +78,8 @@ def _known(
     lines: tuple[Line, ...] = ()
     if settings.history is not None and begins:
         year = min(now, *begins).year
-        lines = read_history(settings.history, key, year).lines
-        _check_agreement(settings, key, every, lines, budget)
-    for note in agreement.notes(every, lines, now):
-        say(f"{key.folder}: {note}")
+        lines = read_history(settings.history, key, year)
+        _check_agreement(settings, key, every, lines)
     accepted = acknowledged(settings.baselines)
     return {
         name: Known(
@@ -104,14 +96,13 @@ def _check_agreement(
     key: EnvironmentKey,
     stored: Sequence[Baseline],
     lines: Sequence[Line],
-    budget: float,
 ) -> None:
     """Raise BaselineError for a baseline that its line in the history contradicts."""
     moments = {record.at for one in stored for record in one.records}
     shared = [line for line in lines if line.at in moments]
     for one in stored:
         try:
-            agreement.check(one, shared, budget)
+            agreement.check(one, shared)
         except agreement.DisagreementError as error:
             path = baseline_path(settings.baselines, key, one.case)
             raise BaselineError(f"{path}: {error}") from error
@@ -208,7 +199,7 @@ def wrong_before(settings: Settings, jobs: Iterable[TimedJob]) -> dict[Case, str
     for job in jobs:
         by_key.setdefault(job.key, set()).add(job.case)
     for key, cases in by_key.items():
-        lines = read_history(settings.history, key).lines
+        lines = read_history(settings.history, key)
         nights = list(dict.fromkeys(line.session for line in lines))[-_WATCHED_NIGHTS:]
         recent = (line for line in lines if line.is_wrong and line.session in nights)
         found |= {line.case: line.date for line in recent if line.case in cases}
@@ -227,7 +218,7 @@ def nights_of(
     found: dict[tuple[EnvironmentKey, str], Sequence[Session] | None] = {}
     for key, framework in dict.fromkeys((job.key, job.case.framework) for job in jobs):
         if framework in locks and settings.history is not None:
-            lines = read_history(settings.history, key).lines
+            lines = read_history(settings.history, key)
             own = (line for line in lines if line.worker == worker_hash())
             series = Series(framework=framework, stack=locks[framework].digest, is_reference=True)
             found[key, framework] = earlier(own, series)
@@ -301,7 +292,6 @@ def with_stacks(
         with usage_error(StackError, where=f"--against={BASELINE}: {framework}: "):
             path = path_of(settings.baselines, key_on(target, framework), framework)
             if not path.exists():
-                check_earlier(path.parent, framework)
                 raise StackError(
                     f"no stack is locked: there is no {path}; "
                     "--update-baselines locks the one that it accepts"
@@ -328,7 +318,6 @@ def check_locked(settings: Settings, framework: str) -> None:
                 problems.append(error)
             else:
                 return
-        check_earlier(settings.baselines, framework)
         none = f"no stack is locked below {settings.baselines}; --update-baselines locks the one "
         raise problems[0] if problems else StackError(f"{none}that it accepts")
 
@@ -347,7 +336,7 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
     A stack that no index can give again is not locked, and its note says why. With times that were
     only added or that improved, an existing lock stays. Raises OSError.
     """
-    notes, contents = [], {}
+    notes: list[str] = []
     for framework in frameworks:
         root, key = measured.settings.baselines, key_on(measured.machine.target, framework)
         path = path_of(root, key, framework)
@@ -360,10 +349,9 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
         except StackError as error:
             notes.append(f"{framework}: its stack is not locked as a reference: {error}")
             continue
-        contents[path] = lock.text
+        files.write(path, lock.text)
         count = plural(len(lock.packages), "package")
         notes.append(f"{framework}: its stack is the reference now, {count} in {path}")
-    files.write_all(contents)
     return tuple(notes)
 
 

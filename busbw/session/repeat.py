@@ -59,7 +59,7 @@ def command_text(settings: Settings, environment: Mapping[str, str], device: str
     words = [*settings.repeat, *_found_words(settings, device)]
     words.sort(key=lambda word: places.get(word.partition("=")[0], len(places)))
     flags = variables.recorded(environment, os.path.expanduser("~"))
-    known = (f"{name}={_quoted(text)}" for name, text in flags.items() if text != variables.HIDDEN)
+    known = (f"{name}={_quoted(text)}" for name, text in flags.items())
     return " ".join([*known, shlex.join(["busbw", "run", *words])])
 
 

@@ -44,7 +44,7 @@ def resolved(
     target = found.target
     skipped, case_of = _cases(collected.settings, target, specs)
     frameworks = tuple(dict.fromkeys(spec.framework for spec in case_of))
-    jobs, levels = _stored(collected, target, case_of, executor.on_note)
+    jobs, levels = _stored(collected, target, case_of)
     collected = references.with_stacks(collected, target, frameworks, say)
     settings = collected.settings
     if settings.against is not None:
@@ -157,7 +157,6 @@ def _stored(
     collected: Collected,
     target: grid.Target,
     case_of: Mapping[Spec, Case],
-    say: Callable[[str], None],
 ) -> tuple[dict[Spec, TimedJob], dict[EnvironmentKey, Levels]]:
     """The jobs and what they are held against, nothing for two stacks in turn.
 
@@ -172,7 +171,7 @@ def _stored(
         if settings.writes_baselines:
             check_writable(settings.baselines, [(job.key, job.case) for job in jobs.values()])
         keys = (job.key for job in jobs.values())
-        return jobs, references.levels_at(collected, keys, target.device, say)
+        return jobs, references.levels_at(collected, keys, target.device)
 
 
 def _with_stored(settings: Settings, job: TimedJob) -> TimedJob:

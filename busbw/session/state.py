@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from busbw.baselines.store import FoundBaseline
@@ -60,7 +60,7 @@ class Collected:
     grid: tuple[Spec, ...] = ()
     error: str = ""
     programs: tuple[Weighted, ...] = ()
-    began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def date(self) -> str:

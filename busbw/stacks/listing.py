@@ -1,6 +1,6 @@
 """Run by an interpreter of its own, as a file: prints what is installed there, as JSON.
 
-Standard library only, Python 3.10. A hash of the files that a wheel brought tells the wheel from
+Standard library only, Python 3.11. A hash of the files that a wheel brought tells the wheel from
 others of the same version.
 """
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import tomllib
 from packaging import pylock
 
 from busbw import files, wire
@@ -26,24 +26,11 @@ from busbw.model.limits import Date
 from busbw.model.machine import EnvironmentKey
 
 NAMES = "pylock.*.toml"
-# Before a lock was one of PEP 751.
-_EARLIER = ".reference.lock"
-
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PYTHON = re.compile(r"3\.\d{1,3}\.\d{1,3}(?:(?:a|b|rc)\d{1,3})?\+?")
 _PLATFORM = re.compile(r"[a-z0-9][a-z0-9_.-]{0,59}")
 # A lock of TensorFlow for GPUs has 60 packages.
 _MOST_BYTES = 2**20
-# A line as `Lock.text` has them, or a comment. Outside of strings no value has a dot, as tomllib
-# takes minutes for a name of many parts, and no string goes on in the next line.
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"(?!")'
-_VALUE = rf"""[^."'#]*(?:{_STRING}[^."'#]*)*"""
-_LINE = re.compile(rf"[a-z-]+ = {_VALUE}|\[tool\.[a-z]+]|\[\[packages]]|(?:#.*)?")
-# Tags in a wheel's name stand for all their combinations: of a thousand dots, for 37 million. The
-# other two characters can spell a dot.
-_DOTS, _MOST_DOTS = ".%\\", 40
-# Linux passes 128 KiB in one variable; a ~ may become a home of a hundred characters.
-_MOST_FLAG_BYTES, _HOME_BYTES = 2**16, 100
 # Printable, without what separates folders.
 _WHEEL = re.compile(r"[!-.0-~]+")
 
@@ -175,15 +162,6 @@ def framework_of(path: Path) -> str:
     return path.name.split(".")[1]
 
 
-def check_earlier(root: Path, framework: str = "*") -> None:
-    """Raise StackError where there is a lock below `root` that only earlier versions read."""
-    for path in sorted(root.rglob(f"{framework}{_EARLIER}")):
-        raise StackError(
-            f"{path} is a lock of an earlier version, which this one does not read; remove it, and "
-            "accept tonight's stack with --update-baselines"
-        )
-
-
 def read(path: Path) -> Lock:
     """The lock at `path`. Raises StackError for anything else than that of its framework."""
     try:
@@ -201,7 +179,7 @@ def read(path: Path) -> Lock:
 def parsed(content: bytes) -> Lock:
     """The lock that `content` is. Raises WireError with its location for what no lock says."""
     try:
-        document = tomllib.loads(_with_our_lines(content.decode()))
+        document = tomllib.loads(content.decode())
         found = pylock.Pylock.from_dict(document)
     except (ValueError, RecursionError, pylock.PylockValidationError) as error:
         left = wire.left_by_git(content)
@@ -215,19 +193,6 @@ def parsed(content: bytes) -> Lock:
     # What is written in another way, such as with white space around a version, or says more.
     _check_same(document, lock.document, "lock")
     return lock
-
-
-def _with_our_lines(text: str) -> str:
-    """`text`, whose lines are of the forms that a lock has. Raises ValueError for another one."""
-    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
-        where, got = f"line {number}", f"got {line[:60]!r}"
-        if not _LINE.fullmatch(line):
-            form = 'NAME = VALUE with dots only in "strings", [tool.busbw] or [[packages]]'
-            raise ValueError(f"{where}: expected {form}, {got}")
-        dots = sum(map(line.count, _DOTS))
-        if dots > _MOST_DOTS and not line.startswith("flags = "):
-            raise ValueError(f"{where}: expected {_MOST_DOTS} dots at most, {got}")
-    return text
 
 
 def _flat(found: pylock.Package) -> dict[str, Any]:
@@ -248,13 +213,6 @@ def _check(lock: Lock) -> None:
     _check_text("lock.platform", lock.platform, _PLATFORM, "a platform such as linux-x86_64")
     for name in sorted(lock.flags.keys() - variables.STACK):
         raise wire.WireError(f"lock.flags.{name[:60]}: no option of a stack")
-    texts = lock.flags.values()
-    size = sum(len(text.encode()) + _HOME_BYTES * text.count("~") for text in texts)
-    if size > _MOST_FLAG_BYTES:
-        raise wire.WireError(
-            f"lock.flags: expected {_MOST_FLAG_BYTES} bytes at most, with {_HOME_BYTES} more for "
-            f"each ~, got {size}"
-        )
     for index, one in enumerate(lock.packages):
         where = f"lock.packages[{index}]"
         _check_text(f"{where}: sha256", one.sha256, _SHA256, "64 hexadecimal digits")

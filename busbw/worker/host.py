@@ -36,9 +36,7 @@ def cpu_model() -> str:
 
 
 def cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True)
@@ -208,12 +206,11 @@ def prefault(count: int, threads: int) -> None:
 
     None where there are not as many.
     """
-    if count == 0 or not hasattr(mmap, "MAP_ANONYMOUS"):
+    if count == 0:
         return
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     with contextlib.suppress(OSError), mmap.mmap(-1, count, flags=flags) as memory:
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            memory.madvise(mmap.MADV_HUGEPAGE)
+        memory.madvise(mmap.MADV_HUGEPAGE)
         first = ctypes.c_char.from_buffer(memory)
         touch(ctypes.addressof(first), count, threads)
         del first

@@ -23,7 +23,7 @@ from busbw.model.launch import (
 )
 from busbw.model.machine import EnvironmentKey
 from busbw.model.soak import Soaked
-from busbw.model.words import Clock, Extra, FailureKind, Placement
+from busbw.model.words import Clock, Extra, FailureKind, Placement, seconds_text
 from busbw.worker import host
 from busbw.worker.backends.base import (
     AbstractBackend,
@@ -41,6 +41,9 @@ LARGE_BYTES = 2**30
 
 # Of an injection's turns: fewer would say little of a few percent.
 LEAST_TURNS = 5
+
+# The share of a requested delay that must be seen. Ranks share cores, so a delay is inexact.
+_LEAST_OF_DELAY = 0.25
 
 # Of the samples of several processes at the same time.
 _OVER_PROCESSES: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -223,7 +226,8 @@ class MeasureSession:
             )
             sampler.begin(single=case.clock is Clock.DISPATCH, pace=pace)
             yield from _asked_turns(sampler)
-            ratio = measured_ratio(sampler) if injection is not None else None
+            delay = injection if injection and injection.extra is Extra.DELAY else None
+            ratio = delayed_ratio(sampler, delay) if delay else None
             run = replace(
                 self._run(case, program, sampler),
                 peak_memory_bytes=host.peak_bytes() if counted else program.device_peak_bytes(),
@@ -352,14 +356,31 @@ def _asked_turns(sampler: Sampler) -> Generator[bool, bool | None, None]:
         sampler.turn()
 
 
-def measured_ratio(sampler: Sampler) -> float | None:
-    """None where the clock cannot tell. No time of these is a sample: what was asked is a wish."""
+def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
+    """Return the time of a collective with the delay over that without it, of calls in turn.
+
+    Raises MeasuringError UNAVAILABLE where less than a quarter of the requested delay can be seen,
+    or the clock cannot tell.
+    """
     with sampler.phases.of("injecting"):
         turns = _turns(sampler)
     short_s = launch_time_s([short for turn in turns for short, _ in turn])
     gained_s = [[long - min(short, short_s) for short, long in turn] for turn in turns]
-    if min(map(min, gained_s)) <= 0:
-        return None
+    without_s, with_s = (
+        statistics.median(times_s) / sampler.collectives for times_s in zip(*gained_s)
+    )
+    if without_s <= 0:
+        raise unavailable(
+            "the delay cannot be measured: without it a chain takes no longer than an empty call; "
+            "repeat it on an idle machine, or with a shorter delay"
+        )
+    wanted_s = injection.delay_s(without_s)
+    if with_s - without_s < _LEAST_OF_DELAY * wanted_s:
+        raise unavailable(
+            f"the delay was not applied: with {injection.text} a collective took "
+            f"{seconds_text(with_s)}, without it {seconds_text(without_s)}, expected "
+            f"{seconds_text(wanted_s)} more; repeat it on an idle machine, or with a longer delay"
+        )
     return statistics.median(with_s / without_s for without_s, with_s in gained_s)
 
 

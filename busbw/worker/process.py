@@ -11,8 +11,6 @@ import faulthandler
 import os
 import signal
 import sys
-import threading
-import time
 from pathlib import Path
 
 from busbw.model import variables
@@ -27,7 +25,6 @@ _PRODUCTS_ON_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MA
 RELEASE = "BUSBW_COMPILER_RELEASE"
 
 _PR_SET_PDEATHSIG = 1
-_POLL_S = 1.0
 
 
 def prepare(device: Device | None, capability: Capability = Capability.MEASURE) -> None:
@@ -43,7 +40,7 @@ def prepare(device: Device | None, capability: Capability = Capability.MEASURE) 
 
 
 def _restart_with_huge_pages() -> None:
-    if sys.platform != "linux" or variables.has_huge_pages(os.environ):
+    if variables.has_huge_pages(os.environ):
         return
     os.environ.update(variables.with_huge_pages(os.environ))
     if not variables.has_huge_pages(os.environ):
@@ -65,19 +62,10 @@ def public(text: str) -> str:
 
 
 def tie_to_parent(parent: int) -> None:
-    """Even by kill -9, and while the interpreter lock is held; where not on Linux, in a second."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    else:
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    """End this process when its parent ends, even by kill -9 or while a library is running."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_POLL_S)
-    os._exit(1)
 
 
 def offer_to_oom_killer(device: Device | None) -> None:

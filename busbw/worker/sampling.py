@@ -150,6 +150,11 @@ class Sampler:
         return self.pair(self._iterations)
 
     @property
+    def collectives(self) -> int:
+        """How many collectives the long chain of a sample has more than the short one."""
+        return self._iterations - self.program.shortest
+
+    @property
     def enough(self) -> bool:
         return self.is_enough(len(self._pairs), self._spent_s, LEAST_SAMPLES)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +240,7 @@ def out_of_memory() -> Baseline:
 def test_a_session_keeps_when_it_began() -> None:
     one = build.accepted(build.measurement(1e-3), Record(at="2026-01-02T03:04:05Z"))
     (found,) = one.baseline.sessions
-    assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+    assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_a_session_that_is_not_appended_takes_the_place_of_all() -> None:

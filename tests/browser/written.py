@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from busbw.history.files import Acknowledged, Read
+from busbw.history.files import Acknowledged
 from busbw.model.words import Outcome
 from busbw.page.content import Page
 from busbw.page.html import html
@@ -62,7 +62,7 @@ def _hostile() -> Page:
     }
     nights = [made.night(at, **(after if at >= 8 else before)) for at in range(16)]
     known = Acknowledged(since="2026-01-09", reason=text)
-    return page([found], [machine("tpu/4r", Read(lines=tuple(nights)), [known])])
+    return page([found], [machine("tpu/4r", nights, [known])])
 
 
 KINDS: Mapping[str, Callable[[], Page]] = {

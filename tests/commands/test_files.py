@@ -43,11 +43,11 @@ def _digits(path: Path) -> None:
 
 
 ENDLESS = {
-    os.mkfifo: ": is a named pipe; accepted is a file",
-    _endless: ": is a device or a socket; accepted is a file",
+    os.mkfifo: ": is a named pipe, expected a file",
+    _endless: ": is a device or a socket, expected a file",
 }
 NO_JSON = {
-    Path.mkdir: ": is a folder; accepted is a file",
+    Path.mkdir: ": is a folder, expected a file",
     loop: ": Too many levels of symbolic links",
     Path.touch: "1:1: not JSON",
     _brackets: ": lists and objects are nested too deeply",
@@ -172,17 +172,8 @@ def test_what_it_wrote_itself_is_written_again(
 def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "fifo")
     asked(name, tmp_path, tmp_path / "fifo").refuses(
-        f"{OPTIONS[name]}: ", "is a FIFO; accepted is a file"
+        f"{OPTIONS[name]}: ", "is a FIFO, expected a file"
     )
-
-
-@pytest.mark.parametrize("name", sweep(ASKED, in_gate=5))
-def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path, name: str) -> None:
-    answer = asked(name, tmp_path, Path("/dev/full"))
-    (error,) = answer.errors
-    assert error.endswith(": No space left on device")
-    assert name == "trace" or (error.startswith("busbw ") and f": {OPTIONS[name]}: " in error)
-    assert answer.code == 1
 
 
 def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> None:

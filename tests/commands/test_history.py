@@ -90,14 +90,10 @@ def test_what_cannot_be_shown_or_appended_is_a_usage_error(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_damaged_line_is_said_with_its_file_and_a_torn_one_is_a_note(folder: Path) -> None:
+@pytest.mark.parametrize("end", ["}\n", ""])
+def test_a_damaged_and_a_torn_line_are_refused_with_file_and_number(folder: Path, end: str) -> None:
     (path,) = folder.rglob("*.jsonl")
-    whole = path.read_text()
-    path.write_text(whole + '{"version": 1')
-    answer = asked_here("history", folder)
-    assert answer.code == 0
-    assert f"note: {path}: the last line is torn" in answer.out
-    path.write_text(whole + '{"version": 1}\n')
+    path.write_text(path.read_text() + '{"version": 1' + end)
     asked_here("history", folder).refuses(f"{path}: line 7")
 
 

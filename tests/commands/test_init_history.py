@@ -83,7 +83,7 @@ def _sessions(checkout: Path) -> list[str]:
     shutil.rmtree(folder, ignore_errors=True)
     origin = checkout.parent / "origin.git"
     _git(checkout, "clone", "--quiet", f"--branch={BRANCH}", origin.as_uri(), str(folder))
-    return sorted({line.session for line in read(folder, KEY).lines})
+    return sorted({line.session for line in read(folder, KEY)})
 
 
 def test_sessions_that_are_pushed_at_once_are_all_in_the_history(checkout: Path) -> None:
@@ -95,7 +95,7 @@ def test_sessions_that_are_pushed_at_once_are_all_in_the_history(checkout: Path)
     assert _sessions(checkout) == [f"{number:016x}" for number in (1, 2, 3, 4)]
     names = _git(checkout.parent / "origin.git", "ls-tree", "-r", "--name-only", BRANCH)
     assert names.split() == [".gitattributes", f"{KEY.folder}/2026.jsonl"]
-    assert len(read(checkout.parent / "after", KEY).lines) == 4 * len(session("0" * 16))
+    assert len(read(checkout.parent / "after", KEY)) == 4 * len(session("0" * 16))
 
 
 def test_a_fetch_from_a_server_that_does_not_answer_is_an_error(checkout: Path) -> None:

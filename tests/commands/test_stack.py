@@ -131,15 +131,3 @@ def test_a_damaged_lock_is_an_error_with_its_path(tmp_path: Path) -> None:
     answer = asked_here("stack", "list", f"--baselines={tmp_path}")
     assert answer.code == 1
     assert f"busbw stack: {path}: lock.packages[0]: sha256: expected 64 hexadecimal" in answer.err
-
-
-@pytest.mark.parametrize("action", ["list", "build", "prune"])
-def test_a_lock_of_an_earlier_version_is_an_error_and_not_overlooked(
-    action: str, tmp_path: Path
-) -> None:
-    path = path_of(tmp_path, KEY, "jax").with_name("jax.reference.lock")
-    path.parent.mkdir(parents=True)
-    path.write_text("{}")
-    found = asked_here("stack", action, f"--baselines={tmp_path}", f"--stack-cache={tmp_path}/c")
-    assert found.code == 1
-    assert f"{path} is a lock of an earlier version" in found.err

@@ -11,9 +11,8 @@ import functools
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 
 from busbw import commands as busbw_commands
 from busbw.commands.run import options_of

@@ -93,8 +93,8 @@ def test_of_a_hang_it_is_where_the_current_thread_was() -> None:
 
 
 def test_else_it_is_the_last_line() -> None:
-    assert reason("one\nPython 3.9.1 is too old: the oldest is 3.10\n") == (
-        "Python 3.9.1 is too old: the oldest is 3.10"
+    assert reason("one\nPython 3.9.1 is too old: expected 3.11 or newer\n") == (
+        "Python 3.9.1 is too old: expected 3.11 or newer"
     )
     assert reason("") == ""
 

@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from busbw import wire
@@ -16,7 +16,7 @@ from busbw.model.words import MIB
 from evidence.corpus import Injection, RecordedLaunch, RecordedSession, Side
 from evidence.replay import Draw
 
-BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PAYLOADS = (MIB // 1024, MIB, 16 * MIB)
 SPREAD = tuple(1 + 0.001 * i for i in range(11))
 

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.history.files import Read
 from busbw.history.lines import Line, parsed
 from busbw.model.words import Device, FailureKind, Outcome
 from busbw.page import nights
@@ -61,7 +60,7 @@ def lines(draw: st.DrawFn) -> Line:
 def _read(found: list[Line]) -> MachineNights:
     """As a file of the history gives them: in the order of time."""
     whole = sorted((parsed(one.text, "line") for one in found), key=lambda one: one.at)
-    return nights.machine("tpu/4r", Read(lines=tuple(whole)))
+    return nights.machine("tpu/4r", tuple(whole))
 
 
 def _draw(picture: Picture) -> None:

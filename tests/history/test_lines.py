@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -63,7 +63,7 @@ def test_a_case_that_nothing_measures_is_refused() -> None:
 
 
 def test_a_line_began_at_its_moment() -> None:
-    assert line().began == datetime(2026, 1, 31, 3, tzinfo=timezone.utc)
+    assert line().began == datetime(2026, 1, 31, 3, tzinfo=UTC)
 
 
 def test_no_two_sessions_have_one_name() -> None:
@@ -84,7 +84,7 @@ def _line(**changes: Any) -> Line:
 
 def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> None:
     (found,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax"))
-    assert found.began == datetime(2026, 1, 31, 3, tzinfo=timezone.utc)
+    assert found.began == datetime(2026, 1, 31, 3, tzinfo=UTC)
     assert found.times_s.keys() == {CASE, OTHER}
     assert found.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
     assert found.times_s[OTHER] == pytest.approx((20e-6,))

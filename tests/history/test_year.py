@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -22,7 +22,7 @@ from .lines import line
 
 pytestmark = pytest.mark.slow
 
-NIGHTS, BEGIN = 300, datetime(2026, 1, 1, 3, tzinfo=timezone.utc)
+NIGHTS, BEGIN = 300, datetime(2026, 1, 1, 3, tzinfo=UTC)
 CASES = grid()
 STEPPED, RISING = CASES[4], CASES[30]
 # Nights: a step in one case, a gain of large payloads, another machine; one is lost, one is noisy.

@@ -15,7 +15,7 @@ import random
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from busbw.model.workload import Workload
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
 FOLDER = "tpu-v5-lite/4r"
 NIGHTS = 365
-BEGIN = datetime(2025, 12, 1, 3, tzinfo=timezone.utc)
+BEGIN = datetime(2025, 12, 1, 3, tzinfo=UTC)
 STRATEGIES = {"jax": "psum", "tensorflow": "tpu"}
 LAUNCHES = 3
 

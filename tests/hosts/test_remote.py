@@ -51,9 +51,9 @@ def test_nothing_after_what_is_sent_first_is_read() -> None:
 def test_a_python_that_is_too_old_says_so() -> None:
     text, rest = remote.pack(GIVEN).split(b"\n", 1)
     # The interpreter's own version is not looked at before.
-    source = json.loads(text).replace("import sys\n", "import sys\nsys.version_info = (3, 9)\n", 1)
+    source = json.loads(text).replace("import sys\n", "import sys\nsys.version_info = (3, 10)\n", 1)
     done = first(json.dumps(source).encode() + b"\n" + rest)
-    assert done.stderr == b"Python 3.9 is too old: the oldest is 3.10\n"
+    assert done.stderr == b"Python 3.10 is too old: expected 3.11 or newer\n"
     assert done.returncode == 1
 
 

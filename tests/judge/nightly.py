@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from busbw.judge import rule
@@ -19,7 +19,7 @@ from busbw.model.stored import Baseline, Record, Session
 from busbw.model.words import Outcome
 from tests import build
 
-FIRST = datetime(2026, 1, 2, 3, tzinfo=timezone.utc)
+FIRST = datetime(2026, 1, 2, 3, tzinfo=UTC)
 SIZES = tuple(1024 << power for power in range(21))
 
 

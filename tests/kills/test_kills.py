@@ -126,7 +126,8 @@ def test_a_whole_session_is_no_damage_and_none_is_none_where_it_was_ended(ground
     path = appended(ground, WHOLE)
     assert damage(ground, ended=False) == []
     path.write_bytes(path.read_bytes() + b'{"torn')
-    assert damage(ground, ended=True) == []
+    (torn,) = damage(ground, ended=True)
+    assert f"{path}: line 10, column 2: not JSON" in torn
 
 
 def test_a_session_that_went_on_has_appended_and_a_part_of_one_is_damage(ground: Ground) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from busbw.model.stored import Session, merged
 from busbw.model.words import KIB
@@ -13,7 +13,7 @@ from tests.judge import nightly
 
 def test_a_session_began_at_its_moment() -> None:
     moment = build.session(1e-3, at="2026-01-30T23:59:58Z")
-    assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=timezone.utc)
+    assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=UTC)
 
 
 BEGAN = nightly.FIRST

@@ -1,7 +1,7 @@
 """Older versions of the frameworks, each under an interpreter of its own, as `--python` takes it.
 
 Run by ``tox -e old``, which makes the interpreters and names them in BUSBW_OLD, such as
-``jax=/venvs/jax-0.4.30/bin/python tensorflow=/venvs/tensorflow-2.15/bin/python``. Without the
+``jax=/venvs/jax-0.5.0/bin/python tensorflow=/venvs/tensorflow-2.16/bin/python``. Without the
 variable this file is not collected.
 """
 

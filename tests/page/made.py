@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from busbw.baselines.store import Published, Status, read_published
-from busbw.history.files import Read
 from busbw.history.lines import Line
 from busbw.model.launch import Failure, LaunchId, Measurement, Run
 from busbw.model.limits import moment_text
@@ -47,7 +46,7 @@ from tests.report.shown import BUSBW, chart
 from tests.report.written import compiled_session, program, session, verdict
 
 ROOT = Path(__file__).parents[2]
-BEGIN = datetime(2026, 1, 1, 3, tzinfo=timezone.utc)
+BEGIN = datetime(2026, 1, 1, 3, tzinfo=UTC)
 DTYPES = ("float32", "int32", "float16", "bfloat16")
 LOST: Mapping[str, Any] = {"times_us": (), "outcome": Outcome.OUT_OF_MEMORY}
 SLOW: Mapping[str, Any] = dict(outcome=Outcome.REGRESSED, failed=True, ratio=1.5, limit=1.2)
@@ -92,7 +91,7 @@ def night(at: int, **changes: Any) -> Line:
 
 
 def machine(*lines: Line) -> MachineNights:
-    return nights.machine("tpu/4r", Read(lines=lines))
+    return nights.machine("tpu/4r", lines)
 
 
 def history(of: MachineNights) -> Chart:
@@ -101,7 +100,7 @@ def history(of: MachineNights) -> Chart:
 
 
 def year_of_nights() -> MachineNights:
-    return nights.machine(FOLDER, Read(lines=tuple(year())))
+    return nights.machine(FOLDER, tuple(year()))
 
 
 def changed(launches: int = 3) -> MachineNights:

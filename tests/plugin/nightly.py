@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from busbw import wire
@@ -25,7 +25,7 @@ Factor = float | Callable[[Case], float]
 
 def days_ago(days: float) -> str:
     """The moment, as files have it."""
-    return moment_text(datetime.now(timezone.utc) - timedelta(days=days))
+    return moment_text(datetime.now(UTC) - timedelta(days=days))
 
 
 def stored_before(folder: Folder, factors: Mapping[int, float]) -> None:

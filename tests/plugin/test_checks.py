@@ -84,8 +84,8 @@ def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder:
     [
         ({"missing": ["jax"]}, "no jax there; needed are jax and numpy"),
         ({"missing": ["jax", "numpy"]}, "no jax and no numpy there; needed are jax and numpy"),
-        ({"python": "3.9.18"}, "Python 3.9.18 is too old: the oldest is 3.10"),
-        ({"version": "0.4.29"}, "jax 0.4.29 is too old: the oldest that busbw measures is 0.4.30"),
+        ({"python": "3.10.14"}, "Python 3.10.14 is too old: expected 3.11 or newer"),
+        ({"version": "0.4.38"}, "jax 0.4.38 is too old: expected 0.5.0 or newer"),
     ],
 )
 @pytest.mark.parametrize("option", ["--python", "--against"])
@@ -93,7 +93,7 @@ def test_an_interpreter_without_what_is_needed(
     busy: Folder, option: str, found: dict[str, object], sentence: str
 ) -> None:
     python = having(busy, "theirs", **found)
-    ours = having(busy, "ours", version="0.4.30")
+    ours = having(busy, "ours", version="0.5.0")
     against = [f"--against={python}"] if option == "--against" else []
     candidate = ours if against else python
     ending = said(busy, "--frameworks=jax", f"--python=jax={candidate}", *against)

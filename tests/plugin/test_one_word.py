@@ -94,7 +94,7 @@ def assert_said_everywhere(folder: Folder, ran: Ran, words: list[str]) -> None:
     assert (found["session"]["outcomes"][0], found["session"]["outcomes"]) == (words[0], words)
     assert said == "NOTHING_COMPARED" or ran.session_failure.count(f"{said}: ") > 0
     (machine,) = read_all(folder.path / "history").values()
-    last = [line for line in machine.lines if not line.is_reference][-1]
+    last = [line for line in machine if not line.is_reference][-1]
     assert (last.session_outcome.value, [one.value for one in last.session_outcomes]) == (
         words[0],
         words,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from busbw.stacks.lock import read
 from tests.stacks.conftest import venv, wheel
@@ -180,24 +180,6 @@ def test_wheels_come_from_the_configured_index_whatever_address_a_lock_has(night
     elsewhere = f"https://elsewhere.example/{package.wheel}"
     path.write_text(replace(lock, packages=(replace(package, url=elsewhere),)).text)
     night.run("--against=baseline", *TWO, exit_code=0)
-
-
-def test_a_lock_that_only_earlier_versions_read_is_not_overlooked(night: Night) -> None:
-    path = night.accept()
-    path.rename(path.with_name("fake.reference.lock"))
-    ran = night.run("--against=baseline", *TWO, exit_code=4)
-    assert "fake.reference.lock is a lock of an earlier version, which this one" in ran.sentence
-
-
-@pytest.mark.exhaustive
-def test_a_lock_of_an_earlier_version_is_not_named_for_another_machine(night: Night) -> None:
-    path = night.accept()
-    other = path.parent.with_name("9r")
-    other.mkdir()
-    path.rename(other / path.name)
-    (other / "fake.reference.lock").write_text("{}")
-    ran = night.run("--against=baseline", *TWO, exit_code=4)
-    assert f"no stack is locked: there is no {path}" in ran.sentence
 
 
 @pytest.mark.parametrize("other", ["--against=python", "--against-env=A=1"])

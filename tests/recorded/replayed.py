@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,10 +27,10 @@ from busbw.session.state import Collected, Judged, Measured, ProgramJob, Program
 from .corpus import Recorded
 
 # After every baseline that was recorded.
-BEGAN = datetime(2027, 1, 1, tzinfo=timezone.utc)
+BEGAN = datetime(2027, 1, 1, tzinfo=UTC)
 
 # When the compilers were recorded, of which one's result has the date for the next one's.
-COMPILED = datetime(2026, 11, 22, tzinfo=timezone.utc)
+COMPILED = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 def results(recorded: Recorded, root: Path) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         },
         environment=environment,
         plan=_plan(given["plan"]),
-        levels={} if paired else references.levels_at(collected, keys, device, print),
+        levels={} if paired else references.levels_at(collected, keys, device),
         measurements={
             spec: Measurement(
                 case=job.case,

@@ -43,7 +43,7 @@ def test_the_value_of_a_variable_that_is_not_recorded_is_not_shown(tmp_path: Pat
     [
         ({"XLA_FLAGS": "--a --b"}, "XLA_FLAGS='--a --b' "),
         ({"XLA_FLAGS": "--dump=/home/me/$x"}, 'XLA_FLAGS="--dump=$HOME/\\$x" '),
-        ({"XLA_OTHER": "1", "PATH": "/bin", "MY_TOKEN": "x"}, ""),
+        ({"XLA_KEY": "1", "PATH": "/bin", "MY_TOKEN": "x"}, ""),
     ],
 )
 def test_variables_that_change_what_is_measured_stand_before_the_command(

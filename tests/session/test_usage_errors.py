@@ -28,7 +28,7 @@ SECONDS = "accepted is a number of seconds above 0"
 NO_LIMITS = ("25", "0%", "1x", "x", "%", "-5%", "nan%", "inf%", "1,5x")
 SIZE = "is not a size; expected a whole number of bytes with K, M or G"
 DTYPES = "expected one of float32, bfloat16, float16, int32, got "
-DELAY = "; accepted is delay:AMOUNT, where AMOUNT is such as 15%, "
+DELAY = "; expected delay:AMOUNT, where AMOUNT is for example 15%, 20us or 1ms"
 INJECTED = "expected one of delay, memory, got "
 TWO = ("--processes=2", "--ranks-per-process=2")
 NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")

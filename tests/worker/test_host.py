@@ -298,8 +298,6 @@ assert abs(host.resident_bytes() - before) < 2**23
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc says it")
 def test_the_heap_keeps_small_blocks_and_gives_large_ones_back() -> None:
     blocks = [bytearray(1000) for _ in range(10_000)]
     before = host.kept_by_heap_bytes(1000)

@@ -16,7 +16,7 @@ from busbw.traces.event import RecordedCollective
 from busbw.worker import device_clock, host
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, Reader
 from busbw.worker.host import Headroom
-from busbw.worker.measure import MeasureSession, measured_ratio
+from busbw.worker.measure import MeasureSession, delayed_ratio
 from busbw.worker.sampling import Sampler
 from tests import build
 
@@ -270,7 +270,7 @@ def test_open_turns_and_close_give_the_same_as_measuring_at_once(
     injection: Injection | None,
 ) -> None:
     (by_turns, _), (at_once, _) = (
-        _desk(Program(lambda turn: 1.0 + turn % 3, call_s=lambda turn: 0.25 * (turn % 2)))
+        _desk(Injected(lambda turn: 2.0 + turn % 3, call_s=lambda turn: 0.25 * (turn % 2)))
         for _ in range(2)
     )
     measured = at_once.measure(build.case(), _plan(), None, injection)
@@ -324,13 +324,37 @@ def test_the_memory_of_a_large_case_is_held_until_it_is_let_go_of(
 
 
 def test_a_run_names_what_was_injected_and_the_back_end_hears_of_it() -> None:
-    desk, backend = _desk(Program(lambda _: 1.0))
-    delay = Injection(extra=Extra.DELAY, share=0.05)
-    run, plain = _in_turns(desk, delay), _in_turns(desk)
-    assert (run.injected, plain.injected) == ("delay:5%", "")
-    # This program takes no longer for it.
-    assert (run.injected_ratio, plain.injected_ratio) == (1.0, None)
-    assert backend.injections == [delay, None]
+    desk, backend = _desk(Injected(lambda _: 1.25))
+    run, plain = _in_turns(desk, QUARTER), _in_turns(desk)
+    assert (run.injected, plain.injected) == ("delay:25%", "")
+    assert (run.injected_ratio, plain.injected_ratio) == (1.25, None)
+    assert backend.injections == [QUARTER, None]
+
+
+@pytest.mark.parametrize(
+    ("delay", "more", "expected"),
+    [
+        (Injection(extra=Extra.DELAY, share=25.0), "1 s", "25 s more"),
+        (Injection(extra=Extra.DELAY, seconds=0.5), "1.1 s", "500 ms more"),
+    ],
+)
+def test_a_launch_that_the_delay_did_not_slow_down_is_a_failure(
+    delay: Injection, more: str, expected: str
+) -> None:
+    desk, _ = _desk(Injected(lambda _: float(more.split()[0])))
+    failure = desk.measure(build.case(), _plan(), None, delay)
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.UNAVAILABLE
+    assert failure.message.startswith(
+        f"the delay was not applied: with {delay.text} a collective took {more}, without it 1 s, "
+        f"expected {expected}; "
+    )
+
+
+def test_a_limit_of_memory_is_measured_by_no_further_chains() -> None:
+    desk, _ = _desk(Program(lambda _: 1.0))
+    limit = Injection(extra=Extra.MEMORY, limit_bytes=2**40)
+    assert _in_turns(desk, limit).injected_ratio is None
 
 
 def test_a_case_that_an_injection_does_not_apply_to_is_an_ordinary_one() -> None:
@@ -443,6 +467,9 @@ def test_without_a_right_and_whole_recording_there_is_no_time_on_the_device_s_cl
     assert options != {"most": 1} or max(recorder.backend.program.runs) == 1
 
 
+QUARTER = Injection(extra=Extra.DELAY, share=0.25)
+
+
 class Injected(Program):
     """Takes `more(turn)` times as long while it is injecting."""
 
@@ -462,26 +489,27 @@ def _begun(program: Program, *, single: bool = False, **options: Any) -> Sampler
 
 
 @pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("more", [0.5, 1.0, 1.25])
+@pytest.mark.parametrize("more", [1.1, 1.25, 7.0])
 def test_it_is_the_time_with_the_work_over_that_without_it(more: float, single: bool) -> None:
     # What a call costs beyond its collectives does not count.
     program = Injected(lambda _: more, call_s=lambda _: 0.0 if single else 0.5)
     found = _begun(program, single=single)
-    assert measured_ratio(found) == more
+    assert delayed_ratio(found, QUARTER) == pytest.approx(more)
     assert "sampling" not in found.phases.spent_s
-    assert found.phases.spent_s["injecting"] == 4 * (1 + more + (0.0 if single else 2.0))
+    seconds = 4 * (1 + more + (0.0 if single else 2.0))
+    assert found.phases.spent_s["injecting"] == pytest.approx(seconds)
 
 
 def test_a_stall_of_one_chain_does_not_count() -> None:
     program = Injected(lambda turn: 50.0 if turn == 7 else 1.25)
-    assert measured_ratio(_begun(program, samples=5)) == 1.25
+    assert delayed_ratio(_begun(program, samples=5), QUARTER) == 1.25
 
 
 def test_with_and_without_take_turns_and_change_their_order() -> None:
     program = Injected(lambda _: 1.25)
     found = _begun(program)
     before = len(program.with_work)
-    measured_ratio(found)
+    delayed_ratio(found, QUARTER)
     # An empty chain and one of collectives each.
     assert program.with_work[before::2] == [False, True, True, False, False, True, True, False]
     assert program.with_work[before::2] == program.with_work[before + 1 :: 2]
@@ -497,12 +525,13 @@ def test_turns_are_as_many_as_the_time_for_samples_allows(budget_s: float, turns
     program = Injected(lambda _: 1.25)
     found = _begun(program, samples=40, budget_s=budget_s)
     before = len(program.runs)
-    assert measured_ratio(found) == 1.25
+    assert delayed_ratio(found, QUARTER) == 1.25
     # A turn is two chains, each laid out and compared.
     assert len(program.runs) - before == 2 * turns
 
 
-def test_what_the_clock_cannot_tell_from_an_empty_call_has_no_ratio() -> None:
+def test_a_delay_is_refused_where_the_clock_cannot_tell_a_chain_from_an_empty_call() -> None:
     found = _begun(Injected(lambda _: 1.25))
     found.program = Program(lambda _: 0.0, call_s=lambda _: 0.5)
-    assert measured_ratio(found) is None
+    with pytest.raises(MeasuringError, match="the delay cannot be measured"):
+        delayed_ratio(found, QUARTER)

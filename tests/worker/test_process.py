@@ -45,7 +45,6 @@ def restarts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     found: list[tuple[object, ...]] = []
     monkeypatch.setattr(os, "environ", {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.check=0"})
     monkeypatch.setattr(os, "execv", lambda *command: found.append(command))
-    monkeypatch.setattr(sys, "platform", "linux")
     return found
 
 
@@ -57,15 +56,6 @@ def test_a_process_that_no_driver_started_restarts_once_with_huge_pages(
     assert os.environ["GLIBC_TUNABLES"] == "glibc.malloc.check=0:glibc.malloc.hugetlb=1"
     assert restarts == [(sys.executable, [sys.executable, *sys.orig_argv[1:]])]
     assert process.allocator() == "hugepages"
-
-
-def test_without_glibc_it_stays_and_the_protocol_says_so(
-    restarts: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    process.prepare(Device.CPU)
-    assert not restarts
-    assert process.allocator() == "malloc"
 
 
 def test_what_is_imported_is_never_looked_through_for_garbage_and_what_comes_later_is() -> None:

@@ -288,9 +288,7 @@ def read_files(folder: Path, keep: Keep) -> list[Trace]:
 def check_version(framework: str, found: str, oldest: str) -> None:
     """Raise MeasuringError UNAVAILABLE where the version `found` comes before `oldest`."""
     if is_before(found, oldest):
-        raise unavailable(
-            f"{framework} {found} is too old: the oldest that busbw measures is {oldest}"
-        )
+        raise unavailable(f"{framework} {found} is too old: expected {oldest} or newer")
 
 
 def package_versions(*names: str, **known: str) -> dict[str, str]:

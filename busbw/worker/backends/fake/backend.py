@@ -195,7 +195,7 @@ class FakeBackend(AbstractBackend):
         one_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
         injected_s = 0.0
         if injection is not None and injection.extra is Extra.DELAY:
-            injected_s = injection.delay_s(one_s, case.payload_bytes)
+            injected_s = injection.delay_s(one_s)
         # As real ones are: not quite what was asked for.
         injected_s *= float(self._script.get("injected_more", 1.0))
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"

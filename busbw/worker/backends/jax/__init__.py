@@ -19,6 +19,10 @@ def load(device: Device | None, ranks: int | None, member: ClusterMember | None)
 
 
 def load_compiler() -> AbstractCompiler:
+    """Raises MeasuringError UNAVAILABLE where JAX is too old."""
+    from . import versions
+
+    versions.check()
     from .compiler import JaxCompiler
 
     return JaxCompiler()

@@ -52,14 +52,14 @@ class JaxBackend(AbstractFramework):
     ) -> None:
         super().__init__(device, member)
         own = (ranks or VIRTUAL_RANKS) // (member.count if member else 1)
-        versions.make_cpu_devices(own)
+        jax.config.update("jax_num_cpu_devices", own)
         if member is not None:
             sharing.check_enough(member, device, own if ranks else None)
             versions.join(member, own if ranks else None)
         elif variables.PROGRAMS in os.environ:
             versions.keep_programs(os.environ[variables.PROGRAMS])
         self._exchange: Exchange | None = None
-        self.errors = (versions.runtime_error(), MemoryError)
+        self.errors = (jax.errors.JaxRuntimeError, MemoryError)
         self.framework_path = os.path.dirname(jax.__file__)
         self.versions = versions_of_packages()
         if device is Device.CPU:
@@ -88,7 +88,8 @@ class JaxBackend(AbstractFramework):
         work = collective.work_of(case, mesh, virtual=virtual)
         program = JaxProgram(case, mesh, work, delayed=delay is not None)
         if delay is not None:
-            calibrate(program, delay, case.payload_bytes, self.slowest)
+            ranks_per_core = len(mesh.local_devices) / host.cores() if virtual else 1.0
+            calibrate(program, delay, self.slowest, ranks_per_core=ranks_per_core)
         return program
 
     def _soaked(self, case: Case) -> JaxProgram:

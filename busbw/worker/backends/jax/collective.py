@@ -29,7 +29,7 @@ from ..base import unavailable, wrong_world
 from ..hlo import proof
 from ..values import Values
 from ..words import Words
-from . import lowerings, versions
+from . import lowerings
 from .program import (
     EVERYWHERE,
     CheckOnDevices,
@@ -130,7 +130,7 @@ def _chained(one: _One, _: int, values: Any) -> tuple[Any, ...]:
 
 
 def _repeated(one: _One, _: int, values: Any, result: Any) -> tuple[Any, ...]:
-    found: tuple[Any, ...] = versions.optimization_barrier((values, one(values)))
+    found: tuple[Any, ...] = jax.lax.optimization_barrier((values, one(values)))
     return found
 
 

@@ -112,12 +112,11 @@ class Work:
 class JaxProgram(AbstractChain):
     """The chain of `work` over `mesh`.
 
-    Work is injected by a second program, `_slowed`, on the same buffers: where buffers lie changes
-    a time by more than small injections do. With `delay_steps`, those of its busy loop, its first
-    argument is ``(turns, steps)``.
+    If it is `delayed`, its first argument is ``(turns, delay_steps)``: the steps of the busy loop
+    that follows each collective, none while nothing is injected.
     """
 
-    delay_steps: int | None = None
+    delay_steps: int = 0
     _hash: Any = None
 
     def __init__(self, case: Case, mesh: Mesh, work: Work, *, delayed: bool = False) -> None:
@@ -128,18 +127,11 @@ class JaxProgram(AbstractChain):
         self._everywhere = NamedSharding(mesh, EVERYWHERE)
         self._buffers: tuple[jax.Array, ...] = ()
         self._aside: tuple[jax.Array, ...] = ()
-        self._call = self._compiled(delayed=False)
-        self._slowed = self._compiled(delayed=True) if delayed else None
-
-    def _compiled(self, *, delayed: bool) -> Any:
+        self._delayed = delayed
         with self._compiling():
-            compiled = self._work.lowered(delayed=delayed).compile()
-        self.compiled_memory_bytes = _memory_bytes(compiled)
-        self.proof = self._work.proved(compiled.as_text(), delayed=delayed)
-        return compiled
-
-    def leave_out_injected(self) -> None:
-        self._slowed = None
+            self._call = work.lowered(delayed=delayed).compile()
+        self.compiled_memory_bytes = _memory_bytes(self._call)
+        self.proof = work.proved(self._call.as_text(), delayed=delayed)
 
     def release(self) -> None:
         self._buffers = self._aside = ()
@@ -176,12 +168,10 @@ class JaxProgram(AbstractChain):
         return found
 
     def _called(self, iterations: int) -> tuple[Any, Any]:
-        call, asked = self._call, self._on_all(iterations // self.step)
-        if self.injecting and self._slowed is not None:
-            call = self._slowed
-            if self.delay_steps is not None:
-                asked = asked, self._on_all(self.delay_steps)
-        counted, *buffers = call(asked, *self._buffers)
+        asked = self._on_all(iterations // self.step)
+        if self._delayed:
+            asked = asked, self._on_all(self.delay_steps if self.injecting else 0)
+        counted, *buffers = self._call(asked, *self._buffers)
         jax.block_until_ready(buffers)
         if self._work.donated:
             self._buffers = tuple(buffers)
@@ -314,7 +304,7 @@ def optimized(lowered: Any, among: Sequence[Any] | None = None) -> Optimized:
         if among is not None:
             _check_devices(compiled, among)
         stats, text = compiled.memory_analysis(), compiled.as_text()
-    except (versions.runtime_error(), RuntimeError, ValueError) as error:
+    except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
         raise CompileError(str(error).strip()) from error
     return Optimized(
         text=text,

@@ -21,7 +21,6 @@ from busbw.program import frames, inventory
 
 from ..base import Lowered, MeasuringError
 from ..framework import first_line
-from . import versions
 from .program import optimized
 
 _ACCEPTED = (
@@ -50,7 +49,7 @@ def lowered(source: str, devices: Sequence[Any]) -> Lowered:
         text = f"{source} gives {type(found).__name__}; {_ACCEPTED}"
         raise MeasuringError(FailureKind.PROGRAM_ERROR, text)
     # Lines that moved are another program to the cache: what was compiled names the old ones.
-    text = versions.text_with_lines(found)
+    text = found.as_text(debug_info=True)
     return Lowered(text, 1, partial(optimized, found, devices), inventory.mesh_of(text))
 
 

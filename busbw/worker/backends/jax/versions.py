@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import inspect
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,7 +23,7 @@ from busbw.model.words import Device
 from ..base import unavailable
 from ..framework import check_version, first_line, is_before
 
-OLDEST = "0.4.30"
+OLDEST = "0.5.0"
 
 # A collective that a SparseCore runs is read from its start and its end on the TensorCore. What
 # SparseCores note of themselves fills the same buffers: it made recordings lack collectives.
@@ -44,22 +42,10 @@ _KEEPS_PROGRAMS = "0.6.1"
 # The driver's own timeout for a start is longer.
 _JOIN_S = 120
 
-_DEVICE_COUNT = "--xla_force_host_platform_device_count"
-
 
 def check() -> None:
     """Raise MeasuringError UNAVAILABLE where this JAX is older than `OLDEST`."""
     check_version("jax", jax.__version__, OLDEST)
-
-
-def make_cpu_devices(count: int) -> None:
-    """`count` virtual CPU devices; before any device is asked for."""
-    if hasattr(jax.config, "jax_num_cpu_devices"):
-        jax.config.update("jax_num_cpu_devices", count)
-        return
-    # XLA reads its flags when the first device is asked for; of equal ones the last counts.
-    flags = os.environ.get("XLA_FLAGS", "")
-    os.environ["XLA_FLAGS"] = f"{flags} {_DEVICE_COUNT}={count}".strip()
 
 
 def keep_programs(folder: str) -> None:
@@ -74,15 +60,6 @@ def keep_programs(folder: str) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def text_with_lines(lowered: Any) -> str:
-    """All that a lowered program says, with the lines of its source where this JAX writes these."""
-    try:
-        text: str = lowered.as_text(debug_info=True)
-    except TypeError:
-        text = lowered.as_text()
-    return text
-
-
 def join(member: ClusterMember, own: int | None) -> None:
     """Make this process one of its group, before any device is asked for.
 
@@ -92,29 +69,24 @@ def join(member: ClusterMember, own: int | None) -> None:
     found.
     """
     index = member.index
-    with contextlib.suppress(AttributeError):
-        # What CPUs have by default now; an older JAX has MPI alone or nothing by another name.
-        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # JAX 0.5.0 has no collectives between processes on CPUs by default.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
     _let_gloo_listen_at(member.addresses[index])
     place = 0 if member.shared_devices else index % member.on_host
     local = list(range(own * place, own * (place + 1))) if own else None
     first = member.addresses[0]
-    options: dict[str, Any] = {
-        "local_device_ids": local,
-        "cluster_detection_method": "deactivate",
-        "initialization_timeout": _JOIN_S,
-        # By default the first one listens on every network of its host.
-        "coordinator_bind_address": first if index == 0 else None,
-    }
-    known = inspect.signature(jax.distributed.initialize).parameters
     try:
         jax.distributed.initialize(
             coordinator_address=first,
             num_processes=member.count,
             process_id=index,
-            **{name: value for name, value in options.items() if name in known},
+            local_device_ids=local,
+            cluster_detection_method="deactivate",
+            initialization_timeout=_JOIN_S,
+            # By default the first one listens on every network of its host.
+            coordinator_bind_address=first if index == 0 else None,
         )
-    except (RuntimeError, ValueError, runtime_error()) as error:
+    except (RuntimeError, ValueError, jax.errors.JaxRuntimeError) as error:
         raise unavailable(
             f"process {index} does not join its group: {first_line(error)}"
         ) from error
@@ -124,7 +96,8 @@ def _let_gloo_listen_at(address: str) -> None:
     """By default gloo listens where the host's name leads to, which others may not reach."""
     host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     name = "make_gloo_tcp_collectives"
-    # JAX has imported it; where an older one has another module, there is none of this name.
+    # JAX has imported this module. Before jaxlib 0.6.1 the module has another name, and gloo keeps
+    # to its default.
     jaxlib = sys.modules.get("jaxlib._jax")
     make = getattr(jaxlib, name, None)
     if make is not None:
@@ -148,24 +121,6 @@ def varying(values: Any, axes: tuple[str, ...]) -> Any:
     return values
 
 
-def optimization_barrier(values: Any) -> Any:
-    """`values`, none of which is there for XLA before all of them are."""
-    if hasattr(jax.lax, "optimization_barrier"):
-        return jax.lax.optimization_barrier(values)
-    older = importlib.import_module("jax._src.ad_checkpoint")
-    return older._optimization_barrier(values)
-
-
-def runtime_error() -> type[Exception]:
-    public = hasattr(jax.errors, "JaxRuntimeError")
-    found: type[Exception] = (
-        jax.errors.JaxRuntimeError
-        if public
-        else importlib.import_module("jaxlib.xla_extension").XlaRuntimeError
-    )
-    return found
-
-
 def has_quiet_profiler() -> bool:
     return hasattr(jax.profiler, "ProfileOptions")
 
@@ -179,10 +134,10 @@ def recording(folder: Path, device: Device | None) -> Iterator[None]:
     """
     try:
         _start(folder, _OF_DEVICE.get(device, {}))
-    except (runtime_error(), RuntimeError, ValueError) as refused:
+    except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as refused:
         try:
             _start(folder, {})
-        except (runtime_error(), RuntimeError, ValueError):
+        except (jax.errors.JaxRuntimeError, RuntimeError, ValueError):
             said = first_line(refused)
             raise unavailable(f"JAX's profiler does not start: {said}") from refused
     try:

@@ -11,8 +11,7 @@ from busbw.model.words import Device
 
 from ..base import AbstractBackend
 
-# Before it, a MirroredStrategy on the CPU was never a ring.
-OLDEST = "2.13"
+OLDEST = "2.16"
 
 # What TensorFlow imports if it is installed, and no worker uses: Keras, which wraps scikit-learn,
 # and JAX, which the converter of TFLite reads: 1.7 s of a processor of a start's 4.7 s.

@@ -28,16 +28,12 @@ from ..framework import (
     AbstractFramework,
     clocks,
     first_line,
-    is_before,
     package_versions,
     read_files,
 )
 from .program import TensorflowProgram, collective_of, host_bytes, make_strategy
 
 PROGRAM = "outer-loop2"
-
-# Before it, a recording on the CPU lacked some of the collectives that had run.
-_PROFILES_ALL = "2.15"
 
 _EVENTS_END_S = 0.5
 
@@ -101,7 +97,7 @@ class TensorflowBackend(AbstractFramework):
             program=PROGRAM,
             allocator=_allocator(device),
             strategies={"default": strategies[0], **dict(zip(strategies, strategies))},
-            clocks=clocks(device, recorded=not is_before(tf.__version__, _PROFILES_ALL)),
+            clocks=clocks(device, recorded=True),
             cores=host.cores() if virtual else None,
             hosts=self._member.hosts if self._member else 1,
             processes=processes,

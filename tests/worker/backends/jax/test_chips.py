@@ -71,7 +71,7 @@ from busbw.model.words import Device
 from busbw.worker.backends.framework import read_files
 from busbw.worker.backends.jax import chips, versions
 
-versions.make_cpu_devices(4)
+jax.config.update("jax_num_cpu_devices", 4)
 
 @contextlib.contextmanager
 def recording(folder):

@@ -97,28 +97,38 @@ BUSY = """
 right = door.JaxProgram.__init__
 def init(self, *arguments, **options):
     right(self, *arguments, **options)
-    assert " xor(" not in self._call.as_text()
-    assert (" xor(" in self._slowed.as_text()) == {delays} if self._slowed else not {delays}
+    assert (" xor(" in self._call.as_text()) == {delays}
 put(door.JaxProgram, "__init__", init)
 """
 NOT_BUSY, BUSY = BUSY.format(delays=False), BUSY.format(delays=True)
+# What a compiler would do that sees what the loop gives.
+NO_STEPS = """
+right = door.JaxProgram.run
+def run(self, iterations):
+    self.delay_steps = 0
+    right(self, iterations)
+put(door.JaxProgram, "run", run)
+"""
 
-DELAY = Injection(extra=Extra.DELAY, share=2.0)
-MICROSECONDS = Injection(extra=Extra.DELAY, seconds=50e-6)
+DELAY = Injection(extra=Extra.DELAY, share=3.0)
+SECONDS = Injection(extra=Extra.DELAY, seconds=5e-3)
 
 DISPATCH = {"protocol": "dispatch/chain2"}
 BY_DEVICE = {"protocol": "device/chain2"}
-OUT_OF_PLACE = {"placement": "out_of_place"}
+# A collective that takes long enough to be measured on a busy machine.
+LARGE = {"payload_bytes": 2**20}
+OUT_OF_PLACE = {"placement": "out_of_place", **LARGE}
 GATHER = {"collective": "all_gather", "reduce_op": "none", **OUT_OF_PLACE}
 
 DELAYED = {
     "without": Sabotage(code=NOT_BUSY),
-    "delay": Sabotage(code=BUSY, injection=DELAY),
-    "delay in microseconds": Sabotage(code=BUSY, injection=MICROSECONDS),
+    "delay": Sabotage(code=BUSY, case=LARGE, injection=DELAY),
+    "delay in seconds": Sabotage(code=BUSY, case=LARGE, injection=SECONDS),
     "delay out of place": Sabotage(code=BUSY, case=OUT_OF_PLACE, injection=DELAY),
     "delay of a gather": Sabotage(code=BUSY, case=GATHER, injection=DELAY),
     "delay of single calls": Sabotage(code="", case=DISPATCH, injection=DELAY),
     "delay by the device's clock": Sabotage(code="", case=BY_DEVICE, injection=DELAY),
+    "delay of no steps": Sabotage(code=NO_STEPS, case=LARGE, injection=DELAY),
     "without again": Sabotage(code=NOT_BUSY),
 }
 
@@ -129,14 +139,14 @@ def delayed() -> Results:
 
 
 @pytest.mark.parametrize(
-    "name", ["delay", "delay in microseconds", "delay out of place", "delay of a gather"]
+    "name", ["delay", "delay in seconds", "delay out of place", "delay of a gather"]
 )
 def test_a_delay_is_in_the_program_and_touches_no_value(delayed: Results, name: str) -> None:
     run = run_of(delayed, name)
-    assert run.injected == ("delay:50us" if "micro" in name else "delay:200%")
+    assert run.injected == ("delay:5000us" if "seconds" in name else "delay:300%")
     assert run.values_checked > 0
     # How large it is, is asked of the fake, whose clock is exact: this machine may be busy.
-    assert run.injected_ratio is not None and run.injected_ratio > 0
+    assert run.injected_ratio is not None and run.injected_ratio > 1
 
 
 @pytest.mark.parametrize("name", ["without", "without again"])
@@ -145,6 +155,11 @@ def test_without_an_injection_nothing_is_beside_the_collective(delayed: Results,
     assert (run.injected, run.injected_ratio) == ("", None)
     assert run.proof.collectives == {"all-reduce": 4}
     assert run.proof.payload_copies == 0
+
+
+def test_a_launch_whose_program_lost_the_delay_is_no_run(delayed: Results) -> None:
+    said = "the delay was not applied: with delay:300% a collective took "
+    real.refused(delayed["delay of no steps"], FailureKind.UNAVAILABLE, said)
 
 
 def test_a_delay_of_single_calls_is_unavailable_and_no_number(delayed: Results) -> None:
