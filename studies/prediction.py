@@ -55,7 +55,7 @@ FIGURES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this study."""
-    measurements.add_arguments(parser, "256K,1M,4M,16M")
+    measurements.add_arguments(parser, "256K,1M,4M")
 
 
 def report(options: argparse.Namespace) -> Report:

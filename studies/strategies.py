@@ -36,7 +36,7 @@ _LEAST_ACCURACY = 0.6
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this study."""
-    parser.add_argument("--epochs", type=int, default=10, help="passes over the data (default 10)")
+    parser.add_argument("--epochs", type=int, default=6, help="passes over the data (default 6)")
     parser.add_argument("--ranks", type=int, default=2, help="replicas or workers (default 2)")
     parser.add_argument(
         "--strategies", choices=NAMES, nargs="+", default=list(NAMES), help="train only with these"
