@@ -1,0 +1,1 @@
+"""Reproductions of the published experiments that this project grew from: `python -m studies`."""

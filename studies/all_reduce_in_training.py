@@ -1,0 +1,53 @@
+"""Read all-reduce inside training steps from the profiler, next to all-reduce by itself.
+
+The source ("TPU_All_reduce", 2019) trained a dense layer on slices of TPU v2, and read the
+all-reduce of its gradient from profiler recordings, for gradients of 1K to 1024M. Here the same
+step runs on what is attached, or on virtual CPU devices, in JAX and under TensorFlow's
+MirroredStrategy. `busbw trace` reads the recordings, and `pytest perf/` measures the all-reduce by
+itself. Rates are payload / time in GB/s; the source's GB/s are GiB/s, and converted.
+
+Check: every recording has an all-reduce of the payload.
+"""
+
+import argparse
+import tempfile
+
+from studies import measurements
+from studies.report import Report, payload_text, published_rates, table
+
+_PUBLISHED_RANKS = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this study."""
+    measurements.add_arguments(parser, "64K,256K,1M,4M,16M")
+
+
+def report(options: argparse.Namespace) -> Report:
+    """Measure all payloads and return the report."""
+    with tempfile.TemporaryDirectory(prefix="busbw-study-") as folder:
+        measurements.record_steps(options, folder)
+        inside_s = measurements.read_recordings(folder)
+        alone_s, failures = measurements.measure_alone(options, options.payloads, folder)
+    rates = published_rates(_PUBLISHED_RANKS)
+    head = ["gradient", "published: TPU v2-8, in training"]
+    for framework in options.frameworks:
+        head += [f"{framework}: in training", "by itself", "time in training / by itself"]
+    rows = []
+    for payload in options.payloads:
+        size = payload_text(payload)
+        cells = [size, rates.get(size, "-")]
+        for framework in options.frameworks:
+            case = (framework, payload)
+            if case not in inside_s:
+                failures.append(f"{framework} {size}: the recording has no all-reduce")
+            cells += _cells(payload, inside_s.get(case), alone_s.get(case))
+        rows.append(cells)
+    return Report([f"{options.ranks} ranks, GB/s:", "", *table(head, rows)], failures)
+
+
+def _cells(payload: int, inside_s: float | None, alone_s: float | None) -> list[str]:
+    rates = [
+        "-" if not time_s else f"{payload / time_s / 1e9:.4g}" for time_s in (inside_s, alone_s)
+    ]
+    return [*rates, f"{inside_s / alone_s:.2f}" if inside_s and alone_s else "-"]

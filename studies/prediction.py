@@ -1,0 +1,139 @@
+"""Predict the communication of training steps with `busbw estimate`, next to what it took.
+
+First, published calculations are repeated. "tensorflow分布式" calculates a ring of four GPUs for
+VGG-16 over 1 Gbit/s, and measured a step of 7.628 s. "placement的估计" counts what parameter
+servers exchange for 61.5 million parameters and 8 workers. Then training steps run here: the
+prediction is read from a curve of all-reduces by themselves (`pytest perf/`), which are half and
+twice as large; the communication is read from recordings (`busbw trace`). A step of one rank is the
+computation.
+
+Check: the repeated calculations are within 1 % of the published figures.
+"""
+
+import argparse
+import functools
+import json
+import tempfile
+from typing import Any
+
+from studies import measurements
+from studies.processes import run_module
+from studies.report import Report, payload_text, table
+
+_RING = (
+    *("--gradient-bytes=553.36MB", "--ranks=4", "--bandwidth=125MB/s"),
+    *("--compute=0.55s", "--want-efficiency=0.9"),
+)
+_SERVERS = ("--parameters=61.5M", "--ranks=8", "--bandwidth=10gbe", "--servers=1,8")
+_BYTES_OF_A_MILLION = 4e6
+_TOLERANCE = 0.01
+# A name, the published figure, and where `busbw estimate` has it: the arguments, the beginning of
+# the method, the field, and its unit.
+FIGURES = (
+    ("ring of 4 GPUs, VGG-16: efficiency", 0.0765, _RING, "ring", "efficiency", 1),
+    ("the same: time of a step, s (measured: 7.628)", 7.19, _RING, "ring", "step_s", 1),
+    ("the same: for 90 % efficiency, MB/s", 13582, _RING, "ring", "wanted_bytes_per_s", 1e6),
+    (
+        "1 server, 8 workers: gradients that the server receives, million",
+        492,
+        _SERVERS,
+        "parameter server, 1 dedicated",
+        "server_bytes",
+        _BYTES_OF_A_MILLION,
+    ),
+    (
+        # Published as 4 x 7/8 of the gradients, in both directions together.
+        "8 servers on the workers: gradients that a worker sends, million",
+        2 * 7 / 8 * 61.5,
+        _SERVERS,
+        "parameter server, 8 beside workers",
+        "traffic_bytes",
+        _BYTES_OF_A_MILLION,
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this study."""
+    measurements.add_arguments(parser, "256K,1M,4M")
+
+
+def report(options: argparse.Namespace) -> Report:
+    """Repeat the calculations, measure the steps, and return the report."""
+    lines, failures = _published()
+    with tempfile.TemporaryDirectory(prefix="busbw-study-") as folder:
+        single = argparse.Namespace(**{**vars(options), "ranks": 1})
+        computing_s = measurements.record_steps(single, folder)
+        steps_s = measurements.record_steps(options, folder)
+        inside_s = measurements.read_recordings(folder)
+        sizes = sorted(
+            {size for payload in options.payloads for size in (payload // 2, payload * 2)}
+        )
+        _, problems = measurements.measure_alone(options, sizes, folder)
+        rows = []
+        for framework, payload in steps_s:
+            case = (framework, payload)
+            estimate = _predict(framework, payload, computing_s[case], folder)
+            measured = (inside_s.get(case), steps_s[case])
+            rows.append(_row(framework, payload, computing_s[case], estimate, measured))
+    head = ["framework, gradient", "computing, ms", "communication: predicted, ms", "measured, ms"]
+    head += ["measured / predicted", "step: predicted, ms", "measured, ms", "ratio"]
+    heading = f"{options.ranks} ranks here:"
+    return Report([*lines, "", heading, "", *table(head, rows)], [*failures, *problems])
+
+
+def _published() -> tuple[list[str], list[str]]:
+    """Return the table of repeated calculations, and what differs."""
+    rows, failures = [], []
+    for name, published, arguments, method, field, unit in FIGURES:
+        repeated = _estimate(method, *arguments)[field] / unit
+        rows.append([name, f"{published:.5g}", f"{repeated:.5g}"])
+        if abs(repeated / published - 1) > _TOLERANCE:
+            failures.append(f"{name}: expected {published:.5g}, got {repeated:.5g}")
+    return table(("published calculation", "published", "busbw estimate"), rows), failures
+
+
+@functools.cache
+def _estimates(*arguments: str) -> list[Any]:
+    return list(json.loads(run_module("busbw", "estimate", *arguments, "--json"))["estimates"])
+
+
+def _estimate(method: str, *arguments: str) -> Any:
+    """Return the estimate whose method begins with this text."""
+    estimates = _estimates(*arguments)
+    return next(estimate for estimate in estimates if estimate["method"].startswith(method))
+
+
+def _predict(framework: str, payload: int, computing_s: float, folder: str) -> Any:
+    return _estimate(
+        "",
+        f"--gradient-bytes={payload}B",
+        f"--curve={measurements.results_file(folder)}",
+        f"--curve-case={framework}",
+        f"--compute={computing_s * 1e6:.3f}us",
+    )
+
+
+def _row(
+    framework: str,
+    payload: int,
+    computing_s: float,
+    estimate: Any,
+    measured: tuple[float | None, float],
+) -> list[str]:
+    inside_s, step_s = measured
+    predicted_s = estimate["communication_s"]
+    return [
+        f"{framework}, {payload_text(payload)}",
+        _milliseconds(computing_s),
+        _milliseconds(predicted_s),
+        _milliseconds(inside_s) if inside_s else "-",
+        f"{inside_s / predicted_s:.2f}" if inside_s else "-",
+        _milliseconds(estimate["step_s"]),
+        _milliseconds(step_s),
+        f"{step_s / estimate['step_s']:.2f}",
+    ]
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g}"

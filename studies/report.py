@@ -1,0 +1,57 @@
+"""What a study prints: Markdown tables, the machine, published figures, and what did not hold."""
+
+import importlib.metadata
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+_TABLE = "published.all_reduce.marsggbo-2019.json"
+_PACKAGES = ("jax", "libtpu", "tensorflow")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The lines of a study's Markdown, and a sentence for each check that does not hold."""
+
+    lines: Sequence[str]
+    failures: Sequence[str] = ()
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table; every column but the first is aligned to the right."""
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+
+
+def machine() -> str:
+    """Return a line with the processor, the number of cores, and the versions that matter."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^model name\s*: (.+)$", cpuinfo, re.MULTILINE)
+    processor = model[1] if model else platform.machine()
+    packages = [
+        package for package in importlib.metadata.distributions() if package.name in _PACKAGES
+    ]
+    versions = sorted({f"{package.name} {package.version}" for package in packages})
+    python = f"Python {platform.python_version()}"
+    return f"Machine: {processor}, {os.cpu_count()} cores; {', '.join([python, *versions])}"
+
+
+def payload_text(size: int) -> str:
+    """Return a size in bytes as `512K` or `1M`."""
+    return f"{size // 1024**2}M" if size % 1024**2 == 0 else f"{size // 1024}K"
+
+
+def published_rates(ranks: int) -> dict[str, str]:
+    """Return the all-reduce table of TPU v2 for one slice, by payload: GB/s, or `OOM`."""
+    path = ROOT / "baselines" / "tpu-v2" / f"{ranks}r" / _TABLE
+    entries: list[Any] = json.loads(path.read_text())["entries"]
+    return {
+        entry["payload"]: f"{entry['algbw_gb_per_s']:.4g}" if entry["status"] == "ok" else "OOM"
+        for entry in entries
+    }
