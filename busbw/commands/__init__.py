@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import functools
 import importlib
-import itertools
 import json
 import math
 import pkgutil
@@ -23,11 +22,6 @@ from types import ModuleType
 from typing import TypeAlias
 
 from busbw import __version__, files, wire
-from busbw.history.files import HistoryError, folders
-from busbw.hosts.handshake import split_address
-from busbw.page import nights
-from busbw.page.nights import MachineNights
-from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
 from busbw.session import os_limits
 from busbw.session.option import Option, file_option, folder_option
 
@@ -118,47 +112,6 @@ def _parser(option: Option) -> Callable[[str], object]:
             raise argparse.ArgumentTypeError(str(error)) from error
 
     return parse
-
-
-def address(text: str) -> tuple[str, int]:
-    """Host and port of where a session listens."""
-    host, port = split_address(text, least_port=1)
-    if not host:
-        raise ValueError(f"{text!r}; accepted is HOST:PORT")
-    return host, port
-
-
-def session_in(path: Path) -> Session | CompiledSession:
-    """The session in a file of `--results`. Raises UsageError."""
-    with usage_error(DocumentError), usage_error(files.InputError, where=f"{path}: "):
-        return read_results(files.content(path), str(path))
-
-
-def machines_in(
-    root: Path | None,
-    baselines: Path,
-    *,
-    named: str | None = None,
-    of: Iterable[Session | CompiledSession] = (),
-) -> Sequence[MachineNights]:
-    """The machine that is `named`, else those that the sessions are `of`, else all of the history.
-
-    `baselines` says which changes are accepted. Raises UsageError where there is none; where it
-    only lacks those of sessions, as before their first night, that is said.
-    """
-    if root is None:
-        return ()
-    of_sessions = (one.folders for one in of if isinstance(one, Session))
-    wanted = {named} if named else set(itertools.chain(*of_sessions))
-    with usage_error(HistoryError, where="--history: "):
-        found = nights.machines(root, baselines, wanted or None)
-        known = ", ".join(folders(root)) or "nothing"
-    text = f"{root} has no {', '.join(sorted(wanted)) or 'sessions'}; it has {known}"
-    if not found and (named or not wanted):
-        raise UsageError(f"--{'machine' if named else 'history'}: {text}")
-    if not found:
-        print(f"note: --history: {text}", file=sys.stderr)
-    return found
 
 
 def check_file(

@@ -10,12 +10,19 @@ import os
 import platform
 import sys
 
-from busbw.hosts.handshake import LEAST_CHARACTERS, JoinError, Place, SecretError, secret_of
+from busbw.hosts.handshake import (
+    LEAST_CHARACTERS,
+    JoinError,
+    Place,
+    SecretError,
+    address,
+    secret_of,
+)
 from busbw.hosts.serve import AgentError, take_part
 from busbw.session import forms
 from busbw.session.option import Option, file_option
 
-from . import Commands, add_command, address, command_error, usage_error
+from . import Commands, add_command, command_error, usage_error
 
 ORDER = 2
 

@@ -31,11 +31,10 @@ from . import (
     add_command,
     check_file,
     command_error,
-    machines_in,
-    session_in,
     usage_error,
     write_file,
 )
+from .sessions import machines_in, session_in
 
 ORDER = 1
 _FORMS: Mapping[str, Callable[[Picture], str | bytes]] = {".svg": svg, ".png": png}

@@ -52,10 +52,10 @@ from . import (
     check_file,
     command_error,
     json_with,
+    ranks,
     usage_error,
     write_file,
 )
-from . import run as ranks
 
 ORDER = 1
 _DESCRIPTION = f"""

@@ -23,10 +23,9 @@ from . import (
     add_command,
     check_file,
     command_error,
-    machines_in,
-    session_in,
     write_file,
 )
+from .sessions import machines_in, session_in
 
 ORDER = 1
 

@@ -19,10 +19,9 @@ from . import (
     RESULTS,
     Commands,
     add_command,
-    machines_in,
-    session_in,
     write_workflow_commands,
 )
+from .sessions import machines_in, session_in
 
 ORDER = 1
 

@@ -227,6 +227,14 @@ def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def address(text: str) -> tuple[str, int]:
+    """Return the host and the port of where a session listens. Raises ValueError."""
+    host, port = split_address(text, least_port=1)
+    if not host:
+        raise ValueError(f"expected HOST:PORT, got {text!r}")
+    return host, port
+
+
 def split_address(text: str, least_port: int = 0) -> tuple[str, int]:
     """The host, which may be empty, and the port in ``HOST:PORT``. Raises ValueError."""
     host, colon, port = text.rpartition(":")

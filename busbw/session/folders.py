@@ -81,7 +81,7 @@ def _metrics(name: str) -> tuple[str, Callable[[str], bool], str]:
 
 
 def _page(name: str) -> tuple[str, Callable[[str], bool], str]:
-    from busbw.page.html import is_page, missing_for_pages
+    from busbw.page.output import is_page, missing_for_pages
 
     return "an earlier page", is_page, missing_for_pages()
 

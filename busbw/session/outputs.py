@@ -93,20 +93,13 @@ def _metrics(judged: Judged) -> str:
 
 
 def _page(judged: Judged) -> str:
-    from busbw.page import nights
-    from busbw.page.html import html
-    from busbw.page.page import page
-    from busbw.page.pictures import PictureError
-    from busbw.report.reading import DocumentError, session_of
+    from busbw.page.output import PageError, page_text
 
     settings, measured = judged.settings, judged.observed
-    with usage_error(HistoryError, DocumentError, PictureError):
-        session = session_of(document_of(judged), "this session")
-        if settings.history is None or not isinstance(measured, Measured):
-            return html(page([session], ()))
-        folders = {str(job.key.folder) for job in measured.jobs.values()}
-        machines = nights.machines(settings.history, settings.baselines, folders)
-        return html(page([session], machines))
+    jobs = measured.jobs.values() if isinstance(measured, Measured) else ()
+    folders = {str(job.key.folder) for job in jobs}
+    with usage_error(PageError):
+        return page_text(document_of(judged), settings.history, settings.baselines, folders)
 
 
 def document_of(judged: Judged) -> object:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.commands.run import Options, Part, RankError, options_of, part_of, port_of
+from busbw.commands.ranks import Options, Part, RankError, options_of, part_of, port_of
 from busbw.hosts.launchers import Finder, Launched
 from tests.driver.workers import wait_until
 from tests.plugin.conftest import folder, forked, written
@@ -168,7 +168,7 @@ def test_another_count_than_the_launcher_s_names_both(agents: str) -> None:
         (("--rank=0", "--agents=local", ADDRESS), "--agents: 'local'; accepted is a whole number"),
         (("--rank=0", "--agents=2", "--session=n1"), "--session: 'n1'; accepted is HOST:PORT"),
         (("--rank=0", "--agents=2", "--session=n1:0"), "--session: 'n1:0'; accepted is HOST:PORT"),
-        (("--rank=0", "--agents=2", "--session=:9"), "--session: ':9'; accepted is HOST:PORT"),
+        (("--rank=0", "--agents=2", "--session=:9"), "--session: expected HOST:PORT, got ':9'"),
         (("--rank=0", "--agents=2", ADDRESS, "--listen=n1:9"), "--listen: accepted are --session="),
         ((ADDRESS,), "--session: no launcher has started this process; accepted with --rank=I"),
         (("--launcher=slrm",), "--launcher: expected one of "),

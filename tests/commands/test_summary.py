@@ -17,9 +17,8 @@ from .asked import asked_here, command
 
 HOSTILE = "x\n::error::one\u2028 ::error::two \x1b[31m\u202e##[error]three"
 # A session of two cases, of which one failed.
-(RESULTS,) = (
-    one.results for one in sessions() if one.name == "a step whose ranks disagree fails alone 1"
-)
+_FAILED = "a wrong result and no collective fail their cases only 1"
+(RESULTS,) = (session.results for session in sessions() if session.name == _FAILED)
 
 
 def _texts(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

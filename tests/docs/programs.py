@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 
 from busbw import commands as busbw_commands
-from busbw.commands.run import options_of
+from busbw.commands.ranks import options_of
 from tests.docs.pages import ROOT
 
 # What is not ours is only named here.

@@ -22,7 +22,10 @@ _FILE = Path(__file__).with_name("core_imports.json")
 FEATURES: Mapping[str, Sequence[str]] = {
     "bisect": ("bisect/*", "commands/bisect"),
     "bus bandwidth of the hardware": ("hardware/ceiling", "hardware/chips"),
-    "cluster": ("hosts/*", "commands/agent", "session/agents", "worker/backends/fake/exchange"),
+    "cluster": (
+        *("hosts/*", "commands/agent", "commands/ranks", "session/agents"),
+        "worker/backends/fake/exchange",
+    ),
     "compiled": (
         *("session/compilation", "session/compilers", "driver/parallel", "judge/compiled"),
         *("worker/compile", "worker/backends/jax/compiler", "worker/backends/fake/compiler"),
@@ -41,7 +44,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     ),
     "injection": ("worker/backends/jax/injection",),
     "metrics": ("report/prometheus",),
-    "page": ("page/*", "commands/page", "commands/figure", "commands/summary"),
+    "page": ("page/*", "commands/page", "commands/figure", "commands/sessions", "commands/summary"),
     "pairs": ("judge/paired",),
     "profiles": (
         *("commands/trace", "commands/cells", "traces/chrome", "traces/iterations"),
