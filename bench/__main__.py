@@ -7,7 +7,7 @@ import importlib.metadata
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
-from bench import fidelity, step, sweep
+from bench import fidelity, sweep
 from bench.gpu import main as gpu
 from busbw.worker import host
 
@@ -15,7 +15,6 @@ from busbw.worker import host
 BENCHMARKS: Mapping[str, Callable[[int], Iterator[str]]] = {
     "fidelity": fidelity.lines,
     "sweep": lambda _: sweep.lines(),
-    "step": step.lines,
 }
 
 
@@ -35,7 +34,7 @@ def main() -> None:
         help=f"{', '.join(BENCHMARKS)} (default: all); or gpu, see bench gpu --help",
     )
     parser.add_argument(
-        "--processes", type=int, default=5, help="of each loop and each step (default: 5)"
+        "--processes", type=int, default=5, help="of each loop (default: 5)"
     )
     options = parser.parse_args()
     for name in options.names:
