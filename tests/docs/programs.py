@@ -24,7 +24,7 @@ FOREIGN = ("build", "gcloud", "pre-commit", ".")
 _STANDARD = ("venv",)
 # What starts the program after its own options.
 _LAUNCHERS = ("srun", "mpirun")
-_OURS = ("bench", "evidence", "kills", "tests.docs")
+_OURS = ("bench", "tests.docs")
 
 Problem = Callable[[Sequence[str]], str]
 

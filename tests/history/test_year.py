@@ -15,7 +15,7 @@ from busbw.history.lines import Line
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.words import MIB
-from evidence.agreement import grid
+from bench.error_rates.agreement import grid
 from tests.sweep import sweep
 
 from .lines import line
