@@ -118,12 +118,12 @@ class Judge:
         residuals = np.maximum(cases.n_recent - 1, 0)
         session = self._session_variance(by_session, residuals, launch)
         most = np.minimum(launches / weights, rule.clipped * launch[:, None]) * weights
-        around = [sum_of_neighbours(one, self.sizes, rule.near_sizes) for one in (most, weights)]
-        known = weights + rule.near_weight * around[1]
-        share = np.minimum(1.0, rule.launch_freedom / known)
+        around = [sum_of_neighbours(sums, self.sizes, rule.near_sizes) for sums in (most, weights)]
+        total = weights + rule.near_weight * around[1]
+        share = np.minimum(1.0, rule.launch_freedom / total)
         scaled = share * (launches + rule.near_weight * around[0])
         squares = rule.own_freedom * session[:, None] + scaled * (session / launch)[:, None]
-        freedom = rule.own_freedom + share * known
+        freedom = rule.own_freedom + share * total
         variance = (squares + by_session) / (freedom + residuals)
         once_more = 1 + 1 / cases.n_recent
         return SimpleNamespace(

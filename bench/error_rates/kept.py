@@ -76,7 +76,7 @@ def judged(
     times_s = dict(session.times_s)
     if later:
         fresh = session.later_s
-        times_s = {case: (*own[:LAUNCHES], *fresh[case]) for case, own in times_s.items()}
+        times_s = {case: (*first[:LAUNCHES], *fresh[case]) for case, first in times_s.items()}
     times_s = {
         case: tuple(slower.get(case, 1.0) * launch_s for launch_s in launches)
         for case, launches in times_s.items()

@@ -68,7 +68,7 @@ class Regime:
     loss: Loss = lambda session, devices: 0.0
     factors: Callable[[int], Factors] = lambda session: (1.0, 1.0)
     count: Count
-    wanted: str = ""
+    expected: str = ""
     share: int = 2
 
     def run(self, count: int, seed: tuple[int, ...]) -> Run:
@@ -260,7 +260,7 @@ def _in_some(factors: Factors) -> Callable[[int], Factors]:
 
 
 def _unchanged_regimes() -> Iterator[Regime]:
-    for name, noise, wanted in (
+    for name, noise, expected in (
         ("0.5/0.5", HALF, "<= 0.2"),
         ("1/1", ONE, "<= 0.4"),
         ("sizes correlated 0.8", Noise(neighbours=0.8), "<= 0.3"),
@@ -279,7 +279,11 @@ def _unchanged_regimes() -> Iterator[Regime]:
         ("1 % common to all", Noise(shared=0.01), "<= 2, worst 3.5"),
     ):
         yield Regime(
-            name=f"unchanged, {name}: red", noise=noise, count=_unchanged, wanted=wanted, share=1
+            name=f"unchanged, {name}: red",
+            noise=noise,
+            count=_unchanged,
+            expected=expected,
+            share=1,
         )
 
 
@@ -347,7 +351,7 @@ def rows(devices: int, seed: int, only: Collection[str] = ()) -> Iterator[str]:
             continue
         run = regime.run(max(1, devices // regime.share), (seed, number))
         texts = (f"{name} {_share(values)}" for name, values in regime.count(run).items())
-        yield row(regime.name, "; ".join(texts), regime.wanted)
+        yield row(regime.name, "; ".join(texts), regime.expected)
 
 
 def _share(values: Array) -> str:

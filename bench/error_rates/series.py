@@ -74,10 +74,10 @@ class Series:
     def append(self, values: Sequence[Array], counts: Array) -> None:
         self.values.append(np.stack(values))
         self.counts.append(counts.copy())
-        where = np.nonzero(counts)
-        position = self.n[where]
+        cells = np.nonzero(counts)
+        position = self.n[cells]
         for sums, value in zip(self.sums, values):
-            sums[(*where, position + 1)] = sums[(*where, position)] + value[where]
+            sums[(*cells, position + 1)] = sums[(*cells, position)] + value[cells]
         self.before.append(self.n + counts)
 
     def _sum(self, kind: int, n: Array) -> Array:
@@ -118,9 +118,10 @@ class Series:
         length = np.zeros(now.value.shape, int)
         for sessions in self.rule.windows:
             if sessions <= self.count:
-                found, size, before = self._shown(sessions, now, allowed)
-                loss = np.where(found & (loss == 0), size, loss)
-                length, level = np.where(found, sessions, length), np.where(found, before, level)
+                is_lost, size, before = self._shown(sessions, now, allowed)
+                loss = np.where(is_lost & (loss == 0), size, loss)
+                length = np.where(is_lost, sessions, length)
+                level = np.where(is_lost, before, level)
         return Window(loss=loss, length=length, level=level)
 
     def _shown(self, sessions: int, now: Now, allowed: Array) -> tuple[Array, Array, Array]:
@@ -136,14 +137,14 @@ class Series:
         squares, freedom = now.squares + self.squares(n, mean), now.freedom + count - 1
         share = max(1 / sessions, self.rule.window_freedom) + 1 / count
         limit = self.factor * np.sqrt(share) * np.sqrt(squares / freedom)
-        found = allowed & (self.before[begin] >= 2) & (begin >= self.start)
-        found &= size > np.maximum(self.floor, limit)
-        where = np.nonzero(found)
+        is_lost = allowed & (self.before[begin] >= 2) & (begin >= self.start)
+        is_lost &= size > np.maximum(self.floor, limit)
+        cells = np.nonzero(is_lost)
         last = self._since(0, max(0, self.count - 2), now.value)
-        medians = [np.median(np.stack([one[where] for one in part]), 0) for part in (values, last)]
-        least = np.minimum(np.minimum(*medians), now.value[where]) - level[where]
-        found[where] = least > size[where] / 2
-        return found, size, level
+        medians = [np.median([session[cells] for session in part], 0) for part in (values, last)]
+        least = np.minimum(np.minimum(*medians), now.value[cells]) - level[cells]
+        is_lost[cells] = least > size[cells] / 2
+        return is_lost, size, level
 
     def hold(self, window: Window, now: Now) -> None:
         """Remember a loss of several sessions, or one that begins with this session."""
@@ -156,8 +157,8 @@ class Series:
         rows = np.nonzero(window.loss)
         if not len(rows[0]):
             return
-        values = np.stack([np.stack([kind[rows] for kind in one]) for one in self.values], -1)
-        counts = np.stack([one[rows] for one in self.counts], -1)
+        values = np.stack([[kind[rows] for kind in session] for session in self.values], -1)
+        counts = np.stack([session[rows] for session in self.counts], -1)
         inside = np.arange(self.count)[None] >= self.count - window.length[rows][:, None]
         threshold = (window.level[rows] + window.loss[rows] / 2)[:, None]
         counts &= ~(inside & (values[0] > threshold))
@@ -174,7 +175,7 @@ class Series:
 
     def odd(self, now: Now, factor: float) -> Array:
         """Return by how much the accepted session was slower than all since; 0 for not clearly."""
-        values = np.stack([one[0] for one in self.values])
+        values = np.stack([session[0] for session in self.values])
         accepted, since = values[0], values[1:]
         if len(since) < 2:
             return np.zeros(accepted.shape)

@@ -57,7 +57,11 @@ def judge(history: History, times_s: Times, policy: Policy) -> Judged:
             case: decide(times[case], limit, rule, limit.slower, LAUNCHES + rule.confirming)
             for case, limit in now.limits.items()
         }
-        more = {case: one.wanted for case, one in decisions.items() if one.wanted is not None}
+        more = {
+            case: decision.wanted
+            for case, decision in decisions.items()
+            if decision.wanted is not None
+        }
         if not more:
             break
         if rule.by_neighbours:
@@ -70,7 +74,9 @@ def judge(history: History, times_s: Times, policy: Policy) -> Judged:
     return Judged(
         red=frozenset(lost | {case for case, direction in directions if direction == 1}),
         improved=frozenset(case for case, direction in directions if direction == -1),
-        blind=sum(one.direction == 0 and one.limit > too_wide for one in decisions.values()),
+        blind=sum(
+            decision.direction == 0 and decision.limit > too_wide for decision in decisions.values()
+        ),
         assessment=assessment,
         times_s=used,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from scipy.stats import binomtest
-
 
 def interval(hits: int, among: int, method: Literal["exact", "wilson"]) -> tuple[float, float]:
     """Return the bounds of a share: exact (Clopper and Pearson), or Wilson's for many answers."""
+    # Here, since the import takes a second, which no other benchmark needs.
+    from scipy.stats import binomtest
+
     bounds = binomtest(hits, among).proportion_ci(confidence_level=0.95, method=method)
     return float(bounds.low), float(bounds.high)
 

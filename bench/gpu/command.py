@@ -97,7 +97,7 @@ def run(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
         results[name] = _run_part(bench, name, part)
         document["transport"] = surroundings.transport(bench.device, bench.out)
         document["health"]["after"] = surroundings.health(bench.device)
-        document["parts"] = {known: results[known] for known in PARTS if known in results}
+        document["parts"] = {part: results[part] for part in PARTS if part in results}
         files.write(path, json.dumps(document, indent=1) + "\n")
         files.write(bench.out / "gpu.md", table.page(document))
     return document

@@ -26,7 +26,7 @@ def kept(folder: Path, path: Path) -> dict[str, Any]:
     Raises BenchError if there is none that can be read. A recording of more than `MOST_BYTES` is
     read but not copied.
     """
-    recordings = sorted(folder.rglob("*.xplane.pb"), key=lambda one: one.stat().st_size)
+    recordings = sorted(folder.rglob("*.xplane.pb"), key=lambda recording: recording.stat().st_size)
     if not recordings:
         raise BenchError("the profiler left no *.xplane.pb")
     content = recordings[0].read_bytes()
@@ -57,5 +57,5 @@ def contents(recording: bytes) -> dict[str, Any]:
             {"plane": plane, "name": name, "count": count, "known_as": kinds[name]}
             for (plane, name), count in counts.most_common(_MOST_NAMES)
         ],
-        "collectives": dict(Counter(one.kind for one in collectives(trace))),
+        "collectives": dict(Counter(collective.kind for collective in collectives(trace))),
     }

@@ -46,7 +46,8 @@ _UNRUN = {
     r"gcloud": "needs a bucket",
     r"busbw-secret|^(srun|mpirun)|--hosts=node": "needs other hosts",
     r"--libtpu=": "downloads compilers",
-    r"-m tox\b|busbw bisect|-m bench (error_rates|faults)|-m venv|-m pytest -n": "takes long, or needs another",
+    r"-m bench (error_rates|faults)": "takes long",
+    r"-m tox\b|busbw bisect|-m venv|-m pytest -n": "takes long, or needs another",
     r"--shapes=": "needs a model's shapes",
 }
 # What pages take for granted: (file or folder, the words of pytest that write it).

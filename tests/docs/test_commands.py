@@ -101,7 +101,7 @@ def _options(page: Path) -> list[tuple[int, str]]:
         ('pip install -e ".[jax,none]"', "no extra none"),
         ("python .github/none.py", "no file"),
         ("python -m bench none", "invalid choice"),
-        ("python -m bench error_rates rates --launch=2", "bench has no --launch"),
+        ("python -m bench error_rates rates --launch=2", "unrecognized arguments: --launch=2"),
         ("python -m nose", "no program nose"),
         ("python -m pytest tests/none", "no tests/none"),
     ],
