@@ -6,7 +6,7 @@ with the product, session by session. Times are logarithms relative to the accep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -91,15 +91,15 @@ class Judge:
             now = np.where(again, every, middle)
             look = self._look(now, squares, noise, first)
             noise = look.noise
-            suspected = middle - look.shift > look.nearly(rule.suspect)
+            suspected = middle - look.shift > _nearly(look, rule.suspect)
             if not (suspected & ~again).any():
                 break
             again |= suspected
         fastest = np.where(again, times.min(-1), first.min(-1))
-        slower = suspected & (fresh - look.shift > look.nearly(rule.suspect))
+        slower = suspected & (fresh - look.shift > _nearly(look, rule.suspect))
         slower &= look.off > look.limit
         by_fastest = fastest - look.fastest - look.shift + look.level
-        slower &= by_fastest > look.nearly(rule.by_fastest)
+        slower &= by_fastest > _nearly(look, rule.by_fastest)
         look.slower, look.again = slower, again
         look.improved = ~slower & (look.off < look.faster)
         return self._decide(look, *self._now(look, now - look.part, fastest - look.part), squares)
@@ -240,7 +240,6 @@ class Judge:
         part = np.maximum(0.0, look.common)
         look.alone, look.limit = alone, np.minimum(part + alone, whole)
         look.faster = -np.minimum(np.maximum(0.0, -look.common) + alone, whole)
-        look.nearly = _nearly(look.limit, part, alone)
         more = np.stack([look.variance[:, cases].mean(1) for cases in self.frameworks], 1)
         more *= 4 * (wide**2 - 1) * (1 + 1 / self.count)
         more /= self.lengths[None]
@@ -319,10 +318,7 @@ class Judge:
         )
 
 
-def _nearly(limit: Array, part: Array, alone: Array) -> Callable[[float], Array]:
-    """Return a share of the way to the limit, beyond the `part` that a case shares with others."""
-
-    def nearly(share: float) -> Array:
-        return np.minimum(limit, np.maximum(share * limit, part + share * alone))
-
-    return nearly
+def _nearly(look: SimpleNamespace, share: float) -> Array:
+    """Return a share of the way to the limit, beyond the part that a case shares with others."""
+    least = np.maximum(0.0, look.common) + share * look.alone
+    return np.asarray(np.minimum(look.limit, np.maximum(share * look.limit, least)))

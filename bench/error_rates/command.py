@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 from . import agreement, kept, regimes
@@ -30,11 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument("--seed", type=_positive, default=1, help="default: 1")
     recorded = tables.add_parser("kept", help="judge recorded sessions against one another")
     recorded.add_argument("--folder", type=Path, default=BUSY, help="default: bench/data/busy")
-    recorded.set_defaults(lines=_kept)
-
-
-def _kept(options: argparse.Namespace) -> Iterator[str]:
-    return kept.rows(kept.read(options.folder))
+    recorded.set_defaults(lines=lambda options: kept.rows(kept.read(options.folder)))
 
 
 def _positive(text: str) -> int:
