@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -19,17 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from busbw import grid
-from busbw.frameworks import FRAMEWORKS
-from busbw.metrics import parse_payload
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case
 from busbw.model.launch import Plan
-from busbw.model.words import MIB, Capability, Device
-from busbw.worker import process
+from busbw.model.words import MIB, Device
 from busbw.worker.backends.base import AbstractBackend
 from busbw.worker.sampling import Phases, Sampler, launch_time_s
-from busbw.workloads.collective import Collective
 
+from .backend import Opened
 from .loops import LOOPS, Loop
 from .processes import answers
 
@@ -88,23 +83,9 @@ def _row(payload: str, results: Sequence[Mapping[str, float]]) -> str:
 
 def main(framework: str, ranks: int, payloads: Sequence[str]) -> None:
     """Print one process's times and ratios by payload, as JSON."""
-    # Before anything heavy is imported: it may start the process anew.
-    for name, value in FRAMEWORKS[framework].environment[Capability.MEASURE].items():
-        os.environ.setdefault(name, value)
-    process.prepare(Device.CPU)
-    from busbw.worker.backends import load
-
-    backend = load(framework, Device.CPU, ranks)
-    target = grid.choose_target(device=Device.CPU, ranks=ranks, probes=[backend.probe()], named=[])
-    results = {}
-    for payload in payloads:
-        spec = Spec(
-            framework=framework,
-            workload=Collective(),
-            payload_bytes=parse_payload(payload),
-            ranks=ranks,
-        )
-        results[payload] = compared(backend, grid.resolve(spec, target), LOOPS[framework])
+    opened, make = Opened(framework, Device.CPU, ranks), LOOPS[framework]
+    cases = {payload: opened.case(payload) for payload in payloads}
+    results = {payload: compared(opened.backend, case, make) for payload, case in cases.items()}
     print(json.dumps(results))
 
 

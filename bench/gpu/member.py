@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from busbw import grid, metrics, wire
+from busbw import metrics, wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId, Plan, Run
@@ -16,11 +16,11 @@ from busbw.model.training import ClusterMember
 from busbw.model.words import MIB, Device, payload_text
 from busbw.stats.launches import launch_time_s
 from busbw.worker import host, process, sharing
-from busbw.worker.backends.base import AbstractBackend, MeasuringError
+from busbw.worker.backends.base import MeasuringError
 from busbw.worker.measure import MeasureSession
-from busbw.workloads.collective import Collective
 
 from .. import fidelity, loops
+from ..backend import Opened
 
 RANKS = 2
 # Small enough that a loop over sockets takes little time.
@@ -30,45 +30,17 @@ TURNS = 2
 PLAN = Plan(launches=1, samples=4, budget_s=0.05)
 # The memory that the CPU's processes have, as if the machine had no more.
 CPU_LIMIT_BYTES = 1024 * MIB
-COMPILED_BYTES = 64 * MIB
 # Payloads to try, relative to the payload at which memory is predicted to end.
 _TRIED = (0.5, 0.8, 0.9, 0.96, 0.98, 1.02, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0)
 
 
-class Joined:
+class Joined(Opened):
     """The back end of this process, and cases on the devices of both processes."""
 
     def __init__(self, device: Device, member: ClusterMember) -> None:
-        from busbw.worker.backends import load
-
-        self.device, self.rank = device, member.role.index
-        self.backend: AbstractBackend = load("jax", device, RANKS, member)
-        # The driver would merge the probes of both processes, which are equal.
-        probe = self.backend.probe()
-        self.target = grid.choose_target(device=device, ranks=RANKS, probes=[probe], named=[])
+        super().__init__("jax", device, RANKS, member)
+        self.rank = member.role.index
         self._session = MeasureSession(backend=self.backend, launch=LaunchId(name="bench"))
-
-    def case(
-        self,
-        payload_bytes: int,
-        collective: str = "all_reduce",
-        dtype: str = "float32",
-        clock: str = "default",
-    ) -> Case:
-        definition = COLLECTIVES[collective]
-        workload = Collective(
-            collective=collective,
-            reduce_op=next(iter(definition.reduce_ops), "none"),
-            placement=definition.placements[0],
-        )
-        spec = Spec(
-            framework="jax",
-            workload=workload,
-            payload_bytes=payload_bytes,
-            dtype=dtype,
-            clock=clock,
-        )
-        return grid.resolve(spec, self.target)
 
     def measure(self, case: Case, plan: Plan = PLAN) -> Run | Failure:
         spec = Spec(framework="jax", workload=case.workload, payload_bytes=case.payload_bytes)
@@ -89,10 +61,9 @@ class Joined:
 
 
 def _fidelity(joined: Joined) -> Mapping[str, Any]:
-    cases = {text: joined.case(metrics.parse_payload(text)) for text in FIDELITY_PAYLOADS}
     return {
-        payload: fidelity.compared(joined.backend, case, loops.JaxLoop, TURNS)
-        for payload, case in cases.items()
+        payload: fidelity.compared(joined.backend, joined.case(payload), loops.JaxLoop, TURNS)
+        for payload in FIDELITY_PAYLOADS
     }
 
 
@@ -109,7 +80,7 @@ def _wrong(joined: Joined) -> Mapping[str, Any]:
             return program
 
         backend._program = flipping
-    return {"failure": joined.failure_of(joined.case(64 * 1024))}
+    return {"failure": joined.failure_of(joined.case("64K"))}
 
 
 def _flipped(counted: Any, result: Any) -> tuple[Any, Any]:
@@ -125,7 +96,7 @@ def _flipped(counted: Any, result: Any) -> tuple[Any, Any]:
 
 
 def _recording(joined: Joined) -> Mapping[str, Any]:
-    run = joined.measure(joined.case(64 * 1024, clock="device"))
+    run = joined.measure(joined.case("64K", clock="device"))
     if isinstance(run, Failure):
         return {"problem": run.message}
     proof = {"collectives": run.proof.collectives, "algorithm": run.proof.algorithm}
@@ -136,10 +107,10 @@ def _collectives(joined: Joined) -> Mapping[str, Any]:
     """Measure every collective at two payloads and in two dtypes."""
     return {
         "rows": [
-            _row(joined, joined.case(payload_bytes, collective, dtype))
+            _row(joined, joined.case(payload, collective, dtype=dtype))
             for collective in COLLECTIVES
             for dtype in ("float32", "bfloat16")
-            for payload_bytes in (MIB, 64 * MIB)
+            for payload in ("1M", "64M")
         ]
     }
 
@@ -165,14 +136,15 @@ def _row(joined: Joined, case: Case) -> dict[str, Any]:
 
 def _memory(joined: Joined) -> Mapping[str, Any]:
     """Find the predicted largest payload, and the payloads that did and did not fit."""
-    limit_bytes, needed_bytes = _limit_and_need(joined, joined.case(COMPILED_BYTES))
-    predicted = int(COMPILED_BYTES * limit_bytes / needed_bytes)
+    case = joined.case("64M")
+    limit_bytes, needed_bytes = _limit_and_need(joined, case)
+    predicted = int(case.payload_bytes * limit_bytes / needed_bytes)
     # Processes that try different payloads would wait for each other.
     predicted = int(min(row[0] for row in joined.backend.gathered([float(predicted)])))
     fits, fails, message = 0, 0, ""
     for share in _TRIED:
         tried = max(1, round(share * predicted / MIB)) * MIB
-        message = _misfit(joined, joined.case(tried))
+        message = _misfit(joined, joined.case(payload_text(tried)))
         if any(row[0] for row in joined.backend.gathered([float(bool(message))])):
             fails = tried
             break
@@ -220,11 +192,11 @@ TASKS: Mapping[str, Callable[[Joined], Mapping[str, Any]]] = {
 
 def main(parent: str, device_name: str, task: str, member_json: str) -> None:
     process.tie_to_parent(int(parent))
-    device = Device(device_name)
-    process.prepare(device)
+    # This may start the process anew, which must not happen after `sharing` has changed variables.
+    process.prepare(Device(device_name))
     member = wire.from_json(ClusterMember, wire.parsed(member_json), "member")
     sharing.prepare(member)
-    print(json.dumps(TASKS[task](Joined(device, member))), flush=True)
+    print(json.dumps(TASKS[task](Joined(Device(device_name), member))), flush=True)
     # Do not wait for the end of the other process.
     os._exit(0)
 

@@ -22,10 +22,9 @@ from typing import Any
 from busbw import wire
 from busbw.driver.local import alone
 from busbw.driver.network import free_ports
-from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
 from busbw.model.training import Cluster, members_of
-from busbw.model.words import Capability, Device, payload_text
+from busbw.model.words import Device, payload_text
 
 from .. import processes, sweep
 from ..processes import BenchError
@@ -93,14 +92,13 @@ class Bench:
             self.device.value,
             task,
         )
-        defaults = FRAMEWORKS["jax"].environment[Capability.MEASURE]
         with alone(_WAIT_S):
             return processes.answers(
                 [(*words, json.dumps(wire.to_json(member))) for member in members],
                 self.parts,
                 task,
                 timeout_s=self.left_s(_PAIR_S),
-                env=variables.with_huge_pages({**defaults, **os.environ, **environment}),
+                env=variables.with_huge_pages({**os.environ, **environment}),
             )
 
 

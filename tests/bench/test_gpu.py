@@ -14,7 +14,7 @@ import pytest
 
 from bench.gpu import command, recordings, surroundings, table
 from bench.gpu.parts import Bench
-from bench.processes import BenchError, answers, exit_code
+from bench.processes import BenchError, answers, session
 from busbw.model.words import Device
 from tests.traces.written import Line, Made, plane, space
 from tests.worker.backends.real import needs
@@ -112,9 +112,8 @@ def test_no_part_begins_when_the_time_is_over(tmp_path: Path) -> None:
 
 
 def test_a_session_that_takes_too_long_is_killed(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", "import time; time.sleep(600)"]
-    with (tmp_path / "output").open("w") as output:
-        assert exit_code(words, 0.2, stdout=output) is None
+    with pytest.raises(BenchError, match="the session did not end in 0 s: "):
+        session(tmp_path, "sweep", "--frameworks=fake", timeout_s=0.2)
 
 
 def test_a_process_that_fails_ends_the_other_and_is_the_reason(tmp_path: Path) -> None:
