@@ -34,17 +34,17 @@ class JaxLoop:
         import jax
 
         self._jax = jax
-        mesh, each = jax.sharding.Mesh(jax.devices()[:ranks], ("i",)), jax.P("i")
+        mesh, spec = jax.sharding.Mesh(jax.devices()[:ranks], ("i",)), jax.P("i")
         self._loop = jax.jit(
             jax.shard_map(
-                self._rounds, mesh=mesh, in_specs=(jax.P(), each, each), out_specs=(each, each)
+                self._rounds, mesh=mesh, in_specs=(jax.P(), spec, spec), out_specs=(spec, spec)
             ),
             donate_argnums=(1, 2),
         )
         self._fill = jax.jit(lambda x: x * 0 + 1e-30, donate_argnums=0)
         zeros = jax.jit(
             lambda: jax.numpy.zeros(ranks * payload_bytes // 4),
-            out_shardings=jax.sharding.NamedSharding(mesh, each),
+            out_shardings=jax.sharding.NamedSharding(mesh, spec),
         )
         self._pair = (zeros(), zeros())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -18,32 +17,33 @@ from busbw.workloads.collective import Collective
 
 from .arrays import Array
 from .batched import Judge, Outcomes
-from .devices import Devices, Noise
+from .devices import Devices, Loss, Noise, in_all, in_large, in_one
 from .session import Judged, Times, append, judge
 
 POLICY = POLICIES[Device.TPU]
 _FRAMEWORKS = ("jax", "tensorflow")
 _DTYPES = ("float32", "bfloat16", "float16", "int32", "int8")
 
-# By name: the noise, and the loss from session 5 on, as a share, and its kind in `_loss`.
-KINDS: Mapping[str, tuple[Noise, float, str]] = {
-    "quiet": (Noise(), 0.0, ""),
-    "one slower": (Noise(session=0.01, launch=0.01), 0.05, "one"),
-    "all slower": (Noise(), 0.03, "all"),
-    "every third": (Noise(), 0.06, "third"),
-    "repaired": (Noise(), 0.05, "repaired"),
-    "ten faster": (Noise(), -0.06, "ten"),
-    "creep": (Noise(), 0.02, "creep"),
-    "noisy": (Noise(), 0.0, "noisy"),
-    "odd accepted": (Noise(), 0.05, "accepted"),
-    "t of 3": (Noise(freedom=3), 0.0, ""),
-    "two modes": (Noise(slow_mode=1.25), 0.0, ""),
-    "by case": (Noise(by_case=0.7), 0.0, ""),
-    "steps": (Noise(steps=True), 0.0, ""),
-    "ticks": (Noise(tick_s=1e-6), 0.0, ""),
-    "shared wanders": (Noise(shared=0.01, shared_memory=0.95), 0.0, ""),
-    "8 cases": (Noise(frameworks=1, sizes=8), 0.05, "one"),
-    "3 cases": (Noise(frameworks=1, sizes=3), 0.04, "all"),
+_NO_LOSS = in_all(0.0, 0)
+# By name: the noise and the loss.
+KINDS: Mapping[str, tuple[Noise, Loss]] = {
+    "quiet": (Noise(), _NO_LOSS),
+    "one slower": (Noise(session=0.01, launch=0.01), in_one(0.05, 5)),
+    "all slower": (Noise(), in_all(0.03, 5)),
+    "every third": (Noise(), in_one(0.06, 5, every=3)),
+    "repaired": (Noise(), in_all(0.05, 5, 11)),
+    "ten faster": (Noise(), in_large(-0.06, 5)),
+    "creep": (Noise(), lambda session, devices: 0.002 * session),
+    "noisy": (Noise(), _NO_LOSS),
+    "odd accepted": (Noise(), in_all(0.05, 0, 0)),
+    "t of 3": (Noise(freedom=3), _NO_LOSS),
+    "two modes": (Noise(slow_mode=1.25), _NO_LOSS),
+    "by case": (Noise(by_case=0.7), _NO_LOSS),
+    "steps": (Noise(steps=True), _NO_LOSS),
+    "ticks": (Noise(tick_s=1e-6), _NO_LOSS),
+    "shared wanders": (Noise(shared=0.01, shared_memory=0.95), _NO_LOSS),
+    "8 cases": (Noise(frameworks=1, sizes=8), in_one(0.05, 5)),
+    "3 cases": (Noise(frameworks=1, sizes=3), in_all(0.04, 5)),
 }
 
 
@@ -77,10 +77,11 @@ def grid(frameworks: int = 2, sizes: int = 21, families: int = 1) -> tuple[Case,
 def rows(devices: int, sessions: int, seed: int, kinds: Sequence[str] = ()) -> Iterator[str]:
     """Yield a line for each difference, and the count of sessions and differences at the end."""
     total = differing = 0
-    for number, (name, kind) in enumerate(KINDS.items()):
+    for number, (name, (noise, loss)) in enumerate(KINDS.items()):
         if kinds and name not in kinds:
             continue
-        for text in _compared(Devices(kind[0], devices, (seed, number)), kind, sessions):
+        drawn, every = Devices(noise, devices, (seed, number)), 5 if name == "noisy" else 0
+        for text in _compared(drawn, loss, sessions, every):
             total += 1
             if text:
                 differing += 1
@@ -88,32 +89,18 @@ def rows(devices: int, sessions: int, seed: int, kinds: Sequence[str] = ()) -> I
     yield f"{total} sessions judged by both, {differing} differ"
 
 
-def _loss(devices: Devices, size: float, kind: str, session: int) -> Array | float:
-    is_lost, log = session >= 5, math.log1p(size)
-    losses: dict[str, Array | float] = {
-        "one": log * devices.chosen * is_lost,
-        "third": log * devices.chosen * (is_lost and session % 3 == 0),
-        "ten": log * (np.arange(devices.cases) % 21 >= 11)[None] * is_lost,
-        "creep": size / 10 * session,
-        "all": log * is_lost,
-        "repaired": log * (5 <= session < 12),
-        "accepted": log * (session == 0),
-    }
-    return losses.get(kind, 0.0)
-
-
-def _compared(devices: Devices, kind: tuple[Noise, float, str], sessions: int) -> Iterator[str]:
+def _compared(devices: Devices, loss: Loss, sessions: int, noisy_every: int) -> Iterator[str]:
     """Yield what differs, by session and device; an empty text where both agree."""
-    noise, size, name = kind
+    noise = devices.noise
     cases = grid(noise.frameworks, noise.sizes, noise.families)
-    accepted = devices.draw(3, _loss(devices, size, name, 0))
+    accepted = devices.draw(3, loss(0, devices))
     batched = Judge(POLICY.rule, devices, accepted, sessions)
     histories = [
         _first_session(cases, times, devices, number) for number, times in enumerate(accepted)
     ]
     for session in range(1, sessions + 1):
-        times = 3.0 if name == "noisy" and session % 5 == 0 else 1.0
-        drawn = devices.draw(6, _loss(devices, size, name, session), times=times)
+        times = 3.0 if noisy_every and session % noisy_every == 0 else 1.0
+        drawn = devices.draw(6, loss(session, devices), times=times)
         outcomes = batched.session(drawn)
         for number, history in enumerate(histories):
             judged = judge(history, _times_s(cases, drawn[number]), POLICY)

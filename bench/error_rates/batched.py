@@ -24,7 +24,7 @@ from .arrays import (
     sum_of_neighbours,
 )
 from .devices import Devices
-from .series import Now, Series
+from .series import Latest, Series
 
 _MANY_CASES = 42
 
@@ -88,8 +88,8 @@ class Judge:
         pairs = list(zip(launch_squares(first), launch_squares(times)))
         while True:
             squares = [np.where(again, all_of_it, part) for part, all_of_it in pairs]
-            now = np.where(again, every, middle)
-            look = self._look(now, squares, noise, first)
+            value = np.where(again, every, middle)
+            look = self._look(value, squares, noise, first)
             noise = look.noise
             suspected = middle - look.shift > _nearly(look, rule.suspect)
             if not (suspected & ~again).any():
@@ -102,7 +102,9 @@ class Judge:
         slower &= by_fastest > _nearly(look, rule.by_fastest)
         look.slower, look.again = slower, again
         look.improved = ~slower & (look.off < look.faster)
-        return self._decide(look, *self._now(look, now - look.part, fastest - look.part), squares)
+        return self._decide(
+            look, *self._latest(look, value - look.part, fastest - look.part), squares
+        )
 
     # What launches and sessions say of the noise.
 
@@ -166,20 +168,20 @@ class Judge:
 
     def _look(
         self,
-        now: Array,
+        value: Array,
         squares: Sequence[Array],
         noise: tuple[Array, Array] | None,
         first: Array,
     ) -> SimpleNamespace:
         look = self._noise(*squares)
-        parts = [self._share(look, now, number) for number in range(len(self.frameworks))]
+        parts = [self._share(look, value, number) for number in range(len(self.frameworks))]
         look.shared, look.shared_deviation, look.prior_shared, look.shared_level = (
             np.stack(values, 1) for values in zip(*parts)
         )
         level, common = self._by_case(look.shared_level), self._by_case(look.shared)
         together = self._by_case(self.together[None])
         look.shift = look.level + level
-        look.off = now - look.shift
+        look.off = value - look.shift
         look.common = np.where(together, common, 0.0)
         look.part = np.where(together, level + common, 0.0)
         look.residual = look.off - look.common
@@ -188,10 +190,10 @@ class Judge:
         self._limits(look, look.noise[1][:, None])
         return look
 
-    def _share(self, look: SimpleNamespace, now: Array, number: int) -> tuple[Array, ...]:
+    def _share(self, look: SimpleNamespace, value: Array, number: int) -> tuple[Array, ...]:
         """Return what a framework's cases share, its deviation, prior variance and level."""
         rule, cases, count = self.rule, self.frameworks[number], self.lengths[number]
-        prior = np.full(len(now), rule.prior_shared**2)
+        prior = np.full(len(value), rule.prior_shared**2)
         if self.together[number]:
             levels, _, mean = self.shared.level(self.shared.n)
             level, n = levels[:, number], self.shared.n_recent[:, number]
@@ -200,10 +202,10 @@ class Judge:
             squares = self.shared.squares(self.shared.n, mean)[:, number]
             variance = (weight * prior + squares) / (weight + n - 1)
         else:
-            level, n = np.zeros(len(now)), np.full(len(now), self.count)
+            level, n = np.zeros(len(value)), np.full(len(value), self.count)
             variance = prior + np.pi / 2 * look.session / count
         deviation = np.sqrt(variance * (1 + 1 / n))
-        off = now[:, cases] - look.level[:, cases] - level[:, None]
+        off = value[:, cases] - look.level[:, cases] - level[:, None]
         whole = np.hypot(look.deviation[:, cases], deviation[:, None])
         limit = np.maximum(self.cases.floor[:, cases], self._normal_factor * whole)
         inside = np.abs(off) <= limit
@@ -222,11 +224,11 @@ class Judge:
         least = rule.noisier_at_first if self.count == 1 else rule.noisier
         earlier = self.cases.recent(3, self.cases.n), self.cases.recent(4, self.cases.n)
         tiny = rule.least_deviation**2
-        before, now = (
+        before, after = (
             clipped_mean(np.maximum(squares / freedom, tiny), freedom, rule.clipped)
             for squares, freedom in (earlier, launch_squares(first))
         )
-        launches = np.sqrt(now / np.maximum(before, tiny)) > rule.noisier
+        launches = np.sqrt(after / np.maximum(before, tiny)) > rule.noisier
         wide = ratio > 1 + (rule.widened - 1) * chance
         noisy = wide & ((ratio > 1 + (least - 1) * chance) | launches)
         return noisy, np.where(wide, rule.widening * ratio, 1.0)
@@ -252,10 +254,10 @@ class Judge:
 
     # What several sessions say.
 
-    def _now(self, look: SimpleNamespace, value: Array, fastest: Array) -> tuple[Now, Now]:
+    def _latest(self, look: SimpleNamespace, value: Array, fastest: Array) -> tuple[Latest, Latest]:
         """Return what this session says of cases, and of what frameworks share."""
         shared = np.where(self.together, look.shared_level + look.shared, look.shared)
-        case = Now(
+        case = Latest(
             value=value,
             fastest=fastest,
             level=look.level,
@@ -265,7 +267,7 @@ class Judge:
             freedom=look.freedom,
             begins=look.slower & (look.residual > look.alone),
         )
-        return case, Now(
+        return case, Latest(
             value=shared,
             fastest=shared,
             level=look.shared_level,
@@ -279,17 +281,17 @@ class Judge:
     def _decide(
         self,
         look: SimpleNamespace,
-        now: Now,
-        shared: Now,
+        latest: Latest,
+        shared: Latest,
         squares: Sequence[Array],
     ) -> Outcomes:
         rule, (noisy, widened) = self.rule, look.noise
         calm = ~noisy[:, None]
-        self.cases.release(now, ~look.slower)
+        self.cases.release(latest, ~look.slower)
         self.shared.release(shared, ~shared.begins)
-        window = self.cases.window(now, calm)
+        window = self.cases.window(latest, calm)
         shared_window = self.shared.window(shared, calm & self.together)
-        self.cases.hold(window, now)
+        self.cases.hold(window, latest)
         self.shared.hold(shared_window, shared)
         red, shared_red = (
             look.slower | (self.cases.loss > 0),
@@ -300,7 +302,7 @@ class Judge:
         few = (changed <= 2) & ~bad & ~shared_red.any(1)
         bad = shared_red | bad[:, None]
         counts = ~(red | look.improved | self._by_case(bad))
-        self.cases.append((now.value, now.fastest, now.value**2, *squares), counts)
+        self.cases.append((latest.value, latest.fastest, latest.value**2, *squares), counts)
         self.shared.append((shared.value, shared.value, shared.value**2), ~bad & self.together)
         self.cases.discount(window)
         self.shared.discount(shared_window)
@@ -311,7 +313,7 @@ class Judge:
             improved=look.improved,
             confirmed=look.again,
             limit=look.limit,
-            odd=self.cases.odd(now, rule.odd),
+            odd=self.cases.odd(latest, rule.odd),
             slower=shared_red,
             shared_odd=self.shared.odd(shared, rule.factor_shared) * self.together,
             noisy=noisy,

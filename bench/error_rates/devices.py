@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .arrays import Array
 
+# The ten largest sizes of two frameworks.
+LARGE = np.arange(42) % 21 >= 11
 _SLOW_MODE_SHARE = 0.3
 _SMALL, _MEDIUM = 64 * 1024, 4 * 1024 * 1024
 
@@ -40,6 +44,28 @@ class Noise:
     frameworks: int = 2
     families: int = 1
     sizes: int = 21
+
+
+# The loss of a session, counted from the accepted session, 0, by device and case, in log time.
+Loss = Callable[[int, "Devices"], Any]
+
+
+def in_all(size: float, first: int, last: int = 999) -> Loss:
+    return lambda session, devices: np.log1p(size) if first <= session <= last else 0.0
+
+
+def in_one(size: float, first: int, last: int = 999, every: int = 1) -> Loss:
+    """Return a loss of the case that each device has `chosen`."""
+    return lambda session, devices: (
+        np.log1p(size) * devices.chosen
+        if first <= session <= last and session % every == 0
+        else 0.0
+    )
+
+
+def in_large(size: float, first: int) -> Loss:
+    """Return a loss of ten sizes of 21 of both frameworks."""
+    return lambda session, devices: np.log1p(size) * (session >= first) * LARGE[None]
 
 
 class Devices:
@@ -104,9 +130,9 @@ class Devices:
         self._case_noise = noise.case_memory * self._case_noise + fresh_share * noises
         middle = self.level + noise.shared * self._shared[:, None] + loss
         middle = middle + times * noise.session * self.scale * self._case_noise
-        within = self._standard((self.count, self.cases, launches))
-        within *= (times if launch_times is None else launch_times) * noise.launch
-        drawn: Array = middle[..., None] + self.launch_scale[..., None] * within
+        launch_noise = self._standard((self.count, self.cases, launches))
+        launch_noise *= (times if launch_times is None else launch_times) * noise.launch
+        drawn: Array = middle[..., None] + self.launch_scale[..., None] * launch_noise
         if noise.slow_mode != 1:
             slow = random.random((self.count, launches)) < _SLOW_MODE_SHARE
             drawn[np.arange(self.count), self.odd] += np.log(noise.slow_mode) * slow

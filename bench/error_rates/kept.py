@@ -131,5 +131,5 @@ def _answers(
         yield f"one case at {factor:g} times its time: flagged", sum(flagged), len(flagged)
     if not is_few:
         slow = [dict.fromkeys(list(session.times_s)[::2], 3.0) for _, session in pairs]
-        red = sum(judged(*pair, of, later=later).is_red for pair, of in zip(pairs, slow))
+        red = sum(judged(*pair, factors, later=later).is_red for pair, factors in zip(pairs, slow))
         yield "every other size at 3 times its time: red", red, len(pairs)

@@ -17,15 +17,12 @@ from busbw.model.words import Device
 
 from .arrays import Array
 from .batched import Judge, Outcomes
-from .devices import Devices, Noise
+from .devices import LARGE, Devices, Loss, Noise, in_all, in_large, in_one
 from .shares import interval, percent, row
 
 RULE = POLICIES[Device.TPU].rule
 HALF, ONE = Noise(), Noise(session=0.01, launch=0.01)
-_LARGE = np.arange(42) % 21 >= 11
 
-# The loss of a session, counted from the accepted session, 0, by device and case.
-Loss = Callable[[int, Devices], Any]
 # Factors of all noise, and of the noise of launches, of a session.
 Factors = tuple[float, float]
 
@@ -84,23 +81,6 @@ class Regime:
 
 
 # What is lost, and when.
-
-
-def _in_all(size: float, first: int, last: int = 999) -> Loss:
-    return lambda session, devices: np.log1p(size) if first <= session <= last else 0.0
-
-
-def _in_one(size: float, first: int, last: int = 999, every: int = 1) -> Loss:
-    return lambda session, devices: (
-        np.log1p(size) * devices.chosen
-        if first <= session <= last and session % every == 0
-        else 0.0
-    )
-
-
-def _faster(size: float) -> Loss:
-    """Return a gain of ten sizes of 21 of both frameworks, from session 6 on."""
-    return lambda session, devices: np.log1p(size) * (session >= 6) * _LARGE[None]
 
 
 def _scattered(size: float, count: int) -> Loss:
@@ -188,7 +168,7 @@ def _of_scattered(run: Run) -> dict[str, Any]:
 
 
 def _of_faster(run: Run) -> dict[str, Any]:
-    named = np.stack([outcomes.improved[:, _LARGE] for outcomes in run.sessions[5:]])
+    named = np.stack([outcomes.improved[:, LARGE] for outcomes in run.sessions[5:]])
     return {"red": run.every_failed[5:], "named": named}
 
 
@@ -204,7 +184,7 @@ def _lasting() -> Iterator[Regime]:
         yield Regime(
             name=f"+{100 * size:.0f} % in all from session {first}: red",
             sessions=first + 29,
-            loss=_in_all(size, first),
+            loss=in_all(size, first),
             count=_failed(first, 1, 2, 5, 20, 30),
         )
     for size, noise in ((0.2, HALF), (0.1, HALF), (0.05, HALF), (0.1, ONE)):
@@ -212,7 +192,7 @@ def _lasting() -> Iterator[Regime]:
             name=f"+{100 * size:.0f} % in one every third session, {_text(noise)}",
             noise=noise,
             sessions=35,
-            loss=_in_one(size, 6, every=3),
+            loss=in_one(size, 6, every=3),
             count=_comes_and_goes,
         )
     for first in (11, 6, 2):
@@ -220,16 +200,16 @@ def _lasting() -> Iterator[Regime]:
             name=f"+5 % in one that stays, 1/1, from session {first}: named",
             noise=ONE,
             sessions=first + 24,
-            loss=_in_one(0.05, first),
+            loss=in_one(0.05, first),
             count=_named(first, 1, 5, 10, 25),
         )
     for size, number in ((0.1, 4), (0.1, 7), (0.1, 10), (0.05, 10)):
         name = f"+{100 * size:.0f} % in {number} scattered sizes of 21"
         yield Regime(name=name, sessions=6, loss=_scattered(size, number), count=_of_scattered)
     for where, noise, loss in (
-        ("+20 % in one", HALF, _in_one(0.2, 6, 15)),
-        ("+5 % in all", HALF, _in_all(0.05, 6, 15)),
-        ("+5 % in one", ONE, _in_one(0.05, 6, 15)),
+        ("+20 % in one", HALF, in_one(0.2, 6, 15)),
+        ("+5 % in all", HALF, in_all(0.05, 6, 15)),
+        ("+5 % in one", ONE, in_one(0.05, 6, 15)),
     ):
         name = f"{where} repaired, {_text(noise)}"
         yield Regime(name=name, noise=noise, sessions=18, loss=loss, count=_repaired)
@@ -294,12 +274,12 @@ def _one_session() -> Iterator[Regime]:
                 name=f"+{100 * size:.0f} % in one after {after}, {_text(noise)}: named",
                 noise=noise,
                 sessions=after + 1,
-                loss=_in_one(size, after + 1),
+                loss=in_one(size, after + 1),
                 count=_named(after + 1, 1),
             )
     for size, noise in ((-0.06, HALF), (-0.12, ONE)):
         name = f"ten of 21 sizes {-100 * size:.0f} % faster, {_text(noise)}"
-        yield Regime(name=name, noise=noise, sessions=17, loss=_faster(size), count=_of_faster)
+        yield Regime(name=name, noise=noise, sessions=17, loss=in_large(size, 6), count=_of_faster)
 
 
 def _courses() -> Iterator[Regime]:
@@ -311,19 +291,19 @@ def _courses() -> Iterator[Regime]:
         name = f"creep of 1 % a week in {where}"
         yield Regime(name=name, sessions=60, loss=crept, count=_creep(by))
     for name, noise, loss in (
-        ("own parts wander (AR .95)", Noise(case_memory=0.95), _in_all(0.0, 1)),
+        ("own parts wander (AR .95)", Noise(case_memory=0.95), in_all(0.0, 1)),
         (
             "the shared part wanders (AR .95, 1 %)",
             Noise(shared=0.01, shared_memory=0.95),
-            _in_all(0.0, 1),
+            in_all(0.0, 1),
         ),
-        ("an equal machine, 1 % slower, from session 21", HALF, _in_all(0.01, 21)),
+        ("an equal machine, 1 % slower, from session 21", HALF, in_all(0.01, 21)),
     ):
         yield Regime(name=name, noise=noise, sessions=60, loss=loss, count=_wanders)
     for where, loss in (
-        ("+5 % in all", _in_all(0.05, 0, 0)),
-        ("+10 % in one", _in_one(0.1, 0, 0)),
-        ("-10 % in one", _in_one(-0.1, 0, 0)),
+        ("+5 % in all", in_all(0.05, 0, 0)),
+        ("+10 % in one", in_one(0.1, 0, 0)),
+        ("-10 % in one", in_one(-0.1, 0, 0)),
     ):
         name = f"the accepted session {where}: reported"
         yield Regime(name=name, sessions=3, loss=loss, count=_odd)

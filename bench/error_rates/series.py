@@ -13,7 +13,7 @@ from .arrays import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Now:
+class Latest:
     """What this session says of each series, in log time.
 
     `value` and `fastest` are what it appends, `off` its deviation from the level, with the standard
@@ -102,55 +102,55 @@ class Series:
         count = np.minimum(n, self.rule.level_sessions)
         return np.asarray(np.maximum(0.0, self.recent(2, n) - count * mean**2))
 
-    def _since(self, kind: int, session: int, now: Array) -> Array:
-        return np.stack([*(values[kind] for values in self.values[session:]), now])
+    def _since(self, kind: int, session: int, latest: Array) -> Array:
+        return np.stack([*(values[kind] for values in self.values[session:]), latest])
 
-    def release(self, now: Now, allowed: Array) -> None:
+    def release(self, latest: Latest, allowed: Array) -> None:
         """Forget the losses that are over: half of them is excluded."""
-        last = np.median(self._since(0, max(0, self.count - 2), now.value), 0) - now.level
-        is_small = now.off + self.rule.released * now.deviation < self.loss / 2
+        last = np.median(self._since(0, max(0, self.count - 2), latest.value), 0) - latest.level
+        is_small = latest.off + self.rule.released * latest.deviation < self.loss / 2
         is_over = (self.loss > 0) & (is_small | (last < self.loss / 2)) & allowed
         self.start[is_over], self.loss[is_over] = self.count, 0.0
 
-    def window(self, now: Now, allowed: Array) -> Window:
+    def window(self, latest: Latest, allowed: Array) -> Window:
         """Find losses that the last sessions show; the shortest window has the size."""
-        loss, level = np.zeros(now.value.shape), np.zeros(now.value.shape)
-        length = np.zeros(now.value.shape, int)
+        loss, level = np.zeros(latest.value.shape), np.zeros(latest.value.shape)
+        length = np.zeros(latest.value.shape, int)
         for sessions in self.rule.windows:
             if sessions <= self.count:
-                is_lost, size, before = self._shown(sessions, now, allowed)
+                is_lost, size, before = self._window(sessions, latest, allowed)
                 loss = np.where(is_lost & (loss == 0), size, loss)
                 length = np.where(is_lost, sessions, length)
                 level = np.where(is_lost, before, level)
         return Window(loss=loss, length=length, level=level)
 
-    def _shown(self, sessions: int, now: Now, allowed: Array) -> tuple[Array, Array, Array]:
+    def _window(self, sessions: int, latest: Latest, allowed: Array) -> tuple[Array, Array, Array]:
         """Return where the last `sessions` show a loss, its size, and the level before them."""
         begin = self.count + 1 - sessions
         n = np.maximum(self.before[begin], 1)
         level, fastest, mean = self.level(n)
-        values = self._since(0, begin, now.value)
+        values = self._since(0, begin, latest.value)
         size = np.minimum(
-            values.mean(0) - level, self._since(1, begin, now.fastest).mean(0) - fastest
+            values.mean(0) - level, self._since(1, begin, latest.fastest).mean(0) - fastest
         )
         count = np.minimum(n, self.rule.level_sessions)
-        squares, freedom = now.squares + self.squares(n, mean), now.freedom + count - 1
+        squares, freedom = latest.squares + self.squares(n, mean), latest.freedom + count - 1
         share = max(1 / sessions, self.rule.window_freedom) + 1 / count
         limit = self.factor * np.sqrt(share) * np.sqrt(squares / freedom)
         is_lost = allowed & (self.before[begin] >= 2) & (begin >= self.start)
         is_lost &= size > np.maximum(self.floor, limit)
         cells = np.nonzero(is_lost)
-        last = self._since(0, max(0, self.count - 2), now.value)
+        last = self._since(0, max(0, self.count - 2), latest.value)
         medians = [np.median([session[cells] for session in part], 0) for part in (values, last)]
-        least = np.minimum(np.minimum(*medians), now.value[cells]) - level[cells]
+        least = np.minimum(np.minimum(*medians), latest.value[cells]) - level[cells]
         is_lost[cells] = least > size[cells] / 2
         return is_lost, size, level
 
-    def hold(self, window: Window, now: Now) -> None:
+    def hold(self, window: Window, latest: Latest) -> None:
         """Remember a loss of several sessions, or one that begins with this session."""
         in_window = window.loss > 0
-        begins = (self.loss == 0) & now.begins & ~in_window
-        self.loss = np.where(in_window, window.loss, np.where(begins, now.off, self.loss))
+        begins = (self.loss == 0) & latest.begins & ~in_window
+        self.loss = np.where(in_window, window.loss, np.where(begins, latest.off, self.loss))
 
     def discount(self, window: Window) -> None:
         """Let no session of a window count that has more than half of its loss."""
@@ -173,15 +173,15 @@ class Series:
             self.counts[session_number][rows] = counts[:, session_number]
             self.before[session_number + 1][rows] = numbers[:, session_number]
 
-    def odd(self, now: Now, factor: float) -> Array:
+    def odd(self, latest: Latest, factor: float) -> Array:
         """Return by how much the accepted session was slower than all since; 0 for not clearly."""
         values = np.stack([session[0] for session in self.values])
         accepted, since = values[0], values[1:]
         if len(since) < 2:
             return np.zeros(accepted.shape)
         odd = accepted - np.median(since, 0)
-        squares = now.squares + ((since - since.mean(0)) ** 2).sum(0)
-        deviation = np.sqrt(squares / (now.freedom + len(since) - 1))
+        squares = latest.squares + ((since - since.mean(0)) ** 2).sum(0)
+        deviation = np.sqrt(squares / (latest.freedom + len(since) - 1))
         limit = np.maximum(self.floor, factor * deviation * np.sqrt(1 + np.pi / 2 / len(since)))
         is_first = ((accepted - since[:2]) * np.sign(odd) > np.abs(odd) / 2).all(0)
         return np.where((np.abs(odd) > limit) & is_first, odd, 0.0)

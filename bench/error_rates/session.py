@@ -52,10 +52,10 @@ def judge(history: History, times_s: Times, policy: Policy) -> Judged:
     while True:
         used = {case: times_s[case][: counts[case]] for case in times_s}
         times = {case: CaseTimes.of(launches, rule, LAUNCHES) for case, launches in used.items()}
-        now = limits(history, times)
+        bounds = limits(history, times)
         decisions = {
             case: decide(times[case], limit, rule, limit.slower, LAUNCHES + rule.confirming)
-            for case, limit in now.limits.items()
+            for case, limit in bounds.limits.items()
         }
         more = {
             case: decision.wanted
@@ -68,7 +68,7 @@ def judge(history: History, times_s: Times, policy: Policy) -> Judged:
             beside = {near for case in more for near in _nearest(case, times_s)} - more.keys()
             counts.update({case: max(counts[case], *more.values()) for case in beside})
         counts.update(more)
-    assessment, too_wide = assess(history, now, times), math.log1p(rule.blind)
+    assessment, too_wide = assess(history, bounds, times), math.log1p(rule.blind)
     directions = assessment.directions.items()
     lost = {case for case, state in assessment.states.items() if state.loss}
     return Judged(

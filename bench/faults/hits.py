@@ -67,7 +67,7 @@ class Result:
 
     `exit_code` is None if the session never ended, and `struck` is False if it ended too early.
     `lost` launches of cases are missing, None where no results were written. `failures` are
-    messages, and `green` are cases that lost a launch without a failure as their outcome. `left`
+    messages, and `green` are cases that lost a launch without a failure as their outcome. `traces`
     has processes, locks and damage, and `folders` those that only the next session removes.
     """
 
@@ -79,7 +79,7 @@ class Result:
     green: tuple[str, ...] = ()
     output: str = ""
     folders: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    traces: tuple[str, ...] = ()
 
     @property
     def target(self) -> str:
@@ -114,9 +114,9 @@ def phase_lengths(sandbox: Sandbox) -> Mapping[str, float]:
     with sandbox.begin() as session:
         session.wait()
     results = sandbox.results
-    wrong = sandbox.damage(stored=len(PAYLOADS), ended=False)
-    if session.returncode or results is None or wrong:
-        raise SystemExit(f"an undisturbed session failed: {wrong}\n{sandbox.output}")
+    problems = sandbox.damage(stored=len(PAYLOADS), ended=False)
+    if session.returncode or results is None or problems:
+        raise SystemExit(f"an undisturbed session failed: {problems}\n{sandbox.output}")
     start_s = results["spent_s"]["starting"] / LAUNCHES
     measure_s = results["spent_s"]["measuring"] / LAUNCHES
     return dict.fromkeys(MOMENTS, start_s) | {MEASURING: measure_s}
@@ -131,13 +131,13 @@ def run(sandbox: Sandbox, hit: Hit, lengths_s: Mapping[str, float]) -> Result:
         with contextlib.suppress(subprocess.TimeoutExpired):
             exit_code = session.wait(_LONGEST_S)
         session.kill()
-    left = [f"process {process}" for process in sandbox.kill_processes()]
+    traces = [f"process {process}" for process in sandbox.kill_processes()]
     results = sandbox.results
     cases = results["cases"] if results else []
     torn = [case for case in cases if len(case["launches"]) < LAUNCHES]
     measured = sum(len(case["launches"]) for case in cases)
     ended = results is None or (hit.target == "session" and hit.signal is not SIGSTOP)
-    left += sandbox.damage(stored=len(PAYLOADS) - len(torn), ended=ended)
+    traces += sandbox.damage(stored=len(PAYLOADS) - len(torn), ended=ended)
     folders = tuple(sandbox.folders())
     return Result(
         hit=hit,
@@ -150,7 +150,7 @@ def run(sandbox: Sandbox, hit: Hit, lengths_s: Mapping[str, float]) -> Result:
         ),
         output=sandbox.output,
         folders=folders,
-        left=(*left, *sandbox.traces()),
+        traces=(*traces, *sandbox.traces()),
     )
 
 
@@ -190,8 +190,8 @@ def _worker(sandbox: Sandbox, hit: Hit, later: bool = False) -> int | None:
 
 
 def surprises(result: Result) -> Iterator[str]:
-    """Yield sentences on what the session lost or left beyond what docs/hosts.md allows."""
-    yield from (f"left: {trace}" for trace in result.left)
+    """Yield sentences on what the session lost or traces beyond what docs/hosts.md allows."""
+    yield from (f"left: {trace}" for trace in result.traces)
     yield from (f"lost and {case}" for case in result.green)
     if result.exit_code is None:
         yield "the session never ended"

@@ -116,32 +116,32 @@ class Sandbox:
         """Return what is left once another session has begun and ended: folders and the lock."""
         with mock.patch.object(tempfile, "tempdir", str(self.temporary)):
             Bundle().remove()
-        left = [f"{name} in TMPDIR" for name in self.folders()]
+        traces = [f"{name} in TMPDIR" for name in self.folders()]
         try:
             with mock.patch.dict(os.environ, {locks.MACHINE: str(self.path)}), locks.machine(0):
-                return left
+                return traces
         except locks.Busy as error:
-            return [*left, f"the machine's lock ({error})"]
+            return [*traces, f"the machine's lock ({error})"]
 
     def damage(self, *, stored: int, ended: bool) -> list[str]:
         """Return what is wrong with baselines and history: lines lost or incomplete, new files.
 
         A session stores `stored` baselines; a session that was `ended` may have stored none.
         """
-        now, before = _files(self.baselines), _files(self._before / self.baselines.name)
-        wrong = [f"{name} is new or gone" for name in sorted(set(now) ^ set(before))]
-        for name in sorted(set(now) & set(before)):
-            is_unchanged = now[name].read_bytes() == before[name].read_bytes()
+        after, before = _files(self.baselines), _files(self._before / self.baselines.name)
+        problems = [f"{name} is new or gone" for name in sorted(set(after) ^ set(before))]
+        for name in sorted(set(after) & set(before)):
+            is_unchanged = after[name].read_bytes() == before[name].read_bytes()
             if is_unchanged and (ended or not name.endswith(".json")):
                 continue
             try:
-                old, new = (read(TIMED, files[name]).baselines for files in (before, now))
+                old, new = (read(TIMED, files[name]).baselines for files in (before, after))
             except BaselineError as error:
-                wrong.append(str(error))
+                problems.append(str(error))
                 continue
-            if len(new) != len(old) + stored or not all(entry in new for entry in old):
-                wrong.append(f"{name} has {len(new)} entries, had {len(old)}, {stored} are new")
-        return wrong + self._history_damage(ended=ended)
+            if len(new) != len(old) + stored or not all(baseline in new for baseline in old):
+                problems.append(f"{name} has {len(new)} entries, had {len(old)}, {stored} are new")
+        return problems + self._history_damage(ended=ended)
 
     def _history_damage(self, *, ended: bool) -> list[str]:
         try:
@@ -153,11 +153,13 @@ class Sandbox:
             b"".join(path.read_bytes() for path in _files(folder).values())
             for folder in (self._before / self.history.name, self.history)
         )
-        wrong = [] if new.startswith(old) else ["the history has lost lines"]
+        problems = [] if new.startswith(old) else ["the history has lost lines"]
         count = len(lines) - old.count(b"\n")
         if count != len(PAYLOADS) and not (ended and count == 0):
-            wrong.append(f"the history has {count} lines of the session, expected {len(PAYLOADS)}")
-        return wrong
+            problems.append(
+                f"the history has {count} lines of the session, expected {len(PAYLOADS)}"
+            )
+        return problems
 
 
 def _processes(text: str) -> dict[int, list[str]]:

@@ -67,7 +67,7 @@ def _fidelity(joined: Joined) -> Mapping[str, Any]:
     }
 
 
-def _wrong(joined: Joined) -> Mapping[str, Any]:
+def _flip_bit(joined: Joined) -> Mapping[str, Any]:
     """Flip a bit of a result on rank 1, and return the failure of this process."""
     if joined.rank == 1:
         backend: Any = joined.backend
@@ -91,8 +91,8 @@ def _flipped(counted: Any, result: Any) -> tuple[Any, Any]:
     (shard,) = result.addressable_shards
     values = np.array(shard.data)
     values.view(np.uint32)[values.size // 2] ^= 1
-    data = [jax.device_put(values, shard.device)]
-    return counted, jax.make_array_from_single_device_arrays(result.shape, result.sharding, data)
+    arrays = [jax.device_put(values, shard.device)]
+    return counted, jax.make_array_from_single_device_arrays(result.shape, result.sharding, arrays)
 
 
 def _recording(joined: Joined) -> Mapping[str, Any]:
@@ -183,7 +183,7 @@ def _misfit(joined: Joined, case: Case) -> str:
 
 TASKS: Mapping[str, Callable[[Joined], Mapping[str, Any]]] = {
     "fidelity": _fidelity,
-    "wrong": _wrong,
+    "wrong": _flip_bit,
     "recording": _recording,
     "collectives": _collectives,
     "memory": _memory,

@@ -159,8 +159,8 @@ def keep_recording(bench: Bench) -> dict[str, Any]:
     """Record a case with the profiler, and keep the recording."""
     with tempfile.TemporaryDirectory() as folder:
         answer, _ = bench.pair("recording", **{variables.RECORDINGS: folder})
-        kept = recordings.kept(Path(folder), bench.out / "recording.xplane.pb")
-    return {**kept, **answer}
+        recording = recordings.keep(Path(folder), bench.out / "recording.xplane.pb")
+    return {**recording, **answer}
 
 
 def compare_with_loop(bench: Bench) -> dict[str, Any]:

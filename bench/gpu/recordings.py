@@ -20,7 +20,7 @@ MOST_BYTES = 2 * MIB
 _MOST_NAMES = 40
 
 
-def kept(folder: Path, path: Path) -> dict[str, Any]:
+def keep(folder: Path, path: Path) -> dict[str, Any]:
     """Copy the smallest recording below `folder` to `path`, and return what is in it.
 
     Raises BenchError if there is none that can be read. A recording of more than `MOST_BYTES` is

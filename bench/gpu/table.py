@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,8 @@ def page(document: Mapping[str, Any]) -> str:
         if part["problem"]:
             lines += [f"**Failed:** {_cell(part['problem'])}", ""]
         lines += [*_lines(part["result"]), "", f"It took {part['seconds']:.0f} s."]
-    return "\n".join([*lines, "", *_health(document["health"])]) + "\n"
+    text = "\n".join([*lines, "", *_health(document["health"])]) + "\n"
+    return re.sub("\n{3,}", "\n\n", text)
 
 
 def first_sentence(document: Mapping[str, Any]) -> str:
@@ -62,7 +64,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_cell, value))
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_cell(item)}" for name, item in value.items())
+        return ", ".join(f"{name} {_cell(part)}" for name, part in value.items())
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
@@ -73,7 +75,7 @@ def _health(health: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         {"counter": name, "before": before.get(name, ""), "after": after.get(name, "")}
         for name in names
     ]
-    kept = [
+    changed = [
         row
         for row in rows
         if row["before"] != row["after"]
@@ -81,12 +83,12 @@ def _health(health: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         or (row["counter"].endswith("problem") and row["before"])
     ]
     yield from ("## health", "", "Counters that changed, and every count of errors:", "")
-    yield from _table(kept) if kept else ("None.",)
+    yield from _table(changed) if changed else ("None.",)
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, f"{name}/{key}" if name else key)
+        for key, part in value.items():
+            yield from _leaves(part, f"{name}/{key}" if name else key)
     else:
         yield name, value

@@ -62,7 +62,7 @@ def test_what_a_hit_has_to_cost_is_no_surprise(end: Result) -> None:
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        (result(left=("process 7",)), "left: process 7"),
+        (result(traces=("process 7",)), "left: process 7"),
         (result(folders=FOLDER), "left: busbw-0.a"),
         (result(exit_code=None), "the session never ended"),
         (result(exit_code=4, **ENDED), "no results, exit code 4"),
@@ -148,8 +148,8 @@ def test_a_line_that_was_there_and_is_not_is_damage(sandbox: Sandbox) -> None:
 def test_a_history_that_cannot_be_read_is_damage(sandbox: Sandbox) -> None:
     path = appended(sandbox, WHOLE)
     path.write_bytes(b"nonsense\n" + path.read_bytes())
-    (said,) = damage(sandbox, ended=False)
-    assert str(path) in said
+    (message,) = damage(sandbox, ended=False)
+    assert str(path) in message
 
 
 def test_a_file_beside_the_baselines_is_damage(sandbox: Sandbox) -> None:

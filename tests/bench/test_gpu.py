@@ -35,9 +35,9 @@ SMI = """<nvidia_smi_log><driver_version>580.1</driver_version><gpu id="0">
 
 
 def test_the_transport_is_what_the_log_of_nccl_says() -> None:
-    found = surroundings.of_log(LOG)
-    assert found["text"] == "NCCL over loopback sockets"
-    assert (found["ways"], found["nccl"]) == (["NET/Socket/0"], "2.28.3+cuda13.0")
+    result = surroundings.of_log(LOG)
+    assert result["text"] == "NCCL over loopback sockets"
+    assert (result["ways"], result["nccl"]) == (["NET/Socket/0"], "2.28.3+cuda13.0")
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_another_transport_is_not_called_loopback(log: str, text: str) -> None:
 
 
 def test_errors_of_the_gpu_are_read_and_no_process_of_it() -> None:
-    found = surroundings.gpus(SMI)
-    assert found == {
+    result = surroundings.gpus(SMI)
+    assert result == {
         "driver": "580.1",
         "gpu 0": {
             "product_name": "NVIDIA H100",
@@ -84,9 +84,9 @@ def test_each_part_is_written_at_once_and_one_that_fails_ends_no_other(tmp_path:
         raise BenchError("it did not end", result)
 
     parts = {"wrong": wrong, "fidelity": fidelity, "memory": memory}
-    found = command.run(_bench(tmp_path), parts)
+    result = command.run(_bench(tmp_path), parts)
     assert seen == [["wrong"]]
-    assert found["parts"]["wrong"]["problem"] == "RuntimeError: no | device"
+    assert result["parts"]["wrong"]["problem"] == "RuntimeError: no | device"
     page = (tmp_path / "gpu.md").read_text()
     assert page.startswith("Two processes on one CPU, gloo over loopback sockets: ")
     assert "**Failed:** RuntimeError: no \\| device" in page
@@ -107,8 +107,8 @@ def test_of_a_gpu_the_first_sentence_is_what_it_does_not_show() -> None:
 
 def test_no_part_begins_when_the_time_is_over(tmp_path: Path) -> None:
     bench = _bench(tmp_path, end_s=time.monotonic() - 1)
-    found = command.run(bench, {"wrong": lambda bench: {}})
-    assert found["parts"]["wrong"]["problem"].startswith("the time is over; name")
+    result = command.run(bench, {"wrong": lambda bench: {}})
+    assert result["parts"]["wrong"]["problem"].startswith("the time is over; name")
 
 
 def test_a_session_that_takes_too_long_is_killed(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_the_kernels_of_a_recording_are_told_with_what_they_are_known_as(tmp_pat
     events = [Made(name=name, offset_ps=10 * at, duration_ps=5) for at, name in enumerate(names)]
     content = space(plane("/device:GPU:0", [Line(name="Stream #1", events=events)]))
     (tmp_path / "one.xplane.pb").write_bytes(content)
-    found = recordings.kept(tmp_path, tmp_path / "kept")
-    known = {one["name"]: one["known_as"] for one in found["kernels"]}
+    result = recordings.keep(tmp_path, tmp_path / "kept")
+    known = {one["name"]: one["known_as"] for one in result["kernels"]}
     assert known == {names[0]: "all_reduce", names[1]: ""}
     assert (tmp_path / "kept").read_bytes() == content
 
@@ -146,7 +146,7 @@ def test_a_recording_that_is_too_large_is_not_kept(
     (tmp_path / "one.xplane.pb").write_bytes(b"no recording")
     monkeypatch.setattr(recordings, "MOST_BYTES", 3)
     with pytest.raises(BenchError, match=r"^not kept: it is larger than 3 bytes cannot be read: "):
-        recordings.kept(tmp_path, tmp_path / "kept")
+        recordings.keep(tmp_path, tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
@@ -176,9 +176,9 @@ def test_a_wrong_value_in_one_rank_is_found_and_a_recording_is_kept(tmp_path: Pa
     assert done.returncode == 0, done.stdout + done.stderr
     parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
     assert parts["wrong"]["result"]["found"].startswith("worker 1: rank 1, element 8192: ")
-    found = parts["recording"]["result"]
-    assert (tmp_path / found["file"]).stat().st_size == found["bytes"] <= recordings.MOST_BYTES
-    assert {one["known_as"] for one in found["kernels"]} >= {"all_reduce"}
+    result = parts["recording"]["result"]
+    assert (tmp_path / result["file"]).stat().st_size == result["bytes"] <= recordings.MOST_BYTES
+    assert {one["known_as"] for one in result["kernels"]} >= {"all_reduce"}
 
 
 @pytest.mark.exhaustive
