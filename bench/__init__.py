@@ -1,5 +1,4 @@
-"""Benchmarks of busbw itself: no test, nothing that judges. docs/bench.md has what they found.
+"""Benchmarks of busbw itself: what it costs, how often its verdicts err, and what it survives.
 
-Loops written by hand, without anything of busbw, stand beside its own; so this room, too, may
-import a framework.
+Nothing of busbw imports them. docs/bench.md, docs/quiet.md and docs/hosts.md have their results.
 """

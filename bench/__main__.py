@@ -1,50 +1,46 @@
-"""`python -m bench`: run the benchmarks and print their tables, for docs/bench.md."""
+"""Run a benchmark of busbw, and print its table as Markdown. Nothing else may run meanwhile."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence
 
-from bench import fidelity, sweep
-from bench.gpu import main as gpu
-from busbw.worker import host
+from busbw.history.files import HistoryError
 
-# In this order; each with the number of processes.
-BENCHMARKS: Mapping[str, Callable[[int], Iterator[str]]] = {
-    "fidelity": fidelity.lines,
-    "sweep": lambda _: sweep.lines(),
+from . import fidelity, sweep
+from .error_rates import command as error_rates
+from .faults import command as faults
+from .gpu import command as gpu
+from .processes import BenchError
+
+_HELP = {
+    "fidelity": ("busbw's times next to those of loops written by hand", fidelity),
+    "sweep": ("where the wall time of a session goes", sweep),
+    "error_rates": ("how often a verdict errs, simulated and recorded", error_rates),
+    "faults": ("what it costs when a process is killed at a random moment", faults),
+    "gpu": ("one GPU, in a few minutes; or the same parts on the CPU", gpu),
 }
 
 
-def main() -> None:
-    """Run the benchmarks that are named, or all; nothing else may run on the machine meanwhile.
+def parser() -> argparse.ArgumentParser:
+    main_parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    commands = main_parser.add_subparsers(required=True, metavar="NAME")
+    for name, (text, module) in _HELP.items():
+        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        module.add_arguments(command)
+    return main_parser
 
-    `gpu` has options of its own, and is none of all.
-    """
-    if sys.argv[1:2] == ["gpu"]:
-        gpu.main(sys.argv[2:])
-        return
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help=f"{', '.join(BENCHMARKS)} (default: all); or gpu, see bench gpu --help",
-    )
-    parser.add_argument("--processes", type=int, default=5, help="of each loop (default: 5)")
-    options = parser.parse_args()
-    for name in options.names:
-        if name not in BENCHMARKS:
-            parser.error(f"no benchmark {name!r}; accepted: {', '.join(BENCHMARKS)}")
-    versions = (f"{name} {importlib.metadata.version(name)}" for name in ("jax", "tensorflow"))
-    print(f"{host.cpu_model()}, {host.cores()} cores, {', '.join(versions)}")
-    for name in options.names or BENCHMARKS:
-        for line in BENCHMARKS[name](options.processes):
-            # What took minutes is not lost with what fails after it.
+
+def main(words: Sequence[str]) -> None:
+    options = parser().parse_args(words)
+    try:
+        for line in options.lines(options):
+            # Tables of minutes are printed row by row.
             print(line, flush=True)
+    except (BenchError, HistoryError, OSError) as error:
+        raise SystemExit(f"bench: {error}") from error
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

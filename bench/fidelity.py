@@ -1,8 +1,8 @@
-"""busbw's time per all-reduce over that of a loop written by hand, in several processes.
+"""Compare busbw's time per all-reduce with that of a loop written by hand, in several processes.
 
-Launches of one and the same loop differ by 5 to 35 %, so the two take turns within a process:
-`python -m bench.fidelity` prints one process's. Both sides have the same estimator, the slope
-between a short chain and a long one, and the same number of iterations.
+Launches of the same loop differ by 5 to 35 %, so the two are interleaved within a process. Both
+have the same estimator, the slope between a short chain and a long one, and the same number of
+iterations.
 """
 
 from __future__ import annotations
@@ -11,100 +11,112 @@ import argparse
 import contextlib
 import json
 import statistics
+import sys
+import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from bench import loops
-from bench.opened import opened, printed, spread
 from busbw.model.case import Case
 from busbw.model.launch import Plan
-from busbw.model.words import MIB
+from busbw.model.words import MIB, Device
 from busbw.worker.backends.base import AbstractBackend
 from busbw.worker.sampling import Phases, Sampler, launch_time_s
 
+from .backend import Opened
+from .loops import LOOPS, Loop
+from .processes import answers
+
 PAYLOADS = ("1K", "64K", "1M", "16M", "128M")
 RANKS = (2, 4)
-FRAMEWORKS = ("jax", "tensorflow")
 TURNS = 4
 PAIRS = 5
 LARGE_PAIRS = 3
 LARGE_BYTES = 16 * MIB
 
 
-def lines(processes: int) -> Iterator[str]:
-    """A table of ratios for each framework and number of ranks, as Markdown."""
-    found: dict[tuple[str, int], list[Any]] = {}
-    for _ in range(processes):
-        for framework in FRAMEWORKS:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--processes", type=int, default=5, help="processes for each table (default: 5)"
+    )
+    parser.add_argument(
+        "--payloads", type=_names, default=PAYLOADS, help=f"default: {','.join(PAYLOADS)}"
+    )
+    parser.add_argument(
+        "--frameworks", type=_names, default=tuple(LOOPS), help=f"default: {','.join(LOOPS)}"
+    )
+    parser.set_defaults(lines=lines)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def lines(options: argparse.Namespace) -> Iterator[str]:
+    """Yield a table for each framework and number of ranks, as Markdown."""
+    results: dict[tuple[str, int], list[Any]] = {}
+    for _ in range(options.processes):
+        for framework in options.frameworks:
             for ranks in RANKS:
-                options = (f"--framework={framework}", f"--ranks={ranks}")
-                found.setdefault((framework, ranks), []).append(printed(__name__, *options))
-    for (framework, ranks), every in found.items():
-        first, *others = every[0][PAYLOADS[0]]["theirs_s"]
-        yield from ("", f"### {framework}, {ranks} ranks, {processes} processes", "")
-        beside = "".join(f" | {name}" for name in others)
-        yield f"| payload | busbw, us | busbw / {first} (least to most){beside} |"
-        yield "|---" * (3 + len(others)) + "|"
-        for payload in PAYLOADS:
-            yield _row(payload, [process[payload] for process in every], others)
+                words = (framework, str(ranks), *options.payloads)
+                print("fidelity:", *words, file=sys.stderr, flush=True)
+                command = (sys.executable, "-m", "bench.fidelity", *words)
+                with tempfile.TemporaryDirectory() as folder:
+                    results.setdefault((framework, ranks), []).extend(
+                        answers([command], Path(folder), "fidelity")
+                    )
+    for (framework, ranks), processes in results.items():
+        yield from ("", f"### {framework}, {ranks} ranks, {len(processes)} processes", "")
+        yield "| payload | busbw, us | busbw / loop (range) |"
+        yield "|---|---|---|"
+        for payload in options.payloads:
+            yield _row(payload, [process[payload] for process in processes])
 
 
-def _row(payload: str, found: Sequence[Any], others: Sequence[str]) -> str:
-    ratios = [one["ratio"] for one in found]
-    own_us = statistics.median(one["own_s"] for one in found) * 1e6
-    cells = [payload, f"{own_us:.4g}", spread(ratios, ".3f")]
-    cells += [
-        spread([one["theirs_s"][name] / one["own_s"] for one in found], ".2f") for name in others
-    ]
-    return f"| {' | '.join(cells)} |"
+def _row(payload: str, results: Sequence[Mapping[str, float]]) -> str:
+    busbw_us = 1e6 * statistics.median(result["busbw_s"] for result in results)
+    ratios = [result["ratio"] for result in results]
+    ratio = f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+    return f"| {payload} | {busbw_us:.4g} | {ratio} |"
 
 
-def main() -> None:
-    """One process: busbw's own samples and those of the loops, by turns, as JSON by payload."""
-    parser = argparse.ArgumentParser(prog="bench.fidelity", description=__doc__)
-    parser.add_argument("--framework", required=True, choices=FRAMEWORKS)
-    parser.add_argument("--ranks", type=int, required=True)
-    options = parser.parse_args()
-    backend, cases = opened(options.framework, options.ranks, PAYLOADS)
-    made = loops.LOOPS[options.framework]
-    print(json.dumps({text: pairs(backend, case, made) for text, case in cases.items()}))
+def main(framework: str, ranks: int, payloads: Sequence[str]) -> None:
+    """Print one process's times and ratios by payload, as JSON."""
+    opened, make = Opened(framework, Device.CPU, ranks), LOOPS[framework]
+    cases = {payload: opened.case(payload) for payload in payloads}
+    results = {payload: compared(opened.backend, case, make) for payload, case in cases.items()}
+    print(json.dumps(results))
 
 
-def pairs(
-    backend: AbstractBackend, case: Case, made: Sequence[loops.MakeLoop], turns: int = TURNS
-) -> dict[str, Any]:
-    """Compare `case` with the loops, the first one by its ratio.
+def compared(
+    backend: AbstractBackend, case: Case, make: Callable[[int, int], Loop], turns: int = TURNS
+) -> dict[str, float]:
+    """Return busbw's time of `case`, the loop's time, and the median ratio of their pairs.
 
-    Which side gets its memory first decides up to 8 %, so that takes turns, too. In a group all
-    processes do the same.
+    The side that gets its memory first can be up to 8 % faster, so the sides alternate in that,
+    too. In a group every process does the same.
     """
-    own: list[float] = []
-    theirs: dict[str, list[float]] = defaultdict(list)
-    for number in range(turns):
-        _turn(backend, case, made, own, theirs, own_first=bool(number % 2))
-    reference = next(iter(theirs.values()))
+    pairs = [
+        pair
+        for turn in range(turns)
+        for pair in _turn(backend, case, make, is_first=bool(turn % 2))
+    ]
+    busbw_s, loop_s = zip(*pairs)
     return {
-        "ratio": statistics.median(mine / other for mine, other in zip(own, reference)),
-        "own_s": launch_time_s(own),
-        "theirs_s": {name: launch_time_s(times) for name, times in theirs.items()},
+        "ratio": statistics.median(busbw / loop for busbw, loop in pairs),
+        "busbw_s": launch_time_s(busbw_s),
+        "by_hand_s": launch_time_s(loop_s),
     }
 
 
 def _turn(
-    backend: AbstractBackend,
-    case: Case,
-    types: Sequence[loops.MakeLoop],
-    own: list[float],
-    theirs: dict[str, list[float]],
-    *,
-    own_first: bool,
-) -> None:
-    """More samples, of buffers that are laid out once, in the order of the pairs."""
+    backend: AbstractBackend, case: Case, make: Callable[[int, int], Loop], *, is_first: bool
+) -> Iterator[tuple[float, float]]:
+    """Yield pairs of times, of buffers that are laid out once; busbw's first if `is_first`."""
     with contextlib.ExitStack() as stack:
-        program = stack.enter_context(backend.prepared(case)) if own_first else None
-        made = [make(case.payload_bytes, case.ranks) for make in types]
+        program = stack.enter_context(backend.prepared(case)) if is_first else None
+        loop = make(case.payload_bytes, case.ranks)
         program = program or stack.enter_context(backend.prepared(case))
         phases = Phases(time.perf_counter)
         sampler = Sampler(program, Plan(), time.perf_counter, phases, gathered=backend.gathered)
@@ -112,27 +124,21 @@ def _turn(
         while not sampler.enough:
             sampler.turn()
         iterations = sampler.sampled().iterations
-        reference, *beside = made
-        for one in made:
-            _slope(one, iterations)
-        large = case.payload_bytes >= LARGE_BYTES
-        for number in range(LARGE_PAIRS if large else PAIRS):
-            sides: list[Callable[[], None]] = [
-                lambda: own.append(_own_slope(sampler, iterations)),
-                lambda: theirs[reference.name].append(_slope(reference, iterations)),
-            ]
-            for side in sides if number % 2 else reversed(sides):
-                side()
-            for one in beside:
-                theirs[one.name].append(_slope(one, iterations))
+        _loop_s(loop, iterations)
+        for number in range(LARGE_PAIRS if case.payload_bytes >= LARGE_BYTES else PAIRS):
+            if number % 2:
+                busbw_s, loop_s = _busbw_s(sampler, iterations), _loop_s(loop, iterations)
+            else:
+                loop_s, busbw_s = _loop_s(loop, iterations), _busbw_s(sampler, iterations)
+            yield busbw_s, loop_s
 
 
-def _own_slope(sampler: Sampler, iterations: int) -> float:
+def _busbw_s(sampler: Sampler, iterations: int) -> float:
     short_s, long_s = sampler.pair(iterations)
     return (long_s - short_s) / (iterations - sampler.program.shortest)
 
 
-def _slope(loop: loops.AbstractLoop, iterations: int) -> float:
+def _loop_s(loop: Loop, iterations: int) -> float:
     loop.fresh()
     short_s = _call_s(loop, loop.shortest)
     if loop.shortest:
@@ -140,11 +146,11 @@ def _slope(loop: loops.AbstractLoop, iterations: int) -> float:
     return (_call_s(loop, iterations) - short_s) / (iterations - loop.shortest)
 
 
-def _call_s(loop: loops.AbstractLoop, iterations: int) -> float:
-    begun_s = time.perf_counter()
+def _call_s(loop: Loop, iterations: int) -> float:
+    begin_s = time.perf_counter()
     loop.run(iterations)
-    return time.perf_counter() - begun_s
+    return time.perf_counter() - begin_s
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

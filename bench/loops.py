@@ -6,98 +6,71 @@ busbw is used, nothing is checked and nothing proved.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 
-class AbstractLoop(ABC):
-    """An all-reduce of `payload_bytes` of float32 over `ranks` virtual devices."""
+class Loop(Protocol):
+    """An all-reduce of float32 over virtual devices, many times in one call.
 
-    name: str
-    # The chain that a long one is compared with: as the back end's own `shortest`.
-    shortest = 0
+    `shortest` is the number of iterations that a long call is compared with, as in busbw.
+    """
 
-    @abstractmethod
+    shortest: int
+
     def fresh(self) -> None:
-        """New input on every rank, and wait for it."""
+        """Lay out new input on every rank, and wait for it."""
 
-    @abstractmethod
     def run(self, iterations: int) -> None:
-        """`iterations` all-reduces, and wait for them."""
+        """Run so many all-reduces, and wait for them."""
 
 
-class JaxCopyFree(AbstractLoop):
+class JaxLoop:
     """One program: a loop of pairs of psums from one donated buffer to another one and back."""
 
-    name = "copy-free loop"
+    shortest = 0
 
     def __init__(self, payload_bytes: int, ranks: int) -> None:
         import jax
 
         self._jax = jax
-        mesh, each = jax.sharding.Mesh(jax.devices()[:ranks], ("i",)), jax.P("i")
+        mesh, spec = jax.sharding.Mesh(jax.devices()[:ranks], ("i",)), jax.P("i")
         self._loop = jax.jit(
             jax.shard_map(
-                self._rounds, mesh=mesh, in_specs=(jax.P(), each, each), out_specs=(each, each)
+                self._rounds, mesh=mesh, in_specs=(jax.P(), spec, spec), out_specs=(spec, spec)
             ),
             donate_argnums=(1, 2),
         )
-        self._one = jax.jit(jax.shard_map(self._total, mesh=mesh, in_specs=each, out_specs=each))
         self._fill = jax.jit(lambda x: x * 0 + 1e-30, donate_argnums=0)
         zeros = jax.jit(
             lambda: jax.numpy.zeros(ranks * payload_bytes // 4),
-            out_shardings=jax.sharding.NamedSharding(mesh, each),
+            out_shardings=jax.sharding.NamedSharding(mesh, spec),
         )
         self._pair = (zeros(), zeros())
 
-    def _total(self, x: Any) -> Any:
-        return self._jax.lax.pcast(self._jax.lax.psum(x, "i"), "i", to="varying")
-
     def _rounds(self, iterations: Any, x: Any, y: Any) -> Any:
+        def total(x: Any) -> Any:
+            return self._jax.lax.pcast(self._jax.lax.psum(x, "i"), "i", to="varying")
+
         def two(_: Any, pair: Any) -> Any:
-            other = self._total(pair[0])
-            return self._total(other), other
+            other = total(pair[0])
+            return total(other), other
 
         return self._jax.lax.fori_loop(0, iterations // 2, two, (x, y))
 
     def fresh(self) -> None:
-        """The same value everywhere, over what is there."""
+        """Write the same value everywhere, over the present values."""
         self._pair = (self._fill(self._pair[0]), self._pair[1])
         self._jax.block_until_ready(self._pair)
 
     def run(self, iterations: int) -> None:
-        """All in one call."""
         self._pair = self._loop(iterations, *self._pair)
         self._jax.block_until_ready(self._pair)
 
 
-class JaxWithCopy(JaxCopyFree):
-    """The loop one writes first: a single psum in the body, for which XLA copies each time."""
-
-    name = "loop with a copy"
-
-    def _rounds(self, iterations: Any, x: Any, y: Any) -> Any:
-        return self._jax.lax.fori_loop(0, iterations, lambda _, x: self._total(x), x), y
-
-
-class JaxAllocating(JaxCopyFree):
-    """A jitted psum called again and again: its output is new memory in each call."""
-
-    name = "calls that allocate"
-    _result: Any = None
-
-    def run(self, iterations: int) -> None:
-        """A call for each."""
-        for _ in range(iterations):
-            # The last result lives until there is a new one, as in most loops that are written.
-            self._result = self._jax.block_until_ready(self._one(self._pair[0]))
-
-
-class TensorflowLoop(AbstractLoop):
+class TensorflowLoop:
     """One tf.function: a while loop around `strategy.run` of `all_reduce`."""
 
-    name = "tf.function loop"
     shortest = 1
 
     def __init__(self, payload_bytes: int, ranks: int) -> None:
@@ -106,7 +79,7 @@ class TensorflowLoop(AbstractLoop):
         self._tf = tf
         self._count = payload_bytes // 4
         self._devices = [f"/cpu:{rank}" for rank in range(ranks)]
-        # Collectives of two strategies must not take each other for their own.
+        # Without this, collectives of two strategies would have the same keys.
         tf.distribute.MirroredStrategy._collective_key_base += 100_000
         self._strategy = tf.distribute.MirroredStrategy(self._devices)
         self.fresh()
@@ -127,7 +100,7 @@ class TensorflowLoop(AbstractLoop):
         self._loop = loop.get_concrete_function(self._input, tf.constant(1))
 
     def fresh(self) -> None:
-        """The same value everywhere, each rank's on its device."""
+        """Write the same value everywhere, each rank's part on its device."""
 
         def value(context: Any) -> Any:
             with self._tf.device(self._devices[context.replica_id_in_sync_group]):
@@ -138,7 +111,6 @@ class TensorflowLoop(AbstractLoop):
         self._wait(self._input)
 
     def run(self, iterations: int) -> None:
-        """One after the other, in one call."""
         self._output = None
         self._output = self._loop(self._input, self._tf.constant(iterations))
         self._wait(self._output)
@@ -148,11 +120,5 @@ class TensorflowLoop(AbstractLoop):
             value._numpy()
 
 
-# Of bytes and ranks.
-MakeLoop = Callable[[int, int], AbstractLoop]
-
-# By framework, the one that busbw's own is compared with first.
-LOOPS: Mapping[str, Sequence[MakeLoop]] = {
-    "jax": (JaxCopyFree, JaxWithCopy, JaxAllocating),
-    "tensorflow": (TensorflowLoop,),
-}
+# By framework, each made of a payload in bytes and a number of ranks.
+LOOPS: Mapping[str, Callable[[int, int], Loop]] = {"jax": JaxLoop, "tensorflow": TensorflowLoop}

@@ -1,5 +1,5 @@
-"""What busbw does on one GPU that two processes share, in a few minutes: one JSON file, one table.
+"""Measure what busbw does on one GPU that two processes share, in a few minutes.
 
-`python -m bench gpu --device=cpu` tries the same parts on the CPU. The processes are busbw's own
-workers, or run a loop written by hand; this process imports no framework.
+Seven parts write a JSON file and a page. `--device=cpu` tries the same parts on the CPU. On a GPU
+no part starts after four minutes. This process imports no framework.
 """

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from bench.gpu import main, recordings, surroundings, table
-from bench.gpu.bench import Bench, PartError, ended
-from bench.gpu.parts import PARTS
+from bench.gpu import command, recordings, surroundings, table
+from bench.gpu.parts import Bench
+from bench.processes import BenchError, answers, session
 from busbw.model.words import Device
 from tests.traces.written import Line, Made, plane, space
 from tests.worker.backends.real import needs
@@ -35,9 +35,9 @@ SMI = """<nvidia_smi_log><driver_version>580.1</driver_version><gpu id="0">
 
 
 def test_the_transport_is_what_the_log_of_nccl_says() -> None:
-    found = surroundings.of_log(LOG)
-    assert found["text"] == "NCCL over loopback sockets"
-    assert (found["ways"], found["nccl"]) == (["NET/Socket/0"], "2.28.3+cuda13.0")
+    result = surroundings.of_log(LOG)
+    assert result["text"] == "NCCL over loopback sockets"
+    assert (result["ways"], result["nccl"]) == (["NET/Socket/0"], "2.28.3+cuda13.0")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_transport_is_what_the_log_of_nccl_says() -> None:
     [
         (LOG.replace("lo:127.0.0.1", "eth0:10.0.0.2"), "sockets within the host (eth0)"),
         (LOG.replace("NET/Socket/0", "P2P/CUMEM"), "P2P/CUMEM"),
-        ("", "a transport that its log does not say"),
+        ("", "a transport that its log does not name"),
     ],
 )
 def test_another_transport_is_not_called_loopback(log: str, text: str) -> None:
@@ -53,8 +53,8 @@ def test_another_transport_is_not_called_loopback(log: str, text: str) -> None:
 
 
 def test_errors_of_the_gpu_are_read_and_no_process_of_it() -> None:
-    found = surroundings.gpus(SMI)
-    assert found == {
+    result = surroundings.gpus(SMI)
+    assert result == {
         "driver": "580.1",
         "gpu 0": {
             "product_name": "NVIDIA H100",
@@ -75,23 +75,24 @@ def test_each_part_is_written_at_once_and_one_that_fails_ends_no_other(tmp_path:
 
     def fidelity(bench: Bench) -> dict[str, Any]:
         seen.append([*json.loads((tmp_path / "gpu.json").read_text())["parts"]])
-        return {"1M": {"ratio": [1.01, 0.99], "busbw_s": 1e-3, "by_hand_s": 1.1e-3}}
+        row = {"ratio": [1.01, 0.99], "busbw_s": 1e-3, "by_hand_s": 1.1e-3}
+        return {"1M": row, "16M": row}
 
     def memory(bench: Bench) -> dict[str, Any]:
         ends = {"fits_payload_bytes": 2**28, "fails_payload_bytes": 0, "said": "full"}
         result = {"limit_bytes": 2**30, "predicted_payload_bytes": 2**29, **ends}
-        raise PartError("it did not end", result)
+        raise BenchError("it did not end", result)
 
     parts = {"wrong": wrong, "fidelity": fidelity, "memory": memory}
-    found = main.run(_bench(tmp_path), parts)
+    result = command.run(_bench(tmp_path), parts)
     assert seen == [["wrong"]]
-    assert found["parts"]["wrong"]["problem"] == "RuntimeError: no | device"
+    assert result["parts"]["wrong"]["problem"] == "RuntimeError: no | device"
     page = (tmp_path / "gpu.md").read_text()
     assert page.startswith("Two processes on one CPU, gloo over loopback sockets: ")
     assert "**Failed:** RuntimeError: no \\| device" in page
-    assert "| 1M | 1000 | 1100 | 1.010, 0.990 |" in page
-    assert "**Failed:** it did not end" in page and "| 512.0 MiB | 256M | " in page
-    again = main.run(_bench(tmp_path), {"wrong": lambda bench: {"planted": "a", "found": "b"}})
+    assert "| 1M | 1.01, 0.99 | 0.001 | 0.0011 |" in page
+    assert "**Failed:** it did not end" in page and "- predicted_payload_bytes: 5368" in page
+    again = command.run(_bench(tmp_path), {"wrong": lambda bench: {"planted": "a", "found": "b"}})
     assert [*again["parts"]] == ["wrong", "fidelity", "memory"]
     assert not again["parts"]["wrong"]["problem"]
 
@@ -104,20 +105,28 @@ def test_of_a_gpu_the_first_sentence_is_what_it_does_not_show() -> None:
     )
 
 
-def test_every_part_has_a_table() -> None:
-    assert [*PARTS] == [*table.TABLES]
-
-
 def test_no_part_begins_when_the_time_is_over(tmp_path: Path) -> None:
     bench = _bench(tmp_path, end_s=time.monotonic() - 1)
-    found = main.run(bench, {"wrong": lambda bench: {}})
-    assert found["parts"]["wrong"]["problem"].startswith("the time is over; name it in --parts")
+    result = command.run(bench, {"wrong": lambda bench: {}})
+    assert result["parts"]["wrong"]["problem"].startswith("the time is over; name")
 
 
 def test_a_session_that_takes_too_long_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    with (tmp_path / "said").open("w") as said:
-        assert ended(command, 0.2, stdout=said) is None
+    with pytest.raises(BenchError, match="the session did not end in 0 s: "):
+        session(tmp_path, "sweep", "--frameworks=fake", timeout_s=0.2)
+
+
+def test_a_process_that_fails_ends_the_other_and_is_the_reason(tmp_path: Path) -> None:
+    words = ("import time; time.sleep(600)", "raise SystemExit('no device')")
+    with pytest.raises(BenchError, match=r"^pair-1 ended with 1: no device$"):
+        answers([(sys.executable, "-c", text) for text in words], tmp_path, "pair")
+    with pytest.raises(BenchError, match=r"^pair-0 gave no answer in 0 s: it wrote nothing$"):
+        answers([(sys.executable, "-c", words[0])], tmp_path, "pair", timeout_s=0.2)
+
+
+def test_processes_answer_in_their_last_line(tmp_path: Path) -> None:
+    words = [(sys.executable, "-c", f"print('a log'); print({number})") for number in (1, 2)]
+    assert answers(words, tmp_path, "pair") == [1, 2]
 
 
 def test_the_kernels_of_a_recording_are_told_with_what_they_are_known_as(tmp_path: Path) -> None:
@@ -125,8 +134,8 @@ def test_the_kernels_of_a_recording_are_told_with_what_they_are_known_as(tmp_pat
     events = [Made(name=name, offset_ps=10 * at, duration_ps=5) for at, name in enumerate(names)]
     content = space(plane("/device:GPU:0", [Line(name="Stream #1", events=events)]))
     (tmp_path / "one.xplane.pb").write_bytes(content)
-    found = recordings.kept(tmp_path, tmp_path / "kept")
-    known = {one["name"]: one["known_as"] for one in found["kernels"]}
+    result = recordings.keep(tmp_path, tmp_path / "kept")
+    known = {one["name"]: one["known_as"] for one in result["kernels"]}
     assert known == {names[0]: "all_reduce", names[1]: ""}
     assert (tmp_path / "kept").read_bytes() == content
 
@@ -136,8 +145,8 @@ def test_a_recording_that_is_too_large_is_not_kept(
 ) -> None:
     (tmp_path / "one.xplane.pb").write_bytes(b"no recording")
     monkeypatch.setattr(recordings, "MOST_BYTES", 3)
-    with pytest.raises(PartError, match=r"^not kept: it is larger than 3 bytes cannot be read: "):
-        recordings.kept(tmp_path, tmp_path / "kept")
+    with pytest.raises(BenchError, match=r"^not kept: it is larger than 3 bytes cannot be read: "):
+        recordings.keep(tmp_path, tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
@@ -167,9 +176,9 @@ def test_a_wrong_value_in_one_rank_is_found_and_a_recording_is_kept(tmp_path: Pa
     assert done.returncode == 0, done.stdout + done.stderr
     parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
     assert parts["wrong"]["result"]["found"].startswith("worker 1: rank 1, element 8192: ")
-    found = parts["recording"]["result"]
-    assert (tmp_path / found["file"]).stat().st_size == found["bytes"] <= recordings.MOST_BYTES
-    assert {one["known_as"] for one in found["kernels"]} >= {"all_reduce"}
+    result = parts["recording"]["result"]
+    assert (tmp_path / result["file"]).stat().st_size == result["bytes"] <= recordings.MOST_BYTES
+    assert {one["known_as"] for one in result["kernels"]} >= {"all_reduce"}
 
 
 @pytest.mark.exhaustive

@@ -44,7 +44,8 @@ _UNRUN = {
     r"gcloud": "needs a bucket",
     r"busbw-secret|^(srun|mpirun)|--hosts=node": "needs other hosts",
     r"--libtpu=": "downloads compilers",
-    r"-m tox\b|busbw bisect|evidence nights|-m venv|-m pytest -n": "takes long, or needs another",
+    r"-m bench (error_rates|faults)": "takes long",
+    r"-m tox\b|busbw bisect|-m venv|-m pytest -n": "takes long, or needs another",
     r"--shapes=": "needs a model's shapes",
 }
 # What pages take for granted: (file or folder, the words of pytest that write it).

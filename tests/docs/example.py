@@ -1,13 +1,15 @@
 """The regression in the README: a recorded session, judged and printed as it would be today.
 
 `python -m tests.docs.example` draws `docs/bandwidth.svg` and prints the lines that README.md shows.
-The session is one of `evidence/corpus`: JAX on two cores of a CPU, two stacks measured alternately,
-of which one was slowed down at 1M by `--inject=delay:30%@1M`.
+The recording, `tests/docs/regression.json.gz`, is of JAX on two cores of a CPU: two stacks measured
+alternately, of which one was slowed down at 1M by `--inject=delay:30%@1M`.
 """
 
 from __future__ import annotations
 
 import copy
+import gzip
+import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,14 +22,12 @@ from busbw.report.answer import answer_lines
 from busbw.report.reading import Session, session_of
 from busbw.report.renderers import rendered
 from busbw.report.verdicts import verdict_tables
-from evidence.corpus import RecordedSession, Side
-from evidence.corpus import read as recordings
 from tests.docs.pages import ROOT
 from tests.recorded.corpus import Recorded, sessions
 from tests.recorded.replayed import results
 
 PICTURE = ROOT / "docs" / "bandwidth.svg"
-_RECORDING = "2026-11-23T03:37:13+00:00+0.3"
+_RECORDING = Path(__file__).with_name("regression.json.gz")
 _PAYLOADS = metrics.parse_payloads("64K:16M:4")
 _WIDTH = 560
 # Has the form of a session with two stacks; its times are replaced.
@@ -36,16 +36,16 @@ _FORM = "in turn on a CPU 1"
 
 def example() -> Session:
     """Return the recorded session as it is judged today."""
-    (recording,) = (one for one in recordings() if one.id == _RECORDING)
+    recording = json.loads(gzip.decompress(_RECORDING.read_bytes()))
     (form,) = (one for one in sessions() if one.name == _FORM)
     with tempfile.TemporaryDirectory() as folder:
         document = results(_filled(form, recording), Path(folder))
-    session = session_of({**document, "began": recording.recorded}, "README")
+    session = session_of({**document, "began": recording["recorded"]}, "README")
     assert isinstance(session, Session)
     return session
 
 
-def _filled(form: Recorded, recording: RecordedSession) -> Recorded:
+def _filled(form: Recorded, recording: dict[str, Any]) -> Recorded:
     """Return `form` with the payloads and the times of `recording`."""
     given, document = copy.deepcopy(form.given), copy.deepcopy(form.results)
     count = len(_PAYLOADS)
@@ -54,22 +54,18 @@ def _filled(form: Recorded, recording: RecordedSession) -> Recorded:
     document["cases"][:] = [copy.deepcopy(document["cases"][0]) for _ in range(count)]
     for row in (document["environment"]["key"], *given["keys"], *given["slice_keys"]):
         row["device_kind"] = "AMD EPYC"
-    document["environment"]["versions"] = {"jax": recording.versions}
+    document["environment"]["versions"] = {"jax": recording["versions"]}
     for index, payload_bytes in enumerate(_PAYLOADS):
         case = document["cases"][index]
         for row in (given["specs"][index], given["cases"][index], case["case"], case["spec"]):
             row["payload_bytes"] = payload_bytes
-        pairs = [one for one in recording.launches if one.payload_bytes == payload_bytes]
+        pairs = [one for one in recording["launches"] if one["payload_bytes"] == payload_bytes]
         for name, side in (("launches", "candidate"), ("reference_launches", "reference")):
             case[name] = [
-                _launch(case[name][0], getattr(pair, side), f"{number}.jax.{side}")
+                {**case[name][0], "launch": f"{number}.jax.{side}", "samples_s": pair[side]}
                 for number, pair in enumerate(pairs, 1)
             ]
     return replace(form, given=given, results=document)
-
-
-def _launch(form: dict[str, Any], side: Side, launch: str) -> dict[str, Any]:
-    return {**form, "launch": launch, "samples_s": list(side.samples_s)}
 
 
 def lines(session: Session) -> list[str]:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import contextlib
 import functools
+import io
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 
+from bench.__main__ import parser as bench_parser
 from busbw import commands as busbw_commands
 from busbw.commands.ranks import options_of
 from tests.docs.pages import ROOT
@@ -23,7 +26,6 @@ FOREIGN = ("build", "gcloud", "pre-commit", ".")
 _STANDARD = ("venv",)
 # What starts the program after its own options.
 _LAUNCHERS = ("srun", "mpirun")
-_OURS = ("bench", "evidence", "kills", "tests.docs")
 
 Problem = Callable[[Sequence[str]], str]
 
@@ -41,9 +43,9 @@ def problem(words: Sequence[str], pytest_problem: Problem) -> str:
         return ""
     if program == "pytest":
         return pytest_problem(module)
-    if program.partition(".")[0] in (one.partition(".")[0] for one in _OURS):
+    if program.startswith("tests."):
         return _of_module(program, module)
-    known = {"busbw": _of_busbw, "tox": _of_tox, "pip": _of_pip}
+    known = {"busbw": _of_busbw, "bench": _of_bench, "tox": _of_tox, "pip": _of_pip}
     return known[program](module) if program in known else f"no program {program}"
 
 
@@ -90,6 +92,17 @@ def busbw_parsers() -> Mapping[str, argparse.ArgumentParser]:
     for command in busbw_commands.found():
         command.add_to(parsers)
     return parsers.choices
+
+
+def _of_bench(words: Sequence[str]) -> str:
+    """Return what the parser of the benchmarks says of a call, or nothing."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            bench_parser().parse_args(words)
+    except SystemExit:
+        return errors.getvalue().strip().rpartition("\n")[2]
+    return ""
 
 
 class _Raising(argparse.ArgumentParser):

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bench.error_rates.agreement import grid
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.words import MIB
-from evidence.agreement import grid
 from tests.sweep import sweep
 
 from .lines import line

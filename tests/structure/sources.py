@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-_TOP = ("busbw", "tests", "bench", "evidence", "kills", "perf", "studies")
+_TOP = ("busbw", "tests", "bench", "perf", "studies")
 
 
 def python_files(root: Path = ROOT) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,1 @@
+"""Count errors of the rule against stored times, on simulated devices and recorded sessions."""

@@ -1,0 +1,149 @@
+"""Compare the batched rule with the product: both judge the same sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from busbw.judge.lasting_losses import accepted_deviation
+from busbw.judge.levels import history_of
+from busbw.judge.policy import POLICIES
+from busbw.judge.rule import CaseTimes, History
+from busbw.model.case import Case
+from busbw.model.machine import Protocol
+from busbw.model.words import KIB, Device
+from busbw.model.workload import Workload
+
+from .arrays import Array
+from .batched import Judge, Outcomes
+from .devices import Devices, Loss, Noise, in_all, in_large, in_one
+from .session import Judged, Times, append, judge
+
+POLICY = POLICIES[Device.TPU]
+_FRAMEWORKS = ("jax", "tensorflow")
+_DTYPES = ("float32", "bfloat16", "float16", "int32", "int8")
+
+_NO_LOSS = in_all(0.0, 0)
+# By name: the noise and the loss.
+KINDS: Mapping[str, tuple[Noise, Loss]] = {
+    "quiet": (Noise(), _NO_LOSS),
+    "one slower": (Noise(session=0.01, launch=0.01), in_one(0.05, 5)),
+    "all slower": (Noise(), in_all(0.03, 5)),
+    "every third": (Noise(), in_one(0.06, 5, every=3)),
+    "repaired": (Noise(), in_all(0.05, 5, 11)),
+    "ten faster": (Noise(), in_large(-0.06, 5)),
+    "creep": (Noise(), lambda session, devices: 0.002 * session),
+    "noisy": (Noise(), _NO_LOSS),
+    "odd accepted": (Noise(), in_all(0.05, 0, 0)),
+    "t of 3": (Noise(freedom=3), _NO_LOSS),
+    "two modes": (Noise(slow_mode=1.25), _NO_LOSS),
+    "by case": (Noise(by_case=0.7), _NO_LOSS),
+    "steps": (Noise(steps=True), _NO_LOSS),
+    "ticks": (Noise(tick_s=1e-6), _NO_LOSS),
+    "shared wanders": (Noise(shared=0.01, shared_memory=0.95), _NO_LOSS),
+    "8 cases": (Noise(frameworks=1, sizes=8), in_one(0.05, 5)),
+    "3 cases": (Noise(frameworks=1, sizes=3), in_all(0.04, 5)),
+}
+
+
+class _Simulated(Case):
+    """A case that is equal to itself alone, which a dictionary finds faster than an equal case."""
+
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+def grid(frameworks: int = 2, sizes: int = 21, families: int = 1) -> tuple[Case, ...]:
+    """Return the cases of simulated devices, in the order of `Devices`."""
+    return tuple(
+        _Simulated(
+            framework=framework,
+            payload_bytes=KIB << power,
+            workload=Workload(),
+            strategy="psum",
+            dtype=dtype,
+            ranks=4,
+            mesh="",
+            protocol=Protocol.parse("device/chain8"),
+        )
+        for framework in _FRAMEWORKS[:frameworks]
+        for dtype in _DTYPES[:families]
+        for power in range(sizes)
+    )
+
+
+def rows(devices: int, sessions: int, seed: int, kinds: Sequence[str] = ()) -> Iterator[str]:
+    """Yield a line for each difference, and the count of sessions and differences at the end."""
+    total = differing = 0
+    for number, (name, (noise, loss)) in enumerate(KINDS.items()):
+        if kinds and name not in kinds:
+            continue
+        drawn, every = Devices(noise, devices, (seed, number)), 5 if name == "noisy" else 0
+        for text in _compared(drawn, loss, sessions, every):
+            total += 1
+            if text:
+                differing += 1
+                yield f"{name}: {text}"
+    yield f"{total} sessions judged by both, {differing} differ"
+
+
+def _compared(devices: Devices, loss: Loss, sessions: int, noisy_every: int) -> Iterator[str]:
+    """Yield what differs, by session and device; an empty text where both agree."""
+    noise = devices.noise
+    cases = grid(noise.frameworks, noise.sizes, noise.families)
+    accepted = devices.draw(3, loss(0, devices))
+    batched = Judge(POLICY.rule, devices, accepted, sessions)
+    histories = [
+        _first_session(cases, times, devices, number) for number, times in enumerate(accepted)
+    ]
+    for session in range(1, sessions + 1):
+        times = 3.0 if noisy_every and session % noisy_every == 0 else 1.0
+        drawn = devices.draw(6, loss(session, devices), times=times)
+        outcomes = batched.session(drawn)
+        for number, history in enumerate(histories):
+            judged = judge(history, _times_s(cases, drawn[number]), POLICY)
+            differences = ", ".join(_differences(judged, outcomes, cases, number, history))
+            yield f"session {session}, device {number}: {differences}" if differences else ""
+            append(history, judged.times_s)
+
+
+def _times_s(cases: Sequence[Case], times: Array) -> Times:
+    return {
+        case: [float(time_s) for time_s in np.exp(launches)] for case, launches in zip(cases, times)
+    }
+
+
+def _first_session(
+    cases: Sequence[Case], accepted: Array, devices: Devices, number: int
+) -> History:
+    """Return a history of the accepted session of one device."""
+    times_s = _times_s(cases, accepted)
+    first = {case: CaseTimes.of(launches, POLICY.rule) for case, launches in times_s.items()}
+    history = history_of([first], POLICY, measured=cases)
+    history.floors = dict(zip(cases, map(float, devices.floor[number])))
+    return history
+
+
+def _differences(
+    judged: Judged, outcomes: Outcomes, cases: Sequence[Case], number: int, history: History
+) -> list[str]:
+    """Return what the product and device `number` of the batched rule decide differently."""
+    product, frameworks = judged.assessment, list(judged.assessment.shared)
+    odd = [accepted_deviation(history.cases[case], product.values[case]) for case in cases]
+    shared_odd = [
+        accepted_deviation(history.shared[name], product.values[name]) for name in frameworks
+    ]
+    pairs: dict[str, tuple[Sequence[float], Array]] = {
+        "red": ([case in judged.red for case in cases], outcomes.red[number]),
+        "improved": ([case in judged.improved for case in cases], outcomes.improved[number]),
+        "window": ([product.states[case].discounts for case in cases], outcomes.window[number]),
+        "launches": ([len(judged.times_s[case]) > 3 for case in cases], outcomes.confirmed[number]),
+        "limit": ([product.limits[case].slower for case in cases], outcomes.limit[number]),
+        "slower": ([name in product.slower for name in frameworks], outcomes.slower[number]),
+        "noisy": ([product.is_noisy], outcomes.noisy[number : number + 1]),
+        "odd": (odd, outcomes.odd[number]),
+        "odd, shared": (shared_odd, outcomes.shared_odd[number]),
+    }
+    return [name for name, both in pairs.items() if not np.allclose(*both, rtol=1e-9, atol=1e-9)]

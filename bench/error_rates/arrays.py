@@ -1,0 +1,57 @@
+"""Means, medians and sums over the cases of many devices: devices are the first axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def launch_squares(times: Array) -> tuple[Array, Array]:
+    """Return the squares of launches about their mean, and their degrees of freedom."""
+    squares = ((times - times.mean(-1, keepdims=True)) ** 2).sum(-1)
+    return squares, np.full(squares.shape, times.shape[-1] - 1.0)
+
+
+def median_of_chi_squared(freedom: Array) -> Array:
+    """Return the median of chi-squared over its degrees of freedom, approximately."""
+    return np.asarray((1 - 2 / (9 * np.maximum(freedom, 1))) ** 3)
+
+
+def clipped_mean(variances: Array, freedom: Array, clipped: float) -> Array:
+    """Return the mean weighted by freedom; a variance counts as `clipped` medians at most."""
+    median = np.median(variances / median_of_chi_squared(freedom), axis=1, keepdims=True)
+    weighted = np.minimum(variances, clipped * median) * freedom
+    return np.asarray(weighted.sum(1) / np.maximum(freedom.sum(1), 1))
+
+
+def masked_median(values: Array, mask: Array) -> Array:
+    """Return the median over the cases with `mask`; infinite without any."""
+    return masked_quantile(values, mask, 0.5, default=np.inf)
+
+
+def masked_quantile(values: Array, mask: Array, share: float, default: float = 0.0) -> Array:
+    """Return a quantile over the cases with `mask`; `default` without any."""
+    ordered = np.sort(np.where(mask, values, np.inf), axis=1)
+    count = np.broadcast_to(mask, values.shape).sum(1)
+    position = share * np.maximum(count - 1, 0)
+    below = position.astype(int)
+    above = np.minimum(below + 1, np.maximum(count - 1, 0))
+    low = np.take_along_axis(ordered, below[:, None], 1)[:, 0]
+    high = np.take_along_axis(ordered, above[:, None], 1)[:, 0]
+    with np.errstate(invalid="ignore"):
+        quantile = low + (high - low) * (position - below)
+    return np.where(count > 0, quantile, default)
+
+
+def sum_of_neighbours(values: Array, sizes: int, near: int) -> Array:
+    """Return the sum over up to `near` sizes on either side, in families of `sizes` cases."""
+    grouped = values.reshape(len(values), -1, sizes)
+    total = np.zeros_like(grouped)
+    for distance in range(1, min(near, sizes - 1) + 1):
+        total[..., distance:] += grouped[..., :-distance]
+        total[..., :-distance] += grouped[..., distance:]
+    return total.reshape(values.shape)

@@ -1,0 +1,342 @@
+"""How often the rule errs on simulated devices: the rows of the table in docs/quiet.md.
+
+Every row draws new devices. Each device has one accepted session and then sessions that are judged
+one after the other. *Red* is exit code 1, for whatever reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from busbw.judge.policy import POLICIES
+from busbw.model.words import Device
+
+from .arrays import Array
+from .batched import Judge, Outcomes
+from .devices import LARGE, Devices, Loss, Noise, in_all, in_large, in_one
+from .shares import interval, percent, row
+
+RULE = POLICIES[Device.TPU].rule
+HALF, ONE = Noise(), Noise(session=0.01, launch=0.01)
+
+# Factors of all noise, and of the noise of launches, of a session.
+Factors = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """The outcomes of the sessions of some devices, the first after the accepted session."""
+
+    devices: Devices
+    sessions: list[Outcomes]
+
+    @property
+    def every_failed(self) -> Array:
+        """Return whether the exit code is 1, by session and device."""
+        return np.stack([outcomes.failed for outcomes in self.sessions])
+
+    def failed(self, session: int) -> Array:
+        """Return which devices have exit code 1 in a session, counted from 1."""
+        return self.sessions[session - 1].failed
+
+    def named(self, session: int) -> Array:
+        """Return on which devices the case that lost is REGRESSED."""
+        return self.sessions[session - 1].red[self.devices.chosen]
+
+
+# The answers that are counted, by name.
+Count = Callable[[Run], dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Regime:
+    """A row: noise, number of sessions, what is lost, and what is counted in the run.
+
+    `share` divides the number of devices.
+    """
+
+    name: str
+    noise: Noise = HALF
+    sessions: int = 30
+    loss: Loss = lambda session, devices: 0.0
+    factors: Callable[[int], Factors] = lambda session: (1.0, 1.0)
+    count: Count
+    expected: str = ""
+    share: int = 2
+
+    def run(self, count: int, seed: tuple[int, ...]) -> Run:
+        devices = Devices(self.noise, count, seed)
+        judge = Judge(RULE, devices, devices.draw(3, self.loss(0, devices)), self.sessions)
+        outcomes = []
+        for session in range(1, self.sessions + 1):
+            times, launches = self.factors(session)
+            loss = self.loss(session, devices)
+            drawn = devices.draw(6, loss, times=times, launch_times=launches)
+            outcomes.append(judge.session(drawn))
+        return Run(devices=devices, sessions=outcomes)
+
+
+# What is lost, and when.
+
+
+def _scattered(size: float, count: int) -> Loss:
+    """Return a loss of `count` drawn sizes of both frameworks, from session 6 on."""
+
+    def loss(session: int, devices: Devices) -> Any:
+        if session == 0:
+            ranks = np.argsort(devices.random.random((devices.count, 21)), 1)
+            devices.chosen = np.tile(ranks < count, 2)
+        return np.log1p(size) * devices.chosen * (session >= 6)
+
+    return loss
+
+
+# What is counted.
+
+
+def _unchanged(run: Run) -> dict[str, Any]:
+    every = run.every_failed
+    return {"mean": every, "1st": every[0], "2nd": every[1], "worst": every[every.mean(1).argmax()]}
+
+
+def _failed(first: int, *numbers: int) -> Count:
+    return lambda run: {f"{n}.": run.failed(first + n - 1) for n in numbers}
+
+
+def _named(first: int, *numbers: int, every: int = 1) -> Count:
+    return lambda run: {f"{n}.": run.named(first + every * (n - 1)) for n in numbers}
+
+
+def _comes_and_goes(run: Run) -> dict[str, Any]:
+    between = [run.failed(session) for session in range(7, 36) if session % 3]
+    return {**_named(6, 1, 2, 3, 10, every=3)(run), "between": np.stack(between)}
+
+
+def _repaired(run: Run) -> dict[str, Any]:
+    was_red = run.failed(15)
+    return {f"{n}. green": ~run.failed(15 + n)[was_red] for n in (1, 2, 3)}
+
+
+def _creep(by: int) -> Count:
+    def count(run: Run) -> dict[str, Any]:
+        every = run.every_failed
+        since = [device[device.argmax() :] for device in every.T if device.any()]
+        return {f"red by {by}": every[:by].any(0), "stays": np.concatenate(since)}
+
+    return count
+
+
+def _wanders(run: Run) -> dict[str, Any]:
+    every = np.pad(run.every_failed, ((1, 0), (0, 0)))
+    changes = (every[1:] != every[:-1]).sum(0)
+    return {"at most 2 changes": changes <= 2, "NO_VERDICT at the end": run.sessions[-1].noisy}
+
+
+def _odd(run: Run) -> dict[str, Any]:
+    last = run.sessions[2]
+    shared, alone = (last.shared_odd != 0).all(1), (last.odd != 0)[run.devices.chosen]
+    return {"shared, by 3": shared, "one, by 3": alone}
+
+
+def _any_odd(run: Run) -> dict[str, Any]:
+    last = run.sessions[2]
+    return {"by 3": (last.odd != 0).any(1) | (last.shared_odd != 0).any(1)}
+
+
+def _after_alarm(run: Run) -> dict[str, Any]:
+    every = run.every_failed
+    alarm = every[2:-2] & ~every[1:-3] & ~every[:-4]
+    return {"2. green": ~every[4:][alarm]}
+
+
+def _noisy_sessions(run: Run) -> dict[str, Any]:
+    every = np.stack([outcomes.noisy for outcomes in run.sessions[9:20]])
+    return {"2 of the last 10 by 20": (every[1:].sum(0) >= 2), "1st": every[0]}
+
+
+def _case_red(run: Run) -> dict[str, Any]:
+    return {f"in {n}": run.sessions[n - 1].red.any(1) for n in (2, 4, 11)}
+
+
+def _of_scattered(run: Run) -> dict[str, Any]:
+    last = run.sessions[5]
+    return {"named": last.red[run.devices.chosen], "NO_VERDICT": last.noisy}
+
+
+def _of_faster(run: Run) -> dict[str, Any]:
+    named = np.stack([outcomes.improved[:, LARGE] for outcomes in run.sessions[5:]])
+    return {"red": run.every_failed[5:], "named": named}
+
+
+# The rows, in the order of the table.
+
+
+def _text(noise: Noise) -> str:
+    return f"{100 * noise.session:g}/{100 * noise.launch:g}"
+
+
+def _lasting() -> Iterator[Regime]:
+    for size, first in ((0.05, 1), (0.05, 4), (0.05, 11), (0.03, 4), (0.03, 11)):
+        yield Regime(
+            name=f"+{100 * size:.0f} % in all from session {first}: red",
+            sessions=first + 29,
+            loss=in_all(size, first),
+            count=_failed(first, 1, 2, 5, 20, 30),
+        )
+    for size, noise in ((0.2, HALF), (0.1, HALF), (0.05, HALF), (0.1, ONE)):
+        yield Regime(
+            name=f"+{100 * size:.0f} % in one every third session, {_text(noise)}",
+            noise=noise,
+            sessions=35,
+            loss=in_one(size, 6, every=3),
+            count=_comes_and_goes,
+        )
+    for first in (11, 6, 2):
+        yield Regime(
+            name=f"+5 % in one that stays, 1/1, from session {first}: named",
+            noise=ONE,
+            sessions=first + 24,
+            loss=in_one(0.05, first),
+            count=_named(first, 1, 5, 10, 25),
+        )
+    for size, number in ((0.1, 4), (0.1, 7), (0.1, 10), (0.05, 10)):
+        name = f"+{100 * size:.0f} % in {number} scattered sizes of 21"
+        yield Regime(name=name, sessions=6, loss=_scattered(size, number), count=_of_scattered)
+    for where, noise, loss in (
+        ("+20 % in one", HALF, in_one(0.2, 6, 15)),
+        ("+5 % in all", HALF, in_all(0.05, 6, 15)),
+        ("+5 % in one", ONE, in_one(0.05, 6, 15)),
+    ):
+        name = f"{where} repaired, {_text(noise)}"
+        yield Regime(name=name, noise=noise, sessions=18, loss=loss, count=_repaired)
+
+
+def _noisy(noise: Noise) -> Iterator[Regime]:
+    name = f"a session after a false alarm, {_text(noise)}"
+    yield Regime(name=name, noise=noise, sessions=40, count=_after_alarm)
+    yield Regime(
+        name=f"noise doubles at session 10, {_text(noise)}: noisy",
+        noise=noise,
+        sessions=20,
+        factors=lambda session: (2.0, 2.0) if session >= 10 else (1.0, 1.0),
+        count=_noisy_sessions,
+    )
+    for part, factors in (("", (3.0, 3.0)), (", of sessions alone", (3.0, 1.0))):
+        yield Regime(
+            name=f"3 x the noise in one session{part}, {_text(noise)}: a case red",
+            noise=noise,
+            sessions=11,
+            factors=_in_some(factors),
+            count=_case_red,
+        )
+
+
+def _in_some(factors: Factors) -> Callable[[int], Factors]:
+    return lambda session: factors if session in (2, 4, 11) else (1.0, 1.0)
+
+
+def _unchanged_regimes() -> Iterator[Regime]:
+    for name, noise, expected in (
+        ("0.5/0.5", HALF, "<= 0.2"),
+        ("1/1", ONE, "<= 0.4"),
+        ("sizes correlated 0.8", Noise(neighbours=0.8), "<= 0.3"),
+        ("one of two modes", Noise(slow_mode=1.25), "<= 0.3"),
+        ("8 cases", Noise(frameworks=1, sizes=8), "<= 0.2"),
+        ("3 cases", Noise(frameworks=1, sizes=3), "<= 0.2"),
+        ("2 cases", Noise(frameworks=1, sizes=2), "<= 0.2"),
+        ("210 cases", Noise(families=5), "<= 0.5"),
+        ("t of 3 degrees", Noise(freedom=3), "<= 6"),
+        ("t of 5 degrees, 1/1", Noise(session=0.01, launch=0.01, freedom=5), "<= 4"),
+        ("noise differs by case", Noise(by_case=0.7), "<= 2.5, 2nd 7"),
+        ("launches differ by case", Noise(launches_by_case=0.7), ""),
+        ("steps over the sizes", Noise(steps=True), "<= 1, 1st 3"),
+        ("sessions 1.5, launches 0.3", Noise(session=0.015, launch=0.003), "<= 2.5, 1st 3"),
+        ("ticks of 1 us", Noise(tick_s=1e-6), "<= 0.7"),
+        ("1 % common to all", Noise(shared=0.01), "<= 2, worst 3.5"),
+    ):
+        yield Regime(
+            name=f"unchanged, {name}: red",
+            noise=noise,
+            count=_unchanged,
+            expected=expected,
+            share=1,
+        )
+
+
+def _one_session() -> Iterator[Regime]:
+    for size, noise in ((0.05, HALF), (0.1, ONE)):
+        for after in (1, 3, 10):
+            yield Regime(
+                name=f"+{100 * size:.0f} % in one after {after}, {_text(noise)}: named",
+                noise=noise,
+                sessions=after + 1,
+                loss=in_one(size, after + 1),
+                count=_named(after + 1, 1),
+            )
+    for size, noise in ((-0.06, HALF), (-0.12, ONE)):
+        name = f"ten of 21 sizes {-100 * size:.0f} % faster, {_text(noise)}"
+        yield Regime(name=name, noise=noise, sessions=17, loss=in_large(size, 6), count=_of_faster)
+
+
+def _courses() -> Iterator[Regime]:
+    week = 0.01 / 7
+    for where, by, crept in (
+        ("one", 33, lambda session, devices: week * session * devices.chosen),
+        ("all", 27, lambda session, devices: week * session * 1.0),
+    ):
+        name = f"creep of 1 % a week in {where}"
+        yield Regime(name=name, sessions=60, loss=crept, count=_creep(by))
+    for name, noise, loss in (
+        ("own parts wander (AR .95)", Noise(case_memory=0.95), in_all(0.0, 1)),
+        (
+            "the shared part wanders (AR .95, 1 %)",
+            Noise(shared=0.01, shared_memory=0.95),
+            in_all(0.0, 1),
+        ),
+        ("an equal machine, 1 % slower, from session 21", HALF, in_all(0.01, 21)),
+    ):
+        yield Regime(name=name, noise=noise, sessions=60, loss=loss, count=_wanders)
+    for where, loss in (
+        ("+5 % in all", in_all(0.05, 0, 0)),
+        ("+10 % in one", in_one(0.1, 0, 0)),
+        ("-10 % in one", in_one(-0.1, 0, 0)),
+    ):
+        name = f"the accepted session {where}: reported"
+        yield Regime(name=name, sessions=3, loss=loss, count=_odd)
+    for noise in (HALF, ONE):
+        name = f"an ordinary accepted session, {_text(noise)}: reported"
+        yield Regime(name=name, noise=noise, sessions=3, count=_any_odd)
+
+
+REGIMES = (
+    *_lasting(),
+    *_noisy(HALF),
+    *_noisy(ONE),
+    *_unchanged_regimes(),
+    *_one_session(),
+    *_courses(),
+)
+
+
+def rows(devices: int, seed: int, only: Collection[str] = ()) -> Iterator[str]:
+    """Yield the table; rows of losses have half as many devices as those of unchanged sessions."""
+    yield row("regime", "shares in % (95 %)", "wanted, %")
+    yield row(*["---"] * 3)
+    for number, regime in enumerate(REGIMES):
+        if only and not any(part in regime.name for part in only):
+            continue
+        run = regime.run(max(1, devices // regime.share), (seed, number))
+        texts = (f"{name} {_share(values)}" for name, values in regime.count(run).items())
+        yield row(regime.name, "; ".join(texts), regime.expected)
+
+
+def _share(values: Array) -> str:
+    if not values.size:
+        return "none"
+    hits, among = int(values.sum()), int(values.size)
+    lower, upper = map(percent, interval(hits, among, "wilson"))
+    return f"{percent(hits / among)} ({lower} to {upper}; {among})".replace(" %", "")

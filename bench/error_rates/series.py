@@ -1,0 +1,187 @@
+"""Levels over the sessions of many devices, and losses that only several sessions show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from busbw.judge.policy import Rule
+
+from .arrays import Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Latest:
+    """What this session says of each series, in log time.
+
+    `value` and `fastest` are what it appends, `off` its deviation from the level, with the standard
+    deviation `deviation`. The noise that is known besides earlier sessions has a sum of `squares`
+    and degrees of `freedom`. A loss that `begins` with this session is slower in it alone.
+    """
+
+    value: Array
+    fastest: Array
+    level: Array
+    off: Array
+    deviation: Array
+    squares: Array
+    freedom: Array
+    begins: Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """Where the last `length` sessions show a `loss` (0 elsewhere), and the level before them."""
+
+    loss: Array
+    length: Array
+    level: Array
+
+
+class Series:
+    """All sessions of each case, or of what the cases of each framework share, by device.
+
+    Each session is a tuple: value, fastest, value squared, and for cases the squares and freedom of
+    launches. `sums` are over the sessions that count, in their order. `before` has the number of
+    such sessions before each session.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], sessions: int, rule: Rule, floor: Array, factor: float
+    ) -> None:
+        self.rule, self.floor, self.factor = rule, floor, factor
+        self.sums = np.zeros((5, *shape, sessions + 3))
+        self.values: list[Array] = []
+        self.counts: list[Array] = []
+        self.before: list[Array] = [np.zeros(shape, int)]
+        self.loss, self.start = np.zeros(shape), np.zeros(shape, int)
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    @property
+    def n(self) -> Array:
+        """Return the number of sessions that count."""
+        return self.before[-1]
+
+    @property
+    def n_recent(self) -> Array:
+        return np.minimum(self.n, self.rule.level_sessions)
+
+    def append(self, values: Sequence[Array], counts: Array) -> None:
+        self.values.append(np.stack(values))
+        self.counts.append(counts.copy())
+        cells = np.nonzero(counts)
+        position = self.n[cells]
+        for sums, value in zip(self.sums, values):
+            sums[(*cells, position + 1)] = sums[(*cells, position)] + value[cells]
+        self.before.append(self.n + counts)
+
+    def _sum(self, kind: int, n: Array) -> Array:
+        return np.take_along_axis(self.sums[kind], n[..., None], -1)[..., 0]
+
+    def recent(self, kind: int, n: Array) -> Array:
+        """Return the sum over the last sessions of a level among the first `n` that count."""
+        earlier = self._sum(kind, n - np.minimum(n, self.rule.level_sessions))
+        return np.asarray(self._sum(kind, n) - earlier)
+
+    def level(self, n: Array) -> tuple[Array, Array, Array]:
+        """Return the level, that of the fastest launches, and the mean without its upper bound."""
+        count = np.maximum(np.minimum(n, self.rule.level_sessions), 1)
+        mean, fastest = self.recent(0, n) / count, self.recent(1, n) / count
+        first = np.minimum(n, self.rule.anchor_sessions)
+        bound = self._sum(0, first) / np.maximum(first, 1) + self.rule.anchor_margin
+        level = np.minimum(mean, bound)
+        return level, fastest + level - mean, mean
+
+    def squares(self, n: Array, mean: Array) -> Array:
+        """Return the squares of the sessions of a level about their mean."""
+        count = np.minimum(n, self.rule.level_sessions)
+        return np.asarray(np.maximum(0.0, self.recent(2, n) - count * mean**2))
+
+    def _since(self, kind: int, session: int, latest: Array) -> Array:
+        return np.stack([*(values[kind] for values in self.values[session:]), latest])
+
+    def release(self, latest: Latest, allowed: Array) -> None:
+        """Forget the losses that are over: half of them is excluded."""
+        last = np.median(self._since(0, max(0, self.count - 2), latest.value), 0) - latest.level
+        is_small = latest.off + self.rule.released * latest.deviation < self.loss / 2
+        is_over = (self.loss > 0) & (is_small | (last < self.loss / 2)) & allowed
+        self.start[is_over], self.loss[is_over] = self.count, 0.0
+
+    def window(self, latest: Latest, allowed: Array) -> Window:
+        """Find losses that the last sessions show; the shortest window has the size."""
+        loss, level = np.zeros(latest.value.shape), np.zeros(latest.value.shape)
+        length = np.zeros(latest.value.shape, int)
+        for sessions in self.rule.windows:
+            if sessions <= self.count:
+                is_lost, size, before = self._window(sessions, latest, allowed)
+                loss = np.where(is_lost & (loss == 0), size, loss)
+                length = np.where(is_lost, sessions, length)
+                level = np.where(is_lost, before, level)
+        return Window(loss=loss, length=length, level=level)
+
+    def _window(self, sessions: int, latest: Latest, allowed: Array) -> tuple[Array, Array, Array]:
+        """Return where the last `sessions` show a loss, its size, and the level before them."""
+        begin = self.count + 1 - sessions
+        n = np.maximum(self.before[begin], 1)
+        level, fastest, mean = self.level(n)
+        values = self._since(0, begin, latest.value)
+        size = np.minimum(
+            values.mean(0) - level, self._since(1, begin, latest.fastest).mean(0) - fastest
+        )
+        count = np.minimum(n, self.rule.level_sessions)
+        squares, freedom = latest.squares + self.squares(n, mean), latest.freedom + count - 1
+        share = max(1 / sessions, self.rule.window_freedom) + 1 / count
+        limit = self.factor * np.sqrt(share) * np.sqrt(squares / freedom)
+        is_lost = allowed & (self.before[begin] >= 2) & (begin >= self.start)
+        is_lost &= size > np.maximum(self.floor, limit)
+        cells = np.nonzero(is_lost)
+        last = self._since(0, max(0, self.count - 2), latest.value)
+        medians = [np.median([session[cells] for session in part], 0) for part in (values, last)]
+        least = np.minimum(np.minimum(*medians), latest.value[cells]) - level[cells]
+        is_lost[cells] = least > size[cells] / 2
+        return is_lost, size, level
+
+    def hold(self, window: Window, latest: Latest) -> None:
+        """Remember a loss of several sessions, or one that begins with this session."""
+        in_window = window.loss > 0
+        begins = (self.loss == 0) & latest.begins & ~in_window
+        self.loss = np.where(in_window, window.loss, np.where(begins, latest.off, self.loss))
+
+    def discount(self, window: Window) -> None:
+        """Let no session of a window count that has more than half of its loss."""
+        rows = np.nonzero(window.loss)
+        if not len(rows[0]):
+            return
+        values = np.stack([[kind[rows] for kind in session] for session in self.values], -1)
+        counts = np.stack([session[rows] for session in self.counts], -1)
+        inside = np.arange(self.count)[None] >= self.count - window.length[rows][:, None]
+        threshold = (window.level[rows] + window.loss[rows] / 2)[:, None]
+        counts &= ~(inside & (values[0] > threshold))
+        numbers = counts.cumsum(-1)
+        row, session = np.nonzero(counts)
+        for sums, value in zip(self.sums, values):
+            counted = np.zeros((len(counts), sums.shape[-1]))
+            total = np.cumsum(np.where(counts, value, 0.0), -1)
+            counted[row, numbers[row, session]] = total[row, session]
+            sums[rows] = counted
+        for session_number in range(self.count):
+            self.counts[session_number][rows] = counts[:, session_number]
+            self.before[session_number + 1][rows] = numbers[:, session_number]
+
+    def odd(self, latest: Latest, factor: float) -> Array:
+        """Return by how much the accepted session was slower than all since; 0 for not clearly."""
+        values = np.stack([session[0] for session in self.values])
+        accepted, since = values[0], values[1:]
+        if len(since) < 2:
+            return np.zeros(accepted.shape)
+        odd = accepted - np.median(since, 0)
+        squares = latest.squares + ((since - since.mean(0)) ** 2).sum(0)
+        deviation = np.sqrt(squares / (latest.freedom + len(since) - 1))
+        limit = np.maximum(self.floor, factor * deviation * np.sqrt(1 + np.pi / 2 / len(since)))
+        is_first = ((accepted - since[:2]) * np.sign(odd) > np.abs(odd) / 2).all(0)
+        return np.where((np.abs(odd) > limit) & is_first, odd, 0.0)

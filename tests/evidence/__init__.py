@@ -1,1 +1,0 @@
-"""Tests of the evidence: recordings, rules and what is made of them."""

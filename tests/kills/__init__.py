@@ -1,1 +1,0 @@
-"""Tests of kills: what is drawn, what it may cost, and what is made of it."""
