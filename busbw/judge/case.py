@@ -91,7 +91,7 @@ def judge_case(
     incomparable: str = "",
     published: Reference | None = None,
 ) -> Ruling:
-    """Judge one case by tonight's `limit` and by what several sessions say, its `state`.
+    """Judge one case by this session's `limit` and by what several sessions say, its `state`.
 
     There is no limit where the baseline has no times or nothing was timed. Where there is no
     baseline `nearest` says which other machine has one, and `incomparable` why a baseline of this
@@ -222,7 +222,7 @@ def _compare(
     )
     text = (
         f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}, "
-        f"{math.exp(found.off):.3f} x the time, "
+        f"{math.exp(found.off):.3f} x the expected time, "
         f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
         f"{word and f'; {word}'} ({_limit_text(found, limit, terms)})"
     )
@@ -251,7 +251,7 @@ def _outcome(
     """Return the outcome, and what to say about it, if anything."""
     fresh = "" if found.fresh is None else f"{math.exp(found.fresh):.3f} x"
     if found.direction is None:
-        return Outcome.NOISY, "suspected, not yet seen again"
+        return Outcome.NOISY, "seems slower, not yet confirmed"
     if state.lasting is not None:
         loss = change_text(math.expm1(state.lasting.log_ratio))
         return (
@@ -259,13 +259,13 @@ def _outcome(
             f"{loss} slower over the last {plural(state.lasting.sessions, 'session')}",
         )
     if found.direction > 0:
-        return Outcome.REGRESSED, f"seen again: {fresh} in fresh launches"
+        return Outcome.REGRESSED, f"confirmed: {fresh} in additional launches"
     if found.direction < 0:
         return Outcome.IMPROVED, "the baseline is stale"
     if found.is_noisy and not found.confirmed:
-        which = f"fresh launches ({fresh})" if fresh else "the first launches"
+        which = f"additional launches ({fresh})" if fresh else "the first launches"
         return Outcome.NOISY, f"slower, but not by {which}"
-    seen = f"slower, seen again ({fresh})"
+    seen = f"slower, confirmed ({fresh})"
     if found.is_noisy and found.off > found.limit:
         return Outcome.NOISY, f"{seen}, but not by the fastest launch"
     if found.is_noisy:
@@ -277,7 +277,7 @@ def _outcome(
         return Outcome.PASS, ""
     # A limit of the user's own is as wide as it shall be.
     outcome = Outcome.NOISY if terms.fail_above is None else Outcome.PASS
-    return outcome, f"{1 + blind:g} x the time cannot be ruled out"
+    return outcome, f"{1 + blind:g} x the expected time cannot be ruled out"
 
 
 def _limit_text(found: rule.Decision, limit: rule.Limit, terms: Terms) -> str:
@@ -295,7 +295,8 @@ def _limit_text(found: rule.Decision, limit: rule.Limit, terms: Terms) -> str:
 def _notes(found: rule.Decision, state: State) -> Iterator[str]:
     """Yield what became of a suspicion, and that a loss is over."""
     if found.suspected and found.fresh is not None and not found.direction and not found.is_noisy:
-        yield f"suspected, and not confirmed by fresh launches ({math.exp(found.fresh):.3f} x)"
+        confirmation = f"{math.exp(found.fresh):.3f} x"
+        yield f"seemed slower, but additional launches did not confirm it ({confirmation})"
     if state.repaired:
         yield f"repaired: back at its level after {plural(state.repaired, 'session')}"
 

@@ -202,7 +202,7 @@ def judge_compiled_session(
     if not any(expected) and not any(one.program and one.program.now for one in verdicts):
         reasons.append("nothing was compiled")
     if missing:
-        text = f"there are baselines that nothing was compiled for: {'; '.join(missing)}"
+        text = f"topologies that have a baseline were not compiled: {'; '.join(missing)}"
         reasons.append(text)
     found = {SessionOutcome.NO_VERDICT: "; ".join(reasons)}
     return session_verdict(found, verdicts, otherwise=_compiled(verdicts))

@@ -15,7 +15,7 @@ from busbw.stats.variance import squares_of
 
 from .expected_times import CaseNoise, Series
 from .policy import Rule
-from .rule import CaseTimes, History, Limit, Shared, Tonight, decide, limits
+from .rule import CaseTimes, History, Limit, SessionLimits, Shared, decide, limits
 
 # As many last sessions must be slower in the middle: a single outlier is no loss that lasts.
 _LAST = 3
@@ -42,7 +42,7 @@ class Lasting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """What several sessions, tonight's last, say of a case or of what cases share.
+    """What several sessions, the present one included, say of a case or of what cases share.
 
     `lasting` is a loss that several sessions show, or that is not repaired; `repaired` the number
     of sessions of a loss that is over. The rest is what the next session starts from: `loss` is
@@ -68,10 +68,10 @@ UNREMARKABLE = State()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Value:
-    """Tonight's value of a series: `residual` is its distance from the level.
+    """The present value of a series: `residual` is its distance from the level.
 
     `deviation` is the standard deviation of that; `noise` is what is known of the noise besides the
-    series itself, and `unit` the deviation by that alone. `is_slower` is what tonight alone says,
+    series itself, and `unit` the deviation by that alone. `is_slower` is what one session says,
     and `begins_loss` whether it is a loss of the series. Windows have the limit `factor`, at least
     `floor`.
     """
@@ -103,33 +103,35 @@ class Assessment:
     states: Mapping[Case, State]
     shared: Mapping[str, State]
     slower: frozenset[str]
-    tonight: Tonight = field(default_factory=Tonight)
+    session_limits: SessionLimits = field(default_factory=SessionLimits)
     noisy_sessions: int = 0
 
     @property
     def limits(self) -> Mapping[Case, Limit]:
-        return self.tonight.limits
+        return self.session_limits.limits
 
     @property
     def is_noisy(self) -> bool:
-        return self.tonight.noisier > 1
+        return self.session_limits.noisier > 1
 
 
-def assess(history: History, tonight: Tonight, today: Mapping[Case, CaseTimes]) -> Assessment:
-    """Judge the session `today`, whose limits are `tonight`, with the sessions before it."""
-    rule, is_noisy = history.rule, tonight.noisier > 1
+def assess(
+    history: History, session_limits: SessionLimits, today: Mapping[Case, CaseTimes]
+) -> Assessment:
+    """Judge the session `today`, whose limits are `session_limits`, with the sessions before it."""
+    rule, is_noisy = history.rule, session_limits.noisier > 1
     directions, values = dict[Case, int | None](), dict[Case | str, Value]()
-    for case, limit in tonight.limits.items():
+    for case, limit in session_limits.limits.items():
         decision = decide(today[case], limit, rule, limit.slower)
         directions[case] = decision.direction
-        level = tonight.shared[case.framework].level
+        level = session_limits.shared[case.framework].level
         shift = level + limit.common_shift if case.framework in history.together else 0.0
         values[case] = _value(case, limit, today[case], shift, directions[case] == 1, history)
-    values |= {name: _shared_value(one, rule) for name, one in tonight.shared.items()}
+    values |= {name: _shared_value(one, rule) for name, one in session_limits.shared.items()}
     states = {c: _state(history.cases[c], values[c], rule, is_noisy) for c in directions}
     shared = {
         name: _state(history.shared.get(name, Series()), values[name], rule, is_noisy)
-        for name in tonight.shared
+        for name in session_limits.shared
     }
     slower = {name for name in shared if values[name].is_slower or shared[name].lasting}
     return Assessment(
@@ -139,7 +141,7 @@ def assess(history: History, tonight: Tonight, today: Mapping[Case, CaseTimes]) 
         states=states,
         shared=shared,
         slower=frozenset(slower),
-        tonight=tonight,
+        session_limits=session_limits,
         noisy_sessions=sum([*history.noisy[1 - _RECENT :], is_noisy]),
     )
 
@@ -179,7 +181,7 @@ def _shared_value(shared: Shared, rule: Rule) -> Value:
 
 
 def _state(series: Series, latest: Value, rule: Rule, is_noisy: bool) -> State:
-    """Assess a series with tonight's value: first whether a loss is over, then windows."""
+    """Assess a series with this session's value: first whether a loss is over, then windows."""
     count = len(series.values)
     loss, began, gradual = series.loss, series.loss_began, series.loss_is_gradual
     start, repaired = series.window_start, 0
@@ -214,7 +216,7 @@ def _state(series: Series, latest: Value, rule: Rule, is_noisy: bool) -> State:
 
 
 def _is_over(series: Series, latest: Value, level: float, loss: float, rule: Rule) -> bool:
-    """Return whether tonight excludes half of the loss, or the last sessions are below it."""
+    """Return whether this session excludes half of the loss, or the last sessions are below it."""
     last = median([*series.values[1 - _LAST :], latest.value]) - level
     return latest.residual + rule.released * latest.deviation < loss / 2 or last < loss / 2
 
@@ -288,7 +290,7 @@ def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment
         c for c in judged.directions if judged.directions[c] != 0 or judged.states[c].discounts
     ]
     learnt = history.sessions >= history.rule.noise_sessions
-    is_wide = judged.is_noisy or (judged.tonight.widened > 1 and learnt)
+    is_wide = judged.is_noisy or (judged.session_limits.widened > 1 and learnt)
     is_calm = len(changed) <= 2 and not is_wide and not judged.slower
     for case, times in today.items():
         series = history.cases.setdefault(case, Series())

@@ -37,7 +37,7 @@ class Levels:
     cases: frozenset[Case]
     replayed: dict[object, History] = field(default_factory=dict, compare=False, repr=False)
 
-    def tonight(
+    def assess(
         self,
         today_s: Mapping[Case, Sequence[float]],
         policy: Policy,
@@ -75,7 +75,7 @@ def history_of(
     measured: Collection[Case],
     ticks_s: Mapping[Case, float] | None = None,
 ) -> History:
-    """Replay `sessions`, oldest first, for the frameworks whose cases are `measured` tonight.
+    """Replay `sessions`, oldest first, for the frameworks whose cases are `measured` now.
 
     `ticks_s` are the steps of the clock in seconds, by case, where it has steps.
     """
@@ -285,26 +285,28 @@ def machine_answer(
 ) -> Answer:
     """Return the answer from the reference's earlier sessions, `nights`.
 
-    The reference is slower if all its cases together are, tonight or over several sessions. The
-    answer is unknown without an earlier session, without a history (`nights` is None), and with
+    The reference is slower if all its cases together are, now or over several sessions. The answer
+    is unknown without an earlier session, without a history (`nights` is None), and with
     too few cases to compare them together unless one of them became slower.
     """
     earlier = merged(nights or (), policy.session_apart)
     if not earlier:
         why = (
-            " without --history" if nights is None else ", this reference has no earlier night here"
+            " without --history"
+            if nights is None
+            else ", this reference has no earlier session here"
         )
         return Answer(text=f"unknown{why} ({framework})", is_slower=None)
     cases = frozenset(case for one in earlier for case in one.records)
-    judged = Levels(sessions=earlier, cases=cases).tonight(today.times_s, policy)
+    judged = Levels(sessions=earlier, cases=cases).assess(today.times_s, policy)
     found = [replace(one, compared_with="at first") for one in losses(earlier, today, judged)]
-    shared, least = judged.tonight.shared.get(framework), policy.rule.least_cases
+    shared, least = judged.session_limits.shared.get(framework), policy.rule.least_cases
     if shared is None or len(judged.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None
     else:
         is_slower = framework in judged.slower
         times, limit = math.exp(shared.off), math.exp(shared.limit)
-        earlier_text = plural(len(earlier), "earlier night")
+        earlier_text = plural(len(earlier), "earlier session")
         text = (
             f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"
         )

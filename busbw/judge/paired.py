@@ -208,7 +208,8 @@ def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -
 
 def _notes(outcome: Outcome, decision: Decision) -> Iterator[str]:
     if decision.dropped and outcome is not Outcome.REGRESSED:
-        yield f"suspected after {plural(decision.dropped, 'pair')}, not seen again in fresh ones"
+        pairs = plural(decision.dropped, "pair")
+        yield f"seemed slower after {pairs}, but additional pairs did not confirm it"
 
 
 def _text(
@@ -229,6 +230,8 @@ def _text(
         f"(95 %: {low:.3f} to {high:.3f}; {counted})"
     )
     limit = f"limit {math.exp(decision.limit or 0.0):.3f} x"
-    said = {Outcome.NOISY: ": undecided", Outcome.REGRESSED: f", {limit}, seen again"}
-    word = f", {limit}: suspected, not yet seen again" if decision.suspected else said.get(outcome)
+    said = {Outcome.NOISY: ": undecided", Outcome.REGRESSED: f", {limit}, confirmed"}
+    word = (
+        f", {limit}: seems slower, not yet confirmed" if decision.suspected else said.get(outcome)
+    )
     return f"{times}, {ratio}{word or ''}"

@@ -103,7 +103,7 @@ class Rule:
     *Limits*, in deviations: `factor` + `factor_of_one` / sessions for one session, `factor_shared`
     for what all cases share, `factor_window` and `factor_shared_window` for several sessions. Where
     the third farthest deviation of `tails_from` residuals or more is above `heavy`, the factor is
-    `tails` times that. A loss is over once tonight is `released` deviations below half of it.
+    `tails` times that. A loss is over once the session is `released` deviations below half of it.
 
     *Looks*: what is beyond the fraction `suspect` of a limit is measured again with `confirming`
     launches, which must be beyond that fraction, too, and the fastest of all beyond `by_fastest`.

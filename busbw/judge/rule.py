@@ -32,7 +32,7 @@ _MANY_CASES = 42
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shared:
-    """What the cases of a framework share tonight: `off` above its level, in log time.
+    """What the cases of a framework share in this session: `off` above its level, in log time.
 
     More than `limit` is slower; `deviation` is the standard deviation, and `noise` what is known of
     the noise besides earlier sessions.
@@ -47,10 +47,10 @@ class Shared:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
-    """What is expected of a case tonight: above `slower` it is slower, below `faster` faster.
+    """What is expected of a case now: above `slower` it is slower, below `faster` it is faster.
 
     `off` is its deviation from `expected`, whose level includes what the framework's cases share;
-    `common_shift` the part that it shares with others tonight, and `residual` the rest, with the
+    `common_shift` the part that it shares with others now, and `residual` the rest, with the
     standard deviation `deviation` and the limit `residual_limit`. `fastest` is the limit of the
     fastest launch where neighbours' fastest launches say it.
     """
@@ -68,7 +68,7 @@ class Limit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tonight:
+class SessionLimits:
     """The limits by case, and what the cases of each framework share.
 
     Cases deviate `noisier` times as much as usual, 1 where chance explains it; limits are `widened`
@@ -126,7 +126,7 @@ class History:
         return max(math.log1p(self.rule.floor), self.floors.get(case, 0.0))
 
 
-def limits(history: History, today: Mapping[Case, CaseTimes]) -> Tonight:
+def limits(history: History, today: Mapping[Case, CaseTimes]) -> SessionLimits:
     """Compare today's launches with the history; the first ones tell how noisy the session is."""
     known = {case: times for case, times in today.items() if case in history.cases}
     first = _Look(history, {case: times.first for case, times in known.items()})
@@ -138,7 +138,7 @@ def limits(history: History, today: Mapping[Case, CaseTimes]) -> Tonight:
     for name in dict.fromkeys(case.framework for case in known):
         shared[name], own = second.framework(name, widened)
         found |= own
-    return Tonight(limits=found, shared=shared, noisier=noisier, widened=widened)
+    return SessionLimits(limits=found, shared=shared, noisier=noisier, widened=widened)
 
 
 class _Look:
@@ -191,7 +191,7 @@ class _Look:
         return CaseNoise(squares=squares, freedom=rule.prior_shared_freedom), expected
 
     def _shift(self, name: str) -> tuple[Shared, dict[Case, float]]:
-        """Return what a framework's cases share tonight, and each case's deviation.
+        """Return what a framework's cases share now, and each case's deviation.
 
         It is the median of those inside their limits: the others may be half of all.
         """
@@ -221,7 +221,7 @@ class _Look:
         return parts
 
     def noise_ratios(self) -> tuple[float, float]:
-        """Return how many times as noisy as usual tonight is, if clearly, and by what limits widen.
+        """Return how much noisier than usual the session is, if clearly, and by what limits widen.
 
         It is noisy by the deviations of the cases, or by these and the launches together.
         """
@@ -241,7 +241,7 @@ class _Look:
         return ratio if is_noisy else 1.0, rule.widening * ratio
 
     def _launch_ratio(self) -> float:
-        """Return how many times as much as usual launches differ tonight."""
+        """Return how many times as much as usual launches differ now."""
         least, before = self.rule.least_deviation**2, []
         for case in self.today:
             squares, freedom = self.history.cases[case].launch_squares(self.rule)
@@ -254,7 +254,7 @@ class _Look:
         return math.sqrt(clipped_mean(now, self.rule) / usual)
 
     def framework(self, name: str, widened: float) -> tuple[Shared, dict[Case, Limit]]:
-        """Return what the cases of a framework share tonight, and the limit of each."""
+        """Return what the cases of a framework share in this session, and the limit of each."""
         rule, history = self.rule, self.history
         shared, off = self._shift(name)
         variance = fmean(self.noise.cases[c].with_sessions(self.expected[c]) ** 2 for c in off)
@@ -343,7 +343,7 @@ def decide(times: CaseTimes, limit: Limit, rule: Rule, most: float, wanted: int 
     """
 
     def nearly(share: float) -> float:
-        # A share of the way to the limit, beyond what the case shares with others tonight.
+        # A share of the way to the limit, beyond what the case shares with others now.
         part = limit.common_shift if rule.by_neighbours else max(0.0, limit.common_shift)
         return min(most, max(share * most, part + share * limit.residual_limit))
 

@@ -68,12 +68,12 @@ def _group(case: Case, verdicts: Sequence[Verdict], policy: Policy, groups: int)
 
 
 def slower_text(name: str, cases: int, shared: Shared) -> str:
-    """Say how much slower all cases are tonight; empty within the limit."""
+    """Say how much slower all cases are now; empty within the limit."""
     if shared.off <= shared.limit:
         return ""
     return (
         f"{name}: all {plural(cases, 'case')} together take {math.exp(shared.off):.3f} x the "
-        f"time (limit {math.exp(shared.limit):.3f} x)"
+        f"expected time (limit {math.exp(shared.limit):.3f} x)"
     )
 
 
@@ -89,7 +89,7 @@ class Circumstances:
     update takes both. `asides` are said and change nothing. Cases deviate `noisier` times as
     much as usual, as in `noisy_sessions` of the last ten; `counting` says which NOISY cases count.
     `machine` is what a locked reference says of the machine, None without one, and `stack_changes`
-    are what tonight's stack has other than it. `expecting`: cases are compared with baselines.
+    are what this stack has other than it. `expecting`: cases are compared with baselines.
     `accepting`: a measurement becomes the baseline where there is none.
     """
 
@@ -204,13 +204,14 @@ def limits_text(verdicts: Sequence[Verdict]) -> str:
     ends = f"{least} x"
     if least != most:
         ends = f"{least} x ({payload_text(low)}) to {most} x ({payload_text(high)})"
-    return f"a case fails above {ends}, once more launches confirm it"
+    return f"a case fails above {ends}, if additional launches confirm it"
 
 
 def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
     each = [
-        f"{v.outcome.value} {verdict_name(v)}" + (f" {v.ratio:.3f} x the time" if v.ratio else "")
+        f"{v.outcome.value} {verdict_name(v)}"
+        + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
         for v in failed
     ]
     parts = [*cut_short(each, _MOST_NAMED, "case"), *about.slower]
@@ -259,12 +260,13 @@ def _reasons(
     short = [m.case.name for m in whole if 0 < m.launches < about.launches]
     if short:
         count = plural(len(short), "case")
-        yield f"{count} with fewer than {about.launches} launches, first {short[0]}"
+        yield f"{count} with fewer than {about.launches} launches; the first is {short[0]}"
     if about.missing:
-        yield f"there are baselines that were not measured: {'; '.join(about.missing)}"
+        yield f"cases that have a baseline were not measured: {'; '.join(about.missing)}"
     yield from about.fallen_back
     if about.suspected:
-        yield f"suspected and not seen again in the time: {', '.join(about.suspected)}"
+        cases = ", ".join(about.suspected)
+        yield f"seemed slower, but --time-budget ran out before it was confirmed: {cases}"
     if about.noisier > 1 and not about.accepted:
         often = about.noisy_sessions
         more = f", as in {often} of the last 10; --update-baselines accepts it" if often > 1 else ""

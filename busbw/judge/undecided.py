@@ -56,7 +56,7 @@ def too_noisy_text(verdicts: Sequence[Verdict], counting: Counting) -> str:
     if len(counted) <= MOST_NOISY * judged:
         return ""
     many = f"{len(counted)} of {plural(judged, 'case')}"
-    return f"{many} too noisy to judge, first {verdict_name(counted[0])}"
+    return f"{many} too noisy to judge; the first is {verdict_name(counted[0])}"
 
 
 def noisy_texts(verdicts: Sequence[Verdict]) -> Iterator[str]:

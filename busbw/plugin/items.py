@@ -77,7 +77,7 @@ def read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> SessionV
     if not unread:
         return found
     count = plural(len(unread), "case")
-    text = f"{count} skipped before the verdict was read, first {unread[0].nodeid}"
+    text = f"{count} skipped before the verdict was read; the first is {unread[0].nodeid}"
     return found.with_outcome(SessionOutcome.NO_VERDICT, text)
 
 
@@ -91,7 +91,7 @@ def with_errors(found: SessionVerdict, config: pytest.Config) -> SessionVerdict:
     errors = config.stash.get(_ERRORS, [])
     if not errors:
         return found
-    text = f"{plural(len(errors), 'error')} in the tests of busbw, first {errors[0]}"
+    text = f"{plural(len(errors), 'error')} in the tests of busbw; the first is {errors[0]}"
     config.stash[_ERRORS] = []
     return found.with_outcome(SessionOutcome.NO_VERDICT, text)
 
@@ -190,7 +190,11 @@ def letters_text(verdicts: Iterable[Verdict]) -> str:
     outcomes = dict.fromkeys(verdict.outcome for verdict in verdicts)
     known = {**_USUAL_LETTERS, **{outcome: letter for outcome, (letter, _) in _LETTERS.items()}}
     each = ", ".join(f"{known[outcome]} {outcome.value}" for outcome in outcomes)
-    return f"letters: {each}; the last one is the session's" if each else ""
+    return (
+        f"letters in the progress line: {each}; the last letter is the whole session's"
+        if each
+        else ""
+    )
 
 
 def status(report: pytest.TestReport) -> tuple[str, str, Any] | None:

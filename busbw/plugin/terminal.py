@@ -136,7 +136,7 @@ def pytest_terminal_summary(
 def _others_text(reporter: pytest.TerminalReporter, exitstatus: int) -> str:
     """Return why pytest's exit code is not that of a session that is FINE."""
     reports = [*reporter.stats.get("failed", ()), *reporter.stats.get("error", ())]
-    first = f", first {reports[0].nodeid}" if reports else ""
+    first = f"; the first is {reports[0].nodeid}" if reports else ""
     return f"pytest ends with exit code {int(exitstatus)} because of other tests{first}"
 
 
@@ -156,7 +156,13 @@ def _write_section(
         reporter.write_line(text)
     if isinstance(found, Judged):
         changes = [
-            (str(c.path), c.case, c.before, c.after, f"{c.why}, re-pinned" if c.lost else c.why)
+            (
+                str(c.path),
+                c.case,
+                c.before,
+                c.after,
+                f"{c.why}, accepted again" if c.lost else c.why,
+            )
             for c in found.changes
         ]
         _write(reporter, *_table_lines(change_tables(changes)), TextLine(""))

@@ -71,7 +71,9 @@ def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
         return []
     lines = ["range: from the least to the greatest launch, relative to the time"]
     if any(verdict.limit for verdict in verdicts):
-        lines.append("limit: the ratio beyond which a case fails, once more launches confirm it")
+        lines.append(
+            "limit: the ratio beyond which a case fails, if additional launches confirm it"
+        )
     counts = [one.now.samples for one in verdicts if one.now and one.now.samples]
     if verbose and counts:
         ends = dict.fromkeys((min(counts), max(counts)))

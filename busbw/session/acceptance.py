@@ -172,7 +172,7 @@ def _accepted(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> 
     """With why it is stored, and whether the reason that was given accepts that it lost.
 
     It does for what is worse by itself, as a part of what moved, or named; and not for a case that
-    happens to be slower tonight.
+    happens to be slower now.
     """
     outcome, settings = judged.verdicts[spec].outcome, judged.settings
     moved, why = job.case in judged.moved, outcome.value

@@ -91,7 +91,7 @@ def _paired(measured: Measured) -> dict[Spec, Ruling]:
 
 def _stored(measured: Measured) -> dict[Spec, Ruling]:
     """Each case against its baseline and what has been usual since."""
-    limits, terms = references.tonight(measured), _terms(measured)
+    limits, terms = references.assessments(measured), _terms(measured)
     found = {}
     for spec, job in measured.jobs.items():
         now, there = measured.measurements[spec], limits.get(job.key)
@@ -127,23 +127,23 @@ def _terms(measured: Measured) -> Terms:
 
 def judged(measured: Measured, skip: str) -> Judged:
     """The verdicts of all cases and of the session; `skip` names an option that asks to skip."""
-    found, tonight = rulings(measured), references.tonight(measured)
+    found, assessments = rulings(measured), references.assessments(measured)
     verdicts = {**measured.skipped, **{spec: one.verdict for spec, one in found.items()}}
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
     groups = groups_of_cases(list(verdicts.values()), measured.policy, in_turn=measured.paired)
     verdicts = with_injections(verdicts, measured.measurements)
-    lost = _losses(measured, tonight)
+    lost = _losses(measured, assessments)
     about = replace(
         _circumstances(measured, verdicts),
         asked_to_skip=skip,
         suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
         counting=_counting(measured, found),
-        slower=_slower(measured, tonight, lost, groups, found),
+        slower=_slower(measured, assessments, lost, groups, found),
         drifted=losses_text([one for one in lost if one.case is None and one.is_gradual]),
-        noisier=max((one.tonight.noisier for one in tonight.values()), default=1.0),
-        noisy_sessions=max((one.noisy_sessions for one in tonight.values()), default=0),
+        noisier=max((one.session_limits.noisier for one in assessments.values()), default=1.0),
+        noisy_sessions=max((one.noisy_sessions for one in assessments.values()), default=0),
     )
-    about = replace(about, asides=(*about.asides, *_asides(tonight)))
+    about = replace(about, asides=(*about.asides, *_asides(assessments)))
     session = judge_session(list(verdicts.values()), list(measured.measurements.values()), about)
     return Judged(
         collected=measured.collected,
@@ -151,7 +151,7 @@ def judged(measured: Measured, skip: str) -> Judged:
         verdicts=verdicts,
         observed=measured,
         groups=groups,
-        moved=_moved(measured, tonight, lost),
+        moved=_moved(measured, assessments, lost),
     )
 
 
@@ -190,7 +190,7 @@ def _counting(measured: Measured, found: Mapping[Spec, Ruling]) -> Counting:
 
 def _slower(
     measured: Measured,
-    tonight: Mapping[EnvironmentKey, Assessment],
+    assessments: Mapping[EnvironmentKey, Assessment],
     lost: Sequence[Loss],
     groups: Sequence[SizeGroup],
     found: Mapping[Spec, Ruling],
@@ -201,40 +201,42 @@ def _slower(
     """
     counts = Counter(job.case.framework for job in measured.jobs.values())
     throttled = {spec.framework for spec, one in found.items() if one.throttled}
-    shared = [item for one in tonight.values() for item in one.tonight.shared.items()]
+    shared = [item for one in assessments.values() for item in one.session_limits.shared.items()]
     whole = [slower_text(name, counts[name], one) for name, one in shared if name not in throttled]
     lasting = [one for one in lost if one.case is None and not one.is_gradual and one.sessions > 1]
     curves = (f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted)
     return (*filter(None, whole), *(one.text for one in lasting), *curves)
 
 
-def _losses(measured: Measured, tonight: Mapping[EnvironmentKey, Assessment]) -> tuple[Loss, ...]:
+def _losses(
+    measured: Measured, assessments: Mapping[EnvironmentKey, Assessment]
+) -> tuple[Loss, ...]:
     today = references.today(measured)
     return tuple(
         one
-        for key, judged in tonight.items()
+        for key, judged in assessments.items()
         for one in losses(measured.levels[key].sessions, today[key], judged)
     )
 
 
-def _asides(tonight: Mapping[EnvironmentKey, Assessment]) -> tuple[str, ...]:
+def _asides(assessments: Mapping[EnvironmentKey, Assessment]) -> tuple[str, ...]:
     """Say which losses are over, and whether the accepted session was odd."""
-    return tuple(text(one) for one in tonight.values() for text in (repaired_text, odd_text))
+    return tuple(text(one) for one in assessments.values() for text in (repaired_text, odd_text))
 
 
 def _moved(
-    measured: Measured, tonight: Mapping[EnvironmentKey, Assessment], lost: Sequence[Loss]
+    measured: Measured, assessments: Mapping[EnvironmentKey, Assessment], lost: Sequence[Loss]
 ) -> frozenset[Case]:
-    """Return the cases whose stored times an update replaces, though tonight may look unchanged.
+    """Return the cases whose stored times an update replaces, even if the session looks unchanged.
 
     Those with a loss that lasts, those of which the accepted session was odd, and all of a session
     that is noisier than usual; with a reason those of frameworks that are slower as a whole, too.
     """
     moved: set[Case | str | None] = {one.case or one.framework for one in lost}
-    for judged in tonight.values():
+    for judged in assessments.values():
         moved |= set(odd_sessions(judged))
         if judged.is_noisy:
-            moved |= set(judged.tonight.shared)
+            moved |= set(judged.session_limits.shared)
         if measured.settings.accept_regression:
             moved |= judged.slower
     return frozenset(

@@ -35,7 +35,7 @@ from .state import Judged, Measured, Programs
 
 
 def with_outputs(judged: Judged) -> Judged:
-    """With what was asked for in files and in the history, of which the page shows tonight, too."""
+    """Write the history, then the requested files: the page shows the history with this session."""
     found = _told(judged, _with_views(appended(judged)))
     path = judged.settings.results
     return _told(found, _with_file(found, "--results: no results were written", path, _results))
@@ -172,7 +172,7 @@ def _since(
 
 
 def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
-    """Tonight's, and that of a locked reference that was measured in turn with it."""
+    """Yield the lines of a case: of this stack, and of a locked reference that was interleaved."""
     verdict, now = judged.verdicts[spec], measured.measurements.get(spec)
     if now is None:
         # A soak has no times: what is kept is what went wrong.

@@ -118,7 +118,7 @@ def _since(
     return found
 
 
-def tonight(measured: Measured) -> dict[EnvironmentKey, Assessment]:
+def assessments(measured: Measured) -> dict[EnvironmentKey, Assessment]:
     """Judge the launches of the machines with levels."""
     found: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
     for job, one in _whole(measured, measured.measurements):
@@ -127,7 +127,7 @@ def tonight(measured: Measured) -> dict[EnvironmentKey, Assessment]:
             found.setdefault(job.key, {})[job.case] = times_s
     ticks_s, launches = ticks_of(measured), measured.plan.launches
     return {
-        key: measured.levels[key].tonight(own, measured.policy, launches=launches, ticks_s=ticks_s)
+        key: measured.levels[key].assess(own, measured.policy, launches=launches, ticks_s=ticks_s)
         for key, own in found.items()
     }
 
@@ -156,7 +156,7 @@ def _whole(
 def record_of(
     measured: Measured, found: Measurement, flags: Mapping[str, str] | None = None
 ) -> Record:
-    """What was `found` tonight, with the `flags` of a locked stack if they are not tonight's."""
+    """What was `found` now, with the `flags` of a locked stack if they are not this session's."""
     environment = measured.environment
     return Record(
         at=moment_text(measured.collected.began),
@@ -209,7 +209,7 @@ def wrong_before(settings: Settings, jobs: Iterable[TimedJob]) -> dict[Case, str
 def nights_of(
     settings: Settings, jobs: Iterable[TimedJob]
 ) -> dict[tuple[EnvironmentKey, str], Sequence[Session] | None]:
-    """What the locked reference stacks took in earlier nights where `jobs` are measured.
+    """What the locked reference stacks took in earlier sessions where `jobs` are measured.
 
     None without a history, which could tell. Only those that our code of today measured: a change
     of it is none of the machine. Raises HistoryError for a history that cannot be read.
@@ -249,7 +249,7 @@ def baseline_changes(measured: Measured) -> Iterator[tuple[str, str, tuple[str, 
 
 
 def stack_changes(measured: Measured) -> tuple[str, ...]:
-    """What the stacks of tonight have other than the locked references: versions and flags."""
+    """What the present stacks have other than the locked references: versions and flags."""
     if not measured.nights:
         return ()
     found: dict[str, None] = {}

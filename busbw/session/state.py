@@ -120,8 +120,8 @@ class Measured(Observed):
     """What is measured, how hard and on which machine, and what was, to the end or `interrupted`.
 
     `levels` are those of every machine with baselines where a job is measured, `nights` what the
-    locked reference stack of a framework took in earlier nights. `references` are the measurements
-    of the other stack; `lost` says which host was lost. `wrong_before` are cases that gave a wrong
+    locked reference stack of a framework took in earlier sessions. `references` are measurements of
+    the other stack; `lost` says which host was lost. `wrong_before` are cases that gave a wrong
     value not long ago, and when: they are measured twice as often. `counted` is what devices
     counted of themselves meanwhile, and `readings` are the first and the last of each host.
     """

@@ -148,7 +148,7 @@ def _fitting(lock: Lock, pythons: Sequence[str]) -> str:
                 advice = f"install Python {lock.minor}, or "
     raise StackError(
         f"the reference needs Python {lock.minor} for {lock.platform}, and {'; '.join(there)}; "
-        f"{advice}accept tonight's stack with --update-baselines"
+        f"{advice}accept this stack with --update-baselines"
     )
 
 

@@ -124,7 +124,7 @@ def called(known: Levels, today: Session, policy: Policy, **given: Any) -> dict[
     count = dict.fromkeys(today_s, 3)
     while True:
         times_s = {case: one[: count[case]] for case, one in today_s.items()}
-        tonight = known.tonight(times_s, policy, launches=3)
+        tonight = known.assess(times_s, policy, launches=3)
         for case, limit in tonight.limits.items():
             most = given.get("most", limit.slower)
             times = CaseTimes.of(times_s[case], policy.rule, 3)

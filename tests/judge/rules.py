@@ -56,7 +56,7 @@ def limit_of(baseline: Baseline | None, measurement: Measurement, policy: Policy
         return None
     levels = levels_of({baseline.case.framework: Known(baselines=[baseline])}, policy)
     times_s = {baseline.case: [launch_time_s(run) for run in measurement.runs]}
-    return levels.tonight(times_s, policy).limits.get(baseline.case) if levels else None
+    return levels.assess(times_s, policy).limits.get(baseline.case) if levels else None
 
 
 def six(*times_s: float, **changes: Any) -> Measurement:

@@ -160,7 +160,7 @@ def test_what_was_skipped_was_not_compiled() -> None:
     assert judge_compiled_session([skipped]).text == "nothing was compiled"
     found = judge_compiled_session([judged(build.compiled()), skipped], missing=["h100:8: gone"])
     assert found.headline() == (
-        "NO_VERDICT: there are baselines that nothing was compiled for: h100:8: gone"
+        "NO_VERDICT: topologies that have a baseline were not compiled: h100:8: gone"
     )
 
 

@@ -49,7 +49,7 @@ def _levels(*baselines: Baseline, history: list[Session], **known: Any) -> Level
 
 def _expected(found: Levels, case: Case = CASE) -> ExpectedTime:
     """Return the expected time, where the case takes a millisecond today."""
-    return found.tonight({case: (1e-3,)}, POLICY).limits[case].expected
+    return found.assess({case: (1e-3,)}, POLICY).limits[case].expected
 
 
 def _level_s(found: Levels, case: Case = CASE) -> float:
@@ -108,7 +108,7 @@ def test_launches_of_sessions_that_were_joined_differ_within_each_of_them() -> N
     history = [_earlier(at / 24 / 60, 1e-3 * 1.02**at, 1e-3 * 1.02**at) for at in range(1, 20)]
     found = _levels(stored, history=history)
     assert len(found.sessions) == 1
-    limit = found.tonight({CASE: (1e-3,)}, POLICY).limits[CASE]
+    limit = found.assess({CASE: (1e-3,)}, POLICY).limits[CASE]
     assert limit.slower == pytest.approx(math.log1p(POLICY.rule.floor))
 
 
@@ -166,11 +166,11 @@ def test_a_session_in_which_all_cases_are_slower_makes_no_level() -> None:
     slow = other.nights(6) + [other.night(at, 1.5, launches=6) for at in (6, 7, 8)]
     today = device.night(9, 1.5).times_s
     ours, theirs = (
-        levels(sessions, POLICY).tonight(today, POLICY)
+        levels(sessions, POLICY).assess(today, POLICY)
         for sessions in (slow, Device(seed=2).nights(6))
     )
     assert ours.slower == theirs.slower == {"jax"}
-    ours_shared, theirs_shared = (one.tonight.shared["jax"] for one in (ours, theirs))
+    ours_shared, theirs_shared = (one.session_limits.shared["jax"] for one in (ours, theirs))
     assert ours_shared.off == pytest.approx(math.log(1.5), abs=0.01)
     assert ours_shared.limit == pytest.approx(theirs_shared.limit, rel=0.1)
 
@@ -218,7 +218,7 @@ def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> N
     new = build.case(payload_bytes=8192)
     history = [session(1, {CASE: (1e-3,), new: (1e-3,)})]
     found = _levels(build.pooled(night(2, 1e-3)), history=history)
-    assert found.tonight({CASE: (1e-3,), new: (1e-3,)}, POLICY).limits.keys() == {CASE}
+    assert found.assess({CASE: (1e-3,), new: (1e-3,)}, POLICY).limits.keys() == {CASE}
 
 
 def test_out_of_memory_is_no_level() -> None:
@@ -238,7 +238,7 @@ def test_frameworks_share_sessions_and_have_shared_parts_of_their_own() -> None:
     found = levels_of(known, POLICY)
     assert found is not None and len(found.sessions) == 6
     today = {**ours.night(6).times_s, **theirs.night(6, 1.1).times_s}
-    shared = found.tonight(today, TPU).tonight.shared
+    shared = found.assess(today, TPU).session_limits.shared
     assert shared["jax"].off == pytest.approx(0.0, abs=0.01)
     assert shared["tensorflow"].level + shared["tensorflow"].off > 0.05
 
@@ -250,7 +250,7 @@ NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 
 def _judged(sessions: list[Session]) -> tuple[Levels, Session, Assessment]:
     known, today = levels(sessions[:-1], TPU), sessions[-1]
-    return known, today, known.tonight(today.times_s, TPU, launches=3)
+    return known, today, known.assess(today.times_s, TPU, launches=3)
 
 
 def _losses(sessions: list[Session]) -> tuple[Loss, ...]:
@@ -393,7 +393,7 @@ def test_a_machine_as_fast_as_before_is_not_slower(seed: int) -> None:
     found = _answer(device.nights(6), device.night(6))
     assert found.is_slower is False
     assert found.text.startswith("the reference takes ")
-    assert " x the time of its 6 earlier nights, limit 1.0" in found.text
+    assert " x the time of its 6 earlier sessions, limit 1.0" in found.text
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -424,7 +424,7 @@ def test_a_level_that_rose_over_the_nights_is_told_with_its_night() -> None:
 
 def test_without_an_earlier_night_nothing_is_told() -> None:
     found = _answer([], Device(1).night(0))
-    text = "unknown, this reference has no earlier night here (jax)"
+    text = "unknown, this reference has no earlier session here (jax)"
     assert found == Answer(text=text, is_slower=None)
 
 

@@ -71,11 +71,11 @@ def test_a_slower_candidate_is_suspected_and_then_has_regressed() -> None:
     suspected = _of(1.1, 6)
     assert (suspected.wanted, suspected.suspected) == (9, True)
     assert suspected.verdict.outcome is Outcome.NOISY
-    assert suspected.verdict.text.endswith("not yet seen again")
+    assert suspected.verdict.text.endswith("not yet confirmed")
     found = _of(1.1, 9)
     assert (found.verdict.outcome, found.verdict.failed) == (Outcome.REGRESSED, True)
     assert found.verdict.ratio == pytest.approx(1.1, abs=0.01)
-    assert found.verdict.text.endswith(" x, seen again")
+    assert found.verdict.text.endswith(" x, confirmed")
 
 
 def test_a_faster_candidate_has_improved() -> None:

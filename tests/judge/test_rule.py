@@ -63,7 +63,7 @@ def test_half_of_the_sizes_faster_makes_no_other_slower_on_any_night_after(seed:
         found = called(levels(sessions, TPU), today, TPU)
         assert fast.keys() <= {case for case, one in found.items() if one.direction == -1}
         assert not any(one.direction == 1 for one in found.values())
-        assert not levels(sessions, TPU).tonight(today.times_s, TPU).slower
+        assert not levels(sessions, TPU).assess(today.times_s, TPU).slower
         improved = frozenset(case for case, one in found.items() if one.direction == -1)
         sessions.append(retimed(today, today.times_s, improved=improved))
 
@@ -94,7 +94,7 @@ def test_fewer_fresh_launches_than_are_to_confirm_it_confirm_nothing(fresh: int)
     device = Device(seed=1)
     slow = device.cases[3]
     today = device.night(4, {slow: 1.1}, launches=3 + fresh)
-    limit = levels(device.nights(4), TPU).tonight(today.times_s, TPU).limits[slow]
+    limit = levels(device.nights(4), TPU).assess(today.times_s, TPU).limits[slow]
     times = CaseTimes.of(today.times_s[slow], TPU.rule, 3)
     found = rule.decide(times, limit, TPU.rule, limit.slower, 6)
     assert (found.direction, found.fresh, found.wanted) == (None, None, 6)
@@ -112,9 +112,9 @@ def test_a_limit_of_one_s_own_takes_the_place_of_the_computed_one() -> None:
 def test_a_night_of_three_times_the_noise_is_told_and_a_step_over_the_sizes_is_not() -> None:
     calm, noisy = Device(seed=1), Device(seed=2, own=0.025)
     known = levels(calm.nights(5), TPU)
-    assert known.tonight(noisy.night(5).times_s, TPU).tonight.noisier > 2
+    assert known.assess(noisy.night(5).times_s, TPU).session_limits.noisier > 2
     stepped = calm.night(5, {case: 1.2 for case in calm.cases[9:]})
-    assert known.tonight(stepped.times_s, TPU).tonight.noisier == 1
+    assert known.assess(stepped.times_s, TPU).session_limits.noisier == 1
 
 
 def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
@@ -127,7 +127,7 @@ def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
             for number, case in enumerate(small.cases)
         }
         sessions.append(retimed(noisy, times_s))
-    limits = levels(sessions, TPU).tonight(sessions[-1].times_s, TPU).limits
+    limits = levels(sessions, TPU).assess(sessions[-1].times_s, TPU).limits
     first, last = limits[small.cases[0]], limits[small.cases[-1]]
     assert first.deviation > 3 * last.deviation
 
@@ -138,7 +138,7 @@ def test_few_sizes_are_compared_by_themselves_and_learn_their_own_noise() -> Non
         max(
             one.slower
             for one in levels(device.nights(count), CPU)
-            .tonight(device.night(count).times_s, CPU)
+            .assess(device.night(count).times_s, CPU)
             .limits.values()
         )
         for device in [Device(seed=3, measured=few, own=0.02, within=0.02)]
@@ -155,16 +155,16 @@ def test_on_a_shared_cpu_the_sizes_next_to_a_case_say_what_other_work_does_to_it
     assert all(one.direction == 0 for case, one in found.items() if case in device.cases[5:11])
     alone = called(known, device.night(1, {device.cases[7]: 1.8}, launches=6), CPU)
     assert [case for case, one in alone.items() if one.direction] == [device.cases[7]]
-    everything = known.tonight(device.night(1, 3.0, launches=6).times_s, CPU, launches=3)
+    everything = known.assess(device.night(1, 3.0, launches=6).times_s, CPU, launches=3)
     assert everything.slower == {"jax"}
 
 
 def test_equal_launches_are_no_reason_to_fail() -> None:
     """A scripted device has no noise at all."""
     same = [session(at, {case: [1e-3 + at * 1e-9] * 3 for case in cases()}) for at in range(12)]
-    found = levels(same, TPU).tonight({case: [1e-3 * 1.019] for case in cases()}, TPU)
+    found = levels(same, TPU).assess({case: [1e-3 * 1.019] for case in cases()}, TPU)
     assert {round(math.exp(one.slower), 3) for one in found.limits.values()} == {1.02}
-    assert found.tonight.noisier == 1
+    assert found.session_limits.noisier == 1
 
 
 OWN_MACHINE = (Class.GPU, Class.TPU)

@@ -304,7 +304,7 @@ def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> Non
     folder.script(**SLOW, cases=slower)
     ran = folder.run(*SEVEN[:1], "--update-baselines", "--accept-regression=why", exit_code=0)
     assert (ran.outcomes["4K"], ran.outcomes["64K"]) == ("REGRESSED", "NOISY")
-    assert "REGRESSED, re-pinned" in ran.text
+    assert "REGRESSED, accepted again" in ran.text
     assert "64K: the baseline was not written: NOISY" in ran.text
     pins = {entry["payload"]: entry["pinned_us"] for entry in folder.stored["entries"]}
     assert pins["4K"] == pytest.approx(3 * pins["2K"], rel=0.01)

@@ -265,7 +265,7 @@ def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_
     ran = compiled(folder, *ALL, "--update-baselines=all", exit_code=1)
     assert "1 failed, 10 passed, 14 skipped" in ran.text
     said = (
-        "NO_VERDICT: there are baselines that nothing was compiled for: v2:2x2, v3:2x2, v4:2x2x2, "
+        "NO_VERDICT: topologies that have a baseline were not compiled: v2:2x2, v3:2x2, v4:2x2x2, "
         "v5e:2x4, v5p:2x2x2, v6e:2x4, tpu7x:2x2x1: libtpu.so: file too short"
     )
     assert said in ran.text

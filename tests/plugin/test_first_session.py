@@ -37,9 +37,10 @@ def test_it_is_no_pass_and_prints_the_command_that_records(folder: Folder) -> No
 def test_the_letters_that_occur_are_explained_once(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])
     ran = folder.run("--payloads=64K,1M", exit_code=1)
-    legend = "letters: n NO_BASELINE, F FAILED; the last one is the session's"
+    begin = "letters in the progress line: "
+    legend = f"{begin}n NO_BASELINE, F FAILED; the last letter is the whole session's"
     assert ran.text.splitlines().count(legend) == 1
-    assert "letters: " not in folder.run("--payloads=64K", "-v", exit_code=0).text
+    assert begin not in folder.run("--payloads=64K", "-v", exit_code=0).text
 
 
 @pytest.mark.sessions
@@ -60,4 +61,4 @@ def test_where_baselines_are_required_a_first_session_fails(folder: Folder) -> N
 def test_every_outcome_has_a_letter(outcome: Outcome) -> None:
     spec = Spec(framework="fake", payload_bytes=1024, workload=Workload())
     text = letters_text([Verdict(spec=spec, outcome=outcome, failed=False, text="")])
-    assert text.startswith("letters: ") and f" {outcome.value};" in text
+    assert text.startswith("letters in the progress line: ") and f" {outcome.value};" in text

@@ -39,7 +39,8 @@ def assert_not_green(folder: Folder, *options: str, said: str) -> Ran:
 def test_fewer_launches_than_were_asked_for(folder: Folder) -> None:
     (folder.path / "short.py").write_text(SHORT)
     options = ("--frameworks=fake", "-p", "short", "--launches=3")
-    said = "NO_VERDICT: 1 case with fewer than 3 launches, first fake.all_reduce.fake.float32.1M"
+    name = "fake.all_reduce.fake.float32.1M"
+    said = f"NO_VERDICT: 1 case with fewer than 3 launches; the first is {name}"
     ran = assert_not_green(folder, *options, said=said)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
 
@@ -49,10 +50,12 @@ def test_more_than_a_tenth_of_the_cases_too_noisy(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
     nightly.stored_before(folder, {40: 1.0, 30: 0.2, 20: 5.0, 10: 0.2, 5: 5.0})
-    said = "NO_VERDICT: 1 of 1 case too noisy to judge, first fake.all_reduce.fake.float32.1M"
+    said = (
+        "NO_VERDICT: 1 of 1 case too noisy to judge; the first is fake.all_reduce.fake.float32.1M"
+    )
     ran = assert_not_green(folder, "--frameworks=fake", said=said)
     assert ran.outcomes == {"1M": "NOISY"}
-    assert "4 x the time cannot be ruled out" in ran.text
+    assert "4 x the expected time cannot be ruled out" in ran.text
 
 
 @pytest.mark.exhaustive
@@ -88,7 +91,7 @@ def test_a_framework_that_has_baselines_and_reaches_the_device_no_more(folder: F
     folder.pytest(*command, "--update-baselines", exit_code=0)
     assert len(folder.baseline_files) == 2
     standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
-    said = "NO_VERDICT: there are baselines that were not measured: tensorflow: not found"
+    said = "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not found"
     ran = assert_not_green(folder, *both, said=said)
     outcomes = [case["outcome"] for case in ran.cases]
     assert sorted(outcomes) == ["PASS", "SKIPPED"]
@@ -109,7 +112,7 @@ def test_a_session_in_which_all_cases_together_are_slower(folder: Folder) -> Non
     """Beyond two and a half times the time and the noise, by less than any single case can show."""
     folder.slower(2.6, SEVEN)
     ran = folder.run(SEVEN, exit_code=1)
-    said = "SLOWER: fake: all 7 cases together take 2.600 x the time (limit 2.5"
+    said = "SLOWER: fake: all 7 cases together take 2.600 x the expected time (limit 2.5"
     assert said in ran.session_failure
     assert ran.session_failure.count("stack or machine: unknown") >= 1
     assert ran.document["session"]["outcomes"][0] == "SLOWER"
@@ -126,7 +129,7 @@ def test_such_a_session_becomes_no_baseline_without_a_reason(folder: Folder) -> 
     assert ran.text.count('--accept-regression "why" accepts it') == 7
     assert [path.read_bytes() for path in folder.baseline_files] == before
     ran = folder.updated(SEVEN, "--accept-regression=another switch")
-    assert "accepted: fake: all 7 cases together take 3.500 x the time" in ran.text
+    assert "accepted: fake: all 7 cases together take 3.500 x the expected time" in ran.text
     assert [path.read_bytes() for path in folder.baseline_files] != before
     assert set(folder.run(SEVEN, exit_code=0).outcomes.values()) == {"PASS"}
 
@@ -194,7 +197,9 @@ def without_tensorflow(folder: Folder) -> tuple[str, ...]:
 def test_a_framework_that_has_baselines_and_is_not_installed(
     folder: Folder, without_tensorflow: tuple[str, ...]
 ) -> None:
-    said = "NO_VERDICT: there are baselines that were not measured: tensorflow: not installed here"
+    said = (
+        "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not installed here"
+    )
     ran = assert_not_green(folder, *without_tensorflow, said=said)
     outcomes = ran.ids
     assert outcomes == {

@@ -237,7 +237,7 @@ def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_
     assert _slower(first) == {"stack": False, "machine": None}
     second = night.run("--against=baseline", *SIX, exit_code=0)
     assert "the machine: the reference takes 1.0" in second.text
-    assert " x the time of its 1 earlier night, limit " in second.text
+    assert " x the time of its 1 earlier session, limit " in second.text
     (path,) = night.folder.path.glob("history/*/*/*.jsonl")
     lines = [json.loads(one) for one in path.read_text().splitlines()]
     assert [line.get("is_reference") for line in lines].count(True) == 2 * 6

@@ -197,9 +197,12 @@ FORK = "(setup): DeprecationWarning: fork in a process with threads"
     ("conftest", "said"),
     sweep(
         [
-            (SETUP, f"2 errors in the tests of busbw, first {CASE} {FORK}"),
-            (TEARDOWN, "1 error in the tests of busbw, first session (teardown): RuntimeError"),
-            (ASSERTS, f"1 error in the tests of busbw, first {CASE} (call): AssertionError"),
+            (SETUP, f"2 errors in the tests of busbw; the first is {CASE} {FORK}"),
+            (
+                TEARDOWN,
+                "1 error in the tests of busbw; the first is session (teardown): RuntimeError",
+            ),
+            (ASSERTS, f"1 error in the tests of busbw; the first is {CASE} (call): AssertionError"),
         ],
         in_gate=2,
     ),
@@ -222,9 +225,8 @@ def test_failures_of_other_tests_are_said_beside_a_fine_session(folder: Folder) 
     (folder.path / "test_theirs.py").write_text("def test_of_theirs():\n    assert False\n")
     ran = folder.run("test_theirs.py", exit_code=1)
     last = next(line for line in ran.text.splitlines() if line.startswith("NOTHING_COMPARED: "))
-    said = (
-        "pytest ends with exit code 1 because of other tests, first test_theirs.py::test_of_theirs"
-    )
+    first = "test_theirs.py::test_of_theirs"
+    said = f"pytest ends with exit code 1 because of other tests; the first is {first}"
     assert last.endswith(said)
 
 

@@ -144,14 +144,14 @@ def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
     folder.script(**SLOW, cases=[{"payload_bytes": 1 << 16, "slower": 1.5}])
     ran = folder.run(*THREE, exit_code=0)
     assert ran.outcomes == {"64K": "NOISY", "128K": "PASS", "256K": "PASS"}
-    assert "1.500 x the time, " in ran.case("64K")["text"]
+    assert "1.500 x the expected time, " in ran.case("64K")["text"]
     assert (
-        "slower, seen again (1.500 x), within the limit (the limit of 1 session: accept more, or "
+        "slower, confirmed (1.500 x), within the limit (the limit of 1 session: accept more, or "
         "--against=baseline tells)"
     ) in ran.case("64K")["text"]
     last = ran.text.splitlines()[-2]
     assert last.startswith("FINE: 3 cases measured in ")
-    limits = "; a case fails above 1.70 x, once more launches confirm it; "
+    limits = "; a case fails above 1.70 x, if additional launches confirm it; "
     assert f"{limits}within its limit, and not ruled out: " in last
     assert last.endswith("fake.all_reduce.fake.float32.64K 1.50 x")
     assert "flag" not in ran.text and "limit" in ran.text

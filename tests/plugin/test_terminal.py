@@ -36,13 +36,13 @@ def test_the_end_is_the_answer_which_says_a_failure_once_then_the_line_of_pytest
     assert session.startswith("FAILED: 1 of 2 cases failed: 1 REGRESSED; 2 cases measured in ")
     assert re.search(r"=+ 1 failed, 1 passed in ", last)
     assert "= FAILURES =" not in text and "short test summary" not in text
-    assert text.count("x the time") == 0
+    assert text.count("x the expected time") == 0
     assert text.count("1 REGRESSED: ") == 1
 
 
 def test_with_more_verbosity_the_whole_reason_stands_below_the_row(folder: Folder) -> None:
     text = _regressed(folder, "-v").text
-    assert len(re.findall(r"3\.\d+ x the time, busbw ", text)) == 1
+    assert len(re.findall(r"3\.\d+ x the expected time, busbw ", text)) == 1
 
 
 @pytest.mark.exhaustive

@@ -85,7 +85,7 @@ def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark=mark))
     folder.environment.setenv("PYTHONPATH", str(folder.path))
     ran = folder.run("-p", "every_test", "--update-baselines", exit_code=1)
-    assert "NO_VERDICT: 1 case skipped before the verdict was read, first perf/" in ran.text
+    assert "NO_VERDICT: 1 case skipped before the verdict was read; the first is perf/" in ran.text
     assert not folder.baseline_files
 
 

@@ -218,8 +218,8 @@ def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_ow
     ours, theirs = _cases(8), _cases(7, framework="tensorflow")
     _stored(tmp_path / "baselines", *ours, *theirs)
     measured = _measured(tmp_path, [*_each(ours, 1.5e-3), *_each(theirs)])
-    limits = references.tonight(measured)
-    assert {name: one.off for name, one in limits[KEY].tonight.shared.items()} == {
+    limits = references.assessments(measured)
+    assert {name: one.off for name, one in limits[KEY].session_limits.shared.items()} == {
         "jax": pytest.approx(0.405465),
         "tensorflow": pytest.approx(0.0, abs=1e-9),
     }
@@ -237,7 +237,7 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
             *_each([build.case(framework="tensorflow")]),
         ],
     )
-    limits = references.tonight(measured)
+    limits = references.assessments(measured)
     assert set(limits[KEY].limits) == set(_cases(6))
 
 

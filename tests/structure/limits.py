@@ -4,8 +4,8 @@
     python -m tests.structure.limits --raise  # also raise the limits that are exceeded
 
 A limit is raised only for code that replaces something or serves a guarantee to users
-(`tests/contract/README.md`); the reason belongs in the commit message. The total of `busbw` and of
-`tests` is bounded as well, by ALLOWED in `test_limits.py`.
+(`tests/contract/README.md`); the reason belongs in the commit message. The statements of all of
+`busbw` and of `tests` are never raised: new code replaces old code.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from tests.structure import language, sizes, sources
 
 _FILE = Path(__file__).with_name("limits.json")
 _COUNTED = ("statements", "functions", "banned_names", "vague_names", "fragments", "accepted_is")
+
+# The packages whose statements `--raise` does not raise either.
+_NEVER_RAISED = ("busbw", "tests")
 
 Limits = dict[str, dict[str, int]]
 
@@ -56,12 +59,11 @@ def _write(measured: dict[str, Counter[str]], *, may_raise: bool) -> None:
     old = read() if _FILE.exists() else {}
     lines = []
     for package, counts in sorted(measured.items()):
-        limits = {
-            name: counts[name]
-            if may_raise
-            else min(counts[name], old.get(package, {}).get(name, 0))
-            for name in _COUNTED
-        }
+        before = old.get(package, {})
+        limits = {name: counts[name] for name in _COUNTED}
+        for name in _COUNTED:
+            if not may_raise or (package in _NEVER_RAISED and name == "statements"):
+                limits[name] = min(before.get(name, 0), counts[name])
         lines.append(f"  {json.dumps(package)}: {json.dumps(limits)}")
     _FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
