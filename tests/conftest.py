@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from busbw import locks
-from tests.watch import sitecustomize as watch
-from tests.worker.backends import real
+from tests.helpers import frameworks as real
+from tests.helpers.watch import sitecustomize as watch
 
 # A busy machine makes no example wrong.
 settings.register_profile("busbw", deadline=None, suppress_health_check=[HealthCheck.too_slow])

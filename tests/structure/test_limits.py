@@ -64,7 +64,7 @@ def test_a_docstring_that_begins_with_a_verb_and_a_property_are_no_fragments() -
         ("busbw/judge/rule.py", ["busbw", "core", "busbw/judge"]),
         ("busbw/wire.py", ["busbw", "core", "busbw/*.py"]),
         ("busbw/extensions/page/page.py", ["busbw", "extensions", "extensions/page"]),
-        ("tests/judge/test_rule.py", ["tests"]),
+        ("tests/unit/judge/test_rule.py", ["tests"]),
     ],
 )
 def test_a_file_counts_for_its_package_and_for_the_sums(path: str, package: list[str]) -> None:

@@ -1,0 +1,1 @@
+"""Tests with damaged input, faults and misuse."""

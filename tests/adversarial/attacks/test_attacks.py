@@ -1,0 +1,170 @@
+"""No attack, stranger or kill makes a session green, or loses what was stored."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.adversarial.attacks.attack import OF_PYTEST, WORKERS
+from tests.adversarial.attacks.conftests import CONFTESTS
+from tests.adversarial.attacks.stored import BASELINES, FILES, HISTORIES
+from tests.helpers.session_fixtures import folder, forked, written
+from tests.helpers.session_folder import SLOW, TIMEOUT_S, Folder
+
+__all__ = ["folder", "forked", "written"]
+
+pytestmark = pytest.mark.exhaustive
+
+GROUPS = {
+    "pytest": OF_PYTEST,
+    "conftest": CONFTESTS,
+    "baseline": BASELINES,
+    "history": HISTORIES,
+    "file": FILES,
+    "worker": WORKERS,
+}
+ATTACKS = {
+    f"{group}, {name}": one for group, those in GROUPS.items() for name, one in those.items()
+}
+
+
+def stored(folder: Folder) -> bytes:
+    """Every line of baselines and history, with what was put beside them."""
+    found = (path for name in ("baselines", "history") for path in (folder.path / name).rglob("*"))
+    # A link may lead to what has no end.
+    files = (path for path in found if path.is_file() and not path.is_symlink())
+    return b"".join(path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_it_is_not_green_and_loses_nothing(folder: Folder, name: str) -> None:
+    attack = ATTACKS[name]
+    folder.script(**SLOW)
+    folder.with_baselines("--history=history")
+    folder.script(**{**SLOW, "cases": [{"slower": 5}], **attack.script})
+    folder.ini(attack.ini)
+    if attack.conftest:
+        (folder.path / "perf" / "conftest.py").write_text(attack.conftest)
+    for variable, value in attack.environment.items():
+        folder.environment.setenv(variable, value)
+    attack.do(folder)
+    before = stored(folder)
+    code, text = folder.ended(*attack.options)
+    assert code in attack.codes, text
+    after = stored(folder)
+    assert all(line.strip(b"\r") in after for line in before.splitlines())
+
+
+def _empty(path: Path) -> None:
+    path.mkdir()
+
+
+def _junk(path: Path) -> None:
+    path.mkdir()
+    (path / "host.xplane.pb").write_bytes(b"\xff" * 4096)
+
+
+def _torn(path: Path) -> None:
+    path.mkdir()
+    (path / "host.trace.json.gz").write_bytes(b"\x1f\x8b\x08\x00torn")
+
+
+def _deep(path: Path) -> None:
+    path.mkdir()
+    (path / "host.trace.json").write_text("[" * 200_000)
+
+
+def _device(path: Path) -> None:
+    path.mkdir()
+    (path / "host.xplane.pb").symlink_to("/dev/zero")
+
+
+def _nowhere(path: Path) -> None:
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("made", [_empty, _junk, _torn, _deep, _device, _nowhere])
+def test_a_recording_of_nothing_is_an_error_that_moves_no_terminal(
+    tmp_path: Path, made: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "evil\x1b[31m"
+    made(path)
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "trace", str(path)],
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode in (1, 2) and said.strip()
+    assert b"\x1b" not in said and b"Traceback" not in said
+
+
+def _silence(stranger: socket.socket) -> None:
+    assert stranger.fileno() >= 0
+
+
+def _words(stranger: socket.socket) -> None:
+    stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 20)
+
+
+def _much(stranger: socket.socket) -> None:
+    stranger.sendall(b"\xff" * 100_000)
+
+
+def _brackets(stranger: socket.socket) -> None:
+    stranger.sendall(b"[" * 1000 + b"\n")
+
+
+@pytest.mark.parametrize("says", [_silence, _words, _much, _brackets])
+def test_a_stranger_is_no_agent(folder: Folder, says: Callable[[socket.socket], None]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    folder.environment.setenv("BUSBW_SECRET", "a secret of thirty-two characters")
+    joining = (f"--listen=127.0.0.1:{port}", "--agents=1", "--agents-wait=6")
+    session = folder.begin("perf", "--frameworks=fake", "--payloads=1M", "--launches=1", *joining)
+    strangers = [_connected(port) for _ in range(5)]
+    for one in strangers:
+        with one:
+            try:
+                says(one)
+            except OSError:
+                continue
+    assert session.wait(TIMEOUT_S) in (1, 4), folder.output
+    assert "passed" not in folder.output
+
+
+def _connected(port: int) -> socket.socket:
+    end_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=5)
+        except OSError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("after_s", [0.2, 0.5, 0.8, 1.1])
+def test_a_session_that_is_killed_loses_no_line(folder: Folder, after_s: float) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines("--history=history")
+    names = ("baselines", "history")
+    before = [path for name in names for path in (folder.path / name).rglob("*") if path.is_file()]
+    lines = [line for path in before for line in path.read_bytes().splitlines()]
+    session = folder.start("--history=history", "--update-baselines")
+    time.sleep(after_s)
+    session.send_signal(signal.SIGKILL)
+    session.wait(TIMEOUT_S)
+    after = b"".join(path.read_bytes() for path in before)
+    kept = [line for line in lines if b'"launch' in line or b'"case"' in line]
+    assert all(line in after for line in kept)
+    folder.script(**SLOW, cases=[{"slower": 5}])
+    folder.run("--history=history", exit_code=1)

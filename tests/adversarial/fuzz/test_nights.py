@@ -1,0 +1,80 @@
+"""Any history that can be read is drawn: whatever times, gaps, names and outcomes it has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.history.lines import Line, parsed
+from busbw.model.words import Device, FailureKind, Outcome
+from busbw.page import nights
+from busbw.page.chart import Picture, table_of
+from busbw.page.history_charts import case_history, ratios
+from busbw.page.html import sparkline
+from busbw.page.nights import MachineNights
+from busbw.page.vega import specification
+from tests.helpers import build
+from tests.helpers.damage import bounded, fuzzed
+from tests.helpers.history_lines import line
+
+CASES = [
+    build.case(**one)
+    for one in (
+        {},
+        {"payload_bytes": 1 << 40},
+        {"payload_bytes": 1, "framework": "tensorflow", "strategy": "<b>'"},
+        {"protocol": "device/chain8"},
+    )
+]
+TIMES = st.lists(st.floats(1e-6, 1e12), max_size=3).map(tuple)
+TEXTS = st.dictionaries(st.text(max_size=4), st.text(max_size=9), max_size=2)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> Line:
+    """A line of one of a few sessions, which began in one of a few years, and of a few cases."""
+    session = draw(st.integers(0, 12))
+    stack = draw(st.sampled_from(["", "", "a" * 16]))
+    changes: dict[str, Any] = {
+        "session": f"{session:016x}",
+        "at": f"{2024 + session % 3}-01-{1 + session:02d}T03:00:00Z",
+        "device": draw(st.sampled_from(Device)),
+        "case": draw(st.sampled_from(CASES)),
+        "times_us": draw(TIMES),
+        "outcome": draw(st.sampled_from(Outcome)),
+        "failure": draw(st.none() | st.sampled_from(FailureKind)),
+        "injected": draw(st.sampled_from(["", "", "delay:5%"])),
+        "paired": bool(stack) or draw(st.booleans()),
+        "stack": stack,
+        "is_reference": bool(stack) and draw(st.booleans()),
+        "versions": draw(TEXTS),
+        "host": draw(st.text(max_size=5)),
+    }
+    return line(**changes)
+
+
+def _read(found: list[Line]) -> MachineNights:
+    """As a file of the history gives them: in the order of time."""
+    whole = sorted((parsed(one.text, "line") for one in found), key=lambda one: one.at)
+    return nights.machine("tpu/4r", tuple(whole))
+
+
+def _draw(picture: Picture) -> None:
+    assert table_of(picture).rows
+    spec = specification(picture, 400)
+    assert json.dumps(spec, allow_nan=False)
+
+
+@fuzzed
+@given(st.lists(lines(), min_size=1, max_size=30))
+def test_any_history_is_drawn(found: list[Line]) -> None:
+    with bounded():
+        machine = _read(found)
+        _draw(ratios(machine))
+        for case in machine.cases:
+            assert len(sparkline(case)) < 1200
+            if any(case.nights):
+                _draw(case_history(machine, case))

@@ -1,0 +1,127 @@
+"""Optimised HLO: whatever is in it, a sentence or its collectives."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.model.program import Use
+from busbw.program import inventory
+from tests.helpers.damage import bounded, contents, fuzzed
+from tests.unit.program.test_inventory import HEAD, dump
+from tests.unit.program.test_trips import FUSED
+
+_MESHES: tuple[dict[str, int], ...] = ({}, {"data": 8}, {"data": 4, "model": 2}, {"data": 10**6})
+_LOOPED = dump("fsdp.v5e_2x4")
+_TEXTS = tuple(
+    text.encode() for text in (dump("fsdp.h100"), dump("experts.cpu"), _LOOPED, FUSED, HEAD)
+)
+_WORDS = (
+    *("%a", "while", "fusion", "all-reduce", "all-gather-start", "calls=%a", "body=%a", "f32[1,2]"),
+    *(
+        "(f32[], s32[])",
+        "constant(",
+        "9" * 5000,
+        "{{0,1},{2,3}}",
+        "[2,4]<=[8]",
+        "index=7",
+        "{",
+        "}",
+    ),
+    *(
+        "ENTRY %m (p: f32[]) -> f32[] {",
+        "replica_groups=",
+        "source_target_pairs={{0,1}}",
+        "\n",
+        ",",
+    ),
+)
+
+
+def _read(text: str, mesh: dict[str, int]) -> tuple[Use, ...]:
+    with bounded():
+        try:
+            found = inventory.read(text, mesh)
+        except inventory.ProgramError as error:
+            assert str(error)
+            return ()
+    for one in found:
+        assert one.name and one.where and one.times_text(one.times)
+        assert 0 <= one.payload_bytes <= 10**15 and one.hidden_by >= 0
+    return found
+
+
+@fuzzed
+@given(content=contents(*_TEXTS), mesh=st.sampled_from(_MESHES))
+def test_any_damaged_program_is_read_or_refused(content: bytes, mesh: dict[str, int]) -> None:
+    _read(content.decode(errors="replace"), mesh)
+
+
+@fuzzed
+@given(
+    changes=st.lists(
+        st.tuples(
+            st.floats(0, 1), st.floats(0, 1), st.sampled_from(("swap", "copy", "drop", "put"))
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    words=st.lists(st.sampled_from(_WORDS), min_size=1, max_size=4),
+    text=st.sampled_from((_LOOPED, FUSED)),
+)
+def test_any_lines_in_any_order_are_read_or_refused(
+    changes: list[tuple[float, float, str]], words: list[str], text: str
+) -> None:
+    lines = text.splitlines()
+    for here, there, kind in changes:
+        at, to = int(here * (len(lines) - 1)), int(there * (len(lines) - 1))
+        if kind == "swap":
+            lines[at], lines[to] = lines[to], lines[at]
+        elif kind == "copy":
+            lines.insert(at, lines[to])
+        elif kind == "drop":
+            del lines[at]
+        else:
+            parts = lines[at].split(" ")
+            lines[at] = " ".join([*parts[: to % (len(parts) + 1)], *words, *parts[to % 5 :]])
+        lines = lines or [""]
+    _read("\n".join(lines), {"data": 8})
+
+
+@pytest.mark.parametrize("name", ["fsdp.v5e_2x4", "experts.cpu"])
+def test_what_is_not_damaged_has_collectives(name: str) -> None:
+    assert len(_read(dump(name), {"data": 8})) > 2
+
+
+_NESTED = "\n".join(
+    f"%c{at} (p: f32[8]) -> f32[8] {{\n  %x = f32[8]{{0}} call(%p), to_apply=%c{at + 1}\n"
+    f"  %y = f32[8]{{0}} call(%p), to_apply=%c{at + 1}\n}}\n"
+    for at in range(90)
+)
+_HOSTILE = {
+    "a call tree of 2^90": _NESTED
+    + "%c90 (p: f32[8]) -> f32[8] {\n  %r = f32[8]{0} all-reduce(%p), replica_groups={}\n}\n"
+    + "ENTRY %m (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} call(%p), to_apply=%c0\n}\n",
+    "a sum that doubles": FUSED.replace("constant(12)", "constant(99999999999)").replace(
+        "%sum = s32[]{:T(128)} add(%c.1, %two)", "%sum = s32[]{:T(128)} multiply(%c.1, %c.1)"
+    ),
+    "a value asked for twice, 60 deep": FUSED.replace(
+        "  %two = s32[]{:T(128)} constant(2)\n",
+        "  %v0 = s32[] constant(0)\n"
+        + "".join(f"  %v{at + 1} = s32[] add(%v{at}, %v{at})\n" for at in range(59))
+        + "  %two = s32[] add(%v59, %v59)\n",
+    ),
+    "a line of a million brackets": HEAD
+    + f"ENTRY %m (p: f32[]) -> f32[] {{\n  %x = {'(' * 10**6} all-reduce({'(' * 10**6}\n}}\n",
+    "groups of a billion": HEAD + "ENTRY %m (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} "
+    "all-reduce(%p), replica_groups=[999999999,999999999]<=[999999999]\n}\n",
+    "a million partitions": HEAD.replace("=8", "=1000000")
+    + "ENTRY %m (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} all-reduce(%p), replica_groups={}\n}\n",
+}
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_a_text_that_is_made_to_take_long_does_not(name: str) -> None:
+    for mesh in _MESHES:
+        _read(_HOSTILE[name], mesh)

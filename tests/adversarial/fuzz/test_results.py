@@ -1,0 +1,107 @@
+"""Results and shapes, as commands, charts and pages read them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from busbw import commands
+from busbw.page.chart import Chart, table_of
+from busbw.page.content import Figure, Section
+from busbw.page.curves import bandwidth
+from busbw.page.page import page
+from busbw.page.vega import specification
+from busbw.report.reading import DocumentError, Session, read_results
+from tests.helpers.damage import bounded, documents, fuzzed, unchanged
+from tests.helpers.recorded_sessions import Recorded, sessions
+from tests.helpers.results_files import document, verdict
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz")
+
+
+def _asked(*words: str) -> None:
+    """The command ends with an exit code of its own and a sentence, or with an answer."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), bounded():
+        code = commands.main(words)
+    assert code in (0, 2)
+    assert bool(out.getvalue()) is (code == 0)
+    assert err.getvalue().startswith("busbw ") is (code == 2)
+
+
+SHAPES = ("estimate", "--ranks=4", "--bandwidth=1gbe", "--bucket=1KiB")
+
+
+@fuzzed
+@given(content=documents({"w": [512, 2], "b": [2]}, {"a": [3, 3, 1, 32], "z": []}))
+def test_estimate_takes_any_shapes_or_refuses_them(content: bytes, folder: Path) -> None:
+    path = folder / "shapes.json"
+    path.write_bytes(content)
+    with unchanged(folder):
+        _asked(*SHAPES, f"--shapes={path}")
+
+
+RESULTS = document(
+    verdict(4096, 6.0),
+    verdict(8192, None),
+    verdict(4096, 5.0, framework="tensorflow", strategy="ring"),
+)
+
+
+@fuzzed
+@given(content=documents(RESULTS))
+def test_any_results_are_drawn_or_refused(content: bytes) -> None:
+    with bounded():
+        try:
+            session = read_results(content, "night.json")
+        except DocumentError as error:
+            assert str(error).startswith("night.json: ")
+            return
+        assert isinstance(session, Session)
+        try:
+            chart = bandwidth([session])
+        except ValueError as error:
+            assert "no bandwidth" in str(error)
+            return
+        assert table_of(chart).rows
+        assert specification(chart, 400)["layer"]
+
+
+# The shortest of each kind that has launches, or programs.
+_RECORDED = sorted(sessions(), key=lambda one: len(str(one.results)))
+_OF_KINDS = [
+    next(one for one in _RECORDED if not one.is_compiled and one.results["cases"][0]["launches"]),
+    next(one for one in _RECORDED if one.is_compiled and one.results["cases"][0]["program"]),
+]
+
+
+def _figures(sections: tuple[Section, ...]) -> list[Figure]:
+    found = []
+    for one in sections:
+        found += [part for part in one.parts if isinstance(part, Figure)] + _figures(one.sections)
+    return found
+
+
+@pytest.mark.parametrize("recorded", _OF_KINDS, ids=lambda one: one.name)
+def test_any_results_have_a_page_or_are_refused(recorded: Recorded) -> None:
+    @fuzzed
+    @given(content=documents(recorded.results))
+    def shown(content: bytes) -> None:
+        with bounded():
+            try:
+                session = read_results(content, "night.json")
+            except DocumentError as error:
+                assert str(error).startswith("night.json: ")
+                return
+            for one in _figures(page([session]).sections):
+                assert isinstance(one.picture, Chart)
+                assert specification(one.picture, 720)["layer"]
+
+    shown()

@@ -1,0 +1,125 @@
+"""The channel between driver and worker in both directions."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw import wire
+from busbw.driver import transport
+from busbw.driver.transport import Answer, Reply
+from busbw.judge.case import Terms, judge_case
+from busbw.judge.policy import POLICIES
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure, Plan, Run
+from busbw.model.machine import Compiler, Probe
+from busbw.model.words import Device
+from busbw.report.renderers import rendered
+from busbw.report.session import session_tables
+from busbw.worker.serve import Channel, part
+from tests.helpers import build
+from tests.helpers.damage import bounded, documents, fuzzed
+from tests.helpers.results_files import results
+from tests.unit.judge.rules import limit_of
+
+CASE = build.case()
+TERMS = Terms(policy=POLICIES[Device.CPU], cases=1, launches=3)
+RUN = build.run(
+    *(1e-3, 1.1e-3),
+    clocks_s={"host": 1e-3, "device": 9e-4},
+    dispatch_s=1e-5,
+    rank_times_s=(1e-3, 2e-3),
+    over_ranks_s={"slowest": 1e-3},
+)
+DEVICES = build.device_set(Device.TPU, mesh="2x4")
+# What is answered, by request.
+VALID: dict[str, list[tuple[str, Any]]] = {
+    "": [("ready", None)],
+    "probe": [("probe", build.probe(DEVICES, build.device_set(), gpu="no driver"))],
+    "measure": [("Run", RUN), ("Failure", build.out_of_memory(needed_bytes=5))],
+    "turn": [("enough", True), ("Failure", build.failure())],
+    "describe": [("Compiler", Compiler(topology="v5e:2x4", release="a", devices=DEVICES))],
+    "compile": [("Compiled", build.compiled()), ("Failure", build.failure())],
+}
+KINDS: dict[str, tuple[type, ...]] = {
+    "": (type(None),),
+    "probe": (Probe,),
+    "measure": (Run, Failure),
+    "turn": (bool, Failure),
+    "describe": (Compiler,),
+    "compile": (Compiled, Failure),
+}
+
+
+def _reply(name: str, value: Any) -> dict[str, Any]:
+    return {"reply": name, "value": wire.to_json(value)}
+
+
+def _taken(found: Answer) -> None:
+    """Whatever was let in is made use of without an error."""
+    if isinstance(found, Run | Failure):
+        _judged(found)
+
+
+def _judged(found: Run | Failure) -> None:
+    runs = (found,) if isinstance(found, Run) else ()
+    failures = (found,) if isinstance(found, Failure) else ()
+    measured = replace(build.measurement(), case=CASE, runs=runs, failures=failures)
+    for baseline in (None, build.baseline(1e-3, 1.1e-3), build.baseline()):
+        limit = limit_of(baseline, measured, TERMS.policy)
+        verdict = judge_case(build.spec(), measured, baseline, limit, TERMS).verdict
+        assert verdict.explain()
+        assert rendered("text", *session_tables([verdict]))
+        document = results(verdict, measurements={verdict.spec: measured})
+        assert json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize("request_name", VALID)
+@fuzzed
+@given(data=st.data())
+def test_any_line_of_a_worker_is_a_reply_or_refused(request_name: str, data: st.DataObject) -> None:
+    valid = [_reply(*one) for one in VALID[request_name]]
+    line = data.draw(documents(*valid))
+    with bounded():
+        try:
+            reply = transport.checked_reply(line, request_name)
+        except wire.WireError as error:
+            assert str(error)
+        else:
+            assert isinstance(reply.answer, KINDS[request_name])
+            _taken(reply.answer)
+
+
+def test_what_is_not_damaged_is_a_reply() -> None:
+    for request_name, valid in VALID.items():
+        for name, value in valid:
+            line = json.dumps(_reply(name, value)).encode()
+            assert transport.checked_reply(line, request_name) == Reply(value)
+
+
+REQUEST = {
+    "request": "measure",
+    "case": wire.to_json(CASE),
+    "plan": wire.to_json(build.plan()),
+    "key": wire.to_json(build.key()),
+}
+
+
+@fuzzed
+@given(content=documents(REQUEST))
+def test_any_line_of_the_driver_is_a_request_or_refused(content: bytes) -> None:
+    lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+    with bounded():
+        try:
+            for request in Channel(requests=lines, replies=io.StringIO()).received():
+                part(request, "request", str)
+                part(request, "case", Case)
+                part(request, "plan", Plan)
+        except wire.WireError as error:
+            assert str(error)

@@ -1,0 +1,201 @@
+"""What is expected of every page: each check says what is wrong with an open one.
+
+They leave its size and theme as they are. Those that unfold or shorten it come last.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tests.contract.browser.chromium import Opened
+from tests.unit.page.test_palette import contrast, luminance
+
+# WCAG 2.0, 2.1 and 2.2, levels A and AA. Every rule of them holds: none is excepted.
+WCAG = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa")
+# What can still be read.
+LEAST_PX = 9.0
+LEAST_POINTS = 6.0
+# Of WCAG, for texts of ordinary size.
+LEAST_CONTRAST = 4.5
+MOST_ROWS = 12
+# Of the height of a line.
+LEAST_OVERLAP = 0.3
+# A sheet of A4 within its margins.
+SHEET_PX = 717
+
+
+def requests(found: Opened) -> list[str]:
+    """What the page asks for beside its own file; data within the page are no request."""
+    found.settle()
+    others = [one for one in found.requests if one.partition("#")[0] != found.address]
+    return [one for one in others if not one.startswith("data:")]
+
+
+def said(found: Opened) -> list[str]:
+    """Errors, warnings and dialogs."""
+    found.settle()
+    return list(found.said)
+
+
+def too_wide(found: Opened) -> list[str]:
+    """What is wider than the window, folded and unfolded."""
+    folded = found.measure("tooWide")
+    found.measure("unfold")
+    return [*folded, *found.measure("tooWide")]
+
+
+def too_small(found: Opened) -> list[str]:
+    """Texts that are too small to be read, folded ones too."""
+    found.measure("unfold")
+    return list(found.measure("tooSmall", LEAST_PX - 0.05))
+
+
+def themes(found: Opened) -> list[str]:
+    """Colours that do not follow what the reader prefers."""
+    light, dark = (_colours(found, theme) for theme in ("light", "dark"))
+    wrong = []
+    if not _luminance(light["background"]) > 0.5 > _luminance(light["text"]):
+        wrong.append(f"light: {light['text']} on {light['background']}")
+    if not _luminance(dark["background"]) < 0.2 < _luminance(dark["text"]):
+        wrong.append(f"dark: {dark['text']} on {dark['background']}")
+    if _luminance(dark["canvas"]) > 0.2:
+        wrong.append(f"dark: the browser's own parts are {dark['canvas']}; see color-scheme")
+    same = set(light["pictures"]) & set(dark["pictures"])
+    return wrong + [f"texts of pictures are {one} in both themes" for one in sorted(same)]
+
+
+def _colours(found: Opened, theme: str) -> Any:
+    with found.seen_as(color_scheme=theme):
+        return found.measure("colours")
+
+
+def faint(found: Opened) -> list[str]:
+    """Texts in pictures with too little contrast, which axe does not look at."""
+    found.measure("unfold")
+    best: dict[tuple[object, ...], tuple[float, str]] = {}
+    for one in found.measure("pictureTexts"):
+        contrast = _contrast(one["fill"], one["opacity"], one["behind"])
+        place = (one["text"], *map(round, one["box"]))
+        best[place] = max(best.get(place, (0.0, "")), (contrast, one["name"]))
+    return [f"{one:.2f}: {name}" for one, name in best.values() if one < LEAST_CONTRAST]
+
+
+def colliding(found: Opened) -> list[str]:
+    """Texts of a picture of which one covers another."""
+    found.measure("unfold")
+    texts = [one for one in found.measure("pictureTexts") if one["text"].strip()]
+    pairs = itertools.combinations(texts, 2)
+    return [f"{a['text']!r} and {b['text']!r}" for a, b in pairs if _collide(a, b)]
+
+
+def _collide(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether letters meet: the box of a text has room above and below them."""
+    if a["picture"] != b["picture"] or a["text"] == b["text"]:
+        return False
+    (left, top, right, bottom), other = a["box"], b["box"]
+    wide = min(right, other[2]) - max(left, other[0])
+    high = min(bottom, other[3]) - max(top, other[1])
+    line = min(right - left, bottom - top, other[2] - other[0], other[3] - other[1])
+    return bool(min(wide, high) > LEAST_OVERLAP * line)
+
+
+def violations(found: Opened) -> list[str]:
+    """What axe-core objects to, with all that a click opens.
+
+    Of long tables it reads the first rows, which the others are like: all of a year take a minute.
+    """
+    from axe_playwright_python.sync_playwright import Axe
+
+    found.measure("unfold")
+    found.measure("shorten", MOST_ROWS)
+    options = {"runOnly": {"type": "tag", "values": list(WCAG)}, "resultTypes": ["violations"]}
+    response: dict[str, Any] = Axe().run(found.page, options=options).response
+    return [
+        f"{one['id']}: {node['html'][:100]}: {node['failureSummary']}"
+        for one in response["violations"]
+        for node in one["nodes"]
+    ]
+
+
+def printed(found: Opened) -> list[str]:
+    """What is folded on the screen and hidden in print or not in the PDF, too wide or too small.
+
+    Chromium makes a page smaller until its widest part fits on a sheet.
+    """
+    from pypdf import PdfReader
+
+    with found.seen_as(media="print", width=SHEET_PX):
+        folded = found.measure("folded")
+        wrong = list(found.measure("tooWide"))
+        sheets = PdfReader(io.BytesIO(found.pdf())).pages
+    wrong += [f"hidden: {text}" for text, is_seen in folded if text and not is_seen]
+    words = "".join(_text(sheet, wrong) for sheet in sheets)
+    texts = dict.fromkeys(text for text, _ in folded)
+    return wrong + [f"not printed: {text}" for text in texts if _solid(text) not in words]
+
+
+def _text(sheet: Any, wrong: list[str]) -> str:
+    """The sheet's text without spaces; what is too small is added to `wrong`."""
+
+    def look(text: str, matrix: Sequence[float], of_text: Sequence[float], *font: Any) -> None:
+        scale = math.sqrt(abs(matrix[0] * matrix[3] - matrix[1] * matrix[2]))
+        points = font[1] * abs(of_text[3]) * scale
+        if text.strip() and points < LEAST_POINTS:
+            wrong.append(f"{points:.1f} pt: {text.strip()[:40]}")
+
+    return _solid(sheet.extract_text(visitor_text=look))
+
+
+def _solid(text: str) -> str:
+    """Without spaces, and letters that are printed as one again by themselves."""
+    return re.sub(r"\s+", "", unicodedata.normalize("NFKC", text))
+
+
+def _rgb(colour: str) -> list[float]:
+    """Of ``rgb(1, 2, 3)``, each from 0 to 1. Raises ValueError for another form."""
+    found = re.fullmatch(r"rgba?\((\d+), (\d+), (\d+)(?:, 1)?\)", colour)
+    if found is None:
+        raise ValueError(f"{colour!r} is no opaque rgb(...)")
+    return [int(one) / 255 for one in found.groups()]
+
+
+def _luminance(colour: str) -> float:
+    return luminance(_rgb(colour))
+
+
+def _contrast(fill: str, opacity: float, behind: str) -> float:
+    """Of a colour that lets some of what is behind it through."""
+    below = _rgb(behind)
+    return contrast([opacity * a + (1 - opacity) * b for a, b in zip(_rgb(fill), below)], below)
+
+
+CHECKS: Mapping[str, Callable[[Opened], list[str]]] = {
+    "requests": requests,
+    "said": said,
+    # What could run a script; headings and tables; pictures without a name; links to nowhere.
+    **{
+        name: partial(Opened.measure, name=name)
+        for name in ("active", "headings", "tables", "nameless", "broken")
+    },
+    "themes": themes,
+    "printed": printed,
+    "too_wide": too_wide,
+    "too_small": too_small,
+    "faint": faint,
+    "colliding": colliding,
+    "violations": violations,
+}
+# Those of which a window's width changes what they say.
+OF_WIDTH = ("too_wide", "too_small", "faint", "colliding", "violations")
+
+
+def problems(found: Opened, names: Iterable[str] = CHECKS) -> Iterator[str]:
+    for name in names:
+        yield from (f"{name}: {one}" for one in CHECKS[name](found))

@@ -1,0 +1,128 @@
+"""Each check finds what it is for: a page that is fine, and the same with one fault."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.browser import checks
+from tests.contract.browser.conftest import Open
+
+FINE = """\
+<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Fine</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<style>
+:root { color-scheme: light dark; --text: #111; --back: #fff; --muted: #555 }
+@media (prefers-color-scheme: dark) { :root { --text: #eee; --back: #111; --muted: #aaa } }
+html { background: var(--back); color: var(--text); font: 16px sans-serif }
+svg text { fill: var(--muted); font-size: 12px }
+svg { max-width: 100% } table { font-size: 14px }
+@media print { details::details-content { content-visibility: visible } }
+</style></head><body>
+<main><h1>Fine</h1><h2 id="a">A</h2><p>Text with <a href="#a">a link</a></p>
+<svg role="img" viewBox="0 0 300 100" width="300"><title>A curve</title>
+<text y="20">label</text></svg>
+<svg aria-hidden="true" viewBox="0 0 10 10" width="10"><path d="M0 0L9 9"/></svg>
+<details><summary>Table</summary><table><caption>Values</caption>
+<tr><th scope="col">payload</th><th scope="col">time</th></tr>
+<tr><th scope="row">1K</th><td>12.5 us</td></tr></table></details></main></body></html>
+"""
+
+IMAGE = '<img alt="x" src="x.png"><p>'
+# A check, what is replaced and by what, and words of what it says.
+FAULTS = [
+    ("requests", "<p>", IMAGE, "x.png"),
+    ("requests", "<style>", "<style>@import 'more.css';", "more.css"),
+    ("said", "<p>", IMAGE, "error: Failed to load"),
+    ("said", "<p>", "<script>alert('dialog here')</script><p>", "dialog: dialog here"),
+    ("said", "<p>", "<script>throw Error('broken')</script><p>", "error: broken"),
+    ("active", "<p>", "<script></script><p>", "<script>"),
+    ("active", "<p>", "<p onclick='1'>", "onclick of <p>"),
+    ("active", 'href="#a"', 'href="javascript:1"', "href of <a>"),
+    ("active", "<path", '<use href="other.svg#a"/><path', "href of <use>"),
+    ("too_wide", "<p>", "<p style='white-space: pre; width: 3000px'>", "<p>"),
+    ("too_small", "font-size: 12px", "font-size: 8px", '8.0 px: <text> "label"'),
+    ("too_small", 'width="300"><title>', 'width="150"><title>', '6.0 px: <text> "label"'),
+    ("headings", "<h2", "<h3", 'a level is left out before h3 "A"'),
+    ("headings", "<h2", "<h1>Again</h1><h2", "2 h1"),
+    ("headings", "<h1>Fine</h1>", "", '0 h1, first h2 "A"'),
+    ("headings", "<h1>Fine", "<h1>", "an empty h1"),
+    ("tables", "<caption>Values</caption>", "", "no caption"),
+    ("tables", ' scope="row"', "", 'no scope: <th> "1K"'),
+    ("tables", "<td>12.5 us</td>", "", "row 2 has another width"),
+    ("nameless", "<title>A curve</title>", "", '<svg role="img"'),
+    ("nameless", ' aria-hidden="true"', "", "<svg viewBox"),
+    ("broken", 'href="#a"', 'href="#b"', "nothing is at #b"),
+    ("broken", "<p>", '<p id="a">', "the id a twice"),
+    ("broken", "<p>", '<p aria-labelledby="c">', "no element c"),
+    ("faint", "svg text {", "svg text { fill-opacity: 0.4;", '"label"'),
+    ("colliding", "</text>", '</text><text x="9" y="22">x</text>', "'label' and 'x'"),
+    ("violations", "color: var(--text)", "color: #ccc", "color-contrast"),
+    ("violations", "12.5 us", '<a href="#a"></a>', "link-name"),
+    ("themes", "--back: #111", "--back: #fff", "dark: rgb(238, 238, 238) on rgb(255, 255, 255)"),
+    ("themes", "--text: #111", "--text: #ddd", "light: rgb(221, 221, 221) on rgb(255, 255, 255)"),
+    ("themes", "color-scheme: light dark", "color-scheme: light", "own parts are rgb(255, 255"),
+    ("themes", "fill: var(--muted)", "fill: #777", "texts of pictures are rgb(119, 119, 119) in"),
+    ("printed", "content-visibility: visible", "color: red", "not printed: 12.5 us"),
+    ("printed", "font-size: 12px", "font-size: 7px", "5.2 pt: label"),
+    ("printed", "<td>", "<td style='display: none'>", "hidden: 12.5 us"),
+    ("printed", "<td>", "<td style='white-space: pre; padding: 50em'>", "717 px"),
+]
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "page.html"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("how", [{}, {"width": 400}, {"theme": "dark"}], ids=str)
+def test_no_check_objects_to_a_page_that_is_fine(
+    tmp_path: Path, look: Open, how: dict[str, object]
+) -> None:
+    with look(_written(tmp_path, FINE), **how) as found:
+        assert list(checks.problems(found)) == []
+
+
+def test_a_fault_of_every_kind_is_found(tmp_path: Path, look: Open) -> None:
+    assert {name for name, *_ in FAULTS} == set(checks.CHECKS)
+    for name, before, after, said in FAULTS:
+        assert before in FINE
+        with look(_written(tmp_path, FINE.replace(before, after, 1))) as found:
+            assert said in "\n".join(checks.problems(found, [name])), (name, after)
+
+
+class _StyleSheet(http.server.BaseHTTPRequestHandler):
+    """Whose text hides a page."""
+
+    def do_GET(self) -> None:
+        self.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Type: text/css\r\n\r\n")
+        self.wfile.write(b"main { visibility: hidden }")
+
+
+@pytest.fixture
+def colours() -> Iterator[str]:
+    """The address of a style sheet in the network."""
+    with http.server.HTTPServer(("127.0.0.1", 0), _StyleSheet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/a.css"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("how", [{"scripts": False}, {"offline": True}], ids=str)
+def test_a_page_that_needs_scripts_or_the_network_looks_different_without(
+    tmp_path: Path, look: Open, how: dict[str, bool], colours: str
+) -> None:
+    needs = "<noscript>needs scripts</noscript>"
+    needs = f'<link rel="stylesheet" href="{colours}">' if "offline" in how else needs
+    path = _written(tmp_path, FINE.replace("</main>", f"{needs}</main>"))
+    with look(path) as usual, look(path, **how) as other:
+        assert other.screenshot() != usual.screenshot()

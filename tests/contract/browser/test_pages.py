@@ -1,0 +1,45 @@
+"""Every kind of page: on its own, in both themes, on a phone, in print, for screen readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.contract.browser import checks, written
+from tests.contract.browser.conftest import Open
+
+each_page = pytest.mark.parametrize("kind", written.KINDS)
+
+
+@each_page
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_is_wrong_with_a_page(
+    kind: str, pages: Mapping[str, Path], look: Open, theme: str, width: int
+) -> None:
+    with look(pages[kind], theme=theme, width=width) as found:
+        names = checks.OF_WIDTH if width == 400 else checks.CHECKS
+        assert list(checks.problems(found, names)) == []
+
+
+@each_page
+@pytest.mark.parametrize("how", [{"offline": True}, {"scripts": False}], ids=str)
+def test_a_page_looks_the_same_without_network_and_without_scripts(
+    kind: str, pages: Mapping[str, Path], look: Open, how: Mapping[str, bool]
+) -> None:
+    with look(pages[kind]) as usual, look(pages[kind], **how) as other:
+        assert other.screenshot() == usual.screenshot()
+
+
+def test_a_year_takes_less_than_2_mb(pages: Mapping[str, Path]) -> None:
+    assert pages["year"].stat().st_size < 2_000_000
+
+
+def test_what_names_hold_is_shown_as_text(pages: Mapping[str, Path], look: Open) -> None:
+    with look(pages["hostile"]) as found:
+        found.measure("unfold")
+        text = found.measure("text")
+        assert [one for one in written.HOSTILE if one not in text] == []
+        assert found.measure("count", ".injected") == 0

@@ -1,0 +1,72 @@
+"""`python -m tests.contract.browser.shots`: what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.contract.browser import chromium
+from tests.contract.browser.shots import main
+from tests.contract.browser.test_checks import FINE
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.skipif(bool(chromium.not_asked()), reason=chromium.not_asked())
+def test_each_page_has_a_folder_of_pictures(tmp_path: Path) -> None:
+    pages = [tmp_path / f"{name}.html" for name in ("one", "two")]
+    for page in pages:
+        page.write_text(FINE.replace("Fine", page.stem))
+    # In a process of its own: one has one driver of browsers.
+    start = [sys.executable, "-m", "tests.contract.browser.shots", f"--into={tmp_path}"]
+    done = subprocess.run([*start, *pages], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    sheets = ["print-1.png"] if shutil.which("pdftoppm") else []
+    names = ["light.png", "dark.png", "400.png", "print.pdf", *sheets]
+    wanted = [tmp_path / folder / name for folder in ("one", "two") for name in names]
+    assert done.stdout.splitlines() == [f"wrote {path}" for path in wanted]
+    light, dark, phone, printed, *_ = (path.read_bytes() for path in wanted)
+    # The width of a PNG.
+    assert [int.from_bytes(one[16:20], "big") for one in (light, dark, phone)] == [1280, 1280, 400]
+    assert light != dark and printed.startswith(b"%PDF-")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.html", "--into=x"], "none.html is no file"),
+        (["page.html"], "the following arguments are required: --into"),
+        (["page.html", "page.html", "--into=x"], "the names must differ: page, page"),
+    ],
+)
+def test_what_it_cannot_do_is_a_usage_error(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("page.html").write_text(FINE)
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert said in capsys.readouterr().err
+    assert not Path("x").exists()
+
+
+def test_without_a_browser_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for named, said in (("", "apt-get install chromium, or name"), ("/none", "=/none is no prog")):
+        monkeypatch.setenv(chromium.PROGRAM, named)
+        with pytest.raises(chromium.BrowserError, match=said):
+            chromium.program()
+    monkeypatch.setattr(chromium, "PACKAGES", {"busbw_none": "busbw-none"})
+    assert main([__file__, f"--into={tmp_path / 'x'}"]) == 2
+    said = "shots: not installed: busbw-none; `tox -e browser` installs them\n"
+    assert capsys.readouterr().err == said
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,196 @@
+"""Files that commands read and write: refused by name, and nobody's own is written over."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.command_line import ROOT, Answer, asked_here, command, of_today, put
+from tests.helpers.results_files import document, verdict
+from tests.helpers.sweep import sweep
+
+QUESTIONS = (
+    "estimate --shapes={} --ranks=2 --bandwidth=1gbe",
+    "summary {}",
+)
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def _brackets(path: Path) -> None:
+    path.write_text("[" * 200_000 + "]" * 200_000)
+
+
+def no_text(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe")
+
+
+def _digits(path: Path) -> None:
+    path.write_text('{"cases": 1' + "0" * 5000 + "}")
+
+
+ENDLESS = {
+    os.mkfifo: ": is a named pipe, expected a file",
+    _endless: ": is a device or a socket, expected a file",
+}
+NO_JSON = {
+    Path.mkdir: ": is a folder, expected a file",
+    loop: ": Too many levels of symbolic links",
+    Path.touch: "1:1: not JSON",
+    _brackets: ": lists and objects are nested too deeply",
+    no_text: ": byte 0: not UTF-8",
+    _digits: ": a whole number of 5001 digits",
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(("become", "says"), (NO_JSON | ENDLESS).items())
+def test_what_is_no_file_of_json_is_refused_by_name(
+    tmp_path: Path, question: str, become: Callable[[Path], None], says: str
+) -> None:
+    path = tmp_path / "named.json"
+    become(path)
+    # One that would be read on and on ends with its process.
+    ask = command if become in ENDLESS else asked_here
+    ask(*question.format(path).split()).refuses(str(path), says)
+
+
+NAMES = ["relative", "symbolic", "hard"]
+GOOD = [[100.0, 120.0, 110.0], [90.0, 130.0, 105.0]]
+
+
+def recording(folder: Path) -> Path:
+    """A recording of one host, in TensorBoard's layout."""
+    put(folder, "s", a_xplane=of_today(GOOD))
+    return folder / "plugins" / "profile" / "s" / "a.xplane.pb"
+
+
+def _results(folder: Path) -> Path:
+    path = folder / "night.svg"
+    path.write_text(json.dumps(document(verdict(4096, 6.0))))
+    return path
+
+
+# What is read, how it is named, and the option of what is written.
+READ: list[tuple[Callable[[Path], Path], str, str]] = [
+    (recording, "trace {folder} --payload=1M", "--json"),
+    (_results, "figure {path}", "--output"),
+    (_results, "page {path}", "--output"),
+]
+
+
+def named(path: Path, how: str) -> Path | str:
+    """The same file by another name."""
+    link = path.parent / "link"
+    if how == "symbolic":
+        link.symlink_to(path.name)
+    if how == "hard":
+        os.link(path, link)
+    same: dict[str, Path | str] = {"path": path, "relative": os.path.relpath(path, ROOT)}
+    return same.get(how, link)
+
+
+@pytest.mark.parametrize(
+    ("read", "how"), [*((one, "path") for one in READ), *((READ[2], how) for how in NAMES)]
+)
+def test_what_is_read_is_not_written_over(
+    tmp_path: Path, read: tuple[Callable[[Path], Path], str, str], how: str
+) -> None:
+    made, asked, option = read
+    path = made(tmp_path)
+    before = path.read_bytes()
+    words = asked.format(folder=tmp_path, path=path).split()
+    command(*words, f"{option}={named(path, how)}").refuses(
+        f"{option}: ", "is read, too, and would be lost"
+    )
+    assert path.read_bytes() == before
+
+
+ASKED = {
+    "trace": "trace {folder}/in --payload=1M --json={output}",
+    "figure": "figure --published=tpu-v2 --output={folder}/out.svg",
+    "page": "page {folder}/night.svg --output={output}",
+    "png": "figure --published=tpu-v2 --output={folder}/out.png",
+}
+LIBRARIES = {
+    "figure": ["vl_convert"],
+    "png": ["vl_convert"],
+    "page": ["jinja2", "vl_convert"],
+}
+OPTIONS = {name: asked.split()[-1].partition("=")[0] for name, asked in ASKED.items()}
+each_command = pytest.mark.parametrize("name", ASKED)
+
+
+def asked(name: str, folder: Path, output: Path) -> Answer:
+    """The command that writes `output`; one that draws needs a name of it with its suffix."""
+    for library in LIBRARIES.get(name, ()):
+        pytest.importorskip(library)
+    if not (folder / "in").exists():
+        recording(folder / "in")
+        _results(folder)
+        for link in ("out.svg", "out.png"):
+            (folder / link).symlink_to(output)
+    return command(*ASKED[name].format(folder=folder, output=output).split())
+
+
+@each_command
+def test_somebody_s_file_is_not_written_over(tmp_path: Path, name: str) -> None:
+    output = tmp_path / "notes"
+    output.write_text("# My notes\n\nkeep them\n")
+    asked(name, tmp_path, output).refuses(
+        f"{OPTIONS[name]}: ", "holds something else than", "accepted is a new"
+    )
+    assert output.read_text() == "# My notes\n\nkeep them\n"
+
+
+@pytest.mark.parametrize("name", sweep(ASKED, in_gate=3))
+def test_what_it_wrote_itself_is_written_again(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BUSBW_FAKE", raising=False)
+    output = tmp_path / "output"
+    for _ in range(2):
+        answer = asked(name, tmp_path, output)
+        assert (answer.code, answer.err) == (0, "")
+        assert output.stat().st_size
+
+
+@each_command
+def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    asked(name, tmp_path, tmp_path / "fifo").refuses(
+        f"{OPTIONS[name]}: ", "is a FIFO, expected a file"
+    )
+
+
+def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> None:
+    path, output = _results(tmp_path), tmp_path / "page.html"
+    assert asked("page", tmp_path, output).code == 0
+    before, there = output.read_bytes(), sorted(tmp_path.iterdir())
+    limited = (
+        "import resource, sys; from busbw.__main__ import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)); sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", limited, "page", str(path), f"--output={output}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    error = f"busbw page: --output: {output}: File too large\n"
+    assert (done.returncode, done.stderr) == (1, error)
+    assert output.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == there

@@ -1,0 +1,322 @@
+"""`busbw init`: what is written into a repository, and what is left as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.command_line import Answer, asked_here
+from tests.helpers.session_fixtures import folder, forked, written
+from tests.helpers.session_folder import Folder
+
+__all__ = ["folder", "forked", "written"]
+
+FILES = ("conftest.py", ".github/workflows/busbw.yml", "baselines/README.md")
+
+
+def workflow(root: Path) -> str:
+    return (root / FILES[1]).read_text()
+
+
+def reported(answer: Answer) -> list[str]:
+    """Return the lines about files, without the next steps."""
+    return answer.out.partition("\nNext:\n")[0].splitlines()
+
+
+def steps(*options: str | Path) -> list[str]:
+    """Return the next steps that the command prints."""
+    return asked_here("init", *options).out.partition("\nNext:\n")[2].splitlines()
+
+
+def test_every_file_is_written_and_named(tmp_path: Path) -> None:
+    answer = asked_here("init", tmp_path / "new")
+    assert (answer.code, answer.err) == (0, "")
+    assert reported(answer) == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
+
+
+def test_it_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path) -> None:
+    found = steps(tmp_path / "cpu")
+    assert [step[:2] for step in found] == ["1.", "2.", "3."]
+    assert "BUSBW_REQUIREMENT" in found[1] and "busbw[jax,page] @ git+https://" in found[1]
+    assert "with 'record'" in found[-1]
+    assert steps(tmp_path / "cpu") == []
+
+
+def test_the_next_steps_are_those_of_the_options(tmp_path: Path) -> None:
+    options = ("--device=tpu", "--framework=tensorflow")
+    _, requirement, runner, _ = steps(tmp_path / "tpu", *options)
+    assert "busbw[tf-tpu,page]" in requirement
+    assert runner.endswith("BUSBW_RUNNER to the label of a self-hosted runner with a TPU.")
+    found = steps(tmp_path / "known", "--requirement=busbw[jax] @ https://example.org/b.whl")
+    assert len(found) == 2 and "BUSBW_REQUIREMENT" not in "".join(found)
+
+
+def test_what_is_there_is_left_as_it_is_and_named(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("theirs = 1\n")
+    answer = asked_here("init", tmp_path)
+    assert answer.code == 0
+    first, *rest, note = reported(answer)
+    assert first == f"already there, left as it is: {tmp_path / 'conftest.py'}"
+    assert rest == [f"wrote {tmp_path / name}" for name in FILES[1:]]
+    assert note.startswith(f'note: {tmp_path / "conftest.py"} does not name "busbw.plugin"')
+    assert (tmp_path / "conftest.py").read_text() == "theirs = 1\n"
+    before = {name: (tmp_path / name).read_bytes() for name in FILES}
+    again = asked_here("init", tmp_path, "--device=tpu")
+    assert again.code == 0
+    assert again.out.count("already there, left as it is: ") == len(FILES)
+    assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
+
+
+def test_what_cannot_be_written_is_an_error_and_the_rest_is_written(tmp_path: Path) -> None:
+    (tmp_path / "baselines").write_text("a file")
+    answer = asked_here("init", tmp_path)
+    assert answer.code == 1
+    assert answer.errors == [f"busbw init: {tmp_path / 'baselines'}: File exists"]
+    assert reported(answer) == [f"wrote {tmp_path / name}" for name in FILES[:2]]
+    (tmp_path / "baselines").unlink()
+    answer = asked_here("init", tmp_path)
+    assert answer.code == 0
+    assert reported(answer)[-1] == f"wrote {tmp_path / FILES[2]}"
+
+
+@pytest.mark.parametrize("become", [Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_what_is_no_file_is_not_taken_for_one(
+    become: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "conftest.py"
+    become(path)
+    answer = asked_here("init", tmp_path)
+    assert (answer.code, answer.errors) == (1, [f"busbw init: {path}: File exists"])
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("name", ["baselines", ".github", ".github/workflows"])
+def test_nothing_is_written_through_a_link_that_leaves_the_repository(
+    name: str, tmp_path: Path
+) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    (root / name).parent.mkdir(parents=True)
+    other.mkdir()
+    (root / name).symlink_to(other)
+    answer = asked_here("init", root)
+    assert answer.code == 1
+    (path,) = (root / one for one in FILES if one.startswith(name))
+    words = "a link leads out of the repository; nothing is written there"
+    assert answer.errors == [f"busbw init: {path}: {words}"]
+    assert not list(other.iterdir())
+
+
+def test_a_link_to_another_folder_of_the_repository_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "stored").mkdir()
+    (tmp_path / "baselines").symlink_to("stored")
+    assert asked_here("init", tmp_path).code == 0
+    assert (tmp_path / "stored" / "README.md").is_file()
+
+
+def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    answer = asked_here("init", tmp_path / "file")
+    answer.refuses("is no folder; accepted is the root of a repository")
+
+
+def test_below_the_root_of_a_repository_it_says_where_workflows_belong(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    answer = asked_here("init", tmp_path / "below")
+    assert reported(answer)[-1].endswith(f"workflows in {tmp_path / '.github'} only")
+    assert "note:" not in asked_here("init", tmp_path).out
+
+
+@pytest.mark.parametrize(
+    ("options", "extra", "runner"),
+    [
+        ([], "jax", "ubuntu-latest"),
+        (["--device=gpu"], "cuda", "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}"),
+        (["--device=tpu"], "tpu", "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}"),
+        (["--framework=tensorflow"], "tf", "ubuntu-latest"),
+        (
+            ["--framework=tensorflow", "--device=gpu"],
+            "tf-cuda",
+            "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}",
+        ),
+    ],
+)
+def test_the_workflow_installs_and_measures_what_is_asked_for(
+    options: list[str], extra: str, runner: str, tmp_path: Path
+) -> None:
+    assert asked_here("init", tmp_path, *options).code == 0
+    text = workflow(tmp_path)
+    assert f"busbw[{extra},page] @ git+https://" in text
+    assert f"    runs-on: {runner}\n" in text
+    device = next((o.removeprefix("--device=") for o in options if "device" in o), "cpu")
+    framework = "tensorflow" if "--framework=tensorflow" in options else "jax"
+    assert text.count(f'busbw" run --device={device} --frameworks={framework} \\\n') == 2
+
+
+def test_the_workflow_takes_what_it_installs_from_a_variable_or_the_option(tmp_path: Path) -> None:
+    asked_here("init", tmp_path / "variable")
+    assert "BUSBW_REQUIREMENT: ${{ vars.BUSBW_REQUIREMENT }}\n" in workflow(tmp_path / "variable")
+    named = "busbw[jax] @ git+https://example.com/o/busbw@abc"
+    asked_here("init", tmp_path / "option", "--requirement", named)
+    text = workflow(tmp_path / "option")
+    assert f'BUSBW_REQUIREMENT: "{named}"\n' in text
+    assert "vars.BUSBW_REQUIREMENT" not in text and "#@" not in text
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "busbw @ git+https://me:hunter2@example.com/o/busbw",
+        "busbw @ git+https://hunter2@example.com/o/busbw",
+        "busbw @ git+ssh://me:hunter2@example.com/o/busbw",
+        "busbw @ git+https://example.com/${{ github.event.hunter2 }}",
+    ],
+)
+def test_a_requirement_with_a_secret_or_an_expression_is_refused(
+    named: str, tmp_path: Path
+) -> None:
+    answer = asked_here("init", tmp_path / "new", "--requirement", named)
+    answer.refuses(
+        "--requirement: expected what pip installs without credentials and without ${{ }}"
+    )
+    assert "hunter2" not in answer.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_name_that_ssh_is_given_is_no_secret(tmp_path: Path) -> None:
+    named = "busbw @ git+ssh://git@example.com:22/o/busbw@abc"
+    assert asked_here("init", tmp_path, "--requirement", named).code == 0
+
+
+@pytest.mark.parametrize(
+    ("origin", "requirement"),
+    [
+        (
+            {
+                "url": "https://example.com/o/busbw",
+                "vcs_info": {"vcs": "git", "commit_id": "abc", "requested_revision": "main"},
+            },
+            '"busbw[tpu,page] @ git+https://example.com/o/busbw@abc"',
+        ),
+        (
+            {"url": "https://example.com/busbw-1-py3-none-any.whl", "archive_info": {}},
+            '"busbw[tpu,page] @ https://example.com/busbw-1-py3-none-any.whl"',
+        ),
+        ({"url": "file:///here/busbw.whl", "archive_info": {}}, "${{ vars.BUSBW_REQUIREMENT }}"),
+    ],
+)
+def test_the_workflow_installs_busbw_from_where_it_was_installed_from(
+    origin: dict[str, object],
+    requirement: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installed = tmp_path / "site" / "busbw-0.1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: busbw\nVersion: 0.1.0\n")
+    (installed / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert asked_here("init", tmp_path, "--device=tpu").code == 0
+    assert f"BUSBW_REQUIREMENT: {requirement}\n" in workflow(tmp_path)
+
+
+def test_the_workflow_is_pinned_and_each_job_has_the_permissions_it_needs(
+    tmp_path: Path,
+) -> None:
+    asked_here("init", tmp_path)
+    text = workflow(tmp_path)
+    uses = re.findall(r"\buses:\s*(.*)", text)
+    pinned = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert uses and not [use for use in uses if not pinned.fullmatch(use)]
+    assert re.findall(r"^ *permissions:.*\n.*$", text, re.MULTILINE) == [
+        "permissions: {}\n",
+        "    permissions:\n      contents: read # the checkout, and the history",
+        "    permissions:\n      contents: write # the branch busbw-history",
+        "    permissions:\n      issues: write # one issue, by its title",
+    ]
+    assert "persist-credentials: false" in text and "|| true" not in text
+
+
+def test_the_actions_are_those_of_busbw_s_own_workflows(tmp_path: Path) -> None:
+    asked_here("init", tmp_path)
+    own = (Path(__file__).parents[3] / ".github" / "workflows" / "nightly.yml").read_text()
+    for use in re.findall(r"\buses:\s*(.*)", workflow(tmp_path)):
+        assert use in own
+
+
+def test_tests_of_the_repository_and_busbw_s_run_with_what_was_written(folder: Folder) -> None:
+    (folder.path / "conftest.py").unlink()
+    assert asked_here("init", folder.path).code == 0
+    (folder.path / "test_theirs.py").write_text("def test_theirs(): pass\n")
+    ran = folder.pytest("test_theirs.py", exit_code=0, reports=False)
+    assert "busbw" not in ran.text.split("collected")[1]
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+def test_a_file_is_written_whole_or_not_at_all(folder: Folder) -> None:
+    """On a disk that fills up, what was begun is removed, so that the next try writes it."""
+    script = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n"
+        "from busbw.commands import main\n"
+        "sys.exit(main(['init', 'new']))\n"
+    )
+    # Through pipes: the limit would hold for files that take the output, too.
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder.path,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "File too large" in done.stderr
+    assert not [name for name in FILES if os.path.lexists(folder.path / "new" / name)]
+
+
+OWN_DEVICE = """
+raise RuntimeError("it is read, not imported")
+
+def pytest_addoption(parser):
+    parser.addoption("--device", default="cpu")
+"""
+
+
+def test_an_option_of_the_same_name_is_found_and_the_plugin_named_nowhere(tmp_path: Path) -> None:
+    own = tmp_path / "tests" / "conftest.py"
+    own.parent.mkdir()
+    own.write_text(OWN_DEVICE)
+    answer = asked_here("init", tmp_path)
+    assert (answer.code, answer.err) == (0, "")
+    *wrote, note = reported(answer)
+    assert wrote == [f"wrote {tmp_path / name}" for name in FILES[1:]]
+    assert note.startswith(f"note: {own}:5 has --device, and busbw has one, too: ")
+    assert "name busbw.plugin in no conftest.py, and measure with busbw run" in note
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("my_plugin.py", "parser.addoption('--where', dest='ranks')", "has --ranks"),
+        ("conftest.py", "@pytest.fixture\ndef busbw_verdict(): ...", "has fixture busbw_verdict"),
+        ("conftest.py", "parser.addoption('--own')\n@pytest.fixture\ndef verdict(): ...", ""),
+        ("conftest.py", "this is no Python", ""),
+        (".venv/lib/conftest.py", "parser.addoption('--device')", ""),
+    ],
+)
+def test_names_are_compared_by_what_they_are_kept_as(
+    file: str, text: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(text)
+    answer = asked_here("init", tmp_path)
+    assert answer.code == 0
+    assert ("and busbw has one, too" in answer.out) == bool(said)
+    assert said in answer.out

@@ -1,0 +1,87 @@
+"""The regression in the README: a recorded session, judged and printed as it would be today.
+
+`python -m tests.contract.docs.example` draws `docs/bandwidth.svg` and prints the lines that
+README.md shows. The recording, `regression.json.gz` in this folder, is of JAX on two cores of a
+CPU: two stacks measured alternately, of which one was slowed down at 1M by `--inject=delay:30%@1M`.
+"""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from busbw import metrics
+from busbw.page.curves import bandwidth
+from busbw.page.pictures import svg
+from busbw.report.answer import answer_lines
+from busbw.report.reading import Session, session_of
+from busbw.report.renderers import rendered
+from busbw.report.verdicts import verdict_tables
+from tests.contract.docs.pages import ROOT
+from tests.helpers.recorded_sessions import Recorded, sessions
+from tests.unit.recorded.replayed import results
+
+PICTURE = ROOT / "docs" / "bandwidth.svg"
+_RECORDING = Path(__file__).with_name("regression.json.gz")
+_PAYLOADS = metrics.parse_payloads("64K:16M:4")
+_WIDTH = 560
+# Has the form of a session with two stacks; its times are replaced.
+_FORM = "in turn on a CPU 1"
+
+
+def example() -> Session:
+    """Return the recorded session as it is judged today."""
+    recording = json.loads(gzip.decompress(_RECORDING.read_bytes()))
+    (form,) = (one for one in sessions() if one.name == _FORM)
+    with tempfile.TemporaryDirectory() as folder:
+        document = results(_filled(form, recording), Path(folder))
+    session = session_of({**document, "began": recording["recorded"]}, "README")
+    assert isinstance(session, Session)
+    return session
+
+
+def _filled(form: Recorded, recording: dict[str, Any]) -> Recorded:
+    """Return `form` with the payloads and the times of `recording`."""
+    given, document = copy.deepcopy(form.given), copy.deepcopy(form.results)
+    count = len(_PAYLOADS)
+    for name in ("specs", "keys", "slice_keys", "cases"):
+        given[name][:] = [dict(given[name][0]) for _ in range(count)]
+    document["cases"][:] = [copy.deepcopy(document["cases"][0]) for _ in range(count)]
+    for row in (document["environment"]["key"], *given["keys"], *given["slice_keys"]):
+        row["device_kind"] = "AMD EPYC"
+    document["environment"]["versions"] = {"jax": recording["versions"]}
+    for index, payload_bytes in enumerate(_PAYLOADS):
+        case = document["cases"][index]
+        for row in (given["specs"][index], given["cases"][index], case["case"], case["spec"]):
+            row["payload_bytes"] = payload_bytes
+        pairs = [one for one in recording["launches"] if one["payload_bytes"] == payload_bytes]
+        for name, side in (("launches", "candidate"), ("reference_launches", "reference")):
+            case[name] = [
+                {**case[name][0], "launch": f"{number}.jax.{side}", "samples_s": pair[side]}
+                for number, pair in enumerate(pairs, 1)
+            ]
+    return replace(form, given=given, results=document)
+
+
+def lines(session: Session) -> list[str]:
+    """Return the letters, the table and the answer of the session, as a terminal shows them."""
+    assert session.answer is not None
+    return [
+        *rendered("text", *verdict_tables(session.verdicts)),
+        *(line.text for line in answer_lines(session.verdicts, session.answer)),
+    ]
+
+
+def picture(session: Session) -> str:
+    """Return what `busbw figure` draws of the session, narrower, for the width of a phone."""
+    return svg(bandwidth([session]), _WIDTH)
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(picture(example()), encoding="utf-8")
+    print(*lines(example()), sep="\n")

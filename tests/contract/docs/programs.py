@@ -1,0 +1,174 @@
+"""What each program of the pages accepts: commands, options and their values, without running any.
+
+`problem` says what is wrong with a call of a program, or nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import contextlib
+import functools
+import io
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+
+from bench.__main__ import parser as bench_parser
+from busbw import commands as busbw_commands
+from busbw.commands.ranks import options_of
+from tests.contract.docs.pages import ROOT
+
+# What is not ours is only named here.
+FOREIGN = ("build", "gcloud", "pre-commit", ".")
+_STANDARD = ("venv",)
+# What starts the program after its own options.
+_LAUNCHERS = ("srun", "mpirun")
+
+Problem = Callable[[Sequence[str]], str]
+
+
+def problem(words: Sequence[str], pytest_problem: Problem) -> str:
+    """Why this call cannot work, or nothing; `pytest_problem` is asked for the words of pytest."""
+    words = _without_launcher(words)
+    program = re.sub(r"^~/.*/", "", words[0])
+    module = list(words[1:])
+    if program == "python" and words[1:2] == ["-m"]:
+        program, module = words[2], list(words[3:])
+    elif program == "python":
+        return "" if (ROOT / words[1]).is_file() else f"no file {words[1]}"
+    if program in (*FOREIGN, *_STANDARD):
+        return ""
+    if program == "pytest":
+        return pytest_problem(module)
+    if program.startswith("tests."):
+        return _of_module(program, module)
+    known = {"busbw": _of_busbw, "bench": _of_bench, "tox": _of_tox, "pip": _of_pip}
+    return known[program](module) if program in known else f"no program {program}"
+
+
+def session(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of pytest in a call that measures or compiles; nothing for any other call."""
+    words = _without_launcher(words)
+    if "perf/" in words:
+        return _of_rank_0(words[words.index("perf/") :])
+    ours = list(words[2:] if words[:2] == ["python", "-m"] else words)
+    if ours[:2] == ["busbw", "bisect"] and "--" in ours:
+        return ("perf/", *ours[ours.index("--") + 1 :])
+    if ours[:2] != ["busbw", "run"] or ours[2:] == ["OPTIONS"]:
+        return ()
+    named = [word.removeprefix("busbw/") for word in ours[2:]]
+    named = list(_of_rank_0(named))
+    return tuple(named) if any(word.startswith("perf/") for word in named) else ("perf/", *named)
+
+
+def _of_rank_0(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of pytest, which has as many processes as ranks."""
+    asked = options_of(words)
+    count = asked.value("--agents") if "--rank" in asked.own else ""
+    return (*asked.passed, *([f"--processes={count}"] if count else []))
+
+
+def _without_launcher(words: Sequence[str]) -> Sequence[str]:
+    is_started = words[0] in _LAUNCHERS and "python" in words
+    return words[words.index("python") :] if is_started else words
+
+
+def _of_busbw(words: Sequence[str]) -> str:
+    """The command and its options, as its own parser reads them; a command alone is a name."""
+    if not words or words[0] in ("--help", "--version"):
+        return ""
+    if len(words) == 1 or words[1].isupper():
+        return "" if words[0] in busbw_parsers() else f"no command {words[0]}"
+    command = next(iter(busbw_commands.found(words[0].replace("-", "_"))), None)
+    own = busbw_commands.parted(command, words)[0] if command else words
+    return _parsed(busbw_parsers(), own)
+
+
+def busbw_parsers() -> Mapping[str, argparse.ArgumentParser]:
+    parsers = _Raising().add_subparsers()
+    for command in busbw_commands.found():
+        command.add_to(parsers)
+    return parsers.choices
+
+
+def _of_bench(words: Sequence[str]) -> str:
+    """Return what the parser of the benchmarks says of a call, or nothing."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            bench_parser().parse_args(words)
+    except SystemExit:
+        return errors.getvalue().strip().rpartition("\n")[2]
+    return ""
+
+
+class _Raising(argparse.ArgumentParser):
+    """A parser that raises what it would print."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """Raise it."""
+        raise ValueError(message)
+
+
+def _parsed(parsers: Mapping[str, argparse.ArgumentParser], words: Sequence[str]) -> str:
+    if words[0] not in parsers:
+        return f"no command {words[0]}"
+    try:
+        parsers[words[0]].parse_args(list(words[1:]))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _of_tox(words: Sequence[str]) -> str:
+    """The environments that it names, and its flags."""
+    ini = configparser.ConfigParser()
+    ini.read(ROOT / "tox.ini", encoding="utf-8")
+    there = {name.removeprefix("testenv:") for name in ini.sections() if ":" in name}
+    if list(words) in (["-p", "-o"], ["list"]):
+        return ""
+    if words[:1] == ["-e"]:
+        return "" if words[1] in there else f"no environment {words[1]}"
+    return f"not known of tox: {words}"
+
+
+def _of_pip(words: Sequence[str]) -> str:
+    """The extras of ours that it installs."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    there = set(tomllib.loads(text)["project"]["optional-dependencies"])
+    asked = {
+        extra
+        for word in words
+        if (found := re.fullmatch(r"(?:\.|busbw)\[(.*)\]", word))
+        for extra in found[1].split(",")
+    }
+    if words[:1] != ["install"]:
+        return f"not known of pip: {words}"
+    return "" if asked <= there else f"no extra {', '.join(sorted(asked - there))}"
+
+
+def _of_module(module: str, words: Sequence[str]) -> str:
+    """Its own help has each option, and accepts the words before them."""
+    names = [word for word in words if not word.startswith("-")]
+    positional = names[: next((n for n, word in enumerate(words) if word.startswith("-")), None)]
+    done = _helped(module, *positional)
+    if done.returncode:
+        return done.stderr.strip().rpartition("\n")[2]
+    options = {word.partition("=")[0] for word in words if word.startswith("--")}
+    missing = sorted(options - set(re.findall(r"--[a-z][a-z-]*", done.stdout)))
+    return f"{module} has no {', '.join(missing)}" if missing else ""
+
+
+@functools.cache
+def _helped(*words: str) -> subprocess.CompletedProcess[str]:
+    """What a module says of itself, which is the same for every page."""
+    return subprocess.run(
+        [sys.executable, "-m", *words, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -1,0 +1,111 @@
+"""Every command of the pages names commands, options, values and environments that exist.
+
+Nothing is measured. `python -m tests.contract.docs` runs the commands.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.contract.docs import programs
+from tests.contract.docs.collecting import objections
+from tests.contract.docs.pages import PAGES, ROOT, Command, commands, name_of, spans
+
+# Each text once: pages repeat some.
+_COMMANDS = {one.text.partition("  #")[0].rstrip(): one for page in PAGES for one in commands(page)}
+# Options of other programs.
+_OF_OTHERS = re.compile(
+    r"--(xla_.*|require-hashes|runner|junitxml|layout|kills|kill-on-bad-exit|"
+    r"distribution|(cpus|gpus)-per-task|bind-to|map-by|batch-size)"
+)
+_MISSING = [name for name in ("jax", "tensorflow") if importlib.util.find_spec(name) is None]
+# Without them pytest refuses options that name them.
+needs_frameworks = pytest.mark.skipif(bool(_MISSING), reason=f"{_MISSING} not installed")
+_WRONG = ("--frameworks=none", "--no-such-option", "--clock=none", "--payloads=5X")
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, ...], str]:
+    """What pytest objects to in each session of the pages, and in some that are wrong."""
+    calls = {
+        programs.session(words)
+        for command in _COMMANDS.values()
+        for words in command.calls
+        if programs.session(words)
+    }
+    asked = [*sorted(calls), *(("perf/", option) for option in _WRONG)]
+    return dict(zip(asked, objections(asked, tmp_path_factory.mktemp("home")), strict=True))
+
+
+def _paths(words: list[str]) -> str:
+    """What is wrong with a call of pytest that measures nothing: a path that is not there."""
+    missing = [one for one in words if "/" in one and not (ROOT / one).exists()]
+    return f"no {', '.join(missing)}" if missing else ""
+
+
+@pytest.mark.parametrize("command", _COMMANDS.values(), ids=_COMMANDS)
+def test_a_command_names_only_what_exists(command: Command) -> None:
+    calls = [words for words in command.calls if not programs.session(words)]
+    found = [programs.problem(words, lambda words: _paths(list(words))) for words in calls]
+    assert [one for one in found if one] == [], command.place
+
+
+@pytest.mark.exhaustive
+@needs_frameworks
+def test_every_session_of_the_pages_is_collected(
+    collected: Mapping[tuple[str, ...], str],
+) -> None:
+    refused = {words: text for words, text in collected.items() if text and words[1:] not in _BAD}
+    assert refused == {}
+
+
+@pytest.mark.exhaustive
+@needs_frameworks
+@pytest.mark.parametrize("option", _WRONG)
+def test_what_a_session_does_not_accept_is_seen(
+    option: str, collected: Mapping[tuple[str, ...], str]
+) -> None:
+    assert collected[("perf/", option)].startswith("exit code 4: ")
+
+
+_BAD = {(option,) for option in _WRONG}
+
+
+def test_an_option_in_the_text_of_a_page_exists(pytester: pytest.Pytester) -> None:
+    helped = pytester.runpytest("-p", "busbw.plugin", "--help").stdout.str()
+    parsers = [one.format_help() for one in programs.busbw_parsers().values()]
+    known = set(re.findall(r"--[a-z][a-z-]*", "".join([helped, *parsers])))
+    named = [(name_of(page), *one) for page in PAGES for one in _options(page)]
+    assert [one for one in named if one[2] not in known and not _OF_OTHERS.match(one[2])] == []
+
+
+def _options(page: Path) -> list[tuple[int, str]]:
+    return [
+        (line, option)
+        for line, span in spans(page.read_text(encoding="utf-8"))
+        for option in re.findall(r"(?:^| )(--[a-z][a-z_-]*)", span)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("python -m busbw none --json", "no command none"),
+        ("python -m busbw history all --jason > all.json", "unrecognized arguments: --jason"),
+        ("python -m tox -e none", "no environment none"),
+        ('pip install -e ".[jax,none]"', "no extra none"),
+        ("python .github/none.py", "no file"),
+        ("python -m bench none", "invalid choice"),
+        ("python -m bench error_rates rates --launch=2", "unrecognized arguments: --launch=2"),
+        ("python -m nose", "no program nose"),
+        ("python -m pytest tests/none", "no tests/none"),
+    ],
+)
+def test_what_does_not_exist_is_seen(text: str, problem: str) -> None:
+    (words,) = Command(page="", line=0, text=text).calls
+    assert problem in programs.problem(words, lambda words: _paths(list(words)))

@@ -1,0 +1,61 @@
+"""The README shows the output that its commands print, and the picture of a recorded session."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.docs import example
+from tests.contract.docs.pages import ROOT
+from tests.contract.docs.shown import shown, unprinted
+from tests.helpers.session_fixtures import folder, forked, written
+from tests.helpers.session_folder import Folder
+from tests.unit.commands.test_figure import texts
+
+__all__ = ["folder", "forked", "written"]
+
+_SHOWN = shown(ROOT / "README.md")
+_FIRST, _REGRESSED = (_SHOWN[command] for command in _SHOWN)
+
+
+def test_the_regression_is_shown_as_it_is_printed() -> None:
+    printed = example.lines(example.example())
+    (letters,) = (line for line in _REGRESSED if line.startswith("perf/"))
+    assert letters.split()[1] == "..R..F"
+    lines = [line.removesuffix(" ...") for line in _REGRESSED if line.strip() and line != letters]
+    expected = [line for line in printed if line.strip()]
+    assert lines[:-1] == expected[:-1]
+    assert expected[-1].startswith(lines[-1])
+
+
+def test_the_picture_is_that_of_the_regression() -> None:
+    pytest.importorskip("vl_convert")
+    drawn = example.picture(example.example())
+    assert texts(drawn) == texts(example.PICTURE.read_text(encoding="utf-8"))
+    assert "REGRESSED at 1M" in drawn
+
+
+@pytest.mark.sessions
+def test_the_first_session_is_shown_as_it_is_printed(folder: Folder) -> None:
+    options = ("--frameworks=fake", "--payloads=4K:4M:4", "--launches=2")
+    ran = folder.pytest("perf/", *options, exit_code=0, reports=False)
+    printed = ran.text.replace("fake all_reduce (fake)", "jax all_reduce (psum)")
+    assert unprinted(_FIRST, printed.replace("busbw: fake,", "busbw: jax,")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_printed"),
+    [
+        ("   1M  10.0  PASS", True),
+        ("   1M  10.0  NOISY", False),
+        ("last: 3 ...", True),
+        ("last: 3 and", False),
+        ("busbw device: another", True),
+    ],
+)
+def test_a_line_is_compared_by_its_words(line: str, is_printed: bool) -> None:
+    printed = "first\n 64K   9.5  PASS\n===== last: 4 of 5 =====\n"
+    assert unprinted([line], printed) == ([] if is_printed else [line])
+
+
+def test_lines_in_another_order_are_noticed() -> None:
+    assert unprinted(["a", "b"], "b\na\n") == ["b"]

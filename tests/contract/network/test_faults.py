@@ -1,0 +1,89 @@
+"""What a session says of a network or a host that fails while it measures; it never hangs.
+
+A link that is cut or a host that is frozen, for good and for a while; a link that is slowed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.contract.network.network import Network
+from tests.contract.network.sessions import PYTHON_THERE, Place
+from tests.helpers.workers import wait_until
+
+pytestmark = pytest.mark.framework("jax")
+
+OPTIONS = ("--hosts=host0,host1", PYTHON_THERE, "--frameworks=jax", "--payloads=1M,2M,4M")
+ONE = (*OPTIONS, "--launches=1", "--agents-wait=5")
+FAULTS = ("cut", "frozen")
+# An agent that is not heard for ten seconds is gone.
+MISSED_S = 10.0
+
+
+def fail(two: Network, fault: str) -> None:
+    """Cut the link of host1, or stop all that runs there, sshd too."""
+    if fault == "cut":
+        two.cut(two.hosts[1])
+    else:
+        signal_all(two, signal.SIGSTOP)
+
+
+def heal(two: Network, fault: str) -> None:
+    if fault == "cut":
+        two.heal()
+    else:
+        signal_all(two, signal.SIGCONT)
+
+
+def signal_all(two: Network, number: signal.Signals) -> None:
+    for process in two.hosts[1].processes():
+        os.kill(process, number)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_host_that_is_gone_for_good_ends_the_session_which_names_it(
+    two: Network, place: Place, fault: str
+) -> None:
+    session = place.begin(*ONE)
+    assert wait_until(lambda: "busbw: round 1/1" in place.text, 60)
+    fail(two, fault)
+    ran = place.ran(session, 90)
+    assert ran.exit_code == 1
+    assert "the agent on host1 (rank 1) is gone: no sign of life for 10 s" in ran.text, ran.text
+    assert "NO_VERDICT" in ran.text and "an agent did not start on host1 (rank 1)" in ran.text
+    if fault == "frozen":
+        heal(two, fault)
+    # On the other side of the cut, too.
+    assert wait_until(lambda: two.runs_only("sshd"), MISSED_S + 5)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_host_that_is_gone_for_a_while_costs_the_case_alone(
+    two: Network, place: Place, fault: str
+) -> None:
+    session = place.begin(*ONE)
+    assert wait_until(lambda: "busbw: round 1/1" in place.text, 60)
+    fail(two, fault)
+    time.sleep(MISSED_S + 2)
+    heal(two, fault)
+    ran = place.ran(session, 120)
+    assert ran.exit_code == 1, ran.text
+    assert sorted(ran.outcomes.values()) == ["FAILED", "NO_BASELINE", "NO_BASELINE"], ran.text
+    assert "host1" in ran.text
+    assert wait_until(lambda: two.runs_only("sshd"), MISSED_S + 5)
+
+
+def test_a_link_that_is_slowed_tenfold_is_a_regression(two: Network, place: Place) -> None:
+    # To lock the stack it would need a network that leads further.
+    small = (*OPTIONS, "--payloads=256K,1M")
+    recorded = place.ran(place.begin(*small, "--update-baselines"))
+    assert recorded.exit_code == 0, recorded.text
+    two.slow(two.hosts[1])
+    ran = place.ran(place.begin(*small))
+    assert ran.exit_code == 1
+    assert set(ran.outcomes.values()) == {"REGRESSED"}, ran.text
+    assert "2 REGRESSED: jax 1M" in ran.text, ran.text

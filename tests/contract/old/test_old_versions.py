@@ -1,0 +1,133 @@
+"""Older versions of the frameworks, each under an interpreter of its own, as `--python` takes it.
+
+Run by ``tox -e old``, which makes the interpreters and names them in BUSBW_OLD, such as
+``jax=/venvs/jax-0.5.0/bin/python tensorflow=/venvs/tensorflow-2.16/bin/python``. Without the
+variable this file is not collected.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.model import variables
+
+# Interpreters have theirs, whatever is installed here.
+pytestmark = pytest.mark.framework
+
+ROOT = Path(__file__).parents[3]
+PAYLOADS = ("4K", "1M", "16M")
+TIMEOUT_S = 600
+ASKED = os.environ["BUSBW_OLD"].split()
+
+# What a framework measures, beside its default: a name, then options.
+GRIDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "jax": {
+        "all_reduce": ("--placement=in_place,out_of_place",),
+        "others": ("--collectives=all_gather,reduce_scatter,all_to_all,permute",),
+        "along an axis": ("--mesh=2x2", "--axes=y"),
+        "dispatch": ("--clock=dispatch",),
+    },
+    "tensorflow": {
+        "all_reduce": ("--strategies=ring,reduction_to_one_device,hierarchical_copy",),
+        "dispatch": ("--clock=dispatch",),
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What one session wrote, and under which interpreter its workers were to run."""
+
+    framework: str
+    python: str
+    results: dict[str, Any]
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """Every Run of every case."""
+        return [run for case in self.results["cases"] for run in case["launches"]]
+
+
+SESSIONS = [
+    pytest.param((asked, grid), id=f"{Path(asked).parents[1].name}-{grid}")
+    for asked in ASKED
+    for grid in GRIDS[asked.partition("=")[0]]
+]
+
+
+def measured(asked: str, results: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """One launch of a grid; our own packages are on the user's path, to lead the worker astray."""
+    command = [sys.executable, "-m", "pytest", "perf/", "-p", "no:cacheprovider", "--device=cpu"]
+    command += [f"--frameworks={asked.partition('=')[0]}", f"--python={asked}", "--launches=1"]
+    command += [f"--payloads={','.join(PAYLOADS)}", f"--results={results}", *options]
+    environment = {name: text for name, text in os.environ.items() if name != "CI"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *sys.path])
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module", params=SESSIONS)
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """A session that has measured one of the grids."""
+    asked, grid = request.param
+    framework, _, python = asked.partition("=")
+    results = tmp_path_factory.mktemp("old") / "results.json"
+    done = measured(asked, results, *GRIDS[framework][grid])
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Session(framework=framework, python=python, results=json.loads(results.read_text()))
+
+
+def test_every_case_is_measured_and_proved(session: Session) -> None:
+    assert {case["outcome"] for case in session.results["cases"]} == {"NO_BASELINE"}
+    assert {case["id"].rpartition("-")[2] for case in session.results["cases"]} == set(PAYLOADS)
+    assert all(run["proof"]["collectives"] for run in session.runs)
+    assert all(run["values_checked"] > 0 for run in session.runs)
+
+
+def test_a_collective_that_needs_no_copy_has_none(session: Session) -> None:
+    for case in session.results["cases"]:
+        for run in case["launches"]:
+            if case["case"]["collective"] != "all_to_all" and run["clock"] != "dispatch":
+                assert run["proof"]["payload_copies"] == run["proof"]["copies_per_call"] == 0
+
+
+def test_it_takes_the_memory_that_was_predicted(session: Session) -> None:
+    for run in session.runs:
+        assert 0.75 < run["predicted_memory_bytes"] / run["peak_memory_bytes"] < 1.25
+
+
+def test_the_framework_is_that_of_the_named_interpreter(session: Session) -> None:
+    home = Path(session.python).parents[1]
+    asked = f"import platform, {session.framework} as f; print(f.__version__, f.__file__)"
+    command = [session.python, "-c", f"{asked}; print(platform.python_version())"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    version, file, python = done.stdout.split()
+    assert Path(file).is_relative_to(home)
+    for run in session.runs:
+        written = variables.without_homes(str(Path(file).parent), os.path.expanduser("~"))
+        assert run["framework_path"] == written
+        assert run["versions"][session.framework] == version
+        assert run["versions"]["python"] == python
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_the_device_s_clock_is_read_or_not_offered(asked: str, tmp_path: Path) -> None:
+    done = measured(asked, tmp_path / "results.json", "--clock=device", "--payloads=1M")
+    refused = done.returncode == 4 and "has no clock device on the CPU" in done.stderr
+    assert done.returncode == 0 or refused, done.stdout + done.stderr

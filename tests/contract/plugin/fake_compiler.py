@@ -1,0 +1,36 @@
+"""Small sessions that compile with the fake compiler, and what they stored. No test lives here."""
+
+from __future__ import annotations
+
+import json
+
+from tests.helpers.session_folder import Folder, Ran
+
+TOPOLOGY = ("--topology=v5e:2x4", "--compile-cache=none")
+
+
+def script(folder: Folder, *cases: dict[str, object], **fields: object) -> None:
+    """What the fake compiler does from now on."""
+    folder.environment.setenv("BUSBW_FAKE_COMPILER", json.dumps({"cases": cases, **fields}))
+
+
+def compiled(folder: Folder, *options: str, exit_code: int) -> Ran:
+    """A small session with the fake compiler."""
+    own = [] if any(option.startswith("--topology") for option in options) else list(TOPOLOGY)
+    own += [] if any(option.startswith("--program") for option in options) else ["--payloads=1K,1M"]
+    return folder.pytest(
+        *("perf", "--frameworks=fake", "-p", "no:cacheprovider"),
+        *own,
+        *options,
+        exit_code=exit_code,
+    )
+
+
+def outcomes(ran: Ran) -> dict[str, str]:
+    assert ran.results is not None, ran.text
+    return {one["id"]: one["outcome"] for one in ran.results["cases"]}
+
+
+def stored(folder: Folder) -> Folder:
+    compiled(folder, "--update-baselines=all", exit_code=0)
+    return folder

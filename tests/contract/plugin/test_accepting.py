@@ -1,0 +1,389 @@
+"""Options that change baselines: what is written, what is refused, what is left alone."""
+
+from __future__ import annotations
+
+import json
+import statistics
+
+import pytest
+
+from tests.helpers.session_folder import SLOW, TPU, Folder
+from tests.unit.plugin import nightly
+
+# An accelerator: its budget is 10 %.
+
+
+def stored(folder: Folder) -> dict[str, list[float] | str]:
+    """The times of each payload in microseconds, or that it was out of memory."""
+    return {
+        entry["payload"]: [time_us for times in entry["times_us"].values() for time_us in times]
+        if "times_us" in entry
+        else "oom"
+        for entry in folder.stored["entries"]
+    }
+
+
+@pytest.mark.exhaustive
+def test_without_the_flag_nothing_is_written(folder: Folder) -> None:
+    folder.run(exit_code=0)
+    assert not (folder.path / "baselines").exists()
+    folder.with_baselines()
+    before = folder.baseline_file.read_bytes()
+    folder.script(gb_per_s=20)
+    folder.run("--payloads=1M,2M", exit_code=0)
+    assert folder.baseline_file.read_bytes() == before
+
+
+@pytest.mark.exhaustive
+def test_the_same_again_joins_what_is_stored(folder: Folder) -> None:
+    folder.with_baselines("--launches=3")
+    ran = folder.updated("--launches=3")
+    assert ran.outcomes == {"1M": "PASS"}
+    assert len(stored(folder)["1M"]) == 6
+    (line,) = (row for row in ran.text.splitlines() if row.startswith("    float32 1M"))
+    assert "3 launches of 1 session, pinned" in line.split(" -> ")[0]
+    assert "6 launches of 2 sessions, pinned" in line.split(" -> ")[1]
+
+
+@pytest.mark.exhaustive
+def test_a_loss_within_the_budget_joins_what_is_stored_with_exit_0(folder: Folder) -> None:
+    options = ("--payloads=2M", "--launches=2")
+    folder.script(**TPU)
+    folder.with_baselines(*options)
+    nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
+    before = folder.stored["entries"][0]
+    folder.script(**TPU, cases=[{"slower": 1.08}])
+    ran = folder.updated(*options)
+    assert ran.outcomes == {"2M": "REGRESSED"}
+    (line,) = (row for row in ran.text.splitlines() if row.startswith("    float32 2M"))
+    assert "6 launches of 3 sessions" in line.split(" -> ")[0]
+    assert "11 launches of 4 sessions" in line.split(" -> ")[1]
+    after = folder.stored["entries"][0]
+    assert list(after["times_us"].items())[:3] == list(before["times_us"].items())
+    assert after["pinned_us"] == before["pinned_us"]
+
+
+@pytest.mark.exhaustive
+def test_a_gain_within_the_budget_joins_what_is_stored(folder: Folder) -> None:
+    folder.script(**TPU)
+    folder.with_baselines()
+    nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
+    folder.script(**TPU, cases=[{"slower": 0.93}])
+    assert folder.updated().outcomes == {"1M": "IMPROVED"}
+    assert len(stored(folder)["1M"]) == 4
+
+
+@pytest.mark.exhaustive
+def test_a_gain_beyond_the_budget_replaces_what_is_stored_and_takes_the_pin(folder: Folder) -> None:
+    folder.script(**TPU)
+    folder.with_baselines()
+    nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
+    folder.script(**TPU, cases=[{"slower": 0.8}])
+    assert folder.updated().outcomes == {"1M": "IMPROVED"}
+    assert len(stored(folder)["1M"]) == 1
+    (entry,) = folder.stored["entries"]
+    assert entry["pinned_us"] == pytest.approx(float(stored(folder)["1M"][0]))
+
+
+def test_a_loss_beyond_the_budget_is_not_written_and_fails_and_says_what_would_accept_it(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    before = folder.baseline_file.read_bytes()
+    folder.script(**SLOW, cases=[{"slower": 3}])
+    ran = folder.run("--update-baselines", exit_code=1)
+    assert "1 failed" in ran.last_line
+    (note,) = (line for line in ran.text.splitlines() if "the baseline was not written" in line)
+    assert ", 3 x the " in note and "the budget is 25 %" in note
+    assert note.endswith('--accept-regression "why" accepts it')
+    assert folder.baseline_file.read_bytes() == before
+
+
+@pytest.mark.exhaustive
+def test_twenty_small_losses_end_at_the_budget(folder: Folder) -> None:
+    folder.script(**TPU)
+    folder.with_baselines()
+    codes = []
+    for turn in range(1, 21):
+        folder.script(**TPU, cases=[{"slower": 1.02**turn}])
+        code, text = folder.ended("--update-baselines")
+        codes.append(code)
+    (entry,) = folder.stored["entries"]
+    level = statistics.median(map(statistics.median, entry["times_us"].values()))
+    assert level <= 1.1 * entry["pinned_us"]
+    assert (codes[0], codes[-1]) == (0, 1)
+    assert sorted(codes) == codes
+    assert "the budget is 10 %" in text
+
+
+@pytest.mark.exhaustive
+def test_out_of_memory_where_a_time_stands_is_not_written(folder: Folder) -> None:
+    folder.with_baselines()
+    before = stored(folder)
+    folder.script(cases=[{"then": "out_of_memory"}])
+    ran = folder.run("--update-baselines", exit_code=1)
+    assert "it is out of memory where there was a time" in ran.text
+    assert stored(folder) == before
+
+
+def test_a_session_without_a_verdict_writes_nothing_and_says_why(folder: Folder) -> None:
+    ran = folder.run("--update-baselines", "--benchmark-skip", exit_code=1)
+    assert "note: no baseline was written: NO_VERDICT: --benchmark-skip asks" in ran.text
+    assert not (folder.path / "baselines").exists()
+
+
+def test_improved_writes_only_what_improved(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines("--payloads=1M,2M")
+    before = stored(folder)
+    folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 0.2}])
+    ran = folder.run("--update-baselines=improved", "--payloads=1M,2M,4M", exit_code=0)
+    assert ran.outcomes == {"1M": "IMPROVED", "2M": "PASS", "4M": "NO_BASELINE"}
+    after = stored(folder)
+    assert sorted(after) == ["1M", "2M"]
+    assert after["2M"] == before["2M"]
+    assert abs(float(after["1M"][0]) / float(before["1M"][0]) - 0.2) < 0.01
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+def test_an_update_is_recorded_in_the_files_history(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1M,2M")
+    (update,) = folder.stored["history"]
+    assert (update["entries"], update["worst_percent"]) == (2, 0.0)
+
+
+@pytest.mark.exhaustive
+def test_new_ones_only_leave_what_is_there_and_judge_by_it(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    before = stored(folder)["1M"]
+    folder.script(**SLOW, cases=[{"slower": 3}])
+    ran = folder.run("--update-baselines=new", "--payloads=1M,2M", exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED", "2M": "NO_BASELINE"}
+    after = stored(folder)
+    assert after["1M"] == before
+    assert sorted(after) == ["1M", "2M"]
+
+
+def test_a_failed_case_is_never_written_and_the_others_are(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
+    folder.run("--update-baselines", "--payloads=1K:4K", exit_code=1)
+    assert sorted(stored(folder)) == ["1K", "4K"]
+
+
+@pytest.mark.exhaustive
+def test_a_failed_case_leaves_the_baseline_that_it_had(folder: Folder) -> None:
+    folder.with_baselines()
+    before = stored(folder)
+    folder.script(cases=[{"then": "wrong_result"}])
+    folder.run("--update-baselines", exit_code=1)
+    assert stored(folder) == before
+
+
+@pytest.mark.exhaustive
+def test_out_of_memory_in_all_launches_is_written_as_such(folder: Folder) -> None:
+    folder.script(cases=[{"then": "out_of_memory"}])
+    ran = folder.updated()
+    assert stored(folder) == {"1M": "oom"}
+    assert "none -> out of memory" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_it_works_where_baselines_are_required(folder: Folder) -> None:
+    folder.environment.setenv("CI", "1")
+    folder.with_baselines("--launches=2")
+    times = stored(folder)["1M"]
+    assert len(times) == 2
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+@pytest.mark.exhaustive
+def test_the_file_has_one_line_a_payload_in_order_of_size(folder: Folder) -> None:
+    folder.with_baselines("--payloads=4K,1M")
+    folder.with_baselines("--payloads=1K,64K")
+    (path,) = folder.baseline_files
+    lines = [line for line in path.read_text().splitlines() if '"payload"' in line]
+    assert [json.loads(line.rstrip(","))["payload"] for line in lines] == ["1K", "4K", "64K", "1M"]
+    assert path.name == "fake.all_reduce.fake.json"
+    assert path.parent.name == "4r"
+    assert "1K" in stored(folder)
+
+
+def test_baselines_that_cannot_be_written_are_an_error_after_the_summary(folder: Folder) -> None:
+    folder.fill_disk()
+    ran = folder.run("--update-baselines", "--junitxml=", exit_code=1)
+    (last,) = (line for line in ran.text.splitlines() if line.startswith("ERROR: no baseline"))
+    assert last.startswith("ERROR: not all baselines were written: ")
+    assert last.endswith("fake.all_reduce.fake.json: File too large")
+    assert "NO_BASELINE" in ran.text
+    assert not folder.baseline_files
+
+
+def test_it_is_no_ini_setting(folder: Folder) -> None:
+    folder.ini({"busbw_update_baselines": "all"})
+    ran = folder.run(exit_code=4)
+    assert "Unknown config option: busbw_update_baselines" in ran.text
+
+
+def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
+    folder: Folder,
+) -> None:
+    folder.slower(3)
+    ran = folder.updated("--accept-regression", "a slower switch")
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    assert "not written" not in ran.text
+    last = ran.text.splitlines()[-2]
+    name = "fake.all_reduce.fake.float32.1M"
+    assert last.startswith("FINE: ")
+    assert last.endswith(f"; accepted as a loss: {name} 3.00 x its accepted time")
+    assert ran.document["session"]["text"] == last.removeprefix("FINE: ")
+    after = folder.stored
+    (entry,) = after["entries"]
+    assert entry["pinned_us"] == pytest.approx(float(stored(folder)["1M"][0]))
+    assert after["history"][-1]["reason"] == "a slower switch"
+    assert after["history"][-1]["accepted_regression"] is True
+    assert abs(after["history"][-1]["worst_percent"] - 200) < 1
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+@pytest.mark.exhaustive
+def test_a_loss_within_the_budget_with_a_reason_replaces_what_is_stored(folder: Folder) -> None:
+    tpu = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
+    folder.script(**tpu)
+    folder.with_baselines()
+    nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
+    folder.script(**tpu, cases=[{"slower": 1.08}])
+    assert folder.updated("--accept-regression=why").outcomes == {"1M": "REGRESSED"}
+    (entry,) = folder.stored["entries"]
+    assert len(entry["times_us"]) == 1
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+@pytest.mark.exhaustive
+def test_out_of_memory_where_a_time_stands_is_accepted(folder: Folder) -> None:
+    folder.with_baselines()
+    folder.script(cases=[{"then": "out_of_memory"}])
+    folder.with_baselines("--accept-regression=less memory")
+    assert stored(folder) == {"1M": "oom"}
+    assert folder.run(exit_code=0).outcomes == {"1M": "OUT_OF_MEMORY"}
+
+
+@pytest.mark.exhaustive
+def test_it_accepts_no_failed_case(folder: Folder) -> None:
+    folder.with_baselines()
+    before = folder.stored
+    folder.script(cases=[{"then": "wrong_result"}])
+    folder.run("--update-baselines", "--accept-regression=why", exit_code=1)
+    assert folder.stored == before
+
+
+SEVEN = ("--payloads=1K:64K", "--history=history")
+ALL_SLOWER = {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, **SLOW}
+
+
+def _sessions(folder: Folder) -> dict[str, int]:
+    return {entry["payload"]: len(entry["times_us"]) for entry in folder.stored["entries"]}
+
+
+@pytest.mark.exhaustive
+def test_a_reason_accepts_a_session_that_is_slower_as_a_whole(folder: Folder) -> None:
+    folder.slower(1.05, *SEVEN[:1], script=ALL_SLOWER)
+    assert "SLOWER: " in folder.run(*SEVEN, exit_code=1).text
+    ran = folder.updated(*SEVEN[:1], "--accept-regression=a new route")
+    assert "; accepted: fake: all 7 cases together take 1.0" in ran.text
+    assert "moved with others" in ran.text
+    assert set(_sessions(folder).values()) == {1}
+    assert folder.run(*SEVEN[:1], exit_code=0).case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(*SEVEN[:1])
+    slower = [{"payload_bytes": 4096, "slower": 3}, {"payload_bytes": 65536, "slower": 1.4}]
+    folder.script(**SLOW, cases=slower)
+    ran = folder.run(*SEVEN[:1], "--update-baselines", "--accept-regression=why", exit_code=0)
+    assert (ran.outcomes["4K"], ran.outcomes["64K"]) == ("REGRESSED", "NOISY")
+    assert "REGRESSED, accepted again" in ran.text
+    assert "64K: the baseline was not written: NOISY" in ran.text
+    pins = {entry["payload"]: entry["pinned_us"] for entry in folder.stored["entries"]}
+    assert pins["4K"] == pytest.approx(3 * pins["2K"], rel=0.01)
+    assert pins["64K"] == pytest.approx(pins["2K"], rel=0.02)
+
+
+@pytest.mark.exhaustive
+def test_a_first_baseline_is_written_beside_a_payload_that_crashed(folder: Folder) -> None:
+    folder.script(**SLOW, cases=[{"payload_bytes": 4096, "then": "kill"}])
+    ran = folder.run(*SEVEN[:1], "--launches=3", "--update-baselines", exit_code=1)
+    assert ran.document["session"]["outcomes"] == ["FAILED"]
+    assert sorted(_sessions(folder)) == ["16K", "1K", "2K", "32K", "64K", "8K"]
+
+
+@pytest.mark.exhaustive
+def test_a_repaired_loss_is_named_and_does_not_fail(folder: Folder) -> None:
+    folder.script(**ALL_SLOWER)
+    folder.with_baselines(*SEVEN[:1])
+    nightly.stored_before(folder, {40: 1.0})
+    nightly.nights(folder, [1.001**night for night in range(38)])
+    folder.script(**ALL_SLOWER, cases=[{"slower": 1.036}])
+    assert "all cases of fake are " in folder.run(*SEVEN, exit_code=1).text
+    folder.script(**ALL_SLOWER)
+    ran = folder.run(*SEVEN, exit_code=0)
+    assert "repaired: back at " in ran.text
+
+
+def payloads(folder: Folder) -> list[str]:
+    """The payloads that have a baseline, over all files."""
+    documents = (json.loads(path.read_text()) for path in folder.baseline_files)
+    return [entry["payload"] for document in documents for entry in document["entries"]]
+
+
+@pytest.mark.exhaustive
+def test_without_the_flag_nothing_goes(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K:4K")
+    folder.with_baselines("--payloads=2K")
+    assert payloads(folder) == ["1K", "2K", "4K"]
+
+
+@pytest.mark.exhaustive
+def test_what_was_not_asked_for_goes_and_is_shown(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K:4K")
+    ran = folder.run("--prune-baselines", "--payloads=2K", exit_code=0)
+    assert payloads(folder) == ["2K"]
+    gone = [line for line in ran.text.splitlines() if line.endswith(" -> none")]
+    assert [line.split()[1] for line in gone] == ["1K", "4K"]
+
+
+@pytest.mark.exhaustive
+def test_what_was_deselected_was_asked_for(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K:8K")
+    folder.run("--prune-baselines", "--payloads=1K:4K", "-k", "2K", exit_code=0)
+    assert payloads(folder) == ["1K", "2K", "4K"]
+
+
+@pytest.mark.exhaustive
+def test_files_of_other_cases_stay(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K")
+    folder.with_baselines("--payloads=1K", "--ranks=8")
+    folder.with_baselines("--payloads=1K", "--collectives=all_gather")
+    folder.run("--prune-baselines", "--payloads=2K", exit_code=0)
+    assert payloads(folder) == ["1K", "1K"]
+
+
+@pytest.mark.exhaustive
+def test_it_goes_with_an_update(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K")
+    folder.with_baselines("--prune-baselines", "--payloads=2K,4K")
+    assert payloads(folder) == ["2K", "4K"]
+
+
+@pytest.mark.exhaustive
+def test_a_session_without_a_verdict_removes_nothing_and_says_why(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K,2K")
+    ran = folder.run("--prune-baselines", "--payloads=1K", "--benchmark-skip", exit_code=1)
+    assert "note: no baseline was written: NO_VERDICT" in ran.text
+    assert payloads(folder) == ["1K", "2K"]
+
+
+def test_it_takes_no_value(folder: Folder) -> None:
+    folder.run("--prune-baselines=all", exit_code=4)

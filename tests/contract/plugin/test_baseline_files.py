@@ -1,0 +1,273 @@
+"""Baseline files as sessions meet them: nonsense, two writers, neighbours, published figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.session_folder import SLOW, Folder
+from tests.helpers.sweep import sweep
+
+NONSENSE = {
+    "no JSON": ("{", "not JSON"),
+    "a time that is a word": ('Z": [', 'Z": ["soon", '),
+    "a time below 0": ('Z": [', 'Z": [-1, '),
+    "an unknown key": ('"times_us"', '"time_us"'),
+    "another payload": ('"payload": "1M"', '"payload": "1048576"'),
+    "another version": ('"version": 1', '"version": 7'),
+    "an earlier busbw": ('"document": "busbw baselines",\n  "version": 1', '"schema": 3'),
+    "another place": ('"ranks": 4', '"ranks": 5'),
+    "times and none": ('"times_us"', '"out_of_memory": "x", "times_us"'),
+    "an unknown clock": ('"protocol": "host/fake"', '"protocol": "junk/fake"'),
+    "a pin's date that is none": ('"pinned_date": "', '"pinned_date": "on '),
+    "a moment that is none": ('"sessions": {\n    "', '"sessions": {\n    "on '),
+    "a session that is not there": ('"times_us": {"', '"times_us": {"on '),
+    "a date in the history": ('"history": [\n    {"date": "', '"history": [\n    {"date": "on '),
+    "a time beyond all numbers": ('Z": [', 'Z": [1e400, '),
+    "a time that overflows": ('Z": [', 'Z": [1.7e308, '),
+    "true for a number": ('"pinned_us": ', '"memory_limit_bytes": true, "pinned_us": '),
+    "NaN": ('Z": [', 'Z": [NaN, '),
+    "half a character": ('"payload": "1M"', '"payload": "1M", "dtype": "\\ud800"'),
+    "axes without a mesh": ('"payload": "1M"', '"payload": "1M", "axes": "x"'),
+    "5000 digits": ('"version": 1', '"version": 1' + "0" * 5000),
+}
+WHERE = {
+    "no JSON": ":2:3: not JSON",
+    "a time that is a word": "Z[0]: expected a number, got 'soon'",
+    "a time below 0": "Z[0]: expected 1e-06 to 1e+12 microseconds, got -1",
+    "an unknown key": "document.entries[0].time_us: unknown key; accepted are",
+    "another payload": "document.entries[0].payload: expected a size such as 4K, got '1048576'",
+    "another version": "this says 'busbw baselines' of version 7; accepted is 'busbw baselines' ",
+    "an earlier busbw": "this does not say what it is; accepted is 'busbw baselines' ",
+    "another place": "document.environment: the file says",
+    "times and none": "document.entries[0].times_us: expected times, or the session",
+    "an unknown clock": "document.entries[0].protocol: expected a clock first, one of host, ",
+    "a moment that is none": ": expected a moment such as 2026-01-31T03:00:00Z, got 'on 20",
+    "a session that is not there": "document.entries[0]: the session 'on 20",
+    "a pin's date that is none": "document.entries[0].pinned_date: expected a date such as",
+    "a date in the history": "document.history[0].date: expected a date such as",
+    "a time beyond all numbers": "Z[0]: expected a finite number, got inf",
+    "a time that overflows": "Z[0]: expected 1e-06 to 1e+12 microseconds, got 1.7e+308",
+    "true for a number": "document.entries[0].memory_limit_bytes: expected a whole number",
+    "NaN": "Z[0]: expected a finite number, got nan",
+    "half a character": "document.entries[0].dtype: expected text, got '\\ud800'",
+    "axes without a mesh": "document.entries[0].axes: expected none without a mesh",
+    "5000 digits": "a whole number of 5001 digits",
+}
+
+
+@pytest.mark.parametrize("case", sweep(WHERE, in_gate=2))
+def test_nonsense_is_a_usage_error_that_says_where_and_nothing_is_touched(
+    folder: Folder, case: str
+) -> None:
+    path = edited(folder, case)
+    before = path.read_bytes()
+    ran = folder.run("--update-baselines", exit_code=4)
+    assert f"{path}" in ran.sentence
+    assert WHERE[case] in ran.sentence
+    assert "EnvironmentKey" not in ran.sentence
+    assert path.read_bytes() == before
+    assert "busbw: pass" not in ran.text
+    assert ran.results is None
+
+
+def edited(folder: Folder, case: str) -> Path:
+    """The baseline file with one thing changed by hand."""
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    old, new = NONSENSE[case]
+    text = path.read_text()
+    path.write_text("{\n  nonsense" if case == "no JSON" else text.replace(old, new, 1))
+    assert path.read_text() != text
+    return path
+
+
+def _no_bytes(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _brackets(path: Path) -> None:
+    path.write_text("[" * 200_000)
+
+
+def _no_utf8(path: Path) -> None:
+    path.write_bytes(b"{\xff}")
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _endless(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def _huge(path: Path) -> None:
+    os.truncate(path, 2**40)
+
+
+@pytest.mark.parametrize(
+    ("become", "says"),
+    sweep(
+        [
+            (_no_bytes, ":1:1: not JSON"),
+            (_brackets, ": lists and objects are nested too deeply"),
+            (_no_utf8, ": byte 1: not UTF-8"),
+            (_folder, ": is a folder, expected a file"),
+            (_pipe, ": is a named pipe, expected a file"),
+            (_endless, ": is a device or a socket, expected a file"),
+            (_huge, ": has 1099511627776 bytes; accepted are 134217728"),
+        ],
+        in_gate=2,
+    ),
+)
+def test_what_is_no_file_of_json_is_a_usage_error_before_anything_is_measured(
+    folder: Folder, become: Callable[[Path], None], says: str
+) -> None:
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    become(path)
+    ran = folder.run("--update-baselines", exit_code=4)
+    assert f"{path}{says}" in ran.sentence
+    assert "busbw: pass" not in ran.text
+
+
+def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
+    sessions = [
+        folder.start("--update-baselines", f"--payloads={sizes}") for sizes in ("1K,4K", "2K,8K")
+    ]
+    assert [session.wait(60) for session in sessions] == [0, 0]
+    payloads = [entry["payload"] for entry in folder.stored["entries"]]
+    assert payloads == ["1K", "2K", "4K", "8K"]
+
+
+@pytest.mark.exhaustive
+def test_an_update_keeps_what_another_session_wrote_meanwhile(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K")
+    folder.with_baselines("--payloads=2K")
+    ran = folder.run("--payloads=1K,2K", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "2K": "PASS"}
+
+
+def test_the_nearest_key_is_named(folder: Folder) -> None:
+    folder.with_baselines("--ranks=8")
+    ran = folder.run("--ranks=4", "--payloads=1M,2M", exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE", "2M": "NO_BASELINE"}
+    text = ran.case()["text"]
+    assert "no baseline for fake-cpu-" in text and "the nearest is for fake-cpu-" in text
+    assert text.endswith("/8r")
+    assert ran.text.count(text.split("; ")[1]) == 1
+
+
+def test_baselines_of_another_device_kind_are_not_compared_with(folder: Folder) -> None:
+    folder.script(**SLOW, device_kind="Fast CPU")
+    folder.with_baselines()
+    folder.script(**SLOW, device_kind="Slow CPU", cases=[{"slower": 10}])
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+def publish(folder: Folder, *entries: dict[str, object]) -> None:
+    """Figures that somebody else published for eight ranks of a TPU v2."""
+    document = {
+        "document": "busbw published figures",
+        "version": 1,
+        "source": "a paper",
+        "method": "another",
+        "slice": "v2-8",
+        "device_kind": "TPU v2",
+        "ranks": 8,
+        "collective": "all_reduce",
+        "entries": entries,
+    }
+    path = folder.path / "baselines" / "tpu-v2" / "8r" / "published.all_reduce.paper.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document))
+
+
+def test_published_figures_are_shown_and_never_a_reason_to_fail(folder: Folder) -> None:
+    publish(
+        folder,
+        {"payload": "1M", "payload_bytes": 2**20, "status": "ok", "algbw_gb_per_s": 9999.0},
+        {"payload": "2M", "payload_bytes": 2**21, "status": "oom"},
+    )
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    ran = folder.run("--payloads=1M:4M", exit_code=0)
+    assert set(ran.outcomes.values()) == {"NO_BASELINE"}
+    assert "by another method: v2-8: a paper" in ran.text
+    assert "published: algbw 9999 GB/s" in ran.text
+    assert "published: out of memory" in ran.text
+    assert ran.case("1M")["published"]["algbw_gb_per_s"] == 9999.0
+    assert ran.case("1M")["published"]["source"] == "v2-8: a paper"
+
+
+def test_figures_that_busbw_ships_are_shown_where_one_s_own_folder_has_none(
+    folder: Folder,
+) -> None:
+    publish(folder, {"payload": "1M", "payload_bytes": 2**20, "status": "oom"})
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    ran = folder.run("--payloads=1M:2M", exit_code=0)
+    assert ran.case("1M")["published"]["source"] == "v2-8: a paper"
+    assert "marsggbo/TPU_All_reduce" in ran.case("2M")["published"]["source"]
+
+
+def test_published_figures_are_not_touched_by_an_update_and_are_no_baseline(
+    folder: Folder,
+) -> None:
+    publish(folder, {"payload": "1M", "payload_bytes": 2**20, "status": "oom"})
+    (published,) = folder.baseline_files
+    before = published.read_bytes()
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    folder.run("--require-baselines", exit_code=1)
+    folder.with_baselines()
+    assert len(folder.baseline_files) == 2
+    assert published.read_bytes() == before
+
+
+_KILLED = """
+import os, signal
+_replace = os.replace
+
+
+def _killed(new, path):
+    if str(path).endswith(".json") and "baselines" in str(path):
+        os.kill(os.getpid(), signal.SIGKILL)
+    _replace(new, path)
+
+
+os.replace = _killed
+"""
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write_and_nothing_else(
+    folder: Folder,
+) -> None:
+    conftest = folder.path / "conftest.py"
+    before = conftest.read_text()
+    conftest.write_text(before + _KILLED)
+    assert folder.start("--update-baselines").wait(60) == -signal.SIGKILL
+    (left,) = folder.baseline_files
+    assert left.name.startswith("fake.all_reduce.fake.json.") and left.suffix == ".new"
+    other = folder.path / "baselines" / "another-machine" / "4r"
+    other.mkdir(parents=True)
+    for name in ("jax.all_reduce.psum.json.0123abcd.new", "pylock.jax.toml.01234567.new"):
+        (other / name).write_text("{}")
+    kept = [other / "jax.all_reduce.psum.json.new", other / "notes.0123abcd.old"]
+    for path in kept:
+        path.write_text("mine")
+    conftest.write_text(before)
+    folder.run(exit_code=0)
+    assert left.exists()
+    folder.updated()
+    assert folder.baseline_files == sorted([*kept, left.with_name("fake.all_reduce.fake.json")])

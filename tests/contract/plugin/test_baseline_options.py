@@ -1,0 +1,203 @@
+"""--baselines and --require-baselines: where they are, and that there are some."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.helpers.session_folder import Folder
+from tests.helpers.sweep import sweep
+
+
+def test_another_folder_is_read_and_written(folder: Folder) -> None:
+    ran = folder.updated("--baselines=elsewhere")
+    assert not folder.baseline_files
+    (path,) = (folder.path / "elsewhere").rglob("*.json")
+    assert f"baselines written: {path}" in ran.text
+    ran = folder.run("--baselines=elsewhere", exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+    assert f"busbw baselines: {path.parent.relative_to(folder.path)}\n" in ran.text
+
+
+def test_it_is_relative_to_the_root_directory_wherever_pytest_is_started(folder: Folder) -> None:
+    folder.with_baselines()
+    folder.environment.chdir(folder.path / "perf")
+    options = (".", "--frameworks=fake", "--payloads=1M", "--launches=1", "-p", "no:cacheprovider")
+    ran = folder.pytest(*options, exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+
+
+def test_where_nobody_names_a_folder_there_may_be_none_yet_and_none_is_made(
+    folder: Folder,
+) -> None:
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert "(none yet)" in ran.text
+    assert not (folder.path / "baselines").exists()
+
+
+def refused(folder: Folder, *options: str) -> str:
+    """The sentence of the usage error, before any worker is started."""
+    ran = folder.run(*options, exit_code=4)
+    assert "busbw device:" not in ran.text
+    assert ran.results is None
+    return ran.sentence
+
+
+@pytest.mark.parametrize("also", ["", "--prune-baselines", "--against=python"])
+def test_a_folder_that_is_named_and_not_there_is_a_usage_error(folder: Folder, also: str) -> None:
+    said = refused(folder, "--baselines=nowhere", *([also] if also else []))
+    assert said.endswith(
+        f"--baselines: there is no folder {folder.path / 'nowhere'}; --update-baselines makes it"
+    )
+    assert not (folder.path / "nowhere").exists()
+
+
+@pytest.mark.exhaustive
+def test_so_it_is_where_the_ini_file_names_it(folder: Folder) -> None:
+    folder.ini({"busbw_baselines": "baselines"})
+    assert "--baselines: there is no folder" in refused(folder)
+    folder.with_baselines()
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+WRONG = {
+    "file": "is no folder; accepted is one",
+    "fifo": "is no folder; accepted is one",
+    "loop": "Too many levels of symbolic links",
+    "file/below": "Not a directory",
+    "": "expected a value, got an empty text",
+}
+
+
+@pytest.mark.parametrize("also", [(), ("--update-baselines",)])
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_folder_is_a_usage_error_at_once(
+    folder: Folder, name: str, also: tuple[str, ...]
+) -> None:
+    (folder.path / "file").write_text("kept")
+    os.mkfifo(folder.path / "fifo")
+    (folder.path / "loop").symlink_to("loop")
+    said = refused(folder, f"--baselines={name}", *also)
+    assert "--baselines: " in said and WRONG[name] in said
+    assert (folder.path / "file").read_text() == "kept"
+
+
+def test_a_default_folder_that_is_a_file_is_one_too(folder: Folder) -> None:
+    (folder.path / "baselines").touch()
+    assert "is no folder" in refused(folder)
+
+
+@pytest.mark.exhaustive
+def test_a_folder_that_may_not_be_read_is_a_usage_error_at_once(folder: Folder) -> None:
+    folder.with_baselines("--baselines=theirs")
+    folder.without_root()
+    (folder.path / "theirs").chmod(0o300)
+    assert "theirs: no permission to read it" in refused(folder, "--baselines=theirs")
+    (folder.path / "theirs").chmod(0o600)
+    assert "theirs: no permission to read it" in refused(folder, "--baselines=theirs")
+    (folder.path / "theirs").chmod(0o700)
+
+
+@pytest.mark.parametrize("asked", sweep(["--update-baselines", "--prune-baselines"]))
+def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
+    folder: Folder, asked: str
+) -> None:
+    folder.with_baselines("--baselines=theirs")
+    folder.without_root()
+    (folder.path / "theirs").chmod(0o500)
+    said = refused(folder, "--baselines=theirs", asked)
+    assert f"{folder.path / 'theirs'} cannot be written: no permission" in said
+    assert folder.run("--baselines=theirs", exit_code=0).outcomes == {"1M": "PASS"}
+    (folder.path / "theirs").chmod(0o700)
+
+
+@pytest.mark.exhaustive
+def test_so_is_one_that_could_not_be_made(folder: Folder) -> None:
+    (folder.path / "theirs").mkdir(mode=0o500)
+    folder.without_root()
+    said = refused(folder, "--baselines=theirs/new", "--update-baselines")
+    assert f"no permission to write into {folder.path / 'theirs'}" in said
+
+
+@pytest.mark.parametrize("what", sweep(["folder", "file"]))
+def test_a_file_that_may_not_be_written_is_found_before_measuring(
+    folder: Folder, what: str
+) -> None:
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    folder.without_root()
+    closed = path if what == "file" else path.parent
+    closed.chmod(0o500)
+    ran = folder.run("--update-baselines", exit_code=4)
+    assert f"{path if what == 'file' else path.parent} cannot be written: no perm" in ran.sentence
+    assert "busbw: pass" not in ran.text
+    closed.chmod(0o700)
+
+
+@pytest.mark.parametrize("what", sweep(["folder", "file", "no folder"]))
+def test_a_baseline_that_cannot_be_read_is_a_usage_error_and_not_missing(
+    folder: Folder, what: str
+) -> None:
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    folder.without_root()
+    if what == "no folder":
+        path.unlink()
+        path.parent.rmdir()
+        path.parent.touch()
+    else:
+        (path if what == "file" else path.parent).chmod(0)
+    ran = folder.run(exit_code=4)
+    assert str(path) in ran.sentence
+    assert "busbw: pass" not in ran.text
+    path.parent.chmod(0o700)
+
+
+def test_with_the_flag_a_case_without_a_baseline_fails_and_one_with_it_passes(
+    folder: Folder,
+) -> None:
+    ran = folder.run("--require-baselines", exit_code=1)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert "a baseline is required" in ran.text
+    assert "1 failed" in ran.last_line
+    folder.with_baselines()
+    folder.run("--require-baselines", exit_code=0)
+
+
+@pytest.mark.parametrize(("value", "exit_code"), sweep([("1", 1), ("", 0), ("true", 1)], in_gate=2))
+def test_ci_set_and_not_empty_requires_them(folder: Folder, value: str, exit_code: int) -> None:
+    folder.environment.setenv("CI", value)
+    assert folder.run(exit_code=exit_code).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "ci", "exit_code"),
+    sweep([("true", "", 1), ("false", "1", 0), ("auto", "1", 1), ("auto", "", 0)]),
+)
+def test_the_ini_setting_decides_over_ci(
+    folder: Folder, setting: str, ci: str, exit_code: int
+) -> None:
+    folder.ini({"busbw_require_baselines": setting})
+    folder.environment.setenv("CI", ci)
+    folder.run(exit_code=exit_code)
+
+
+def test_the_flag_decides_over_the_ini_setting(folder: Folder) -> None:
+    folder.ini({"busbw_require_baselines": "false"})
+    folder.run("--require-baselines", exit_code=1)
+
+
+@pytest.mark.exhaustive
+def test_another_protocol_is_no_baseline_where_one_is_required(folder: Folder) -> None:
+    folder.with_baselines()
+    folder.script(protocol="another")
+    ran = folder.run("--require-baselines", exit_code=1)
+    assert ran.outcomes == {"1M": "INCOMPARABLE"}
+
+
+def test_out_of_memory_without_a_baseline_fails_where_one_is_required(folder: Folder) -> None:
+    folder.script(cases=[{"then": "out_of_memory"}])
+    ran = folder.run("--require-baselines", exit_code=1)
+    assert ran.outcomes == {"1M": "OUT_OF_MEMORY"}

@@ -1,0 +1,80 @@
+"""pytest-benchmark records: every sample, as it was measured, and GB/s beside it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.helpers.session_folder import Folder
+
+
+def rows(folder: Folder) -> list[dict[str, Any]]:
+    """The benchmarks of the session's --benchmark-json."""
+    document = json.loads((folder.path / "benchmark.json").read_text())
+    found: list[dict[str, Any]] = document["benchmarks"]
+    return found
+
+
+def test_the_json_holds_every_sample_exactly_what_was_measured_and_no_objects(
+    folder: Folder,
+) -> None:
+    json_option = f"--benchmark-json={folder.path / 'benchmark.json'}"
+    ran = folder.run(json_option, "--payloads=1K,1M", "--launches=2", exit_code=0)
+    assert [row["name"] for row in rows(folder)] == [
+        "test_collective[fake-default-float32-1K]",
+        "test_collective[fake-default-float32-1M]",
+    ]
+    for row, payload in zip(rows(folder), ("1K", "1M")):
+        case = ran.case(payload)
+        samples = [sample for launch in case["launches"] for sample in launch["samples_s"]]
+        assert row["stats"]["rounds"] == len(samples) >= 4
+        assert all(abs(a / b - 1) < 1e-9 for a, b in zip(row["stats"]["data"], samples))
+        extra = row["extra_info"]
+        assert extra["busbw_gb_per_s"] == case["now"]["busbw_gb_per_s"]
+        assert extra["algbw_gb_per_s"] == case["now"]["algbw_gb_per_s"]
+        assert extra["payload_bytes"] == case["case"]["payload_bytes"]
+        assert row["group"] == "fake.fake"
+        assert row["params"] == {"case": f"fake-default-float32-{payload}"}
+        assert extra["collective"] == "all_reduce" and extra["dtype"] == "float32"
+        assert extra["outcome"] == case["outcome"] == "NO_BASELINE"
+        assert extra["provisional"] is False and extra["spread"] == case["now"]["spread"]
+        assert extra["device"] == ran.document["environment"]["key"]["device_kind"]
+        assert extra["versions"] == "fake 1"
+    text = (folder.path / "benchmark.json").read_text()
+    assert "UNSERIALIZABLE" not in text and " object at 0x" not in text
+
+
+def test_its_table_shows_the_cases_that_have_samples_and_no_others(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
+    ran = folder.run("--payloads=1K,1M", "--benchmark-verbose", exit_code=0)
+    table = ran.text.split("benchmark 'fake.fake'")[1]
+    assert "float32-1M]" in table
+    assert "float32-1K]" not in table
+
+
+@pytest.mark.parametrize(
+    "option", ["--benchmark-columns=min,max", "--benchmark-sort=name", "--benchmark-only"]
+)
+def test_its_table_is_shown_where_an_option_asks_for_it(folder: Folder, option: str) -> None:
+    assert "benchmark 'fake.fake'" in folder.run(option, exit_code=0).text
+
+
+@pytest.mark.exhaustive
+def test_its_table_is_left_out_and_that_of_other_tests_is_not(folder: Folder) -> None:
+    own = "def test_own(benchmark):\n    benchmark(sum, (1, 2))\n"
+    (folder.path / "test_own.py").write_text(own)
+    ran = folder.run("test_own.py", exit_code=0)
+    table = ran.text.split("- benchmark: 1 tests -")[1]
+    assert "test_own" in table
+    assert "test_collective[" not in table
+
+
+@pytest.mark.exhaustive
+def test_its_own_compare_is_not_the_judge(folder: Folder) -> None:
+    storage = f"--benchmark-storage={folder.path / 'storage'}"
+    folder.run(storage, "--benchmark-autosave", exit_code=0)
+    folder.script(cases=[{"slower": 3}])
+    ran = folder.run(storage, "--benchmark-compare", exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}

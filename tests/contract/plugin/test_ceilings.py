@@ -1,0 +1,133 @@
+"""What the hardware allows, as the user meets it: a share where it is known, an error above it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from tests.helpers.session_folder import Folder
+from tests.helpers.sweep import sweep
+
+# Eight ranks: busbw is 1.75 times the script's rate.
+A100: dict[str, Any] = {
+    "device": "gpu",
+    "device_kind": "NVIDIA A100-SXM4-80GB",
+    "ranks": 8,
+    "latency_s": 0,
+}
+H100 = A100 | {"device_kind": "NVIDIA H100 80GB HBM3"}
+POSSIBLE, IMPOSSIBLE = 100, 400
+TPU: dict[str, Any] = {"device": "tpu", "device_kind": "TPU v5 lite", "ranks": 8, "gb_per_s": 100}
+
+
+def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
+    folder: Folder,
+) -> None:
+    folder.script(**A100, gb_per_s=POSSIBLE)
+    ran = folder.run("--payloads=1M,2M", exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE", "2M": "NO_BASELINE"}
+    found = ran.case()["ceiling"]
+    assert (found["bytes_per_s"], found["text"]) == (300e9, "links: 12 of 25.0 GB/s")
+    share = ran.case()["figures"]["ceiling_share"]
+    assert share == pytest.approx(175 / 300, rel=0.04)
+    assert float(ran.properties()["ceiling_share"]) == share
+    lines = ran.text.splitlines()
+    (head,) = (line for line in lines if line.split()[:1] == ["size"])
+    (row,) = (line for line in lines if line.split()[:1] == ["1M"])
+    assert row[: head.index("ceil") + len("ceil")].split()[-1] == "58"
+    assert lines.count("ceiling 300 GB/s: links: 12 of 25.0 GB/s") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "options"),
+    sweep(
+        [
+            ({}, ()),
+            (A100 | {"device_kind": "NVIDIA T4"}, ()),
+            # A mesh asked for is not the shape of the slice, which this script does not tell.
+            (TPU, ("--mesh=2x4",)),
+        ]
+    ),
+)
+def test_where_no_ceiling_is_known_nothing_is_said_of_one(
+    folder: Folder, script: dict[str, Any], options: tuple[str, ...]
+) -> None:
+    folder.script(**({"gb_per_s": 1e5} | script))
+    ran = folder.run(*options, exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert ran.case()["ceiling"] is None
+    assert not any(line.startswith("ceiling") for line in ran.text.splitlines())
+    assert "of ceiling" not in ran.text
+    assert "ceiling_share" not in ran.properties()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    sweep(["TPU v2", "TPU v5 lite", "v5litepod-8", "TPU7x", "NVIDIA V100-SXM2-32GB"], in_gate=2),
+)
+def test_what_no_link_of_the_chip_allows_is_an_error_whatever_the_slices_shape(
+    folder: Folder, kind: str
+) -> None:
+    folder.script(
+        device="gpu" if "NVIDIA" in kind else "tpu",
+        device_kind=kind,
+        ranks=8,
+        latency_s=1e-9,
+        gb_per_s=1e6,
+        clocks=["device", "host"],
+    )
+    ran = folder.run("--payloads=64K:256K", exit_code=1)
+    assert set(ran.outcomes.values()) == {"FAILED"}
+    text = ran.case("64K")["text"]
+    assert "links of" in text and "of every chip at once, whatever the shape" in text
+    assert text.endswith("an error of measurement, not a record")
+
+
+def test_more_than_the_hardware_allows_is_an_error_and_no_number(folder: Folder) -> None:
+    folder.script(**A100, gb_per_s=IMPOSSIBLE)
+    ran = folder.run(exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED"}
+    case = ran.case()
+    assert (case["now"], case["failure"]) == (None, None) and not case["figures"]
+    assert len(case["launches"]) == 1
+    assert case["text"].startswith("busbw 693 GB/s in the best launch is above 300 GB/s")
+    assert case["text"].endswith("an error of measurement, not a record")
+    (failure,) = ran.failures
+    assert case["text"] in failure
+    assert "1 failed" in ran.last_line
+
+
+@pytest.mark.parametrize("wanted", sweep(["all", "new", "improved"]))
+def test_it_is_never_written_neither_as_new_nor_as_better(folder: Folder, wanted: str) -> None:
+    folder.script(**A100, gb_per_s=POSSIBLE)
+    folder.with_baselines("--payloads=1M")
+    before = folder.baseline_file.read_bytes()
+    folder.script(**A100, gb_per_s=IMPOSSIBLE)
+    ran = folder.run(f"--update-baselines={wanted}", "--payloads=1M,2M", exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED", "2M": "FAILED"}
+    assert folder.baseline_file.read_bytes() == before
+
+
+def test_a_switch_that_adds_up_is_noted_and_passes(folder: Folder) -> None:
+    folder.script(**H100, gb_per_s=280)
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    (note,) = ran.case()["notes"]
+    assert note.endswith("(450 GB/s): the switch adds up")
+    assert note in ran.text
+    assert "; adding up in the switch up to 788 GB/s" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_two_stacks_in_turn_are_held_against_it_too(folder: Folder) -> None:
+    against = f"--against={sys.executable}"
+    folder.script(**A100, gb_per_s=POSSIBLE)
+    case = folder.run(against, "--launches=2", exit_code=0).case()
+    assert case["outcome"] == "PASS"
+    assert case["figures"].get("ceiling_share") == pytest.approx(175 / 300, rel=0.04)
+    folder.script(**A100, gb_per_s=IMPOSSIBLE)
+    ran = folder.run(against, "--launches=2", exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED"}
+    assert (ran.case()["now"], ran.case()["baseline"]) == (None, None)

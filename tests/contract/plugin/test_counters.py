@@ -1,0 +1,76 @@
+"""What GPUs count of themselves meanwhile, by a fake library, and what comes of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import fake_nvml
+from tests.helpers.session_folder import Folder
+from tests.helpers.sweep import sweep
+
+GPU = {"device": "gpu", "device_kind": "NVIDIA H100 80GB HBM3", "ranks": 8, "latency_s": 1e-3}
+COUNTS = {**GPU, "counts": True}
+WORST = ("--payloads=1K,1M", "--launches=2")
+
+
+def _with_nvml(folder: Folder, does: str) -> None:
+    library = folder.path / "fake_nvml"
+    library.mkdir(exist_ok=True)
+    shutil.copy(Path(fake_nvml.__file__), library / "pynvml.py")
+    folder.environment.setenv("PYTHONPATH", str(library))
+    folder.environment.setenv("FAKE_NVML", does)
+
+
+@pytest.mark.parametrize("option", sweep(["--launches=2", "--soak=0.3s"]))
+def test_a_link_that_goes_bad_is_a_note_at_its_case(folder: Folder, option: str) -> None:
+    _with_nvml(folder, "link")
+    folder.script(**COUNTS)
+    ran = folder.pytest("perf", "--frameworks=fake", "--payloads=1K,1M", option, exit_code=0)
+    noted = [one for one in ran.cases if one["notes"]]
+    assert [one["notes"] for one in noted] == [["gpu 0 link 1 NVLink replays 0 -> 9"]]
+    first, last = ran.document["counters"]
+    assert first["values"]["gpu 0 temperature C"] == 41
+    assert last["errors"]["gpu 0 link 1 NVLink replays"] == 9
+
+
+@pytest.mark.exhaustive
+def test_a_slow_case_is_noisy_where_a_gpu_was_throttled(folder: Folder) -> None:
+    _with_nvml(folder, "throttled")
+    options = "--payloads=1M", "--launches=2"
+    folder.slower(3.0, *options, script=GPU)
+    assert folder.run(*options, exit_code=1).outcomes == {"1M": "REGRESSED"}
+    folder.script(**COUNTS, cases=[{"slower": 3.0}])
+    # Nothing can be said of the only case.
+    ran = folder.run(*options, exit_code=1)
+    assert ran.outcomes == {"1M": "NOISY"}
+    assert "NO_VERDICT: 1 of 1 case too noisy to judge" in ran.text
+    assert "; gpu 1 heat: throttled for " in ran.case()["text"]
+
+
+@pytest.mark.parametrize(
+    ("does", "why"),
+    sweep(
+        [
+            ("raises", "NVMLError: Driver Not Loaded"),
+            ("hangs", "the worker did not answer within 10 s while reading what devices count"),
+        ]
+    ),
+)
+def test_a_library_that_fails_is_told_once_and_costs_nothing_else(
+    folder: Folder, does: str, why: str
+) -> None:
+    _with_nvml(folder, does)
+    folder.script(**COUNTS)
+    ran = folder.run(*WORST, exit_code=0)
+    assert ran.text.count(f"what devices count of themselves is not read: {why}") == 1
+    assert ran.document["counters"] == []
+
+
+def test_without_a_library_nothing_is_read_and_no_process_started(folder: Folder) -> None:
+    folder.script(**GPU)
+    ran = folder.run(*WORST, exit_code=0)
+    assert ran.document["counters"] == []
+    assert "count of themselves" not in ran.text

@@ -1,0 +1,292 @@
+"""--inject, --fail-above, --memory-limit and --clock: what a limit, a time and a trial are."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from tests.contract.plugin.test_reference_options import AGAINST
+from tests.helpers.session_folder import SLOW, TPU, Folder
+from tests.helpers.sweep import sweep
+
+PAIRS = (AGAINST, "--launches=2")
+
+
+def test_a_delay_of_one_payload_fails_that_one_alone_and_is_recorded(folder: Folder) -> None:
+    folder.script(**SLOW)
+    ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "4M": "PASS"}
+    (words,) = ran.failures
+    assert "1.100 x the reference's time" in words
+    assert {launch["injected"] for launch in ran.case()["launches"]} == {"delay:10%@1M"}
+    assert {launch["injected"] for launch in ran.case("4M")["launches"]} == {""}
+
+
+@pytest.mark.exhaustive
+def test_what_it_was_measured_to_be_is_reported_beside_what_was_asked_for(folder: Folder) -> None:
+    folder.script(**SLOW, injected_more=2.0)
+    ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M+4M", exit_code=1)
+    assert "busbw injected: delay:10%@1M+4M; the times are not real" in ran.text
+    note = "injected delay:10%@1M+4M: measured +20.0 %"
+    assert note in ran.case()["notes"]
+    assert note in ran.text
+    ratios = [launch["injected_ratio"] for launch in ran.case()["launches"]]
+    assert ratios == pytest.approx([1.2] * len(ratios), rel=0.03)
+    others = [*ran.case("1K")["launches"], *ran.case()["reference_launches"]]
+    assert {launch["injected_ratio"] for launch in others} == {None}
+    assert not any("injected" in one for one in ran.case("1K")["notes"])
+
+
+def test_a_case_that_the_delay_did_not_slow_down_has_failed(folder: Folder) -> None:
+    folder.script(**SLOW, injected_more=0.0)
+    ran = folder.run("--payloads=1K,1M", "--inject=delay:30%@1M", exit_code=1)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "1M": "FAILED"}
+    (words,) = ran.failures
+    assert "the delay was not applied: with delay:30%@1M a collective took " in words
+    assert "repeat it on an idle machine, or with a longer delay" in words
+
+
+@pytest.mark.exhaustive
+def test_a_delay_of_all_payloads_fails_all(folder: Folder) -> None:
+    folder.script(**SLOW)
+    ran = folder.run(*PAIRS, "--payloads=1K,1M", "--inject=delay:100us", exit_code=1)
+    assert ran.outcomes == {"1K": "REGRESSED", "1M": "REGRESSED"}
+    assert len(ran.failures) == 2
+
+
+@pytest.mark.exhaustive
+def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder: Folder) -> None:
+    ran = folder.run(*PAIRS, "--payloads=1K,16M", "--inject=memory:96M", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+    (words,) = ran.failures
+    assert "needs 128.0 MiB" in words
+    assert "; the reference fits" in words
+
+
+@pytest.mark.parametrize("limit", sweep(["25%", "1.25x"]))
+def test_a_case_beyond_it_has_regressed(folder: Folder, limit: str) -> None:
+    folder.slower(1.3)
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+    ran = folder.run(f"--fail-above={limit}", exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    assert "(limit 1.250 x by --fail-above, provisional" in ran.case()["text"]
+
+
+def test_a_case_within_it_passes_whatever_the_rule_says(folder: Folder) -> None:
+    folder.slower(1.9)
+    assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
+    assert folder.run("--fail-above=4x", exit_code=0).outcomes == {"1M": "PASS"}
+
+
+@pytest.mark.exhaustive
+def test_a_limit_of_one_s_own_is_never_too_wide_to_judge_by(folder: Folder) -> None:
+    folder.slower(1.5, script=TPU)
+    assert folder.run("--fail-above=60%", exit_code=0).outcomes == {"1M": "NOISY"}
+    assert folder.run("--fail-above=2.5x", exit_code=0).outcomes == {"1M": "PASS"}
+    assert folder.run("--fail-above=40%", exit_code=1).outcomes == {"1M": "REGRESSED"}
+
+
+@pytest.mark.exhaustive
+def test_the_setting_of_a_repository_is_the_limit_too(folder: Folder) -> None:
+    folder.slower(1.3)
+    ran = folder.run("-o", "busbw_fail_above=25%", exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    ran = folder.run("-o", "busbw_fail_above=25%", "--against=python", exit_code=4)
+    assert "--fail-above: not with --against" in ran.text
+
+
+# The fake back end says that a case needs two buffers a rank: 128 MiB for 16M on four ranks.
+NEEDED_BYTES = 128 * 2**20
+LIMIT_BYTES = 96 * 2**20
+SIZES = "--payloads=1K,16M"
+LIMIT = "--memory-limit=96M"
+
+
+def test_what_does_not_fit_is_predicted_with_needed_and_available_bytes(folder: Folder) -> None:
+    ran = folder.run(SIZES, LIMIT, exit_code=0)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "16M": "OUT_OF_MEMORY"}
+    failure = ran.case("16M")["failure"]
+    assert failure["found"] == "predicted"
+    assert failure["needed_bytes"] == NEEDED_BYTES
+    assert 0 < failure["available_bytes"] < LIMIT_BYTES
+    assert "needs 128.0 MiB" in ran.text
+    assert "MiB available (predicted before touching memory)" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_saved_it_is_expected_under_the_same_limit_and_says_nothing_without_it(
+    folder: Folder,
+) -> None:
+    folder.with_baselines(SIZES, LIMIT)
+    ran = folder.run(SIZES, LIMIT, "--require-baselines", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+    assert ran.case("16M")["expected"] is True
+    assert "OUT_OF_MEMORY +\n" in ran.text
+    assert "(expected: so it was on 20" in ran.text
+    assert "failed" not in ran.last_line
+    for other in ((), ("--memory-limit=100M",)):
+        ran = folder.run(SIZES, *other, "--require-baselines", exit_code=1)
+        assert ran.outcomes["1K"] == "PASS"
+        assert ran.outcomes["16M"] == ("OUT_OF_MEMORY" if other else "NO_BASELINE")
+        assert not ran.case("16M")["expected"]
+
+
+@pytest.mark.exhaustive
+def test_saved_beside_a_time_it_hides_nothing_later(folder: Folder) -> None:
+    """Neither that it got slower, nor that it does not fit in the machine's own memory."""
+    folder.script(**SLOW)
+    folder.with_baselines(SIZES)
+    folder.run(SIZES, LIMIT, "--update-baselines", exit_code=1)
+    assert folder.run(SIZES, exit_code=0).outcomes == {"1K": "PASS", "16M": "PASS"}
+    assert folder.run(SIZES, LIMIT, exit_code=0).case("16M")["expected"] is True
+    folder.script(**SLOW, cases=[{"slower": 50}])
+    ran = folder.run(SIZES, exit_code=1)
+    assert ran.outcomes == {"1K": "REGRESSED", "16M": "REGRESSED"}
+    folder.script(**SLOW, cases=[{"payload_bytes": 16 * 2**20, "then": "out_of_memory"}])
+    ran = folder.run(SIZES, exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+
+
+@pytest.mark.exhaustive
+def test_where_nothing_fits_under_the_limit_nothing_is_saved(folder: Folder) -> None:
+    ran = folder.run("--payloads=16M", LIMIT, "--update-baselines", exit_code=1)
+    assert "no baseline was written: NO_VERDICT: no case gave a time" in ran.text
+    assert not folder.baseline_files
+
+
+def test_a_limit_that_a_worker_exceeds_by_itself_is_a_usage_error_with_what_it_takes(
+    folder: Folder,
+) -> None:
+    ran = folder.run("--memory-limit=1M", exit_code=4)
+    said = re.search(
+        r"--memory-limit: 1M: a worker of fake takes ([\d.]+) MiB before it measures anything; "
+        "accepted is more than that$",
+        ran.sentence,
+    )
+    assert said is not None, ran.sentence
+    assert ran.results is None
+    limit = f"--memory-limit={math.ceil(float(said[1])) + 5}M"
+    assert folder.run("--payloads=1K", limit, exit_code=0).outcomes == {"1K": "NO_BASELINE"}
+
+
+def test_the_memory_of_a_device_is_not_the_host_s(folder: Folder) -> None:
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    assert "a worker of fake takes" not in folder.ended("--memory-limit=1M")[1]
+
+
+@pytest.mark.exhaustive
+def test_a_session_of_cases_that_are_all_expected_to_run_out_of_memory_is_fine(
+    folder: Folder,
+) -> None:
+    folder.with_baselines(SIZES, LIMIT)
+    ran = folder.run(SIZES, LIMIT, "-k", "16M", exit_code=0)
+    assert "FINE: 1 case out of memory, as expected" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_what_fits_under_the_limit_again_is_out_of_memory_no_more(folder: Folder) -> None:
+    sizes = "--payloads=1K,1M"
+    folder.script(cases=[{"payload_bytes": 2**20, "then": "out_of_memory"}])
+    folder.with_baselines(sizes, LIMIT)
+    folder.script()
+    ran = folder.run(sizes, LIMIT, "--update-baselines", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "1M": "IMPROVED"}
+    assert folder.run(sizes, LIMIT, exit_code=0).outcomes == {"1K": "PASS", "1M": "PASS"}
+
+
+@pytest.mark.exhaustive
+def test_the_machines_own_out_of_memory_is_not_what_a_limit_makes(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 16 * 2**20, "then": "out_of_memory"}])
+    folder.with_baselines(SIZES)
+    ran = folder.run(SIZES, LIMIT, "--require-baselines", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+    assert ran.case("16M")["expected"] is False
+
+
+@pytest.mark.exhaustive
+def test_where_the_baseline_has_a_time_it_fails_and_both_are_said(folder: Folder) -> None:
+    folder.with_baselines(SIZES)
+    ran = folder.run(SIZES, LIMIT, exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
+    assert "1 failed, 1 passed" in ran.last_line
+    (words,) = ran.failures
+    assert "needs 128.0 MiB" in words
+    assert "; the baseline of 20" in words
+
+
+def test_larger_payloads_are_still_tried_after_one_that_a_framework_refused(
+    folder: Folder,
+) -> None:
+    folder.script(cases=[{"payload_bytes": 2048, "then": "out_of_memory"}])
+    ran = folder.run("--payloads=1K:4K", exit_code=0)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "2K": "OUT_OF_MEMORY", "4K": "NO_BASELINE"}
+    assert ran.case("2K")["failure"]["found"] == "raised"
+
+
+ALL = ["host", "dispatch", "device"]
+# A call costs half a millisecond and a collective one; by the device's own clock it is half that.
+SCRIPT = {
+    "latency_s": 1e-3,
+    "gb_per_s": 1e6,
+    "dispatch_s": 5e-4,
+    "device_slower": 0.5,
+    "clocks": ALL,
+}
+
+
+@pytest.mark.parametrize(
+    ("clock", "time_s"),
+    sweep([("host", 1e-3), ("dispatch", 1.5e-3), ("device", 0.5e-3)], in_gate=2),
+)
+def test_times_are_read_from_the_clock_that_was_named(
+    folder: Folder, clock: str, time_s: float
+) -> None:
+    folder.script(**SCRIPT)
+    case = folder.run(f"--clock={clock}", exit_code=0).case()
+    assert case["id"] == f"fake-{clock}-default-float32-1M"
+    assert case["case"]["protocol"] == f"{clock}/fake"
+    assert case["now"]["median_s"] == pytest.approx(time_s, rel=0.05)
+    (launch,) = case["launches"]
+    assert launch["clock"] == clock
+    assert launch["clocks_s"][clock] == case["now"]["median_s"]
+
+
+def test_by_the_device_s_clock_every_rank_has_a_time_and_the_host_s_stands_beside_it(
+    folder: Folder,
+) -> None:
+    folder.script(**SCRIPT)
+    (launch,) = folder.run("--clock=device", exit_code=0).case()["launches"]
+    assert set(launch["clocks_s"]) == {"host", "device"}
+    assert launch["rank_times_s"] == pytest.approx([0.5e-3] * 4, rel=0.05)
+    assert launch["dispatch_s"] == pytest.approx(5e-4, rel=0.2)
+
+
+def test_left_alone_the_device_s_first_clock_is_read(folder: Folder) -> None:
+    folder.script(**{**SCRIPT, "clocks": ["device", "host"]})
+    case = folder.run(exit_code=0).case()
+    assert (case["id"], case["case"]["protocol"]) == ("fake-default-float32-1M", "device/fake")
+
+
+def test_times_of_two_clocks_are_never_compared(folder: Folder) -> None:
+    folder.script(**SCRIPT)
+    folder.with_baselines("--clock=host")
+    assert folder.run("--clock=host", exit_code=0).outcomes == {"1M": "PASS"}
+    ran = folder.run("--clock=dispatch", exit_code=0)
+    assert ran.outcomes == {"1M": "INCOMPARABLE"}
+    assert "measured with protocol dispatch/fake" in ran.text
+
+
+def test_events_that_the_profiler_lost_fail_the_case_and_no_other_clock_stands_in(
+    folder: Folder,
+) -> None:
+    folder.script(**SCRIPT, events_lost=1)
+    ran = folder.run("--clock=device", exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED"}
+    failure = ran.case()["failure"]
+    assert failure["kind"] == "UNAVAILABLE"
+    assert "by rank, expected " in failure["message"]
+    assert failure["message"].endswith("on each of 4; try --clock=host")
+    assert ran.case()["now"] is None
+    assert folder.run("--clock=host", exit_code=0).outcomes == {"1M": "NO_BASELINE"}

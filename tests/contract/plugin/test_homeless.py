@@ -1,0 +1,43 @@
+"""A user without a home directory: neither HOME nor an entry of the system names one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.session_folder import WITHOUT_CACHE, Folder
+from tests.helpers.sweep import sweep
+from tests.helpers.workers import can_unshare
+
+HOMELESS = ("--user", "--map-user=54321", "--map-group=54321")
+
+pytestmark = pytest.mark.skipif(not can_unshare(*HOMELESS), reason="no user namespace can be made")
+
+
+@pytest.mark.parametrize(
+    ("option", "exit_code", "said"),
+    sweep(
+        [
+            ("--launches=1", 0, "NOTHING_COMPARED: 1 case measured"),
+            (
+                "--topology=v5e:2x4",
+                4,
+                "ERROR: busbw: --compile-cache: this user has no home directory, and so no cache "
+                "folder; expected a folder here or in XDG_CACHE_HOME",
+            ),
+            ("--against=baseline", 4, "ERROR: busbw: --stack-cache: this user has no home"),
+            ("--history=~/history", 4, "--history: ~/history: this user has no home directory; "),
+            ("--hosts=@~/hosts", 4, "--hosts: ~/hosts: this user has no home directory; "),
+        ]
+    ),
+)
+def test_only_an_option_that_needs_a_home_asks_for_one(
+    folder: Folder, option: str, exit_code: int, said: str
+) -> None:
+    folder.environment.delenv("HOME")
+    folder.environment.delenv("XDG_CACHE_HOME", raising=False)
+    command = folder.command("perf", "--frameworks=fake", "--payloads=1M", *WITHOUT_CACHE, option)
+    done = folder.pytester.run("unshare", *HOMELESS, *command)
+    text = f"{done.stdout}\n{done.stderr}"
+    assert said in text
+    assert "Traceback" not in text
+    assert done.ret == exit_code

@@ -1,0 +1,86 @@
+"""--page: the session as an HTML page, with the history that it was appended to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.session_folder import SLOW, Folder
+
+
+@pytest.fixture(autouse=True)
+def libraries() -> None:
+    """Skips where pages cannot be made."""
+    pytest.importorskip("jinja2")
+    pytest.importorskip("vl_convert")
+
+
+def _page(folder: Folder) -> str:
+    return (folder.path / "night.html").read_text()
+
+
+def test_it_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
+    folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
+    folder.run("--page=night.html", "--payloads=1K,2K", exit_code=1)
+    text = _page(folder)
+    assert "on Fake CPU, " in text
+    assert ">FAILED</strong>" in text and "1 of 2 cases failed" in text
+
+
+def test_tonight_is_in_its_history_and_an_earlier_page_alone_is_replaced(folder: Folder) -> None:
+    folder.script(**SLOW)
+    for nights in ("1 night", "2 nights"):
+        folder.run("--page=night.html", "--history=history", "--payloads=1K", exit_code=0)
+        assert f"{nights} from " in _page(folder)
+    (folder.path / "night.html").write_text("my own")
+    ran = folder.run("--page=night.html", "--payloads=1K", exit_code=4)
+    assert "--page: " in ran.sentence and "an earlier page" in ran.sentence
+    assert _page(folder) == "my own"
+
+
+def test_the_file_of_the_results_is_not_that_of_the_page(folder: Folder) -> None:
+    ran = folder.run("--page=a.json", "--results=a.json", exit_code=4)
+    assert "is the file of --results, too" in ran.sentence
+
+
+def test_a_folder_of_baselines_holds_no_page(folder: Folder) -> None:
+    (folder.path / "baselines").mkdir(exist_ok=True)
+    ran = folder.run("--page=baselines/a.html", exit_code=4)
+    assert "which holds baselines only" in ran.sentence
+
+
+@pytest.mark.parametrize("name", ["jinja2", "vl_convert"])
+def test_a_missing_library_is_a_usage_error_before_anything_is_measured(
+    folder: Folder, name: str
+) -> None:
+    conftest = folder.path / "conftest.py"
+    conftest.write_text(f"import sys\n\nsys.modules[{name!r}] = None\n" + conftest.read_text())
+    ran = folder.run("--page=night.html", exit_code=4)
+    assert "--page: pages need busbw[page]: python -m pip install 'busbw[page]'" in ran.sentence
+
+
+def test_a_page_that_cannot_be_written_is_an_error_and_the_results_are_there(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    folder.fill_disk(bytes_left=15_000)
+    ran = folder.run("--page=night.html", "--payloads=1K", exit_code=1)
+    assert "--page: no page was written: " in ran.text
+    assert not (folder.path / "night.html").exists()
+
+
+@pytest.mark.exhaustive
+def test_processes_without_any_work_of_their_own_are_on_it(folder: Folder) -> None:
+    ran = folder.run("--page=night.html", "--processes=2", "--payloads=64K:256K", exit_code=0)
+    launches = [one for case in ran.cases for one in case["launches"]]
+    assert {own_s for one in launches for own_s in one["process_own_s"]} == {0.0}
+    assert "3 cases measured" in _page(folder)
+
+
+def test_a_page_that_fails_in_any_way_is_an_error_after_the_verdict(folder: Folder) -> None:
+    with (folder.path / "conftest.py").open("a") as conftest:
+        conftest.write("from busbw.page import html\n\nhtml.html = lambda page: 1 / 0\n")
+    ran = folder.run("--page=night.html", exit_code=1)
+    error = "--page: no page was written: ZeroDivisionError('division by zero')"
+    assert "Traceback" not in ran.text
+    assert f"NO_VERDICT: {error}; 1 case measured" in ran.text
+    assert f"ERROR: {error}" in ran.text

@@ -1,0 +1,294 @@
+"""--program: the collectives of the user's own program, listed and compared."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+
+import jsonschema
+import pytest
+
+from tests.contract.plugin.fake_compiler import compiled, outcomes, script
+from tests.helpers import ssh
+from tests.helpers.session_folder import ROOT, Folder, Ran
+from tests.unit.program import test_inventory
+from tests.unit.program.test_inventory import DUMPS
+
+STEP = "train.py:step"
+TRAIN = "def step(devices): ...\n\nraise AssertionError('only a worker may import it')\n"
+ID = "v5e:2x4-fake-program-train-step"
+
+
+def _program(folder: Folder, dump: str, *options: str, exit_code: int = 0, **then: object) -> Ran:
+    """A session in which the fake compiler makes of the step what a real one once did."""
+    (folder.path / "train.py").write_text(TRAIN)
+    (folder.path / "step.txt").write_text(test_inventory.dump(dump))
+    mesh = test_inventory.MESHES.get(dump.partition(".")[0], {"data": 8})
+    script(folder, {"program": STEP, "hlo": str(folder.path / "step.txt"), "mesh": mesh, **then})
+    return compiled(folder, f"--program={STEP}", *options, exit_code=exit_code)
+
+
+def test_every_collective_is_a_row_with_its_place(folder: Folder) -> None:
+    ran = _program(folder, "tensor_parallel.v5e_2x4")
+    assert outcomes(ran) == {ID: "NO_BASELINE"}
+    assert "v5e:2x4: fake program train-step, 8 ranks by fake 1" in ran.text
+    rows = [" ".join(line.split()) for line in ran.text.splitlines()]
+    place = "tests/unit/program/steps.py:76" if "tests/unit/program/steps.py:76" in ran.text else ""
+    assert place or "program/steps.py:76" in ran.text
+    assert [row.rpartition(" ")[0] for row in rows if row.startswith("all-reduce")] == [
+        "all-reduce float32 4194308 data (4) 1 per step 6.0 MiB synchronous",
+        "all-reduce float32 256K model (2) 1 per step 256.0 KiB synchronous",
+        "all-reduce bfloat16 128K model (2) 2 per step 256.0 KiB synchronous",
+    ]
+    assert "a step: 4.5 MiB of payloads, 6.5 MiB over each rank's link in rings" in ran.text
+
+
+def test_the_results_have_them_and_are_what_their_schema_says(folder: Folder) -> None:
+    ran = _program(folder, "fsdp.h100")
+    schema = json.loads((ROOT / "docs" / "results.schema.json").read_text())
+    jsonschema.validate(ran.results, schema)
+    (case,) = ran.cases
+    assert case["spec"]["program"] == STEP
+    uses = case["program"]["now"]["uses"]
+    assert [(one["kind"], one["times"], one.get("axes")) for one in uses] == [
+        ("all_gather", 4, "data"),
+        ("reduce_scatter", 4, "data"),
+        ("all_reduce", 1, "data"),
+    ]
+
+
+def test_what_is_stored_passes_and_a_change_is_named_at_its_place(folder: Folder) -> None:
+    _program(folder, "fsdp.v6e_2x4", "--update-baselines")
+    (path,) = folder.path.glob("baselines/compiled/*/8r-2x4/fake.program.all.train-step.json")
+    before = path.read_bytes()
+    assert outcomes(_program(folder, "fsdp.v6e_2x4")) == {ID: "PASS"}
+    ran = _program(folder, "fsdp.tpu7x_2x2x1", exit_code=1)
+    assert outcomes(ran) == {ID: "CHANGED"}
+    assert "1 CHANGED: fake train-step: reduce-scatter of bfloat16 4M along data: " in ran.text
+    for text in (
+        "all-gather of bfloat16 2M along data: synchronous -> asynchronous (program/steps.py:52)",
+        "reduce-scatter of bfloat16 4M along data: 4 per step -> none (program/steps.py:49)",
+        "reduce-scatter of bfloat16 2M along data: none -> 8 per step (program/steps.py:49)",
+    ):
+        assert text in ran.text
+    assert path.read_bytes() == before
+    accepted = _program(folder, "fsdp.tpu7x_2x2x1", "--accept-compiled-changes")
+    assert outcomes(accepted) == {ID: "CHANGED"}
+
+
+@pytest.mark.parametrize(
+    ("then", "outcome", "words"),
+    [
+        ("error", "COMPILE_ERROR", "INTERNAL: made up"),
+        ("out_of_memory", "OUT_OF_MEMORY", "needs 16.00 GiB, 15.75 GiB available"),
+        ("exit", "FAILED", "crashed"),
+        ("kill", "FAILED", "killed"),
+    ],
+)
+def test_what_ends_a_compiler_is_an_outcome(
+    folder: Folder, then: str, outcome: str, words: str
+) -> None:
+    ran = _program(folder, "experts.v5e_2x4", exit_code=1, then=then)
+    assert outcomes(ran) == {ID: outcome}
+    assert words in ran.text
+
+
+def test_a_program_without_collectives_is_said_to_have_none(folder: Folder) -> None:
+    text = "HloModule x\n\nENTRY %m (p: f32[]) -> f32[] {\n  %p = f32[] copy(%p)\n}\n"
+    _program(folder, "experts.v5e_2x4", "--update-baselines")
+    (folder.path / "none.txt").write_text(text)
+    script(folder, {"program": STEP, "hlo": str(folder.path / "none.txt"), "mesh": {}})
+    ran = compiled(folder, f"--program={STEP}", exit_code=1)
+    assert "all-to-all of bfloat16 64K along expert: 2 per step -> none" in ran.text
+
+
+def test_a_text_that_is_no_program_is_an_outcome(folder: Folder) -> None:
+    (folder.path / "train.py").write_text(TRAIN)
+    (folder.path / "odd.txt").write_text("no HLO")
+    script(folder, {"program": STEP, "hlo": str(folder.path / "odd.txt")})
+    ran = compiled(folder, f"--program={STEP}", exit_code=1)
+    assert outcomes(ran) == {ID: "FAILED"}
+    assert "program error: it has no computation: it is no HLO, or it is cut in" in ran.text
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--program=train.py"], "expected FILE.py:FUNCTION or MODULE:FUNCTION"),
+        (["--program=gone.py:step"], "--program: gone.py: there is no such file"),
+        (["--program=a-b:step"], "expected FILE.py:FUNCTION"),
+        (["--program=train:1"], "expected FILE.py:FUNCTION"),
+    ],
+)
+def test_what_names_no_function_is_a_usage_error(
+    folder: Folder, options: list[str], sentence: str
+) -> None:
+    (folder.path / "train.py").write_text(TRAIN)
+    ran = compiled(folder, *options, exit_code=4)
+    assert sentence in ran.sentence
+
+
+def test_two_programs_of_one_name_are_a_usage_error(folder: Folder) -> None:
+    for name in ("one", "two"):
+        (folder.path / name).mkdir()
+        (folder.path / name / "train.py").write_text(TRAIN)
+    ran = compiled(
+        folder, "--program=one/train.py:step", "--program=two/train.py:step", exit_code=4
+    )
+    said = "one/train.py:step and two/train.py:step would both be called train-step"
+    assert said in ran.sentence
+
+
+@pytest.mark.parametrize("option", ["--payloads=1K", "--collectives=all_gather", "--mesh=2x2"])
+def test_what_a_program_says_itself_is_asked_of_it_alone(folder: Folder, option: str) -> None:
+    (folder.path / "train.py").write_text(TRAIN)
+    ran = folder.pytest("perf", "--frameworks=fake", f"--program={STEP}", option, exit_code=4)
+    flag = option.partition("=")[0]
+    assert f"{flag}: not with --program, which says itself what it runs" in ran.sentence
+
+
+def _measured(folder: Folder, source: str, *options: str, exit_code: int = 0) -> Ran:
+    own = ("--frameworks=fake", f"--program={source}", "--launches=2", "-p", "no:cacheprovider")
+    return folder.pytest("perf", *own, *options, exit_code=exit_code)
+
+
+def _makes(folder: Folder, dump: str, **other: object) -> None:
+    (folder.path / "train.py").write_text(TRAIN)
+    (folder.path / "step.txt").write_text(test_inventory.dump(dump))
+    mesh = test_inventory.MESHES.get(dump.partition(".")[0], {"data": 8})
+    program = {"hlo": str(folder.path / "step.txt"), "mesh": mesh}
+    folder.script(**{"ranks": 8, "latency_s": 1e-3, "program": program, **other})
+
+
+def test_each_collective_is_measured_and_they_come_to_a_time_a_step(folder: Folder) -> None:
+    _makes(folder, "tensor_parallel.cpu")
+    ran = _measured(folder, STEP, "--update-baselines")
+    assert ran.ids == {
+        "fake-4x2-x-default-float32-8388612": "NO_BASELINE",
+        "fake-4x2-y-default-float32-256K": "NO_BASELINE",
+    }
+    assert "busbw program: train-step: 4 collectives per step in 2 cases" in ran.text
+    (note,) = (line for line in ran.text.splitlines() if "communication of" in line)
+    assert note.startswith("note: communication of train-step: ")
+    assert ", was " not in note
+    _makes(folder, "tensor_parallel.cpu", latency_s=1.5e-3)
+    (note,) = (line for line in _measured(folder, STEP).text.splitlines() if "communicat" in line)
+    assert " a step, was " in note
+    assert "(+" in note
+    assert "all-reduce of float32 256K along model x 3 is 0." in note
+
+
+def _with_ssh(folder: Folder) -> None:
+    there = ssh.written(folder.path / "programs")
+    folder.environment.setenv("PATH", f"{there}:{os.environ['PATH']}")
+
+
+def test_agents_of_the_session_compile_and_measure_it(folder: Folder) -> None:
+    _makes(folder, "tensor_parallel.cpu")
+    ran = _measured(folder, STEP, "--agents=local", "--processes=2")
+    assert len(ran.ids) == 2
+    assert ran.document["environment"]["key"]["processes"] == 2
+    assert not folder.left_over()
+
+
+@pytest.mark.exhaustive
+def test_hosts_compile_and_measure_it(folder: Folder) -> None:
+    _with_ssh(folder)
+    _makes(folder, "tensor_parallel.cpu")
+    ran = _measured(folder, STEP, "--hosts=one,two", f"--host-python={ssh.python()}")
+    assert len(ran.ids) == 2
+    assert ran.document["environment"]["key"]["hosts"] == 2
+    assert not folder.left_over()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            ["--agents=2"],
+            "--agents: agents that others start join after --program is compiled; accepted is "
+            "--hosts",
+        ),
+        ([f"--hosts={ssh.UNREACHED}"], "an agent did not start on unreached (rank 0)"),
+    ],
+)
+def test_agents_that_cannot_compile_it_are_refused(
+    folder: Folder, options: list[str], sentence: str
+) -> None:
+    _with_ssh(folder)
+    (folder.path / "train.py").write_text(TRAIN)
+    assert sentence in _measured(folder, STEP, *options, exit_code=4).sentence
+
+
+def test_what_cannot_be_measured_alone_is_said(folder: Folder) -> None:
+    _makes(folder, "experts.cpu")
+    text = (folder.path / "step.txt").read_text()
+    ragged = text.replace(" all-to-all(", " ragged-all-to-all(", 1)
+    (folder.path / "step.txt").write_text(ragged)
+    ran = _measured(folder, STEP)
+    assert (
+        "busbw program: train-step: not measured: ragged-all-to-all of float32 128K along expert, "
+        "1 per step: busbw has no such collective" in " ".join(ran.text.split())
+    )
+
+
+# Of a program that was compiled for one device, or whose compiler does not name how many.
+OF_ONE_HEAD = "HloModule m, is_scheduled=true\n\nENTRY %m (p: c64[512]) -> c64[512] {\n"
+
+
+def test_a_file_of_hlo_is_measured_without_its_program(folder: Folder) -> None:
+    (folder.path / "module_0001.jit_step.txt").write_text(test_inventory.dump("fsdp.cpu"))
+    folder.script(ranks=8, latency_s=1e-3)
+    ran = _measured(folder, "module_0001.jit_step.txt")
+    assert "module_0001-jit_step: 13 collectives per step in 3 cases" in ran.text
+    assert len(ran.ids) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (OF_ONE_HEAD, "it has no collective"),
+        (
+            OF_ONE_HEAD + "  %r = f32[8]{0} all-reduce(%p), replica_groups={{0},{1}}, to_apply=%a",
+            "all-reduce of float32 32 in groups of 1, 1 per step: a group of one rank moves "
+            "nothing",
+        ),
+    ],
+    ids=["nothing", "groups of one"],
+)
+def test_a_file_with_nothing_to_measure_is_a_usage_error(
+    folder: Folder, text: str, sentence: str
+) -> None:
+    (folder.path / "dump.txt").write_text(text + "\n}\n")
+    ran = _measured(folder, "dump.txt", exit_code=4)
+    assert sentence in ran.sentence
+
+
+MOVED = (
+    "  %a = c64[512]{0} all-to-all(%p), replica_groups={}, dimensions={0}\n"
+    "  %b = c64[512]{0} all-reduce(%a), replica_groups={}, to_apply=%add"
+)
+
+
+def test_ranks_that_only_the_session_names_are_used_and_moves_are_measured_in_any_dtype(
+    folder: Folder,
+) -> None:
+    (folder.path / "dump.txt").write_text(OF_ONE_HEAD + MOVED + "\n}\n")
+    folder.script(ranks=8, latency_s=1e-3)
+    ran = _measured(folder, "dump.txt", "--ranks=4")
+    (case,) = ran.cases
+    assert (case["case"]["ranks"], case["case"]["dtype"]) == (4, "float32")
+    text = " ".join(ran.text.split())
+    assert (
+        "dump: measured: all-to-all of complex64 4K in groups of 4: as float32, which moves the "
+        "same bytes"
+    ) in text
+    assert (
+        "dump: not measured: all-reduce of complex64 4K in groups of 4, 1 per step: expected a "
+        "dtype of float32, bfloat16, float16, int32"
+    ) in text
+
+
+def test_the_dumps_are_as_small_as_they_look() -> None:
+    assert sum(len(gzip.decompress(one.read_bytes())) for one in DUMPS.iterdir()) < 2_000_000

@@ -1,0 +1,104 @@
+"""--soak: every result is compared until the time is over, and nothing is timed."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.helpers.session_folder import HISTORY, ROOT, Folder
+from tests.helpers.sweep import sweep
+from tests.helpers.workers import wait_until
+
+SOAKED = ("perf", "--frameworks=fake", "--payloads=1K,1M", "-p", "no:cacheprovider")
+
+
+def _flips(stays: str, **word: int) -> list[dict[str, Any]]:
+    return [{"payload_bytes": 1024, "flips": {"every": 50, "word": word, "stays": stays}}]
+
+
+def test_without_a_difference_it_is_fine_and_says_how_rare_one_can_be(folder: Folder) -> None:
+    folder.script(latency_s=1e-3)
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
+    assert "no difference: fewer than 1 in " in ran.case("1K")["text"]
+    assert float(ran.properties("1K")["rounds"]) == ran.case("1K")["soaked"]["rounds"] > 100
+    assert "\nFINE: 2 cases, " in ran.text
+    schema = json.loads((ROOT / "docs/results.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(ran.document)
+    assert not folder.left_over()
+
+
+@pytest.mark.parametrize("stays", sweep(["device", "rank"]))
+def test_a_wrong_word_fails_its_case_alone_and_is_named(folder: Folder, stays: str) -> None:
+    folder.script(latency_s=1e-3, cases=_flips(stays, rank=3, element=9, expected=6, found=7))
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
+    (words,) = ran.failures
+    assert "wrong result: rank 3 (" in words
+    assert "), element 9, made up, round 50: 0x7, expected 0x6 (bit 0); " in words
+    assert f"moved on by one device it stays with the {stays}" in words
+    assert ran.case("1K")["soaked"]["wrong"]["again"] == 2
+
+
+def test_a_worker_that_dies_costs_its_case_and_the_others_go_on(folder: Folder) -> None:
+    folder.script(latency_s=1e-3, cases=[{"payload_bytes": 1024, "then": "kill"}])
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
+
+
+def test_what_does_not_fit_is_no_failure_and_leaves_no_verdict(folder: Folder) -> None:
+    options = ("--payloads=1K,64M", "--memory-limit=100M")
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", *options, exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "64M": "OUT_OF_MEMORY"}
+    assert "\nNO_VERDICT: 1 case without a round; 2 cases, " in ran.text
+
+
+def test_a_dtype_that_is_computed_in_another_one_is_skipped_and_not_green(folder: Folder) -> None:
+    folder.script(cases=[{"then": "other_dtype"}])
+    ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
+    assert ran.outcomes == {"1K": "SKIPPED", "1M": "SKIPPED"}
+    assert "\nNO_VERDICT: no result was compared: 2 cases skipped\n" in ran.text
+
+
+def test_a_wrong_value_is_in_the_history_and_its_case_is_watched(folder: Folder) -> None:
+    folder.script(latency_s=1e-3, cases=_flips("rank"))
+    folder.pytest(*SOAKED, "--soak=0.5s", HISTORY, exit_code=1)
+    (line,) = (folder.path / "history").rglob("*.jsonl")
+    (kept,) = map(json.loads, line.read_text().splitlines())
+    assert (kept["failure"], kept["outcome"]) == ("WRONG_RESULT", "FAILED")
+    folder.script(latency_s=1e-3)
+    ran = folder.pytest(*SOAKED, HISTORY, "--launches=2", exit_code=0)
+    assert [len(case["launches"]) for case in ran.cases] == [4, 2]
+    assert f"1K: wrong on {kept['at'][:10]}, and twice as often as others" in ran.text
+
+
+def test_ctrl_c_says_what_was_done(folder: Folder) -> None:
+    folder.script(latency_s=1e-3)
+    session = folder.begin(*SOAKED, "--soak=1h")
+    assert wait_until(lambda: "soaking: 0 rounds" in folder.output), folder.output
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+    assert "note: fake-default-float32-1M: " in folder.output
+    assert "busbw: soaked for " in folder.output
+    assert not folder.left_over()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--soak=10"], "--soak: '10'; accepted is a duration such as 90s, 10m or 8h"),
+        (["--soak=-1s"], "--soak: '-1s'; accepted is a duration"),
+        (["--soak=1m", "--update-baselines"], "--update-baselines: it says nothing with --soak"),
+        (["--soak=1m", "--launches=2"], "--launches: it says nothing with --soak, which takes"),
+        (["--soak=1m", "--clock=dispatch"], "--clock: it says nothing with --soak"),
+        (["--soak=1m", "--topology=v5e:2x2"], "--soak: not with --topology, which measures noth"),
+    ],
+)
+def test_what_says_nothing_with_it_is_refused(
+    folder: Folder, options: list[str], sentence: str
+) -> None:
+    assert sentence in folder.pytest(*SOAKED, *options, exit_code=4).sentence

@@ -1,0 +1,222 @@
+"""Every outcome as the user meets it: exit code, letter, words, numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.session_folder import SLOW, Folder
+from tests.helpers.sweep import sweep
+
+PASSES = [1, 2, 3]
+
+
+def test_a_case_like_its_baseline_passes(folder: Folder) -> None:
+    folder.with_baselines()
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+    assert ran.last_line.strip("= ").startswith("1 passed in")
+
+
+@pytest.mark.exhaustive
+def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Folder) -> None:
+    folder.regressed("--payloads=1K,1M,2M", "--launches=2")
+    ran = folder.run("--payloads=1K,1M,2M", "--launches=2", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "2M": "PASS"}
+    assert ran.last_line.strip("= ").startswith("1 failed, 2 passed in")
+    (words,) = ran.failures
+    assert "3.000 x the expected time" in words
+    assert "confirmed: 3.000 x in additional launches (limit 1.69" in words
+    assert ran.junit is not None and not list(ran.junit.iter("error"))
+
+
+def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -> None:
+    folder.regressed()
+    ran = folder.run("-v", exit_code=1)
+    found = ran.properties()
+    case = ran.case()
+    assert found["outcome"] == case["outcome"] == "REGRESSED"
+    assert abs(float(found["ratio"]) - 3) < 0.01
+    assert float(found["ratio"]) == case["ratio"]
+    assert float(found["limit"]) == case["limit"]
+    assert float(found["median_s"]) == case["now"]["median_s"]
+    assert float(found["best_s"]) == case["now"]["best_s"]
+    assert float(found["busbw_gb_per_s"]) == case["now"]["busbw_gb_per_s"]
+    assert float(found["algbw_gb_per_s"]) == case["now"]["algbw_gb_per_s"]
+    assert float(found["baseline_median_s"]) == case["baseline"]["median_s"]
+    assert found["payload_bytes"] == str(2**20)
+    assert found["ranks"] == "4"
+    assert float(found["spread"]) == case["now"]["spread"]
+    assert found["provisional"] == str(case["provisional"])
+    kinds = {"framework": "fake", "collective": "all_reduce", "dtype": "float32"}
+    assert {name: found[name] for name in kinds} == kinds
+    environment = ran.document["environment"]
+    assert found["device"] == environment["key"]["device_kind"]
+    versions = environment["versions"]["fake"]
+    assert found["versions"] == ", ".join(f"{name} {one}" for name, one in versions.items())
+    assert "test_collective[fake-default-float32-1M] REGRESSED" in ran.text
+
+
+def test_a_case_three_times_faster_than_its_baseline_passes_as_improved(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    folder.scale_baseline(3)
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "IMPROVED"}
+    assert "the baseline is stale" in ran.text
+    assert "1 improved" in ran.last_line
+    assert "failed" not in ran.last_line
+
+
+@pytest.mark.exhaustive
+def test_a_slow_launch_beside_a_good_one_is_no_regression(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    folder.script(**SLOW, cases=[{"passes": [1], "slower": 10}])
+    ran = folder.run("--launches=2", exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+
+
+def test_without_a_baseline_it_is_said_and_neither_passes_nor_fails(folder: Folder) -> None:
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert ran.last_line.strip("= ").startswith("1 without baseline in")
+
+
+@pytest.mark.exhaustive
+def test_another_protocol_is_incomparable_until_the_update_replaces_it(folder: Folder) -> None:
+    folder.script(protocol="of last year")
+    folder.with_baselines()
+    folder.script(protocol="of today")
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "INCOMPARABLE"}
+    assert "measured with protocol host/of today" in ran.text
+    assert "with host/of last year" in ran.text
+    assert "1 incomparable" in ran.last_line
+    folder.with_baselines()
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+
+
+@pytest.mark.exhaustive
+def test_out_of_memory_in_some_launches_fails(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "out_of_memory"}])
+    ran = folder.run("--launches=3", exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED"}
+    assert "out of memory in 1 of 3 launches" in ran.text
+
+
+def test_out_of_memory_in_all_launches_without_a_baseline_is_said(folder: Folder) -> None:
+    folder.script(cases=[{"then": "out_of_memory"}])
+    ran = folder.run("--launches=2", exit_code=1)
+    assert ran.outcomes == {"1M": "OUT_OF_MEMORY"}
+    assert "raised by the framework" in ran.text
+    assert "1 failed, 1 out of memory" in ran.last_line
+    assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
+
+
+def test_a_wrong_result_and_no_collective_fail_their_cases_only(folder: Folder) -> None:
+    sizes = ((2**10, "wrong_result"), (2**11, "not_a_collective"), (2**12, "unavailable"))
+    folder.script(cases=[{"payload_bytes": size, "then": then} for size, then in sizes])
+    ran = folder.run("--payloads=1K:8K", exit_code=1)
+    assert ran.outcomes == {
+        "1K": "FAILED",
+        "2K": "FAILED",
+        "4K": "FAILED",
+        "8K": "NO_BASELINE",
+    }
+    kinds = {payload: ran.case(payload)["failure"]["kind"] for payload in ("1K", "2K", "4K")}
+    assert kinds == {"1K": "WRONG_RESULT", "2K": "NOT_A_COLLECTIVE", "4K": "UNAVAILABLE"}
+    assert "rank 1, element 7: 3.0, expected 4.0" in ran.text
+    assert "3 failed, 1 without baseline" in ran.last_line
+
+
+def test_a_dtype_that_was_compiled_as_another_one_is_skipped_with_the_reason(
+    folder: Folder,
+) -> None:
+    folder.script(cases=[{"payload_bytes": 2**10, "then": "other_dtype"}])
+    ran = folder.run("--payloads=1K:2K", "--history=history", exit_code=0)
+    assert ran.outcomes == {"1K": "SKIPPED", "2K": "NO_BASELINE"}
+    assert ran.case("1K")["text"] == "the made-up compiler computes this in float32"
+    assert "the made-up compiler computes this in float32" in ran.text
+    alone = folder.run("--payloads=1K", exit_code=1)
+    assert "NO_VERDICT: no case gave a time: 1 SKIPPED" in alone.text
+
+
+def test_a_dtype_that_has_a_baseline_and_is_compiled_as_another_one_now_has_failed(
+    folder: Folder,
+) -> None:
+    folder.with_baselines("--payloads=1K")
+    folder.script(cases=[{"then": "other_dtype"}])
+    ran = folder.run("--payloads=1K", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED"}
+    assert "in float32; its baseline of " in ran.case("1K")["text"]
+
+
+def test_what_was_compiled_instead_is_shown_once_and_on_no_long_line(folder: Folder) -> None:
+    folder.script(cases=[{"then": "not_a_collective"}])
+    ran = folder.run("--payloads=1K:64K", exit_code=1)
+    assert set(ran.outcomes.values()) == {"FAILED"}
+    assert ran.text.count("made-up(%x), all of it") == 1
+    assert max(map(len, ran.text.splitlines())) < 900
+
+
+def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder: Folder) -> None:
+    endings = ((2**10, "kill"), (2**11, "segfault"), (2**12, "exit"), (2**13, "hang"))
+    folder.script(cases=[{"payload_bytes": size, "then": then} for size, then in endings])
+    ran = folder.run("--payloads=1K:16K", "--case-timeout=1", exit_code=1)
+    kinds = {
+        name: ran.case(name)["failure"]["kind"]
+        for name, outcome in ran.outcomes.items()
+        if outcome == "FAILED"
+    }
+    assert kinds == {"1K": "KILLED", "2K": "CRASHED", "4K": "CRASHED", "8K": "TIMEOUT"}
+    assert ran.outcomes["16K"] == "NO_BASELINE"
+    for event in ("kill", "segfault", "exit", "hang"):
+        assert f"the script says {event}\n" in ran.text
+    assert "SIGSEGV" in ran.text
+    assert "exit code 3" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_worker_that_hangs_after_its_replies_loses_nothing_and_is_noted(folder: Folder) -> None:
+    folder.script(cases=[{"then": "reply_then_hang"}])
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert "did not end by itself and was killed" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
+    folder.regressed("--payloads=1M")
+    oom = [{"payload_bytes": 2**21, "then": "out_of_memory"}]
+    folder.script(**SLOW, cases=oom)
+    ran = folder.run("--payloads=1M:4M", "-q", exit_code=1)
+    assert any(line.split()[:1] == ["RMnF"] for line in ran.text.splitlines()), ran.text
+
+
+@pytest.mark.parametrize(
+    ("world", "said"),
+    sweep(
+        [
+            ({"ranks": 2}, "2 ranks of Fake CPU in 1 processes, expected 4 of Fake CPU in 1"),
+            (
+                {"device_kind": "Other CPU"},
+                "4 ranks of Other CPU in 1 processes, expected 4 of Fake",
+            ),
+        ]
+    ),
+)
+def test_a_world_that_is_another_than_the_probe_s_fails_and_gives_no_number(
+    folder: Folder, world: dict[str, object], said: str
+) -> None:
+    folder.script(world=world)
+    ran = folder.run(exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED"}
+    case = ran.case()
+    assert case["failure"]["kind"] == "WRONG_WORLD"
+    assert case["failure"]["message"].startswith(said)
+    assert (case["now"], case["launches"]) == (None, [])
+    assert "1 failed" in ran.last_line
+    assert (
+        "FAILED, NO_VERDICT: 1 of 1 case failed: 1 FAILED; no case gave a time: 1 FAILED"
+        in ran.text
+    )

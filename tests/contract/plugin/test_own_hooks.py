@@ -1,0 +1,236 @@
+"""Fixtures and hooks of somebody's own conftest, by accident or in order to be green."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.session_folder import HISTORY, Folder
+from tests.helpers.sweep import sweep
+
+SHADOW = """
+import pytest
+
+@pytest.fixture
+def {name}():
+    return type("Verdict", (), {{"failed": False}})()
+"""
+PROTOCOL = "def pytest_runtest_protocol(item, nextitem):\n    return True\n"
+LOOP = "def pytest_runtestloop(session):\n    return True\n"
+
+
+def _conftest(folder: Folder, text: str) -> None:
+    (folder.path / "perf" / "conftest.py").write_text(text)
+
+
+@pytest.mark.parametrize("name", ["verdict", "compiled"])
+def test_an_ordinary_name_of_a_fixture_is_in_nobody_s_way(folder: Folder, name: str) -> None:
+    folder.slower(5)
+    _conftest(folder, SHADOW.format(name=name))
+    assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
+
+
+def test_a_fixture_in_place_of_ours_is_a_usage_error(folder: Folder) -> None:
+    folder.slower(5)
+    _conftest(folder, SHADOW.format(name="busbw_verdict"))
+    ran = folder.run(exit_code=4)
+    assert "test_collective reads another fixture busbw_verdict than busbw's" in ran.text
+    assert "passed" not in ran.text
+
+
+@pytest.mark.parametrize("conftest", [PROTOCOL, LOOP], ids=["protocol", "loop"])
+def test_the_exit_code_follows_the_verdict_whoever_runs_the_tests(
+    folder: Folder, conftest: str
+) -> None:
+    folder.slower(5)
+    _conftest(folder, conftest)
+    ran = folder.run(exit_code=1)
+    assert "1 REGRESSED: fake 1M 5.0" in ran.text
+
+
+@pytest.mark.parametrize("conftest", [PROTOCOL, LOOP], ids=["protocol", "loop"])
+def test_what_nobody_read_is_not_green_though_all_is_as_fast_as_ever(
+    folder: Folder, conftest: str
+) -> None:
+    folder.with_baselines()
+    _conftest(folder, conftest)
+    assert folder.run(exit_code=1).outcomes == {"1M": "PASS"}
+
+
+def test_collecting_alone_is_green(folder: Folder) -> None:
+    assert "test_collective[" in folder.run("--collect-only", "-q", exit_code=0).text
+
+
+OTHER = """
+import pytest
+
+class Other(pytest.Item):
+    def runtest(self):
+        pass
+
+"""
+REPLACED = (
+    OTHER
+    + """
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    session.items[:] = [Other.from_parent(session, name="other")]
+"""
+)
+DESELECTED = (
+    OTHER
+    + """
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session, config, items):
+    config.hook.pytest_deselected(items=list(items))
+    items[:] = [Other.from_parent(session, name="other")]
+"""
+)
+AS_IF_ASKED = (
+    OTHER
+    + """
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(session, config, items):
+    config.option.keyword = "other"
+    config.hook.pytest_deselected(items=list(items))
+    items[:] = [Other.from_parent(session, name="other")]
+"""
+)
+KEYWORD = (
+    OTHER
+    + """
+def pytest_configure(config):
+    config.known_args_namespace.keyword = config.option.keyword = "other"
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session, items):
+    items.append(Other.from_parent(session, name="other"))
+"""
+)
+GREEN = """
+import pytest
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session):
+    yield
+    session.exitstatus = 0
+"""
+EXIT = """
+import pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    pytest.exit("all is well", returncode=0)
+"""
+UNCONFIGURE = """
+def pytest_sessionstart(session):
+    session.config.session = session
+
+def pytest_unconfigure(config):
+    config.session.exitstatus = 0
+"""
+
+
+@pytest.mark.parametrize(
+    "conftest",
+    [REPLACED, DESELECTED, AS_IF_ASKED, KEYWORD],
+    ids=["replaced", "deselected", "as-if-asked", "keyword"],
+)
+def test_another_test_in_the_place_of_ours_is_not_green(folder: Folder, conftest: str) -> None:
+    folder.with_baselines()
+    _conftest(folder, conftest)
+    ran = folder.run(exit_code=1)
+    assert "1 passed" in ran.text
+    assert "ERROR: busbw: 1 case collected, and no test read a verdict" in ran.text
+
+
+@pytest.mark.parametrize(
+    "conftest", sweep([GREEN, EXIT, UNCONFIGURE]), ids=["set", "exit", "unconfigure"]
+)
+def test_no_hook_turns_the_exit_code_into_a_green_one(folder: Folder, conftest: str) -> None:
+    folder.slower(5)
+    _conftest(folder, conftest)
+    assert "ERROR: busbw: " in folder.run(exit_code=1).text
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--fixtures-per-test"])
+def test_looking_at_tests_is_green(folder: Folder, option: str) -> None:
+    folder.run(option, exit_code=0)
+
+
+def test_deselecting_all_promises_beside_other_tests_is_green(folder: Folder) -> None:
+    (folder.path / "perf" / "test_own.py").write_text("def test_own():\n    pass\n")
+    assert "1 passed" in folder.run("-k", "own", exit_code=0).text
+
+
+SETUP = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    yield
+    raise ExceptionGroup("several", [DeprecationWarning("fork in a process with threads")])
+"""
+TEARDOWN = """
+import pytest
+
+@pytest.fixture(scope="session", autouse=True)
+def theirs():
+    yield
+    raise RuntimeError("gone at the end")
+"""
+ASSERTS = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    yield
+    assert item.name == "session", "too slow for us"
+"""
+
+
+CASE = "test_collective[fake-default-float32-1M]"
+FORK = "(setup): DeprecationWarning: fork in a process with threads"
+
+
+@pytest.mark.parametrize(
+    ("conftest", "said"),
+    sweep(
+        [
+            (SETUP, f"2 errors in the tests of busbw; the first is {CASE} {FORK}"),
+            (
+                TEARDOWN,
+                "1 error in the tests of busbw; the first is session (teardown): RuntimeError",
+            ),
+            (ASSERTS, f"1 error in the tests of busbw; the first is {CASE} (call): AssertionError"),
+        ],
+        in_gate=2,
+    ),
+)
+def test_an_error_in_a_test_of_ours_is_in_the_verdict_of_the_session(
+    folder: Folder, conftest: str, said: str
+) -> None:
+    _conftest(folder, conftest)
+    ran = folder.run(HISTORY, exit_code=1)
+    last = next(line for line in ran.text.splitlines() if line.startswith("NO_VERDICT: "))
+    assert said in last
+    assert "FINE" not in ran.text
+    assert ran.document["session"]["outcomes"] == ["NO_VERDICT"]
+    (line,) = (folder.path / "history").glob("*/*/*.jsonl")
+    assert '"session_outcome":"NO_VERDICT"' in line.read_text()
+
+
+@pytest.mark.exhaustive
+def test_failures_of_other_tests_are_said_beside_a_fine_session(folder: Folder) -> None:
+    (folder.path / "test_theirs.py").write_text("def test_of_theirs():\n    assert False\n")
+    ran = folder.run("test_theirs.py", exit_code=1)
+    last = next(line for line in ran.text.splitlines() if line.startswith("NOTHING_COMPARED: "))
+    first = "test_theirs.py::test_of_theirs"
+    said = f"pytest ends with exit code 1 because of other tests; the first is {first}"
+    assert last.endswith(said)
+
+
+@pytest.mark.exhaustive
+def test_a_hook_that_raises_ends_in_no_verdict_that_is_fine(folder: Folder) -> None:
+    _conftest(folder, "def pytest_runtest_logfinish():\n    raise RuntimeError('theirs')\n")
+    ran = folder.run(exit_code=3)
+    assert "INTERNALERROR" in ran.text and "FINE" not in ran.text

@@ -1,0 +1,117 @@
+"""What sessions write down of their environment: no secret, no host, no home directory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.helpers.session_folder import SEVEN, SLOW, TPU, Folder, Ran
+from tests.unit.plugin import nightly
+
+SECRET = "hunter2-hunter2"
+NOT_RECORDED = (
+    *("TF_TOKEN_app_terraform_io", "TF_VAR_password", "JAX_SECRET", "XLA_API_KEY", "TF_CONFIG"),
+    *("HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "OMPI_TOKEN"),
+)
+# A library that every Python has loaded anyway.
+PRELOADED = "libm.so.6"
+
+
+@pytest.fixture
+def full(folder: Folder) -> Folder:
+    """A folder whose sessions see secrets, and paths below homes."""
+    for name in NOT_RECORDED:
+        folder.environment.setenv(name, SECRET)
+    folder.environment.setenv("HOME", str(folder.path / "people" / "me"))
+    folder.environment.setenv("XLA_FLAGS", "--xla_dump_to=/home/somebody/dump --xla_x=1")
+    folder.environment.setenv("TPU_LIBRARY_PATH", f"{folder.path}/people/me/libtpu.so")
+    folder.environment.setenv("JAX_COORDINATOR_ADDRESS", f"grpc://me:{SECRET}@host:1")
+    folder.environment.setenv("LD_PRELOAD", PRELOADED)
+    folder.script(**SLOW, framework_path="/home/somebody/venv/jax")
+    return folder
+
+
+def written(folder: Folder, ran: Ran) -> str:
+    """All that a session left: its files, its baselines and what it printed."""
+    names = [*folder.baseline_files, folder.path / "results.json", folder.path / "junit.xml"]
+    return "\n".join([ran.text, *(path.read_text() for path in names)])
+
+
+def test_values_are_recorded_by_prefix_without_secrets_and_home_directories(full: Folder) -> None:
+    ran = full.updated()
+    assert "/home/somebody" not in written(full, ran)
+    assert "people/me" not in written(full, ran)
+    assert SECRET not in written(full, ran)
+    environment = ran.document["environment"]
+    assert environment["framework_paths"] == {"fake": "~/venv/jax"}
+    assert ran.case()["launches"][0]["framework_path"] == "~/venv/jax"
+    flags = environment["flags"]
+    assert flags["TPU_LIBRARY_PATH"] == "~/libtpu.so"
+    assert flags["JAX_COORDINATOR_ADDRESS"] == "grpc://***@host:1"
+    assert not set(NOT_RECORDED) & set(flags)
+    (path,) = full.baseline_files
+    (session,) = json.loads(path.read_text())["sessions"].values()
+    surroundings = session["surroundings"]
+    assert not set(NOT_RECORDED) & set(surroundings)
+    assert flags["LD_PRELOAD"] == surroundings["LD_PRELOAD"] == PRELOADED
+    assert surroundings["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
+
+
+@pytest.mark.exhaustive
+def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
+    asked = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
+    ran = full.pytest("perf", *asked, "-p", "no:cacheprovider", "--update-baselines", exit_code=0)
+    assert SECRET not in written(full, ran)
+    assert "/home/somebody" not in written(full, ran)
+    (compiler,) = ran.document["compilers"]
+    assert not set(NOT_RECORDED) & set(compiler["flags"])
+    assert compiler["flags"]["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
+
+
+@pytest.mark.exhaustive
+def test_the_reference_s_path_is_printed_without_a_home(full: Folder) -> None:
+    ran = full.run("--against-env=XLA_FLAGS=--xla_x=2", "--launches=2", exit_code=0)
+    assert "busbw reference fake: fake 1, from ~/venv/jax" in ran.text
+    assert SECRET not in ran.text and "/home/somebody" not in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_changed_flag_is_named_and_one_that_went(folder: Folder) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {30: 1.0})
+    folder.environment.setenv("XLA_FLAGS", "--xla_x=2")
+    folder.environment.setenv("NCCL_ALGO", "Ring")
+    before = {"XLA_FLAGS": "--xla_x=1", "JAX_ENABLE_X64": "1", "NCCL_ALGO": "Ring"}
+    now = {"XLA_FLAGS": "--xla_x=2", "NCCL_ALGO": "Ring"}
+    nightly.nights(folder, [*[1.0] * 12, *[1.018] * 3], surroundings=[*[before] * 12, *[now] * 3])
+    folder.script(**TPU, cases=[{"slower": 1.018}])
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    said = next(line for line in ran.text.splitlines() if "what changed then" in line)
+    assert "XLA_FLAGS --xla_x=1 -> --xla_x=2" in said
+    assert "JAX_ENABLE_X64 1 -> none" in said
+    assert "NCCL_ALGO" not in said
+
+
+def test_a_flag_that_was_newly_set_is_named_by_header_and_last_lines_with_the_night(
+    folder: Folder,
+) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    (shared,) = folder.stored["sessions"].values()
+    accepted = nightly.days_ago(30)[: len("2026-01-31")]
+    nightly.stored_before(folder, {30: 1.0})
+    versions = {**shared["versions"], "fake": "0.9"}
+    nightly.nights(folder, [1.0] * 3, surroundings=shared["surroundings"], versions=versions)
+    folder.environment.setenv("XLA_FLAGS", "--xla_x=2")
+    folder.script(**TPU, cases=[{"payload_bytes": 1 << 14, "slower": 2.0}])
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    header = f"busbw fake: other than the baseline of {accepted}: XLA_FLAGS none -> --xla_x=2"
+    assert header in ran.text.splitlines()
+    *_, failed, since, last, _ = ran.text.splitlines()
+    assert failed.startswith("1 REGRESSED: fake 16K 2.00 x")
+    assert since.startswith("fake.all_reduce.fake.float32.16K: REGRESSED since ")
+    there = "changed there: fake 0.9 -> 1, XLA_FLAGS none -> --xla_x=2"
+    assert since.endswith(f" (1 night); {there}")
+    assert last.startswith("FAILED: ")

@@ -1,0 +1,289 @@
+"""What a session is held against: interpreters, environments, and how long it may look."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.session_folder import SLOW, WITHOUT_CACHE, Folder
+from tests.helpers.sweep import sweep
+from tests.unit.plugin import standing_in
+
+AGAINST = f"--against={sys.executable}"
+TWO = ("--payloads=1K,1M", "--launches=2")
+
+
+@pytest.mark.exhaustive
+def test_the_same_stack_five_times_in_a_row_gives_no_alarm(folder: Folder) -> None:
+    for _ in range(5):
+        ran = folder.run(AGAINST, *TWO, exit_code=0)
+        assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
+    case = ran.case()
+    low, high = case["ratio_interval"]
+    assert low <= case["ratio"] <= high
+    assert case["ratio_error"] is not None
+    assert case["ratio"] == pytest.approx(1.0, abs=0.02)
+    assert "FINE: 2 cases measured in 2 launches each" in ran.text
+
+
+def test_both_sides_are_shown_and_no_baseline_is_read_or_written(folder: Folder) -> None:
+    folder.regressed()
+    before = folder.baseline_file.read_bytes()
+    ran = folder.run(f"--against=fake={sys.executable}", "--launches=2", exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+    case = ran.case()
+    assert len(case["now"]["times_s"]) == len(case["baseline"]["times_s"]) == 2
+    assert case["now"]["median_s"] == pytest.approx(case["baseline"]["median_s"], rel=0.05)
+    assert [launch["launch"] for launch in case["launches"]] == [
+        "1.fake.candidate",
+        "2.fake.candidate",
+    ]
+    assert folder.baseline_file.read_bytes() == before
+
+
+def test_six_launches_of_each_side_are_the_default(folder: Folder) -> None:
+    options = ("perf", "--frameworks=fake", "--payloads=1K", *WITHOUT_CACHE, AGAINST)
+    ran = folder.pytest(*options, "--collect-only", exit_code=0)
+    assert "float32, 6 launches of each side" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_one_launch_of_each_is_too_few_and_more_are_added(folder: Folder) -> None:
+    ran = folder.run(AGAINST, exit_code=0)
+    assert "busbw: 1 more launch of fake-default-float32-1M" in ran.text
+    assert len(ran.case()["launches"]) == 2
+
+
+def test_two_interpreters_that_load_the_same_files_are_one_stack_and_refused(
+    folder: Folder,
+) -> None:
+    ours, theirs = (standing_in.interpreter(folder, name) for name in ("ours", "theirs"))
+    options = ("--frameworks=jax", f"--python=jax={ours}", f"--against=jax={theirs}")
+    ran = folder.run(*options, exit_code=4)
+    assert f"--against: {theirs} and {ours} both load jax from made up" in ran.sentence
+    assert "one stack, not two" in ran.sentence
+    assert ran.results is None
+
+
+PAIRS = "--launches=2"
+
+
+def reference(**fields: object) -> str:
+    """The option by which the reference plays another script."""
+    return f"--against-env=BUSBW_FAKE={json.dumps(fields)}"
+
+
+@pytest.mark.exhaustive
+def test_a_variable_that_changes_nothing_gives_no_alarm(folder: Folder) -> None:
+    ran = folder.run("--against-env=NOTHING=a=b", "--against-env=EMPTY=", PAIRS, exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+
+
+def test_what_is_slower_than_the_reference_fails_after_it_was_seen_again(folder: Folder) -> None:
+    folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 1.1}])
+    ran = folder.run(reference(**SLOW), PAIRS, "--payloads=1K,1M", exit_code=1)
+    assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED"}
+    (words,) = ran.failures
+    assert "1.100 x the reference's time in turn" in words
+    assert "confirmed" in words
+    assert len(ran.case()["launches"]) == 5
+    assert "busbw: 3 more launches of fake-default-float32-1K" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_what_is_faster_than_the_reference_has_improved(folder: Folder) -> None:
+    folder.script(**SLOW)
+    ran = folder.run(reference(**SLOW, cases=[{"slower": 1.2}]), PAIRS, exit_code=0)
+    assert ran.outcomes == {"1M": "IMPROVED"}
+
+
+def test_a_reference_that_dies_fails_the_case_and_is_named(folder: Folder) -> None:
+    ran = folder.run(reference(cases=[{"then": "kill"}]), PAIRS, exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED"}
+    (words,) = ran.failures
+    assert "the reference: killed in 2 of 2 launches" in words
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"device": "tpu", "ranks": 4}, "the reference: no CPU to measure on"),
+        ({"protocol": "other"}, "would measure another case: protocol host/other, here host/fake"),
+        ({"probe": "exit"}, "the reference: "),
+    ],
+)
+def test_a_reference_that_would_measure_something_else_is_refused(
+    folder: Folder, fields: dict[str, object], said: str
+) -> None:
+    ran = folder.run(reference(**fields), exit_code=4)
+    assert said in ran.sentence
+    assert ran.results is None
+
+
+FLAG = "XLA_FLAGS=--xla_cpu_enable_fast_math=true"
+
+
+def candidate(**fields: object) -> str:
+    """The option by which the candidate plays another script."""
+    return f"--try-env=BUSBW_FAKE={json.dumps(fields)}"
+
+
+def test_what_the_variable_makes_slower_is_slower_than_the_reference_without(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    ran = folder.run(candidate(**SLOW, cases=[{"slower": 1.2}]), PAIRS, exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    assert ran.case()["ratio"] == pytest.approx(1.2, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("option", "changed"),
+    sweep(
+        [
+            (f"--try-env={FLAG}", f"candidate: {FLAG}; reference: none"),
+            (f"--against-env={FLAG}", f"candidate: none; reference: {FLAG}"),
+        ]
+    ),
+)
+def test_the_flag_is_in_the_title_the_results_the_page_and_the_history(
+    option: str, changed: str, folder: Folder
+) -> None:
+    folder.script(**SLOW)
+    page = folder.path / "page.html"
+    ran = folder.run(option, PAIRS, f"--page={page}", "--history=nights", exit_code=0)
+    (title,) = (line for line in ran.text.splitlines() if "all_reduce (fake)" in line)
+    assert title.endswith(f"; {changed}")
+    assert ran.document["environment"]["changed"] == changed
+    assert page.read_text().count(changed) >= 2
+    (path,) = (folder.path / "nights").rglob("*.jsonl")
+    assert json.loads(path.read_text())["changed"] == changed
+
+
+def test_a_value_that_is_not_recorded_elsewhere_is_not_shown(folder: Folder) -> None:
+    ran = folder.run(
+        "--try-env=MY_TOKEN=hunter2", "--against-env=TF_KEY=swordfish", PAIRS, exit_code=0
+    )
+    assert "candidate: MY_TOKEN=(set); reference: TF_KEY=(set)" in ran.text
+    for secret in ("hunter2", "swordfish"):
+        assert secret not in ran.text + json.dumps(ran.results)
+
+
+@pytest.mark.exhaustive
+def test_the_page_of_an_injected_session_says_so_at_its_top(folder: Folder) -> None:
+    folder.script(**SLOW)
+    page = folder.path / "page.html"
+    ran = folder.run("--inject=delay:30%", f"--page={page}", exit_code=0)
+    (title,) = (line for line in ran.text.splitlines() if "all_reduce (fake)" in line)
+    assert title.endswith("; injected delay:30%")
+    text = page.read_text()
+    assert text.index("injected: delay:30%; the times are not real.") < text.index("NO_BASELINE")
+
+
+WRAPPER = '#!/bin/sh\necho "$@" >> {record}\nexec {python} "$@"\n'
+
+
+def interpreter(folder: Folder, record: Path) -> Path:
+    """A venv-less interpreter that keeps a record of its starts."""
+    bare = folder.path / "python-without-venv"
+    bare.symlink_to(sys.executable)
+    wrapper = folder.path / "other-python"
+    wrapper.write_text(WRAPPER.format(record=record, python=bare))
+    wrapper.chmod(0o755)
+    return wrapper
+
+
+def test_every_worker_runs_under_the_named_interpreter(folder: Folder) -> None:
+    record = folder.path / "record.txt"
+    ran = folder.run(f"--python=fake={interpreter(folder, record)}", "--launches=2", exit_code=0)
+    starts = record.read_text().splitlines()
+    launches = [word for line in starts for word in line.split() if word.startswith("--launch=")]
+    assert launches == ["--launch=probe", "--launch=1.fake", "--launch=2.fake"]
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+
+
+def test_an_interpreter_makes_a_framework_there_that_is_not_installed_here(
+    folder: Folder,
+) -> None:
+    (folder.path / "blocked.py").write_text("import sys\nsys.modules['jax'] = None\n")
+    options = ("-p", "blocked", "--frameworks=jax", f"--python=jax={sys.executable}")
+    ran = folder.run(*options, "--collect-only", exit_code=0)
+    assert "test_collective[jax-default-float32-1M]" in ran.text
+
+
+def test_an_interpreter_that_is_no_program_is_a_usage_error(folder: Folder) -> None:
+    (folder.path / "text").write_text("no program")
+    for python in ("/nowhere/python", str(folder.path / "text"), ""):
+        ran = folder.run(f"--python=fake={python}", exit_code=4)
+        assert f"--python: {python!r} is not an executable program" in ran.sentence
+
+
+# A worker imports what bears the name of one.
+@pytest.mark.framework
+def test_a_framework_that_is_too_old_is_a_usage_error_that_names_the_oldest(
+    folder: Folder,
+) -> None:
+    (folder.path / "old").mkdir()
+    (folder.path / "old" / "jax.py").write_text("__version__ = '0.4.38'\n")
+    folder.environment.setenv("PYTHONPATH", str(folder.path / "old"), prepend=os.pathsep)
+    ran = folder.run("--frameworks=jax", exit_code=4)
+    assert "jax 0.4.38 is too old: expected 0.5.0 or newer" in ran.sentence
+
+
+NONE = "--time-budget=1e-9"
+SPENT = (
+    "note: --time-budget of 1e-09 s for more launches is spent; "
+    "still undecided: fake-default-float32-1M"
+)
+STANDS = (
+    "NO_VERDICT: seemed slower, but --time-budget ran out before it was confirmed: "
+    "fake-default-float32-1M"
+)
+
+
+def test_while_there_is_time_a_suspicion_is_measured_again(folder: Folder) -> None:
+    folder.regressed()
+    ran = folder.run("--time-budget=60", exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    assert len(ran.case()["launches"]) == 4
+    assert "busbw: 3 more launches of fake-default-float32-1M" in ran.text
+    assert "FAILED: 1 of 1 case failed: 1 REGRESSED; 1 case measured in 4 launches each" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_suspicion_that_fresh_launches_do_not_show_is_dropped(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines()
+    folder.script(**SLOW, cases=[{"passes": [1], "slower": 5}])
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+    assert len(ran.case()["launches"]) == 4
+
+
+def test_when_it_is_spent_a_suspicion_is_no_regression_and_not_green(folder: Folder) -> None:
+    folder.regressed()
+    ran = folder.run(NONE, exit_code=1)
+    assert ran.outcomes == {"1M": "NOISY"}
+    assert len(ran.case()["launches"]) == 1
+    assert SPENT in ran.text
+    assert STANDS in ran.session_failure
+
+
+@pytest.mark.exhaustive
+def test_in_turn_a_suspicion_that_stands_is_not_green_either(folder: Folder) -> None:
+    folder.script(**SLOW, cases=[{"slower": 1.1}])
+    ran = folder.run(reference(**SLOW), PAIRS, NONE, exit_code=1)
+    assert ran.outcomes == {"1M": "NOISY"}
+    assert SPENT in ran.text
+    assert "seems slower, not yet confirmed" in ran.text
+    assert STANDS in ran.session_failure
+
+
+def test_what_is_decided_at_once_needs_none(folder: Folder) -> None:
+    folder.with_baselines()
+    ran = folder.run(NONE, exit_code=0)
+    assert "--time-budget of" not in ran.text

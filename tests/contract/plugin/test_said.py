@@ -1,0 +1,223 @@
+"""What a session says of cases and of others' text: words, masks, nothing that moves a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.session_folder import SEVEN, SLOW, TPU, Folder, Ran
+from tests.helpers.sweep import sweep
+from tests.unit.plugin import nightly
+
+MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|#x[0-9A-F]{2}")
+EVIL = "evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"
+SHOWN = r"evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"
+WITH_PAGE = ("--page=page.html", "--history=history")
+
+
+def says(folder: Folder, said: str) -> str:
+    """The option for an interpreter whose measuring worker writes this, and ends."""
+    (folder.path / "said").write_text(said)
+    path = folder.path / "interpreter"
+    ends = f'case "$*" in *--launch=1*) cat {folder.path}/said >&2; exit 3;; esac'
+    path.write_text(f'#!/bin/sh\n{ends}\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return f"--python=fake={path}"
+
+
+def texts(folder: Folder, ran: Ran) -> dict[str, str]:
+    """What a session shows and writes, by what it is."""
+    files = [path for path in folder.path.glob("history/**/*") if path.is_file()]
+    return {
+        "terminal": ran.text,
+        "JUnit": (folder.path / "junit.xml").read_text(),
+        "results": json.dumps(ran.results, ensure_ascii=False).replace("\\\\", "\\"),
+        "page": (folder.path / "page.html").read_text(),
+        "history": "\n".join(path.read_text() for path in files),
+    }
+
+
+def test_what_a_worker_prints_moves_no_terminal_and_is_shown_escaped(folder: Folder) -> None:
+    ran = folder.run(says(folder, f"\ttab\n{EVIL}\rback\n"), *WITH_PAGE, exit_code=1)
+    found = texts(folder, ran)
+    assert [name for name, text in found.items() if MOVES.search(text)] == []
+    for name in ("terminal", "JUnit", "results", "page"):
+        assert rf"{SHOWN}\rback" in found[name], name
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("script", "exit_code"),
+    sweep(
+        [
+            ({"processes": {"0": {"versions": {"evil": EVIL}}}}, 0),
+            # The worker is asked for devices of the name that is shown, and has none.
+            ({"device": "tpu", "device_kind": EVIL}, 1),
+        ]
+    ),
+    ids=["version", "device"],
+)
+def test_nor_does_what_it_says_of_versions_and_devices(
+    folder: Folder, script: Mapping[str, object], exit_code: int
+) -> None:
+    folder.script(**SLOW, **script)
+    found = texts(folder, folder.run(*WITH_PAGE, exit_code=exit_code))
+    assert not any(map(MOVES.search, found.values()))
+    assert SHOWN in found["terminal"]
+
+
+def test_the_name_of_a_file_moves_no_terminal_of_a_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "busbw", "trace", EVIL]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    said = done.stderr.decode()
+    assert done.returncode == 1
+    assert f"{SHOWN}: there is no such file or folder" in said
+    assert not MOVES.search(said + done.stdout.decode())
+
+
+@pytest.mark.exhaustive
+def test_the_name_of_a_file_is_escaped_in_a_page(folder: Folder) -> None:
+    folder.run(exit_code=0)
+    name = f"{EVIL}.json"
+    shutil.copy(folder.path / "results.json", folder.path / name)
+    command = [sys.executable, "-m", "busbw", "page", name, "-o", "page.html"]
+    subprocess.run(command, cwd=folder.path, check=True)
+    page = (folder.path / "page.html").read_text()
+    assert f"{SHOWN}.json" in page
+    assert not MOVES.search(page)
+
+
+TOKEN, SHORT = "hunter2-hunter2", "short77"
+
+
+def test_a_worker_s_log_is_masked_alike_wherever_it_is_shown(folder: Folder) -> None:
+    folder.environment.setenv("MY_API_TOKEN", TOKEN)
+    folder.environment.setenv("db_password", SHORT)
+    folder.environment.setenv("HOME", str(folder.path / "people" / "me"))
+    said = f"{TOKEN} {SHORT} https://me:pass@host/x {folder.path}/people/me/a /home/other/b"
+    ran = folder.run(says(folder, said), *WITH_PAGE, exit_code=1)
+    found = texts(folder, ran)
+    for name, text in found.items():
+        for secret in (TOKEN, "me:pass", "people/me", "/home/other"):
+            assert secret not in text, (name, secret)
+    for name in ("terminal", "JUnit", "results", "page"):
+        assert f"*** {SHORT} https://***@host/x ~/a ~/b" in found[name], name
+
+
+@pytest.mark.parametrize("probe", ["exit", "hang"])
+def test_so_is_that_of_a_probe(folder: Folder, probe: str) -> None:
+    home = folder.path / "people" / "me"
+    home.mkdir(parents=True)
+    folder.environment.setenv("HOME", str(home))
+    folder.environment.setenv("MY_API_TOKEN", TOKEN)
+    path = home / "python"
+    kill = "kill -9 $$" if probe == "hang" else "exit 3"
+    ends = f'case "$*" in *--launch=probe*) echo "$MY_API_TOKEN $HOME/x" >&2; {kill};; esac'
+    path.write_text(f'#!/bin/sh\n{ends}\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    ran = folder.run(f"--python=fake={path}", exit_code=1 if probe == "hang" else 4)
+    junit = (folder.path / "junit.xml").read_text()
+    # The log of a process that was killed does not say why, so none of it is shown.
+    assert ("*** ~/x" in ran.text) == (probe == "exit")
+    assert TOKEN not in ran.text + junit
+    assert "people/me/x" not in ran.text
+    assert "people/me" not in junit
+
+
+THREE = ("--payloads=64K,128K,256K", "--launches=3")
+
+
+@pytest.mark.exhaustive
+def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(*THREE)
+    folder.script(**SLOW, cases=[{"payload_bytes": 1 << 16, "slower": 1.5}])
+    ran = folder.run(*THREE, exit_code=0)
+    assert ran.outcomes == {"64K": "NOISY", "128K": "PASS", "256K": "PASS"}
+    assert "1.500 x the expected time, " in ran.case("64K")["text"]
+    assert (
+        "slower, confirmed (1.500 x), within the limit (the limit of 1 session: accept more, or "
+        "--against=baseline tells)"
+    ) in ran.case("64K")["text"]
+    last = ran.text.splitlines()[-2]
+    assert last.startswith("FINE: 3 cases measured in ")
+    limits = "; a case fails above 1.70 x, if additional launches confirm it; "
+    assert f"{limits}within its limit, and not ruled out: " in last
+    assert last.endswith("fake.all_reduce.fake.float32.64K 1.50 x")
+    assert "flag" not in ran.text and "limit" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_one_launch_of_three_that_is_eight_times_slower_is_in_the_range(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines(*THREE)
+    folder.script(**SLOW, cases=[{"payload_bytes": 1 << 16, "passes": [2], "slower": 8}])
+    ran = folder.run(*THREE, exit_code=0)
+    (row,) = (line for line in ran.text.splitlines() if line.lstrip().startswith("64K "))
+    assert re.search(r" -\d\+(69|70|71)\d ", row)
+    assert ran.outcomes["64K"] == "PASS"
+
+
+@pytest.mark.exhaustive
+def test_what_was_measured_and_not_compared_is_counted(folder: Folder) -> None:
+    folder.with_baselines("--payloads=64K")
+    ran = folder.run(*THREE, exit_code=0)
+    assert "FINE: 3 cases measured in 3 launches each, 1 of them compared; " in ran.text
+
+
+def test_a_latency_that_is_too_small_to_see_is_no_0(folder: Folder) -> None:
+    folder.script(latency_s=1e-12, gb_per_s=10)
+    ran = folder.run("--payloads=1M:64M", exit_code=0)
+    assert "latency too small to see, bandwidth " in ran.text
+    assert "latency 0 us" not in ran.text
+
+
+def _summary(folder: Folder, *options: str) -> list[str]:
+    command = [sys.executable, "-m", "busbw", "summary", "results.json", *options]
+    return subprocess.run(
+        command, cwd=folder.path, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+
+
+def test_the_summary_says_what_changed_and_what_shows_it_again(folder: Folder) -> None:
+    folder.regressed("--payloads=1K,1M,2M,4M", "--launches=2")
+    folder.scale_baseline(3, "2M")
+    folder.run("--payloads=1K,1M,2M,4M", "--launches=2", exit_code=1)
+    lines = _summary(folder)
+    assert lines[2].startswith("**FAILED")
+    assert any(re.match(r"- 1 REGRESSED: fake 1M 3\.0\d x \(limit ", one) for one in lines)
+    at = lines.index("1 case got faster:")
+    assert lines[at + 2].startswith("- fake all_reduce (fake) 2M: ")
+    assert "--payloads=1K,1M,2M,4M --launches=2" in lines[-1]
+    again = lines[-1].partition("busbw run ")[2].split()
+    folder.run(*again, exit_code=1)
+
+
+def test_a_level_that_changed_is_in_the_summary_with_its_night_and_what_changed_then(
+    folder: Folder,
+) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {20: 1.0})
+    old, new = {"fake": "0.9"}, {"fake": "1"}
+    nightly.nights(folder, [*[1.0] * 12, *[1.05] * 6], versions=[*[old] * 12, *[new] * 6])
+    folder.script(**TPU, cases=[{"slower": 1.05}])
+    folder.run(SEVEN, "--history=history", exit_code=1)
+    lines = _summary(folder, "--history=history")
+    assert lines[2].startswith("**FAILED, SLOWER** ")
+    assert "all cases of fake are " in lines[2] and "over the last 7 sessions" in lines[2]
+    shared = lines.index("All cases of fake together:")
+    night = nightly.days_ago(6)[:10]
+    said = rf"- \+[45]\.?\d* % since {night} \(7 nights\); changed there: fake 0\.9 -> 1"
+    assert re.fullmatch(said, lines[shared + 2])

@@ -1,0 +1,172 @@
+"""The session's own item, that no selection or skipping is green, and no framework is imported."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.session_folder import FAKE, Folder, Ran
+
+
+def items(ran: Ran) -> list[str]:
+    """The test items of a --collect-only -q, in order."""
+    return [line.split("::", 1)[1] for line in ran.text.splitlines() if "::" in line]
+
+
+def test_collect_only_shows_it_last_and_starts_no_process(folder: Folder) -> None:
+    folder.script(probe="exit")
+    ran = folder.run("--collect-only", "-q", "--payloads=1K,2K", exit_code=0)
+    assert items(ran) == [
+        "test_collective[fake-default-float32-1K]",
+        "test_collective[fake-default-float32-2K]",
+        "session",
+    ]
+    assert ran.results is None
+    assert not list(folder.temporary.iterdir())
+
+
+def test_it_is_the_last_whatever_k_leaves_and_only_that_is_measured(folder: Folder) -> None:
+    ran = folder.run("-k", "2K", "-v", "--payloads=1K:4K", exit_code=0)
+    assert ran.outcomes == {"2K": "NO_BASELINE"}
+    assert "session NOTHING_COMPARED" in ran.text
+    assert "2 deselected, 1 without baseline" in ran.last_line
+
+
+def test_k_that_leaves_nothing_is_not_green(folder: Folder) -> None:
+    ran = folder.run("-k", "nothing", exit_code=5)
+    assert ran.results is None
+
+
+def test_a_node_id_measures_that_case_alone(folder: Folder) -> None:
+    node = "perf/test_collectives.py::test_collective[fake-default-float32-2K]"
+    options = ("--frameworks=fake", "--payloads=1K:4K", "-p", "no:cacheprovider")
+    assert list(folder.pytest(node, *options, exit_code=0).outcomes) == ["2K"]
+
+
+def test_with_a_broken_test_file_nothing_is_measured(folder: Folder) -> None:
+    (folder.path / "perf" / "test_broken.py").write_text("import nowhere\n")
+    ran = folder.run(exit_code=2)
+    assert "busbw device" not in ran.text
+
+
+def test_benchmark_skip_is_not_green_and_the_verdicts_are_the_same(folder: Folder) -> None:
+    folder.with_baselines()
+    ran = folder.run("--benchmark-skip", exit_code=1)
+    assert ran.outcomes == {"1M": "PASS"}
+    assert "NO_VERDICT: --benchmark-skip asks that benchmarks be skipped" in ran.text
+    assert "1 failed, 1 passed" in ran.last_line
+
+
+@pytest.mark.exhaustive
+def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> None:
+    folder.regressed()
+    for options in (["--benchmark-disable"], ["--benchmark-only"], ["-p", "no:benchmark"]):
+        ran = folder.run(*options, "--payloads=1M,2M", exit_code=1)
+        assert ran.outcomes == {"1M": "REGRESSED", "2M": "NO_BASELINE"}
+        assert "1 failed, 1 without baseline" in ran.last_line, options
+
+
+@pytest.mark.exhaustive
+def test_benchmark_only_keeps_a_case_without_any_sample(folder: Folder) -> None:
+    folder.script(cases=[{"then": "kill"}])
+    ran = folder.run("--benchmark-only", exit_code=1)
+    assert ran.outcomes == {"1M": "FAILED"}
+    assert "1 failed" in ran.last_line
+
+
+def test_under_xdist_every_perf_item_fails_and_says_to_run_without_it(folder: Folder) -> None:
+    ran = folder.run("-n", "2", "--payloads=1K,2K", exit_code=1)
+    assert "3 failed" in ran.last_line
+    assert "passed" not in ran.last_line
+    assert "run perf items without -n" in ran.text
+    assert ran.results is None
+    assert not folder.baseline_files
+
+
+@pytest.mark.exhaustive
+def test_an_impossible_grid_under_xdist_is_not_green_and_says_so(folder: Folder) -> None:
+    ran = folder.run("-n", "1", "--strategies=nccl", exit_code=1)
+    assert "fake has none of the strategies nccl" in ran.text
+
+
+def test_n_0_measures_as_without_it(folder: Folder) -> None:
+    assert folder.run("-n", "0", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.exhaustive
+def test_x_stops_at_the_first_failure_but_everything_was_measured(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
+    ran = folder.run("-x", "--payloads=1K:4K", "--update-baselines", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE", "4K": "NO_BASELINE"}
+    assert "1 failed in" in ran.last_line
+
+
+def test_lf_measures_the_failed_cases_again_and_keeps_the_sessions_item(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
+    options = (*FAKE, "--payloads=1K:4K")
+    folder.pytest(*options, exit_code=1)
+    folder.script()
+    ran = folder.pytest(*options, "--lf", "-v", exit_code=0)
+    assert ran.outcomes == {"2K": "NO_BASELINE"}
+    assert "session NOTHING_COMPARED" in ran.text
+    ran = folder.pytest(*options, "--lf", "--benchmark-skip", exit_code=1)
+    assert "NO_VERDICT" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_lf_after_a_session_without_a_verdict_measures_again(folder: Folder) -> None:
+    folder.pytest(*FAKE, "--benchmark-skip", exit_code=1)
+    assert folder.pytest(*FAKE, "--lf", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.exhaustive
+def test_ff_and_nf_leave_it_last(folder: Folder) -> None:
+    folder.pytest(*FAKE, "--benchmark-skip", exit_code=1)
+    for option in ("--ff", "--nf"):
+        ran = folder.pytest(*FAKE, option, "--collect-only", "-q", exit_code=0)
+        assert items(ran)[-1] == "session"
+
+
+def test_other_tests_run_beside_and_their_failure_is_their_own(folder: Folder) -> None:
+    (folder.path / "perf" / "test_other.py").write_text("def test_other():\n    assert False\n")
+    ran = folder.run(exit_code=1)
+    assert "1 failed, 1 without baseline" in ran.last_line
+
+
+def test_nothing_of_it_shows_where_no_perf_item_is_collected(folder: Folder) -> None:
+    (folder.path / "test_other.py").write_text("def test_other():\n    pass\n")
+    ran = folder.pytest("test_other.py", "--frameworks=fake", exit_code=0)
+    assert "1 passed in" in ran.last_line
+    assert "session" not in ran.text.split("collected")[1]
+
+
+WATCH = """
+import sys
+
+def seen(when):
+    there = [name for name in ("jax", "jaxlib", "tensorflow") if name in sys.modules]
+    print(f"\\nat {when}: {there}", file=sys.stderr)
+
+def pytest_collection_finish():
+    seen("collection")
+
+def pytest_unconfigure():
+    seen("end")
+"""
+
+
+def test_neither_framework_is_imported_at_collection_or_at_the_end(folder: Folder) -> None:
+    (folder.path / "watch.py").write_text(WATCH)
+    ran = folder.run("-p", "watch", "-s", "--update-baselines", exit_code=0)
+    assert "at collection: []" in ran.text
+    assert "at end: []" in ran.text
+
+
+def test_collecting_every_framework_imports_none(folder: Folder) -> None:
+    (folder.path / "watch.py").write_text(WATCH)
+    for name in ("jax", "tensorflow"):
+        (folder.path / f"{name}.py").write_text("raise AssertionError('imported')\n")
+    options = ("-p", "watch", "-s", "--frameworks=jax,tensorflow,fake", "--collect-only")
+    ran = folder.run(*options, exit_code=0)
+    assert "tensorflow-default-float32-1M" in ran.text
+    assert "at collection: []" in ran.text
+    assert "at end: []" in ran.text

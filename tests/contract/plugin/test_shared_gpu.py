@@ -1,0 +1,103 @@
+"""One GPU, and more processes than GPUs: they share it, and everything that is kept says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.helpers.session_folder import Folder
+
+GPU: dict[str, Any] = {
+    "device": "gpu",
+    "device_kind": "NVIDIA H100 80GB HBM3",
+    "clocks": ["device", "host"],
+    "latency_s": 1e-3,
+}
+ONE = {**GPU, "ranks": 1}
+TWO = {**GPU, "ranks": 2}
+SHARED = "2 ranks, 1 host, 2 processes, on a shared device"
+
+
+def test_one_gpu_is_shared_by_two_processes_and_everything_says_so(folder: Folder) -> None:
+    # Above what the links of two such GPUs allow, and no error.
+    folder.script(**{**ONE, "latency_s": 1e-7, "gb_per_s": 4000})
+    ran = folder.run("--device=gpu", "--update-baselines", exit_code=0)
+    assert f"{SHARED}; one GPU found, and a single rank is no collective: 2 processes" in ran.text
+    assert folder.baseline_file.parent.name == "2r-1h2p-shared"
+    key = ran.document["environment"]["key"]
+    assert (key["ranks"], key["processes"], key["hosts"], key["shared"]) == (2, 2, 1, True)
+    assert ran.properties()["shared_device"] == "True"
+    case = ran.case()
+    assert (case["outcome"], case["ceiling"]) == ("NO_BASELINE", None)
+    (launch,) = case["launches"]
+    assert len(launch["process_times_s"]) == 2
+
+
+@pytest.mark.exhaustive
+def test_a_single_gpu_is_taken_before_the_cpu_where_no_device_is_named(folder: Folder) -> None:
+    folder.script(**ONE)
+    assert SHARED in folder.run(exit_code=0).text
+    folder.script(**{**ONE, "device": "tpu"})
+    assert "libtpu belongs to one process; --topology compiles" in folder.run(exit_code=4).sentence
+
+
+@pytest.mark.exhaustive
+def test_processes_share_gpus_where_that_is_asked_for(folder: Folder) -> None:
+    folder.script(**TWO)
+    ran = folder.run("--processes=3", "--share-devices", "--update-baselines", exit_code=0)
+    assert "on a shared device; --share-devices: 3 processes share 2 GPUs; NCCL" in ran.text
+    assert folder.baseline_file.parent.name == "3r-1h3p-shared"
+    assert ran.case()["case"]["ranks"] == 3
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("script", "options", "said"),
+    [
+        ({}, ["--processes=2"], "--share-devices: no GPU to share (fake: not in the script)"),
+        (TWO, ["--processes=2"], "2 GPUs for 2 processes are enough; leave the option out"),
+        (ONE, [], "--share-devices: expected several --processes, such as --processes=2"),
+    ],
+)
+def test_where_nothing_is_shared_the_option_is_a_usage_error(
+    folder: Folder, script: dict[str, Any], options: list[str], said: str
+) -> None:
+    folder.script(**script)
+    assert said in folder.run("--share-devices", *options, exit_code=4).sentence
+
+
+@pytest.mark.exhaustive
+def test_another_number_of_ranks_is_no_reason_to_share_by_itself(folder: Folder) -> None:
+    folder.script(**ONE)
+    ran = folder.run("--device=gpu", "--ranks=4", exit_code=4)
+    assert "two are needed; several --processes can share it with --share-devices" in ran.sentence
+
+
+@pytest.mark.exhaustive
+def test_with_and_without_sharing_nothing_is_compared_and_a_lost_gpu_is_said(
+    folder: Folder,
+) -> None:
+    folder.script(**TWO)
+    folder.updated()
+    folder.script(**ONE)
+    ran = folder.run(exit_code=0)
+    case = ran.case()
+    assert case["outcome"] == "INCOMPARABLE"
+    assert case["text"] == "the ranks of its baseline for 2r do not share a device, unlike these"
+    assert "; 2 ranks here until " in ran.text and ", 2 today on a shared device" in ran.text
+    assert folder.run("--require-baselines", exit_code=1).outcomes == {"1M": "INCOMPARABLE"}
+    folder.updated()
+    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
+    (folder.path / "baselines/nvidia-h100-80gb-hbm3/2r/fake.all_reduce.fake.json").unlink()
+    folder.script(**TWO)
+    text = folder.run(exit_code=0).case()["text"]
+    assert text == "the ranks of its baseline for 2r-1h2p-shared share a device, unlike these"
+
+
+@pytest.mark.exhaustive
+def test_two_stacks_share_the_gpu_alike(folder: Folder) -> None:
+    folder.script(**ONE)
+    ran = folder.run("--against-env=XLA_FLAGS=--a", "--launches=6", exit_code=0)
+    assert SHARED in ran.text
+    assert ran.case()["outcome"] in {"PASS", "NOISY"}

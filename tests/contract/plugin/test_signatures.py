@@ -1,0 +1,39 @@
+"""The signature of a sum as users meet it: kept with baselines, told when it is another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.session_folder import Folder
+
+# A hash, and the mask of the orders that fit.
+RING, DOUBLED = [1, 16], [2, 2]
+
+
+@pytest.fixture
+def signed(folder: Folder) -> Folder:
+    """With a baseline of a ring's sum."""
+    folder.script(signature=RING)
+    folder.updated()
+    assert folder.stored["entries"][0]["signature"] == "00000001 ring"
+    return folder
+
+
+def test_after_an_upgrade_another_order_is_a_note_with_both_versions(signed: Folder) -> None:
+    signed.script(signature=RING)
+    assert signed.run(exit_code=0).case()["notes"] == []
+    signed.script(signature=DOUBLED, versions={"fake": "2"})
+    ran = signed.run(exit_code=0)
+    assert ran.outcomes == {"1M": "PASS"}
+    assert ran.case()["notes"] == [
+        "another order of additions (fake 1 -> 2): 00000001 ring -> 00000002 recursive doubling"
+    ]
+
+
+def test_where_it_is_required_another_order_fails(signed: Folder) -> None:
+    signed.script(signature=DOUBLED)
+    ran = signed.run("--require-signature", exit_code=1)
+    assert ran.outcomes == {"1M": "CHANGED"}
+    assert "\n1 CHANGED: fake 1M: another order of additions (the same stack: " in ran.text
+    (words,) = ran.failures
+    assert "(the same stack: a fault, or an order that is chosen by chance)" in words

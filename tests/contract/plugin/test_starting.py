@@ -1,0 +1,156 @@
+"""Workers that are killed as they begin: once costs nothing and is said, twice costs the pass."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.contract.plugin.fake_compiler import compiled
+from tests.helpers.session_folder import WITHOUT_CACHE, Folder, Ran
+from tests.helpers.sweep import sweep
+from tests.helpers.workers import interpreter
+
+KILLED = "the worker was killed (SIGKILL) while starting"
+TWICE = "it was tried twice"
+
+
+def hit(folder: Folder, launch: str, times: int, act: str = "kill -KILL $$") -> str:
+    return f"--python=fake={interpreter(folder.path, launch, times=times, act=act)}"
+
+
+def launches(ran: Ran, payload: str = "1K") -> list[str]:
+    return [launch["launch"] for launch in ran.case(payload)["launches"]]
+
+
+def failures(ran: Ran, payload: str = "1K") -> list[str]:
+    return [failure["launch"] for failure in ran.case(payload)["failures"]]
+
+
+@pytest.mark.parametrize("act", sweep(["kill -KILL $$", "kill -TERM $$", "kill -SEGV $$"]))
+def test_a_launch_that_is_cut_short_is_started_once_more_and_that_is_said(
+    folder: Folder, act: str
+) -> None:
+    ran = folder.run(hit(folder, "1.fake", 1, act), "--payloads=1K,4K", "--launches=2", exit_code=0)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "4K": "NO_BASELINE"}
+    assert launches(ran) == launches(ran, "4K") == ["1.fake.again", "2.fake"]
+    (note,) = (line for line in ran.text.splitlines() if line.startswith("note: "))
+    assert note.startswith("note: launch 1.fake: the worker ")
+    assert note.endswith(" while starting; it was started once more")
+
+
+def test_a_launch_that_is_cut_short_twice_is_lost_and_no_other(folder: Folder) -> None:
+    ran = folder.run(hit(folder, "1.fake", 2), "--payloads=1K,4K", "--launches=2", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "4K": "FAILED"}
+    assert failures(ran) == failures(ran, "4K") == ["1.fake.again"]
+    assert launches(ran) == ["2.fake"]
+    assert KILLED in ran.case("1K")["text"]
+
+
+@pytest.mark.parametrize("side", sweep(["reference", "candidate"]))
+def test_each_side_is_started_once_more(folder: Folder, side: str) -> None:
+    python = interpreter(folder.path, f"1.fake.{side}", times=1)
+    ours, theirs = (sys.executable, python) if side == "reference" else (python, sys.executable)
+    options = (f"--python=fake={ours}", f"--against=fake={theirs}")
+    ran = folder.run(*options, "--payloads=1K", "--launches=2", exit_code=0)
+    assert ran.outcomes == {"1K": "PASS"}
+    assert f"note: launch 1.fake.{side}: {KILLED}; it was started once more" in ran.text
+
+
+def test_a_group_of_which_one_is_cut_short_is_started_once_more(folder: Folder) -> None:
+    launch = "1.fake.worker1"
+    ran = folder.run(hit(folder, launch, 1), "--processes=2", exit_code=0)
+    assert f"note: launch {launch}: worker 1: {KILLED}; it was started once more" in ran.text
+    assert "= 1 without baseline in " in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_compiler_that_is_cut_short_as_it_begins_is_started_once_more(folder: Folder) -> None:
+    ran = compiled(folder, hit(folder, "compile-2", 1), exit_code=0)
+    assert f"note: launch compile-2: {KILLED}; it was started once more" in ran.text
+    assert "= 2 without baseline in " in ran.text
+
+
+def test_a_probe_that_is_cut_short_is_tried_once_more_and_that_is_said(folder: Folder) -> None:
+    ran = folder.run(hit(folder, "probe", 1), exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    said = "note: launch probe: the worker was killed (SIGKILL) while looking for devices with fake"
+    assert f"{said}; it was started once more" in ran.text
+
+
+def test_a_probe_that_is_cut_short_twice_fails_every_case_and_is_no_usage_error(
+    folder: Folder,
+) -> None:
+    ran = folder.run(hit(folder, "probe", 2), exit_code=1)
+    assert "the worker was killed (SIGKILL) while looking for devices with fake" in ran.text
+    assert TWICE in ran.text
+    assert "1 failed" in ran.last_line
+    assert len(ran.failures) == 1 and ran.session_failure
+
+
+@pytest.mark.exhaustive
+def test_a_probe_of_the_reference_is_no_usage_error_either(folder: Folder) -> None:
+    python = interpreter(folder.path, "probe", times=2)
+    ran = folder.run(f"--against=fake={python}", exit_code=1)
+    assert TWICE in ran.text
+    assert "1 failed" in ran.last_line
+
+
+@pytest.mark.exhaustive
+def test_a_compiler_that_cannot_be_asked_twice_fails_every_case(folder: Folder) -> None:
+    ran = compiled(folder, hit(folder, "compile-1", 2), exit_code=1)
+    assert f"{KILLED}: nothing in its log; {TWICE}" in ran.text
+    assert "2 failed" in ran.last_line
+
+
+def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_again(
+    folder: Folder,
+) -> None:
+    ran = folder.run(hit(folder, "probe", 9, "echo too old >&2; exit 1"), exit_code=4)
+    assert ran.sentence.endswith(
+        "ended with exit code 1 while looking for devices with fake: too old"
+    )
+    assert (folder.path / "hits-9").read_text() == "once\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    sweep(
+        [
+            ("pthread_create", "SIGABRT while starting: env.cc:93] Check failed: ret == 0 (11 vs"),
+            ("transfer_guard", "INVALID_ARGUMENT: Disallowed host-to-device transfer: aval="),
+            ("coordination_service", "client.h:80] Terminating process because the JAX "),
+        ]
+    ),
+)
+def test_a_worker_that_dies_is_reported_with_the_fatal_line_of_its_log(
+    folder: Folder, name: str, why: str
+) -> None:
+    log = Path(__file__).parents[2] / "unit" / "driver" / "logs" / f"{name}.txt"
+    end = "exit 1" if name == "transfer_guard" else "kill -ABRT $$"
+    ran = folder.run(hit(folder, "1.fake", 9, f"cat {log} >&2; {end}"), exit_code=1)
+    assert why in ran.case()["text"]
+    (answer,) = [line for line in ran.text.splitlines() if line.startswith("1 FAILED: fake 1M: ")]
+    assert why in answer
+
+
+@pytest.mark.exhaustive
+@pytest.mark.framework("jax")
+def test_a_transfer_guard_is_named_in_the_verdict(folder: Folder) -> None:
+    folder.environment.setenv("JAX_TRANSFER_GUARD", "disallow")
+    ran = folder.run("--frameworks=jax", "--payloads=4K", exit_code=1)
+    assert "INVALID_ARGUMENT: Disallowed host-to-device transfer: " in ran.case("4K")["text"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.framework("jax")
+def test_a_conftest_that_has_started_jax_does_not_make_warnings_of_forks_errors(
+    folder: Folder,
+) -> None:
+    with (folder.path / "conftest.py").open("a") as conftest:
+        conftest.write("\nimport jax\n\nassert jax.devices()\n")
+    folder.environment.setenv("JAX_PLATFORMS", "cpu")
+    options = ("--frameworks=jax", "--payloads=4K", "--launches=1", "--ranks=2")
+    ran = folder.pytest("perf", *WITHOUT_CACHE, *options, exit_code=0)
+    assert "error" not in ran.last_line

@@ -1,0 +1,130 @@
+"""What a terminal shows: the answer at the end, failures once, tables of 80 columns."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.session_folder import FAKE, SLOW, WITHOUT_CACHE, Folder, Ran
+from tests.helpers.sweep import sweep
+
+pytestmark = pytest.mark.sessions
+
+
+def _regressed(folder: Folder, *options: str) -> Ran:
+    """A session of which 1M takes three times as long as its baseline."""
+    folder.script(**SLOW)
+    folder.with_baselines("--payloads=1K,1M")
+    slow = {"payload_bytes": 2**20, "slower": 3}
+    folder.script(**SLOW, cases=[slow])
+    return folder.run("--payloads=1K,1M", *options, exit_code=1)
+
+
+def test_the_end_is_the_answer_which_says_a_failure_once_then_the_line_of_pytest(
+    folder: Folder,
+) -> None:
+    text = _regressed(folder).text
+    *_, regressed, session, last = text.strip().splitlines()
+    assert re.fullmatch(r"1 REGRESSED: fake 1M 3\.\d+ x \(limit \d\.\d+ x\)", regressed)
+    assert session.startswith("FAILED: 1 of 2 cases failed: 1 REGRESSED; 2 cases measured in ")
+    assert re.search(r"=+ 1 failed, 1 passed in ", last)
+    assert "= FAILURES =" not in text and "short test summary" not in text
+    assert text.count("x the expected time") == 0
+    assert text.count("1 REGRESSED: ") == 1
+
+
+def test_with_more_verbosity_the_whole_reason_stands_below_the_row(folder: Folder) -> None:
+    text = _regressed(folder, "-v").text
+    assert len(re.findall(r"3\.\d+ x the expected time, busbw ", text)) == 1
+
+
+@pytest.mark.exhaustive
+def test_what_other_tests_failed_of_is_shown_where_pytest_shows_it(folder: Folder) -> None:
+    (folder.path / "test_own.py").write_text("def test_own():\n    assert 1 == 2\n")
+    text = _regressed(folder, "test_own.py").text
+    failures = text.split("= FAILURES =")[1].split("= busbw =")[0]
+    assert "test_own" in failures and "test_collective" not in failures
+    summary = text.split("short test summary info")[1]
+    assert "FAILED test_own.py::test_own" in summary and "test_collective" not in summary
+    assert "2 failed, 1 passed" in text
+
+
+def test_a_test_that_fails_by_itself_is_shown_though_its_case_passed(folder: Folder) -> None:
+    path = folder.path / "perf" / "test_own.py"
+    path.write_text("def test_own(busbw_verdict):\n    assert busbw_verdict.now is None\n")
+    ran = folder.run("perf/test_own.py", exit_code=1)
+    assert "assert busbw_verdict.now is None" in ran.text.split("= FAILURES =")[1]
+
+
+def test_the_end_of_a_workers_log_is_shown_once_and_the_reason_in_the_answer(
+    folder: Folder,
+) -> None:
+    folder.script(cases=[{"payload_bytes": 2**20, "then": "segfault"}])
+    text = folder.run("--payloads=1K,1M", exit_code=1).text
+    assert text.count("end of the worker's log:") == 1
+    *_, answer, session, _ = text.strip().splitlines()
+    assert answer.startswith("1 FAILED: fake 1M: crashed in 1 of 1 launches: ")
+    assert "Fatal Python error: Segmentation fault" in answer
+    assert session.startswith("FAILED: 1 of 2 cases failed: 1 FAILED; ")
+
+
+def test_in_a_log_there_is_a_line_for_each_round(folder: Folder) -> None:
+    text = folder.run("--payloads=1K,1M", "--launches=3", exit_code=0).text
+    found = re.findall(r"^busbw: round (\d)/3", text, flags=re.MULTILINE)
+    assert found == ["1", "2", "3"]
+
+
+@pytest.mark.exhaustive
+def test_rounds_that_are_added_are_counted_up_to_the_last_of_them(folder: Folder) -> None:
+    folder.slower(3, "--launches=2")
+    text = folder.run("--launches=2", exit_code=1).text
+    found = re.findall(r"^busbw: round (\d/\d)", text, flags=re.MULTILINE)
+    assert found == ["1/2", "2/2", "3/5", "4/5", "5/5"]
+
+
+@pytest.mark.parametrize("columns", sweep([80, 100, 120]))
+def test_on_a_terminal_no_line_is_wider_than_it_and_progress_is_one_line(
+    folder: Folder, columns: int
+) -> None:
+    folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])
+    text = _on_a_terminal(folder, columns, "--payloads=1K,1M", "--launches=2")
+    shown = [re.sub(r"\x1b\[[0-9;]*[mK]", "", line) for line in text.split("\r\n")]
+    of_busbw = shown[next(i for i, line in enumerate(shown) if "= busbw =" in line) :]
+    lines = [part for line in of_busbw for part in line.split("\r")]
+    assert max(map(len, lines)) <= columns, lines
+    progress = [part for line in shown for part in line.split("\r") if "busbw: round " in part]
+    assert len(progress) >= 2
+    assert sum("busbw: round " in line for line in shown) < len(progress)
+
+
+def _on_a_terminal(folder: Folder, columns: int, *options: str) -> str:
+    """What a session writes to a terminal that is `columns` wide."""
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
+    command = folder.command(*FAKE, *WITHOUT_CACHE, *options)
+    with subprocess.Popen(
+        command, stdout=follower, stderr=follower, stdin=follower, env=environment, cwd=folder.path
+    ) as session:
+        os.close(follower)
+        text = _read(leader, Path(f"/proc/{session.pid}"))
+    os.close(leader)
+    return text
+
+
+def _read(leader: int, process: Path) -> str:
+    found = b""
+    while True:
+        ready, _, _ = select.select([leader], [], [], 60)
+        assert ready, (found.decode(), process)
+        try:
+            part = os.read(leader, 65536)
+        except OSError:
+            # The other side is closed.
+            return found.decode()
+        found += part

@@ -1,0 +1,201 @@
+"""What cannot be written: results, pages, histories and baselines, each of which stays whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.session_folder import SLOW, Folder, Ran
+from tests.helpers.sweep import sweep
+
+NOT_BEGUN = "busbw device:"
+
+
+def refused(folder: Folder, path: Path | str, *options: str) -> str:
+    """The sentence of the usage error, before any worker is started."""
+    ran = folder.run(f"--results={path}", *options, exit_code=4)
+    assert NOT_BEGUN not in ran.text
+    return ran.sentence
+
+
+def said_at_the_end(ran: Ran) -> str:
+    """The error after everything else; the report is complete."""
+    lines = ran.text.splitlines()
+    verdict = next(place for place, line in enumerate(lines) if line.startswith("NO_VERDICT: "))
+    assert any("NO_BASELINE" in line for line in lines[:verdict])
+    (error,) = (line for line in lines[verdict:] if line.startswith("ERROR: "))
+    assert lines[verdict].startswith(f"NO_VERDICT: {error.removeprefix('ERROR: ')}; ")
+    return error
+
+
+def test_earlier_results_stay_whole_where_new_ones_do_not_fit(folder: Folder) -> None:
+    file = folder.path / "mine.json"
+    folder.run(f"--results={file}", exit_code=0)
+    before = file.read_bytes()
+    folder.fill_disk()
+    ran = folder.run(f"--results={file}", "--junitxml=", exit_code=1)
+    said = said_at_the_end(ran)
+    assert said == f"ERROR: --results: no results were written: {file}: File too large"
+    assert "1 without baseline" in ran.last_line
+    assert file.read_bytes() == before
+    assert not list(folder.path.glob("mine.json?*"))
+
+
+@pytest.mark.exhaustive
+def test_where_a_case_fails_too_the_exit_code_is_that_of_the_case(folder: Folder) -> None:
+    folder.script(cases=[{"then": "exit"}])
+    folder.fill_disk()
+    ran = folder.run("--results=full.json", "--junitxml=", exit_code=1)
+    assert "ERROR: --results: no results were written: " in ran.text
+    assert "FAILED" in ran.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    sweep(
+        [
+            "def pytest_configure(): ...\n",
+            "{}",
+            '{"document": "busbw record", "version": 1}',
+            '{"document": "busbw results", "version": 2}',
+            '{"schema": 12, "session": null, "cases": []}',
+            "[1, 2",
+        ],
+        in_gate=2,
+    ),
+)
+def test_a_file_that_holds_something_else_is_not_written_over(folder: Folder, text: str) -> None:
+    file = folder.path / "mine.py"
+    file.write_text(text)
+    said = refused(folder, file)
+    assert f"--results: {file} holds something else than earlier results of busbw" in said
+    assert file.read_text() == text
+
+
+@pytest.mark.exhaustive
+def test_earlier_results_and_empty_files_are_replaced_also_through_a_link(folder: Folder) -> None:
+    file, link = folder.path / "mine.json", folder.path / "link.json"
+    file.touch(mode=0o640)
+    link.symlink_to("mine.json")
+    for options in ((), ("--payloads=1K",)):
+        folder.run(f"--results={link}", *options, exit_code=0)
+    assert [case["id"] for case in json.loads(file.read_text())["cases"]] == [
+        "fake-default-float32-1K"
+    ]
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("how", sweep(["path", "relative", "symbolic", "hard", "new"], in_gate=3))
+def test_a_baseline_is_never_written_over_by_whichever_name(folder: Folder, how: str) -> None:
+    folder.with_baselines()
+    (baseline,) = folder.baseline_files
+    before, link = baseline.read_bytes(), folder.path / "link.json"
+    if how == "symbolic":
+        link.symlink_to(baseline)
+    if how == "hard":
+        os.link(baseline, link)
+    names = {
+        "path": baseline,
+        "relative": Path("perf", "..", baseline.relative_to(folder.path)),
+        "new": baseline.with_name("new.json"),
+    }
+    said = refused(folder, names.get(how, link))
+    assert "--results: " in said
+    assert baseline.read_bytes() == before
+    assert folder.baseline_files == [baseline]
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_file_of_another_option_is_refused(folder: Folder, is_linked: bool) -> None:
+    both, link = folder.path / "report", folder.path / "link"
+    link.symlink_to(both)
+    other = link if is_linked else both
+    assert "is the file of --junitxml, too" in refused(folder, both, f"--junitxml={other}")
+
+
+@pytest.mark.exhaustive
+def test_what_no_file_can_be_written_as_is_refused(folder: Folder) -> None:
+    os.mkfifo(folder.path / "fifo")
+    loop = folder.path / "loop"
+    loop.symlink_to(loop)
+    assert "is a FIFO, expected a file" in refused(folder, folder.path / "fifo")
+    assert f"{loop}: Too many levels of symbolic links" in refused(folder, loop)
+    assert "Not a directory" in refused(folder, folder.path / "conftest.py" / "results.json")
+    assert "File name too long" in refused(folder, "n" * 300)
+    assert "/dev/full is a character device, expected a file" in refused(folder, "/dev/full")
+
+
+def test_a_folder_or_a_file_without_permission_is_refused(folder: Folder) -> None:
+    folder.without_root()
+    file = folder.path / "mine.json"
+    file.touch(mode=0o444)
+    assert f"{file} cannot be written: no permission" in refused(folder, file)
+    there = folder.path / "there"
+    there.mkdir(mode=0o555)
+    assert "no permission to write into its folder" in refused(folder, there / "results.json")
+
+
+THREE = ("--collectives=all_reduce,all_gather,permute", "--payloads=1K", "--launches=2")
+# Two new files of one payload take less, one of many payloads more.
+LEFT = 2000
+
+
+def contents(folder: Folder) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.baseline_files}
+
+
+def filled(folder: Folder) -> dict[Path, bytes]:
+    """One file of many payloads, and from now on a disk that has no room for another like it."""
+    folder.with_baselines("--collectives=permute", "--payloads=1K:1M", "--launches=2")
+    folder.fill_disk(LEFT)
+    return contents(folder)
+
+
+@pytest.mark.exhaustive
+def test_a_file_that_does_not_fit_stays_as_it_was_and_is_named(folder: Folder) -> None:
+    ((large, before),) = filled(folder).items()
+    ran = folder.run("--update-baselines", *THREE, reports=False, exit_code=1)
+    assert f"ERROR: not all baselines were written: {large}: File too large" in ran.text
+    assert "baselines written" not in ran.text
+    assert "NO_VERDICT: not all baselines were written: " in ran.text
+    assert large.read_bytes() == before
+    assert all(json.loads(content) for content in contents(folder).values())
+
+
+@pytest.mark.exhaustive
+def test_where_all_fit_all_are_written(folder: Folder) -> None:
+    folder.fill_disk(LEFT)
+    folder.run("--update-baselines", *THREE, reports=False, exit_code=0)
+    assert len(folder.baseline_files) == 3
+
+
+@pytest.mark.exhaustive
+def test_an_update_and_a_prune_are_one_change(folder: Folder) -> None:
+    folder.script(**SLOW)
+    asked = ("--update-baselines", "--prune-baselines", "--launches=2")
+    folder.with_baselines("--payloads=1K,1M", "--launches=2")
+    ran = folder.run(*asked, "--payloads=1M", exit_code=0)
+    document = folder.stored
+    assert [entry["payload"] for entry in document["entries"]] == ["1M"]
+    assert len(document["entries"][0]["times_us"]) == 2
+    assert document["history"][-1]["reason"] == "pruned"
+    assert ran.text.count(f"baselines written: {folder.baseline_file}") == 1
+
+
+@pytest.mark.exhaustive
+def test_a_prune_that_does_not_fit_is_an_error_and_leaves_the_file(folder: Folder) -> None:
+    folder.with_baselines("--payloads=1K,2K", "--launches=2")
+    folder.run("--update-baselines", "--payloads=1K,2K", "--launches=2", exit_code=0)
+    (path,) = folder.baseline_files
+    text = path.read_text()
+    path.write_text(text.replace('"pinned_us": ', '"pinned_us": 1'))
+    before = contents(folder)
+    folder.fill_disk(64)
+    asked = ("--prune-baselines", "--payloads=1K", "--launches=2")
+    ran = folder.run(*asked, reports=False, exit_code=1)
+    assert "ERROR: not all baselines were written: " in ran.text
+    assert contents(folder) == before

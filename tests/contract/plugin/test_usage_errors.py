@@ -1,0 +1,120 @@
+"""What is asked for and cannot be measured: pytest says the sentence and ends with exit code 4.
+
+Every sentence is in `tests/unit/session/test_usage_errors.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.plugin.test_reference_options import AGAINST
+from tests.helpers.session_folder import WITHOUT_CACHE, Folder
+
+# What a script of the fake back end has attached.
+TPU = {"device": "tpu", "device_kind": "TPU v2", "ranks": 8}
+ATTACHED = [
+    (TPU, ["--device=tpu", "--ranks=16"], "8 ranks (TPU v2), 16 asked for"),
+    (
+        TPU,
+        ["--device=tpu", "--mesh=2x3"],
+        "a mesh of 2x3 has 6 ranks, there are 8 (TPU); --ranks says how many to use",
+    ),
+    ({**TPU, "ranks": 1}, ["--device=tpu"], "1 rank (TPU v2), two are needed"),
+    ({**TPU, "ranks": 1}, [], "1 rank (TPU v2), two are needed"),
+    ({"probe": "exit"}, [], "ended with exit code 3 while looking for devices with fake"),
+    ({"probe": "exit"}, [], "the script says exit"),
+    (
+        {"clocks": ["host", "dispatch"]},
+        ["--clock=device"],
+        "ERROR: busbw: fake has no clock device on the CPU; it has host, dispatch",
+    ),
+]
+# Said at collection, where no framework is imported.
+OF_TENSORFLOW = [
+    ("--collectives=all_gather", "has no all_gather; it has all_reduce"),
+    ("--reduce-ops=min", "has no reduce op min; it has sum"),
+    ("--mesh=2x2", "lays ranks out in no mesh (2x2)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["--payloads=abc"],
+            "--payloads: 'abc' is not a size; expected a whole number",
+        ),
+        (["--mesh=2x4", "--axes=z"], "is no axis of the mesh 2x4; it has x, y"),
+        (["--python=fake=/bin/false"], "/bin/false: the worker ended with exit code 1"),
+        (
+            [AGAINST, "--payloads=1K,1M", "-k", "1K", "--inject=delay:15%@1K+1M"],
+            "--inject: 1M is no payload of the selected tests; they have 1K",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_said_and_nothing_is(
+    folder: Folder, options: list[str], said: str
+) -> None:
+    ran = folder.run(*options, exit_code=4)
+    assert said in ran.sentence
+    assert len(ran.sentence) <= 3 * 80
+    assert ran.results is None
+
+
+@pytest.mark.parametrize(("script", "options", "said"), ATTACHED)
+def test_what_the_devices_cannot_do_is_said(
+    folder: Folder, script: dict[str, object], options: list[str], said: str
+) -> None:
+    folder.script(**script)
+    ran = folder.run(*options, exit_code=4)
+    assert said in ran.sentence
+    assert ran.results is None
+
+
+@pytest.mark.parametrize(("option", "said"), OF_TENSORFLOW)
+def test_what_a_named_framework_has_not_is_said_without_importing_it(
+    folder: Folder, option: str, said: str
+) -> None:
+    (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
+    options = ("perf", "--frameworks=tensorflow", option, "--collect-only")
+    assert folder.pytest(*options, exit_code=4).sentence == f"ERROR: busbw: tensorflow {said}"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--frameworks=jax,tensorflow", "--inject=delay:15%"),
+            "cannot do a delay; it takes memory",
+        ),
+        (("--clock=dispatch", "--inject=delay:15%"), "a delay is for chains, not for the single"),
+    ],
+)
+def test_what_a_program_cannot_do_is_refused_before_devices_are_looked_for(
+    folder: Folder, options: tuple[str, ...], said: str
+) -> None:
+    usual = ("perf", "--frameworks=jax", "--payloads=1M", *WITHOUT_CACHE)
+    ran = folder.pytest(*usual, *options, exit_code=4)
+    assert said in ran.sentence
+    assert "busbw device" not in ran.text
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("option", ["--hosts", "--against"])
+def test_dashes_are_a_usage_error_and_no_value(folder: Folder, option: str) -> None:
+    """The argparse of Python 3.11 makes an empty list of them."""
+    assert f"busbw: {option}: " in folder.run(f"{option}=--", exit_code=4).sentence
+
+
+@pytest.mark.parametrize(
+    ("option", "choices"),
+    [
+        ("--device=quantum", ("auto", "tpu")),
+        ("--clock=sundial", ("sundial", "default", "host", "dispatch", "device")),
+    ],
+)
+def test_a_choice_that_there_is_not_is_refused_with_those_that_there_are(
+    folder: Folder, option: str, choices: tuple[str, ...]
+) -> None:
+    ran = folder.run(option, exit_code=4)
+    assert [one for one in choices if one not in ran.text] == []

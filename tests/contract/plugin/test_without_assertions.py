@@ -1,0 +1,115 @@
+"""An item's outcome is its verdict's: no python -O and no skipped test makes a session green."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.helpers.session_folder import FAKE, SLOW, WITHOUT_CACHE, Folder, Ran
+from tests.helpers.sweep import sweep
+
+# pytest itself warns that failing tests will pass, which is an error here.
+PLAIN = ("--assert=plain", "-W", "ignore::pytest.PytestConfigWarning")
+
+AUTO_SKIP = """\
+import pytest
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.{mark})
+"""
+
+
+def optimized(folder: Folder, *options: str, exit_code: int) -> Ran:
+    """A session under ``python -O``, in which no assert stands."""
+    folder.environment.setenv("PYTHONOPTIMIZE", "1")
+    ran = folder.run(*PLAIN, *options, exit_code=exit_code)
+    folder.environment.delenv("PYTHONOPTIMIZE")
+    return ran
+
+
+def test_without_assertions_a_regression_and_a_wrong_result_fail(folder: Folder) -> None:
+    folder.regressed()
+    folder.script(**SLOW, cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
+    ran = optimized(folder, "--payloads=1K,1M,2M", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "1M": "REGRESSED", "2M": "NO_BASELINE"}
+    assert "2 failed, 1 without baseline" in ran.last_line
+    assert [text.split(":")[0] for text in ran.failures] == ["FAILED", "REGRESSED"]
+
+
+@pytest.mark.exhaustive
+def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Folder) -> None:
+    folder.environment.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
+    folder.environment.setenv("PYTHONOPTIMIZE", "1")
+    options = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
+    ran = folder.pytest("perf", *options, *WITHOUT_CACHE, *PLAIN, exit_code=1)
+    assert "1 failed" in ran.last_line
+
+
+def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
+    folder.regressed()
+    (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark="xfail(strict=False)"))
+    folder.environment.setenv("PYTHONPATH", str(folder.path))
+    ran = folder.run("-p", "every_test", exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    assert "1 failed" in ran.last_line
+    assert [text.split(":")[0] for text in ran.failures] == ["REGRESSED"]
+
+
+@pytest.mark.exhaustive
+def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
+    folder.regressed()
+    test = "import pytest\n\n\ndef test_collective(busbw_verdict):\n    pytest.skip('busy')\n"
+    (folder.path / "perf" / "test_collectives.py").write_text(test)
+    ran = folder.run(exit_code=1)
+    assert ran.outcomes == {"1M": "REGRESSED"}
+    assert "1 failed" in ran.last_line
+
+
+def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) -> None:
+    folder.regressed()
+    test = "def test_collective(busbw_verdict):\n    pass\n"
+    (folder.path / "perf" / "test_collectives.py").write_text(test)
+    ran = folder.run(exit_code=1)
+    assert "1 failed" in ran.last_line
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mark", ["skip", "skipif(True, reason='busy')", "xfail(run=False)"])
+def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
+    folder: Folder, mark: str
+) -> None:
+    (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark=mark))
+    folder.environment.setenv("PYTHONPATH", str(folder.path))
+    ran = folder.run("-p", "every_test", "--update-baselines", exit_code=1)
+    assert "NO_VERDICT: 1 case skipped before the verdict was read; the first is perf/" in ran.text
+    assert not folder.baseline_files
+
+
+@pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
+def test_options_that_run_no_test_are_usage_errors_and_write_nothing(
+    folder: Folder, option: str
+) -> None:
+    folder.script(probe="exit")
+    ran = folder.run(option, "--update-baselines", exit_code=4)
+    assert f"{option}: runs no test, so that nothing would be judged" in ran.sentence
+    assert not folder.baseline_files
+    (folder.path / "test_other.py").write_text("def test_other():\n    pass\n")
+    folder.pytest("test_other.py", option, exit_code=0)
+
+
+@pytest.mark.exhaustive
+def test_setup_show_runs_every_test(folder: Folder) -> None:
+    folder.regressed()
+    assert folder.run("--setup-show", exit_code=1).outcomes == {"1M": "REGRESSED"}
+
+
+@pytest.mark.parametrize("broken", sweep([True, False]))
+def test_python_O_as_people_start_it(folder: Folder, broken: bool) -> None:
+    if broken:
+        folder.script(cases=[{"then": "wrong_result"}])
+    command = [sys.executable, "-O", "-m", "pytest", *FAKE, *WITHOUT_CACHE, "--payloads=1K,1M"]
+    done = folder.pytester.run(*command, *PLAIN, timeout=120)
+    assert done.ret == (1 if broken else 0)

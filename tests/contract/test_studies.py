@@ -1,0 +1,170 @@
+"""`python -m studies`: each study runs, says what does not hold, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from studies.__main__ import NAMES
+from studies.measurements import parse_payloads
+from studies.report import published_rates, table
+from tests.contract.docs.pages import ROOT
+
+_MARK = "BUSBW_TEST_OF_STUDIES"
+_WAIT_S = 60.0
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return a text that is in the environment of every process that the test starts."""
+    text = uuid4().hex
+    monkeypatch.setenv(_MARK, text)
+    yield text
+    # What follows the end of its parent needs a moment.
+    deadline_s = time.monotonic() + _WAIT_S
+    while _processes(text) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert _processes(text) == []
+
+
+def _processes(mark: str) -> list[str]:
+    """Return the command lines of all processes with this mark, but for those of this session."""
+    commands = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if f"{_MARK}={mark}".encode() in (folder / "environ").read_bytes():
+                commands.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return commands
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def _study(*arguments: str) -> list[str]:
+    """Run a study that must succeed; return the lines of its report."""
+    done = _run("-m", "studies", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("Machine: ")
+    return lines
+
+
+def test_help_lists_each_study() -> None:
+    done = _run("-m", "studies", "--help")
+    assert done.returncode == 0
+    assert [name for name in NAMES if f"\n    {name}" not in done.stdout] == []
+
+
+def test_an_unknown_study_is_a_usage_error_that_lists_the_known_ones() -> None:
+    done = _run("-m", "studies", "none")
+    assert done.returncode == 2
+    assert [name for name in NAMES if name not in done.stderr] == []
+
+
+def test_a_study_whose_session_fails_says_why() -> None:
+    done = _run("-m", "studies", "tpu_v2", "--payloads=5X")
+    assert done.returncode == 1
+    assert "ended with exit code 4" in done.stderr
+    assert "--payloads: " in done.stderr
+
+
+def test_a_table_is_aligned_to_the_right_but_for_its_first_column() -> None:
+    assert table(("case", "s"), [["a", "1"], ["b", "2"]]) == [
+        "| case | s |",
+        "| --- | ---: |",
+        "| a | 1 |",
+        "| b | 2 |",
+    ]
+
+
+def test_published_rates_are_those_of_the_source() -> None:
+    rates = published_rates(128)
+    assert (rates["1K"], rates["512M"], rates["1024M"]) == ("0.02275", "45.25", "OOM")
+
+
+def test_payloads_are_multiples_of_a_row_of_weights() -> None:
+    assert parse_payloads("1M,64K") == [64 * 1024, 1024**2]
+    for text in ("1K", "64", "0K", ""):
+        with pytest.raises(Exception, match="expected"):
+            parse_payloads(text)
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "shown"),
+    [
+        ("Member(int, ['7']), Member(time.sleep, [600], is_server=True)", 0, "[7, None]"),
+        ("Member(int, ['x']), Member(time.sleep, [600])", 1, "ValueError: invalid literal"),
+    ],
+)
+@pytest.mark.usefixtures("mark")
+def test_a_group_ends_with_its_members(members: str, code: int, shown: str) -> None:
+    program = f"import time; from studies.processes import *; print(run_group([{members}]))"
+    done = _run("-c", program)
+    assert done.returncode == code
+    assert shown in done.stdout + done.stderr
+
+
+@pytest.mark.framework("jax")
+@pytest.mark.usefixtures("mark")
+def test_all_reduce_in_training_reads_it_from_the_recording() -> None:
+    lines = _study("all_reduce_in_training", "--frameworks=jax", "--payloads=64K", "--launches=1")
+    size, published, inside, alone, ratio = (cell.strip() for cell in lines[-1].split("|")[1:-1])
+    assert (size, published) == ("64K", "8.082")
+    assert float(ratio) == pytest.approx(float(alone) / float(inside), rel=0.02)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.framework("jax", "tensorflow")
+@pytest.mark.usefixtures("mark")
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["all_reduce_in_training", "--payloads=64K,1M"], "| 1M |"),
+        (["parameter_servers", "--epochs=3"], "| 2 servers, 2 workers, synchronous |"),
+        (["prediction", "--payloads=256K"], "| tensorflow, 256K |"),
+        (["strategies", "--epochs=5"], "| TPUStrategy | - | - | - | skipped: no TPU is attached |"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_each_study_runs(arguments: list[str], shown: str) -> None:
+    assert [line for line in _study(*arguments) if shown in line] != []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.framework("jax")
+@pytest.mark.usefixtures("mark")
+def test_tpu_v2_runs_out_of_memory_where_the_source_did() -> None:
+    pytest.importorskip("libtpu")
+    lines = _study("tpu_v2", "--slices", "v2-512", "--payloads=1K")
+    fits, refused = lines[-2:]
+    assert fits.startswith("| v2-512 128M | 52.26 |")
+    assert "OOM" not in fits
+    assert refused.startswith("| v2-512 256M | OOM | OOM: needs ")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.framework("tensorflow")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_study_that_is_ended_leaves_no_process(number: signal.Signals, mark: str) -> None:
+    command = [sys.executable, "-m", "studies", "parameter_servers", "--epochs=1000"]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    deadline_s = time.monotonic() + _WAIT_S
+    # The study itself, what forks its processes, and one of these.
+    while len(_processes(mark)) < 4 and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+    os.kill(process.pid, number)
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
+    assert process.wait(_WAIT_S) == codes[number]

@@ -1,4 +1,0 @@
-"""The pages are true: links resolve, and every command names what exists.
-
-`python -m tests.docs` runs the commands themselves.
-"""

@@ -1,0 +1,1 @@
+"""What several folders of tests share: sessions, workers, package indexes, recorded data."""

@@ -1,0 +1,323 @@
+"""Real launches of a framework in a worker of its own, as the driver starts it; and sabotage.
+
+pytest imports no framework, so that these tests look at what comes back over the channel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw import grid, wire
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor, probe
+from busbw.driver.local import LocalTransport
+from busbw.driver.parallel import Job, Parallel
+from busbw.driver.schedules import Schedule, Side, Stack
+from busbw.driver.transport import Starter
+from busbw.frameworks import FRAMEWORKS
+from busbw.hardware.topologies import topology_of
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Compiled, Failure, Injection, Measurement, Plan, Run
+from busbw.model.machine import Compiler, EnvironmentKey, Probe
+from busbw.model.words import Capability, Device, FailureKind
+from busbw.worker import process
+from tests.helpers import build
+
+# Long enough for a chain to be told from an empty call on a machine that stalls.
+QUICK = Plan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
+TIMEOUT_S = 120
+
+# What a run ends with where the machine stood still while a chain was timed.
+STALLED = "the host's clock cannot distinguish them"
+
+Results = dict[str, "Run | Failure"]
+
+# A topology, and what is asked for beside a JAX all-reduce of 1M.
+Wanted = tuple[str, Mapping[str, object]]
+
+_BEGIN = """
+import json, os, sys
+sys.path.insert(0, os.getcwd())
+from tests.unit.worker.backends import real
+
+def say(value):
+    print("RESULT", json.dumps(value), flush=True)
+"""
+
+
+def needs(module: str) -> pytest.MarkDecorator:
+    """Skip where a framework, or a compiler, is not installed: none needs the other."""
+    return pytest.mark.framework(module)
+
+
+def is_there(module: str) -> bool:
+    """Whether a module can be imported here; it is not."""
+    package, _, _ = module.rpartition(".")
+    found = not package or importlib.util.find_spec(package)
+    return bool(found and importlib.util.find_spec(module))
+
+
+def starter(framework: str, ranks: int) -> Starter:
+    """The framework of this interpreter on that number of virtual CPU devices."""
+    return Starter(
+        python=sys.executable,
+        framework=framework,
+        device="cpu",
+        ranks=ranks,
+        defaults=FRAMEWORKS[framework].environment,
+    )
+
+
+def prepare(
+    framework: str, device: Device | None, capability: Capability = Capability.MEASURE
+) -> None:
+    """Make of this process what a worker is before it imports `framework`."""
+    for name, value in FRAMEWORKS[framework].environment.get(capability, {}).items():
+        os.environ.setdefault(name, value)
+    process.prepare(device, capability)
+
+
+def said(script: str, *arguments: str, timeout_s: float = TIMEOUT_S, **environ: str) -> list[Any]:
+    """What `script` hands to `say`, in a process of its own: it alone imports a framework."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BEGIN + script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, **environ},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    return [json.loads(line.removeprefix("RESULT ")) for line in lines]
+
+
+@contextlib.contextmanager
+def _executor() -> Iterator[Executor]:
+    bundle = Bundle()
+    try:
+        yield Executor(LocalTransport(bundle))
+    finally:
+        bundle.remove()
+
+
+def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:
+    """One launch over cases of one framework, in the order of `specs`.
+
+    A case in which the machine stalled is launched once more, twice at most.
+    """
+    framework = specs[0].framework
+    stacks = {Side.CANDIDATE: Stack(starters={framework: starter(framework, ranks)})}
+    keys = keys_of(specs, ranks)
+    found: dict[Case, Run | Failure] = {}
+    with _executor() as executor:
+        for _ in range(3):
+            again = {case: key for case, key in keys.items() if _stalled(found.get(case))}
+            if again:
+                passes = Schedule(executor, again, plan, stacks)
+                passes.run()
+                found |= {one.case: _only(one) for one in passes.measurements()}
+    return [found[case] for case in keys]
+
+
+def keys_of(specs: Sequence[Spec], ranks: int) -> dict[Case, EnvironmentKey]:
+    """The cases of one framework here, each with where it is measured."""
+    framework = specs[0].framework
+    target = grid.choose_target(
+        device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
+    )
+    return {grid.resolve(spec, target): target.key(spec) for spec in specs}
+
+
+@functools.cache
+def _probe(framework: str, ranks: int) -> Probe:
+    """What a framework finds here, which is the same for all tests."""
+    with _executor() as executor:
+        return probe(starter(framework, ranks), executor)
+
+
+def _stalled(result: Run | Failure | None) -> bool:
+    """Whether there is no result yet, or none but that a stall was as long as what was timed."""
+    return result is None or (isinstance(result, Failure) and STALLED in result.message)
+
+
+def _only(measurement: Measurement) -> Run | Failure:
+    results: list[Run | Failure] = [*measurement.runs, *measurement.failures]
+    assert len(results) == 1
+    return results[0]
+
+
+def run_of(results: Mapping[str, Run | Failure], name: str) -> Run:
+    run = results[name]
+    assert isinstance(run, Run), run
+    return run
+
+
+def refused(found: object, kind: FailureKind, said: str) -> None:
+    assert isinstance(found, Failure), found
+    assert (found.kind, said in found.message) == (kind, True), found.message
+
+
+def check_clock(run: Run, clock: str) -> None:
+    """What every framework's run by one of the clocks says of its times."""
+    assert run.clock == clock
+    if clock == "dispatch":
+        assert (run.iterations, run.dispatch_s, list(run.clocks_s)) == (1, None, [clock])
+    elif clock == "device":
+        assert set(run.clocks_s) == {"host", "device"}
+        assert len(run.rank_times_s) == 4
+        assert all(seconds > 0 for seconds in (*run.rank_times_s, *run.samples_s))
+        assert run.iterations >= 2
+        assert run.phases_s["recording"] > 0
+    else:
+        assert (list(run.clocks_s), run.rank_times_s) == (["host"], ())
+        assert min(run.samples_s) <= run.clocks_s["host"] <= max(run.samples_s)
+        phases = {"compiling", "warming_up", "sampling", "laying_out", "checking"}
+        assert phases <= set(run.phases_s)
+        assert all(seconds >= 0 for seconds in run.phases_s.values())
+        assert run.phases_s["compiling"] >= run.compile_s > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sabotage:
+    """Python that breaks the back end, and the case that is then measured, with an injection.
+
+    It finds the back end as `backend`, its module with the collective as `program` and that with
+    the class of the back end as `door`; `put(owner, name, value)` lasts until the case is over.
+    """
+
+    code: str
+    case: Mapping[str, Any] = field(default_factory=dict)
+    injection: Injection | None = None
+
+
+_SABOTAGED = """
+import importlib
+from busbw import wire
+from busbw.model.case import Case
+from busbw.model.words import Device
+from busbw.model.launch import Injection, LaunchId, Plan
+from busbw.worker import measure
+from busbw.worker.backends import load
+
+framework, jobs = sys.argv[1], json.loads(sys.argv[2])
+real.prepare(framework, Device.CPU)
+backend = load(framework, Device.CPU, 4)
+name = {"jax": "collective", "tensorflow": "program"}[framework]
+program = importlib.import_module(f"busbw.worker.backends.{framework}.{name}")
+door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
+plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
+for job in jobs:
+    undone = []
+
+    def put(owner, name, value):
+        undone.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    exec(job["code"], {"backend": backend, "program": program, "door": door, "put": put})
+    case = wire.from_json(Case, job["case"])
+    injection = job["injection"] and wire.from_json(Injection, job["injection"])
+    for _ in range(3):
+        desk = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
+        result = desk.measure(case, plan, None, injection)
+        if real.STALLED not in getattr(result, "message", ""):
+            break
+    for owner, name, value in reversed(undone):
+        setattr(owner, name, value)
+    say([type(result).__name__, wire.to_json(result)])
+"""
+
+
+def sabotaged(framework: str, sabotages: Mapping[str, Sabotage]) -> Results:
+    """What comes of measuring one case after each of these, all in one process."""
+    usual = {"framework": framework, "strategy": "psum" if framework == "jax" else "ring"}
+    jobs = [
+        {
+            "code": textwrap.dedent(one.code),
+            "case": wire.to_json(build.case(**{**usual, **one.case})),
+            "injection": wire.to_json(one.injection),
+        }
+        for one in sabotages.values()
+    ]
+    replies = said(_SABOTAGED, framework, json.dumps(jobs))
+    kinds: dict[str, Any] = {"Run": Run, "Failure": Failure}
+    assert len(replies) == len(jobs)
+    return {
+        name: wire.from_json(kinds[kind], value) for name, (kind, value) in zip(sabotages, replies)
+    }
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[Parallel]:
+    """XLA's compilers, as JAX has them here, in two workers as the driver starts them."""
+    starter = Starter(
+        python=sys.executable,
+        framework="jax",
+        capability=Capability.COMPILE,
+        defaults=FRAMEWORKS["jax"].environment,
+    )
+    with _executor() as executor:
+        yield Parallel(executor, {"": starter}, workers=2, timeout_s=TIMEOUT_S)
+
+
+def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
+    """What the compiler is for each of the topologies."""
+    with compiling() as parallel:
+        found = parallel.describe("", [topology_of(name) for name in topologies])
+    return {one.topology: one for one in found}
+
+
+def compiled(
+    wanted: Mapping[str, Wanted], found: Mapping[str, Compiler]
+) -> dict[str, Compiled | Failure]:
+    """What becomes of each that is wanted, by its name."""
+
+    def job(topology: str, changes: Mapping[str, object]) -> Job:
+        devices = found[topology].devices
+        assert devices is not None, found[topology].missing
+        spec = build.spec(**{"payload_bytes": 2**20, **changes})
+        return Job(case=grid.resolve_on(spec, devices)[0], topology=topology_of(topology))
+
+    jobs = {name: job(*one) for name, one in wanted.items()}
+    with compiling() as parallel:
+        parallel.run(list(jobs.values()))
+        return {name: parallel.results[job] for name, job in jobs.items()}
+
+
+# What is compiled after the collective was replaced in the program.
+_SABOTAGED_PROGRAM = """
+from busbw.hardware import topologies
+from busbw.model.words import Capability
+_, topology, mesh, collective = sys.argv
+real.prepare("jax", None, Capability.COMPILE)
+import jax
+from busbw.worker.backends.jax import collective as forms
+from busbw.worker.backends.jax.compiler import JaxCompiler
+from busbw.worker.compile import CompileSession
+from tests import build
+forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
+case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
+bench = CompileSession(compiler=JaxCompiler(), launch="1")
+say(str(bench.compile(case, topologies.topology_of(topology))))
+"""
+
+
+def sabotaged_program(topology: str, collective: str, folder: Path, *, mesh: str = "") -> str:
+    """What is said of an all-reduce of 1M that is `collective` instead, a Python expression."""
+    arguments = topology, mesh, collective
+    (answer,) = said(_SABOTAGED_PROGRAM, *arguments, TPU_LOG_DIR=str(folder))
+    return str(answer)

@@ -1,0 +1,41 @@
+"""Lines as a session of two cases appends them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from busbw.history.lines import Line
+from busbw.model.machine import EnvironmentKey
+from busbw.model.words import Device, Outcome, SessionOutcome
+from tests.helpers import build
+
+KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
+SESSION = "0123456789abcdef"
+
+
+def line(**changes: Any) -> Line:
+    """A case that passed in three launches."""
+    ordinary = Line(
+        session=SESSION,
+        at="2026-01-31T03:00:00Z",
+        device=Device.TPU,
+        case=build.case(),
+        outcome=Outcome.PASS,
+        session_outcome=SessionOutcome.FINE,
+        times_us=(11.25, 11.5, 11.375),
+        ratio=1.01,
+        baseline_date="2026-01-02",
+        versions={"jax": "0.10.0"},
+        surroundings={"XLA_FLAGS": "--xla_one=1"},
+        host="tpu-vm-7",
+        commit="0123456789ab",
+        worker="fedcba9876543210",
+    )
+    return replace(ordinary, **changes)
+
+
+def session(name: str, cases: int = 2) -> list[Line]:
+    """The lines of a session."""
+    sizes = [1024 << power for power in range(cases)]
+    return [line(session=name, case=build.case(payload_bytes=size)) for size in sizes]

@@ -1,0 +1,137 @@
+"""Results of sessions, measured and compiled, for tests that read them back; no test lives here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from busbw import __version__, wire
+from busbw.model.case import Spec
+from busbw.model.machine import Compiler
+from busbw.model.verdict import Ceiling, Program, Reference, SessionVerdict, Verdict
+from busbw.model.words import Outcome, SessionOutcome
+from busbw.report.reading import CompiledSession, Session, read_results
+from busbw.report.results import Results, case_result
+from busbw.stats.launches import quantiles_s
+from tests.helpers import build
+
+SOURCE = "v2-8: a paper, 2019"
+
+
+def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdict:
+    """A case of that payload and busbw with a baseline, a ceiling and a published figure.
+
+    Without a rate it is out of memory. Fields of the case and of the verdict may be changed.
+    """
+    own = ("mesh", "axes", "collective", "reduce_op")
+    ours = ("framework", "strategy", "dtype", "ranks", "program", *own)
+    of_case = {name: changes.pop(name) for name in ours if name in changes}
+    case = build.case(payload_bytes=payload_bytes, **of_case)
+    spec = Spec(
+        framework=case.framework,
+        workload=case.workload,
+        payload_bytes=payload_bytes,
+        strategy=case.strategy,
+        dtype=case.dtype,
+    )
+    now = None if gb_per_s is None else build.summary(busbw_gb_per_s=gb_per_s)
+    ordinary = build.verdict(
+        Outcome.PASS if now else Outcome.OUT_OF_MEMORY,
+        spec=spec,
+        case=case,
+        now=now,
+        baseline=now and build.summary(busbw_gb_per_s=2 * now.busbw_gb_per_s),
+        limit=1.25,
+        ceiling=Ceiling(bytes_per_s=5e10, most_bytes_per_s=6e10, text="links", sure=True),
+        published=Reference(source=SOURCE, oom=False, algbw_gb_per_s=3.0),
+    )
+    return replace(ordinary, **changes)
+
+
+def results(*verdicts: Verdict, **own: Any) -> dict[str, Any]:
+    """What a session that measured writes, as plain data.
+
+    `own` has fields of it, and by Spec the `measurements`, and the `references` in turn with them.
+    """
+    measured, theirs = own.pop("measurements", {}), own.pop("references", {})
+    ordinary: dict[str, Any] = {
+        "busbw": __version__,
+        "began": build.BEGAN.isoformat(timespec="seconds"),
+        "host": "here",
+        "environment": build.environment(),
+        "process_hosts": (),
+        "plan": build.plan(),
+        "measuring_s": 1.0,
+        "spent_s": {},
+        "compilers": (),
+        "session": None,
+    }
+    cases = []
+    for one in verdicts:
+        now = measured.get(one.spec)
+        each = [quantiles_s(run) for run in now.runs] if now else ()
+        cases.append(case_result(one, now, theirs.get(one.spec), each))
+    found: dict[str, Any] = wire.to_json(Results(**ordinary | own, cases=tuple(cases)))
+    return found
+
+
+def document(
+    *verdicts: Verdict, began: datetime = build.BEGAN, **environment: Any
+) -> dict[str, Any]:
+    """The document of a session with these verdicts, as its text holds it."""
+    about = build.environment(**environment)
+    written = results(*verdicts, began=began.isoformat(timespec="seconds"), environment=about)
+    read: dict[str, Any] = json.loads(json.dumps(written))
+    return read
+
+
+def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> Session:
+    """The same, read back."""
+    found = read_results(json.dumps(document(*verdicts, **changes)), name)
+    assert isinstance(found, Session)
+    return found
+
+
+RELEASE = "libtpu 0.0.42"
+
+
+def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> Verdict:
+    """A case compiled for v5e:2x4 that passed; without a peak it is out of memory."""
+    case = build.case(payload_bytes=payload_bytes, ranks=8)
+    topology = changes.pop("topology", "v5e:2x4")
+    spec = Spec(
+        framework="jax", payload_bytes=payload_bytes, workload=case.workload, topology=topology
+    )
+    now = None if peak_bytes is None else build.compiled(peak_bytes=peak_bytes)
+    found = Program(release=RELEASE, now=now, baseline=build.compiled_baseline(now, case=case))
+    of_program = {one.name: changes.pop(one.name) for one in fields(found) if one.name in changes}
+    ordinary = Verdict(
+        spec=spec,
+        outcome=Outcome.OUT_OF_MEMORY if now is None else Outcome.PASS,
+        failed=False,
+        text="as before",
+        case=case,
+        program=replace(found, **of_program),
+    )
+    return replace(ordinary, **changes)
+
+
+def compiled_text(
+    *verdicts: Verdict, missing: str = "", outcome: SessionOutcome = SessionOutcome.FINE
+) -> str:
+    """The document of a session of these verdicts."""
+    compilers = [Compiler(topology="v5e:2x4", release=RELEASE)]
+    compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
+    answer = SessionVerdict(outcomes=(outcome,), text="because")
+    about = {"session": answer, "compilers": tuple(compilers), "host": "laptop"}
+    nothing = dict.fromkeys(("environment", "plan", "measuring_s"))
+    return json.dumps(results(*verdicts, **about, **nothing))
+
+
+def compiled_session(*verdicts: Verdict, **changes: Any) -> CompiledSession:
+    """The same, read back."""
+    found = read_results(compiled_text(*verdicts, **changes), "compiled.json")
+    assert isinstance(found, CompiledSession)
+    return found

@@ -1,0 +1,185 @@
+"""Workers of the fake back end as tests want them: scripted, asked, dying, watched, looked for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import LocalTransport, Worker
+from busbw.driver.schedules import Stack
+from busbw.driver.transport import Ended, Reply, Request, Starter
+from busbw.model.case import Case
+from busbw.model.cluster import ClusterMember
+from busbw.model.launch import Failure, Injection, LaunchId, Plan
+from busbw.model.machine import EnvironmentKey
+from tests.helpers import build
+
+PLAN = Plan(launches=1, samples=2)
+
+# The world of the fake back end where no script says otherwise.
+KEY = build.key(device_kind="Fake CPU")
+
+
+def starter(python: str = sys.executable, **script: object) -> Starter:
+    """How to start a worker with the fake back end, which plays `script`."""
+    return Starter(
+        python=python, framework="fake", ranks=4, environment={"BUSBW_FAKE": json.dumps(script)}
+    )
+
+
+def stack(begin: Starter | None = None, injection: Injection | None = None) -> Stack:
+    return Stack(starters={"fake": begin or starter()}, injection=injection)
+
+
+def executor(bundle: Bundle, on_note: Callable[[str], None] = lambda note: None) -> Executor:
+    return Executor(LocalTransport(bundle), on_note)
+
+
+def measure(payload_bytes: int = 1024, key: EnvironmentKey = KEY) -> Request:
+    return Request("measure", {"case": case(payload_bytes), "plan": PLAN, "key": key})
+
+
+def case(payload_bytes: int, framework: str = "fake") -> Case:
+    return build.case(
+        framework=framework, strategy="fake", payload_bytes=payload_bytes, protocol="host/fake"
+    )
+
+
+def keyed(*cases: Case, key: EnvironmentKey = KEY) -> dict[Case, EnvironmentKey]:
+    """These cases, all resolved on one world."""
+    return dict.fromkeys(cases, key)
+
+
+STEP_S = 0.02
+
+
+def processes(folder: Path) -> list[int]:
+    """Process ids whose command line names `folder` or something in it; zombies have none."""
+    found = []
+    names = re.compile(rf"(^|[=\0]){re.escape(str(folder))}([/\0]|$)")
+    # Not by a pattern: it looks at what it finds, and a process may end meanwhile.
+    for number in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if names.search(Path(f"/proc/{number}/cmdline").read_text(errors="replace")):
+                found.append(int(number))
+    return found
+
+
+def state(process: int) -> str:
+    """What the kernel says of a process, such as T for one that is stopped; empty for none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def can_unshare(*namespaces: str) -> bool:
+    """Whether a program can be run in such namespaces of its own."""
+    try:
+        done = subprocess.run(["unshare", *namespaces, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return False
+    return done.returncode == 0
+
+
+def wait_until(true: Callable[[], object], deadline_s: float = 30.0) -> bool:
+    """Look again and again until `true` or the deadline; whether it came true."""
+    end_s = time.monotonic() + deadline_s
+    while not true():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(STEP_S)
+    return True
+
+
+def failure(answer: object) -> Failure:
+    assert isinstance(answer, Failure)
+    return answer
+
+
+def answer_of(worker: Worker, request: Request | None, timeout_s: float) -> Reply | Ended:
+    """What the worker answers to `request` (None: just listen), or how it ended."""
+    worker.send(request)
+    end_s = time.monotonic() + timeout_s
+    while True:
+        ready, _, _ = select.select([worker], [], [], max(0.0, end_s - time.monotonic()))
+        if not ready:
+            return worker.timed_out()
+        answer = worker.received()
+        if answer is not None:
+            return answer
+
+
+def await_ready(worker: Worker, timeout_s: float = 60.0) -> None:
+    assert answer_of(worker, None, timeout_s) == Reply(None)
+
+
+_PROGRAM = """\
+#!/bin/sh
+case "$*" in
+*--launch={launch}*)
+    echo once >> {count}
+    if [ "$(wc -l < {count})" -le {times} ]; then {act}; fi;;
+esac
+exec {python} "$@"
+"""
+
+
+def interpreter(folder: Path, launch: str, *, times: int, act: str = "kill -KILL $$") -> str:
+    """The path of one below `folder`: `act` is what its shell does to itself."""
+    path = folder / f"hit-{times}"
+    text = _PROGRAM.format(
+        launch=launch, count=folder / f"hits-{times}", times=times, act=act, python=sys.executable
+    )
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+# Gets the worker, and ``start``, ``listen``, ``end`` (however it ends) or the name of a request.
+OnEvent = Callable[[Worker, str], None]
+
+
+class Watched(LocalTransport):
+    """Tells of every worker that it starts; what `on_event` raises comes where the event does."""
+
+    def __init__(self, bundle: Bundle, on_event: OnEvent) -> None:
+        super().__init__(bundle)
+        self._on_event = on_event
+
+    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
+        worker = _WatchedWorker(starter, self._bundle, launch, member)
+        worker.on_event = self._on_event
+        self._on_event(worker, "start")
+        return worker
+
+
+class _WatchedWorker(Worker):
+    on_event: OnEvent
+    is_over = False
+
+    def send(self, request: Request | None) -> None:
+        self.on_event(self, request.name if request else "listen")
+        super().send(request)
+
+    def close(self) -> bool:
+        self._tell_end()
+        return super().close()
+
+    def kill(self) -> None:
+        self._tell_end()
+        super().kill()
+
+    def _tell_end(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self.on_event(self, "end")

@@ -1,0 +1,409 @@
+"""The gate and the workflows: pinned, with the least permissions, and nothing hides a failure."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import re
+import subprocess
+import textwrap
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+GATE = (
+    *(path for path in (ROOT / ".github").rglob("*") if path.is_file() and path.suffix != ".pyc"),
+    ROOT / ".ci" / "run",
+)
+
+each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+
+
+def _test_command() -> str:
+    """README's one command that installs tox and runs it."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^ {4}(python -m pip install tox\b.*)$", text, re.MULTILINE)
+    return str(command)
+
+
+def test_the_workflows_are_those_for_a_push_compiling_the_night_and_a_refresh() -> None:
+    names = ["ci.yml", "compiled.yml", "nightly.yml", "refresh-baselines.yml"]
+    assert [path.name for path in WORKFLOWS] == names
+
+
+@each_workflow
+def test_every_action_is_pinned_by_a_commit_with_its_version_beside_it(path: Path) -> None:
+    uses = re.findall(r"\buses:\s*(.*)", path.read_text(encoding="utf-8"))
+    pinned = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [use for use in uses if not pinned.fullmatch(use)] == []
+
+
+@each_workflow
+def test_a_workflow_has_no_permission_that_its_jobs_do_not_ask_for(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.findall(r"^permissions:.*$", text, re.MULTILINE) == ["permissions: {}"]
+    jobs = re.findall(r"^    runs-on:", text, re.MULTILINE)
+    assert len(re.findall(r"^    permissions:", text, re.MULTILINE)) == len(jobs)
+
+
+@each_workflow
+def test_every_job_has_a_deadline_and_no_checkout_keeps_the_token(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    jobs = re.findall(r"^    runs-on:", text, re.MULTILINE)
+    assert len(re.findall(r"^    timeout-minutes: \d+$", text, re.MULTILINE)) == len(jobs)
+    checkouts = text.count("uses: actions/checkout@")
+    assert text.count("persist-credentials: false") == checkouts
+
+
+@each_workflow
+def test_lint_checks_every_workflow_against_the_schema(path: Path) -> None:
+    tox = (ROOT / "tox.ini").read_text(encoding="utf-8")
+    assert f".github/workflows/{path.name}" in tox
+
+
+def test_pre_commit_installs_the_versions_that_lint_does() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    lint = (ROOT / "tox.ini").read_text(encoding="utf-8").partition("[testenv:types]")[0]
+    installed = set(re.findall(r'additional_dependencies: \["(.*)"\]', hooks))
+    assert installed == set(re.findall(r"^    (\S+>=\S+,<\S+)$", lint, re.MULTILINE))
+
+
+@each_workflow
+def test_no_machine_of_one_s_own_runs_what_a_pull_request_says(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    own = re.findall(r"^    runs-on: (?!ubuntu-|\$\{\{ matrix\.).*$", text, re.MULTILINE)
+    started = re.findall(
+        r"^  (?:pull_request\w*|push|issue_comment|workflow_run):", text, re.MULTILINE
+    )
+    assert not (own and started)
+    assert own or "--against" not in text
+
+
+def test_the_night_measures_by_its_schedule_or_by_hand_alone() -> None:
+    text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
+    asked = """contains(fromJSON('["schedule", "workflow_dispatch"]'), github.event_name)"""
+    (condition,) = re.findall(
+        r"^    if: (.*)\n    runs-on: \$\{\{ vars\.BUSBW_TPU_RUNNER", text, re.MULTILINE
+    )
+    assert condition == f"vars.BUSBW_TPU_RUNNER != '' && {asked}"
+
+
+def test_the_gate_and_the_push_workflow_run_the_test_command_of_the_readme() -> None:
+    command = _test_command()
+    assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert f"run: {command}" in [line.strip() for line in push.splitlines()]
+
+
+def test_every_push_runs_what_the_gate_leaves_out() -> None:
+    ini = configparser.ConfigParser(interpolation=None)
+    ini.read(ROOT / "tox.ini", encoding="utf-8")
+    left_out = re.findall(r'-m "not (\w+)"', ini["testenv:tests"]["commands"])
+    assert left_out == ["exhaustive"]
+    assert f"-m {left_out[0]} " in ini["testenv:exhaustive"]["commands"]
+    push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert "python -m tox -e exhaustive" in push
+
+
+def test_the_inner_loop_installs_and_runs_what_the_environment_quick_does() -> None:
+    ini = configparser.ConfigParser(interpolation=None)
+    ini.read(ROOT / "tox.ini", encoding="utf-8")
+    quick = ini["testenv:quick"]
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (extras, others) = re.findall(r'pip install -e "\.\[([\w,]+)\]"(.*)', text)[0]
+    assert extras.split(",") == quick["extras"].split(", ")
+    assert re.findall(r'"(.+?)"', others) == quick["deps"].split()
+    (chosen,) = re.findall(r'-m ("not .+")', quick["commands"])
+    assert f"{quick['set_env'].replace(' ', '')} python -m pytest -n 3 " in text
+    assert f"-m {chosen}\n" in text
+
+
+def test_the_gate_can_be_run_and_stops_at_the_first_error() -> None:
+    run = ROOT / ".ci" / "run"
+    assert os.access(run, os.X_OK)
+    assert "set -euo pipefail" in run.read_text(encoding="utf-8").splitlines()
+
+
+PYTHONS = ("python3", "python3.13", "python3.12", "python3.11", "python")
+
+
+def _gate(folder: Path, *running: str) -> subprocess.CompletedProcess[str]:
+    """The gate where only the Pythons named `running` run: the others are a version manager's.
+
+    What runs makes an environment whose `python` prints what it is asked.
+    """
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    for name in PYTHONS:
+        lines = [
+            'if [ "$1" = -c ]; then exit 0; fi',
+            f'echo "$1 $2 with {name}"',
+            'mkdir -p "$3/bin"',
+            'ln -s /bin/echo "$3/bin/python"',
+        ]
+        body = lines if name in running else [f'echo "{name}: command not found" >&2', "exit 127"]
+        (bin_folder / name).write_text("\n".join(["#!/bin/sh", *body, ""]), encoding="utf-8")
+        (bin_folder / name).chmod(0o755)
+    environ = {"PATH": f"{bin_folder}:/usr/bin:/bin", "TMPDIR": str(folder)}
+    run = [str(ROOT / ".ci" / "run")]
+    return subprocess.run(run, env=environ, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("running", "taken"),
+    [
+        (PYTHONS, "python3"),
+        (("python3.11", "python3.13"), "python3.13"),
+        (("python3.11", "python"), "python3.11"),
+        (("python",), "python"),
+    ],
+)
+def test_the_gate_takes_the_first_python_that_runs_and_leaves_nothing_behind(
+    tmp_path: Path, running: tuple[str, ...], taken: str
+) -> None:
+    done = _gate(tmp_path, *running)
+    lines = [f"-m venv with {taken}", "-m pip install tox tox-uv", "-m tox -p -o"]
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+
+
+def test_the_gate_says_that_no_python_is_new_enough(tmp_path: Path) -> None:
+    done = _gate(tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        ".ci/run: none of python3, python3.13, python3.12, python3.11 and python is 3.11 or newer\n"
+    )
+
+
+def test_every_push_is_tested_with_each_python_from_the_oldest_that_is_allowed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    (tested,) = re.findall(r"^ +python: (\[.*\])$", push, re.MULTILINE)
+    oldest = project["requires-python"].removeprefix(">=")
+    assert json.loads(tested) == [oldest, "3.12", "3.13"]
+    assert "python-version: ${{ matrix.python }}" in push
+
+
+@pytest.mark.parametrize("path", [*GATE, ROOT / "tox.ini"], ids=lambda path: path.name)
+def test_nothing_hides_a_failure(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r"\|\|\s*(?:true|:)|continue-on-error|ignore_outcome|ignore_errors", text)
+    assert found == []
+
+
+NIGHTLY = ROOT / ".github" / "workflows" / "nightly.yml"
+OF_INIT = ROOT / "busbw" / "commands" / "init" / "workflow.yml"
+STEP = "Write the summary and make the page"
+NIGHT = (NIGHTLY, STEP, "python", "report")
+INIT = (OF_INIT, STEP, "busbw", "busbw")
+PROBLEMS = ("", "history", "page", "page history", "summary", "no busbw")
+
+# In place of busbw: it writes what it is asked for, but for the commands that $FAIL names.
+_FAKE = """\
+#!/bin/sh
+if [ "$1" = -m ]; then shift 2; fi
+echo "$@" >> "$RUNNER_TEMP/asked"
+case " $FAIL " in *" $1 "*) echo "$1: an error" >&2; exit 2 ;; esac
+case " $FAIL , $* " in *" history "*" --history="*) echo "an error" >&2; exit 2 ;; esac
+for last; do :; done
+if [ "$1" = page ]; then echo page > "$last"; fi
+if [ "$1" = summary ]; then echo "## summary"; fi
+"""
+
+
+def script_of(path: Path, step: str) -> str:
+    """What the step runs."""
+    text = path.read_text(encoding="utf-8")
+    found = re.search(
+        rf"^      - name: {step}\n(?:        .*\n)*?        run: \|\n((?: {{10}}.*\n)+)",
+        text,
+        re.MULTILINE,
+    )
+    assert found is not None, step
+    return textwrap.dedent(found[1])
+
+
+def _ran(folder: Path, of: tuple[Path, str, str, str], fail: str) -> tuple[str, Mapping[str, str]]:
+    """What the step says, as the runner starts it, and the files that it wrote."""
+    path, step, program, report = of
+    (folder / report).mkdir()
+    (folder / report / "results.json").write_text("{}")
+    if fail != "no busbw":
+        (folder / "venv" / "bin").mkdir(parents=True)
+        (folder / "venv" / "bin" / program).write_text(_FAKE)
+        (folder / "venv" / "bin" / program).chmod(0o755)
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script_of(path, step)],
+        cwd=folder,
+        env={
+            "PATH": os.environ["PATH"],
+            "RUNNER_TEMP": str(folder),
+            "GITHUB_OUTPUT": str(folder / "output"),
+            "GITHUB_STEP_SUMMARY": str(folder / "shown"),
+            "FAIL": fail,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    below = (one for one in folder.rglob("*") if one.is_file() and "venv" not in one.parts)
+    return done.stdout, {one.relative_to(folder).as_posix(): one.read_text() for one in below}
+
+
+@pytest.mark.parametrize("of", [NIGHT, INIT], ids=["nightly", "init"])
+@pytest.mark.parametrize("fail", PROBLEMS)
+def test_whatever_a_page_or_a_summary_fails_by_the_night_is_not_red_and_says_so(
+    fail: str, of: tuple[Path, str, str, str], tmp_path: Path
+) -> None:
+    said, files = _ran(tmp_path, of, fail)
+    no_history = fail in ("history", "page history", "summary", "no busbw")
+    no_page = fail in ("page", "page history", "no busbw")
+    no_summary = fail in ("summary", "no busbw")
+    assert ("::warning title=No history::" in said) == no_history
+    assert ("::warning title=No page::" in said) == no_page
+    report = of[3]
+    assert (files.get(f"{report}/busbw.html") == "page\n") != no_page
+    assert ("There is no summary: the log says why." in files["shown"]) == no_summary
+    assert files["shown"] == files[f"{report}/summary.md"]
+    if of is NIGHT:
+        assert files.get("output", "") == ("" if no_page else "made=true\n")
+
+
+@pytest.mark.parametrize("of", [NIGHT, INIT], ids=["nightly", "init"])
+@pytest.mark.parametrize("fail", ["", "history"])
+def test_summary_and_page_have_the_history_if_there_is_one(
+    fail: str, of: tuple[Path, str, str, str], tmp_path: Path
+) -> None:
+    _, files = _ran(tmp_path, of, fail)
+    asked, report = files["asked"].splitlines(), tmp_path / of[3]
+    given = "" if fail else f" --history={tmp_path}/history"
+    assert asked[0] == f"summary {report}/results.json --history={tmp_path}/history"
+    assert asked[-1] == f"page {report}/results.json{given} -o {report}/busbw.html"
+    assert (asked[1] == f"summary {report}/results.json") == bool(fail)
+
+
+# In place of GitHub's own command: one issue is open, if $OPEN says which.
+_GH = """\
+#!/bin/sh
+echo "$@" >> "$RUNNER_TEMP/asked"
+if [ "$2" = list ]; then echo "$OPEN"; fi
+"""
+
+
+@pytest.mark.parametrize("path", [NIGHTLY, OF_INIT], ids=["nightly", "init"])
+@pytest.mark.parametrize("number", ["", "7"])
+def test_one_issue_is_opened_or_written_into(number: str, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "summary.md").write_text("x" * 70_000)
+    (tmp_path / "gh").write_text(_GH)
+    (tmp_path / "gh").chmod(0o755)
+    script = script_of(path, "Open the issue, or write into the one that is open")
+    variables = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path),
+        "RUN": "https://host/o/r/actions/runs/1",
+        "TITLE": "busbw: the night is red",
+        "OPEN": number,
+    }
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=variables, check=True
+    )
+    listed, done = (tmp_path / "asked").read_text().splitlines()
+    assert listed.startswith("issue list --state open ")
+    wanted = "issue create --title busbw: the night is red --body-file body.md"
+    assert done == (f"issue edit {number} --body-file body.md" if number else wanted)
+    body = (tmp_path / "body.md").read_text()
+    assert len(body) < 65_536 and body.endswith("\n\nhttps://host/o/r/actions/runs/1\n")
+
+
+@pytest.mark.parametrize("path", [NIGHTLY, OF_INIT], ids=["nightly", "init"])
+def test_only_the_job_that_tells_may_write_issues_where_it_is_asked_for_and_runs_no_code_of_ours(
+    path: Path,
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    before, _, job = text.partition("\n  tell:\n")
+    job, _, after = job.partition("\n  publish:\n")
+    assert "issues:" not in before + after and job.count("issues: write") == 1
+    (condition,) = re.findall(r"^    if: (.*)$", job, re.MULTILINE)
+    assert condition == (
+        "${{ !cancelled() && vars.BUSBW_ISSUE == 'true' && needs.measure.result == 'failure' }}"
+    )
+    for word in ("actions/checkout", "python", "contents:", "self-hosted", "secrets.", "busbw "):
+        assert word not in job.replace("busbw: the night", "")
+    assert "pull_request_target" not in text
+
+
+@pytest.mark.parametrize(("path", "step"), [NIGHT[:2], INIT[:2]], ids=["nightly", "init"])
+def test_a_page_is_made_of_a_night_that_failed_and_is_part_of_the_artifact(
+    path: Path, step: str
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    begun = text[text.index(f"- name: {step}\n") :]
+    assert "        if: always()\n" in begun[: begun.index("run: |")]
+    assert text.index(f"- name: {step}\n") > text.index("- name: Measure and ")
+    assert "uses: actions/upload-artifact@" in begun
+
+
+def test_only_the_job_that_publishes_may_write_to_pages_and_it_runs_no_code_of_ours() -> None:
+    text = NIGHTLY.read_text(encoding="utf-8")
+    measure, publish = text.split("\n  publish:\n")
+    for permission in ("pages: write", "id-token: write"):
+        assert (measure.count(permission), publish.count(permission)) == (0, 1)
+    for word in ("actions/checkout", "python", "contents:", "self-hosted", "secrets."):
+        assert word not in publish
+    assert "    runs-on: ubuntu-latest\n" in publish
+
+
+def test_a_page_is_published_only_where_it_is_asked_for_and_was_made() -> None:
+    text = NIGHTLY.read_text(encoding="utf-8")
+    (condition,) = re.findall(r"  publish:\n.*\n.*\n    if: (.*)\n", text)
+    assert condition == (
+        "${{ !cancelled() && vars.BUSBW_PAGES == 'true' && needs.measure.outputs.page == 'true' }}"
+    )
+    assert "      page: ${{ steps.page.outputs.made }}\n" in text
+    assert 'install ".[tpu,page]"' in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / ".github/workflows/nightly.yml", ROOT / "busbw/commands/init/workflow.yml"],
+    ids=lambda path: path.name,
+)
+def test_git_gives_the_token_to_the_server_of_the_workflow_and_to_no_other(
+    path: Path, tmp_path: Path
+) -> None:
+    found = re.findall(r"^ +(GIT_CONFIG_\w+): (.*)$", path.read_text(), re.MULTILINE)
+    # The steps that fetch and push say the same.
+    assert len(found) == 6 and found[:3] == found[3:]
+    given = {name: text.strip("'\"") for name, text in found}
+    given = {k: v.replace("${{ github.server_url }}", "https://h.org") for k, v in given.items()}
+
+    def asked(protocol: str, host: str) -> str:
+        """What git would log in with there."""
+        done = subprocess.run(
+            ["git", "credential", "fill"],
+            input=f"protocol={protocol}\nhost={host}\n\n",
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path),
+                "GH_TOKEN": "secret",
+                "GIT_TERMINAL_PROMPT": "0",
+                "GIT_CONFIG_NOSYSTEM": "1",
+                **given,
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+        return done.stdout
+
+    login = "username=x-access-token\npassword=secret\n"
+    assert asked("https", "h.org") == f"protocol=https\nhost=h.org\n{login}"
+    assert (asked("http", "h.org"), asked("https", "other.org")) == ("", "")

@@ -1,0 +1,245 @@
+"""One baseline file: a round trip, lines fit for review, and hand-edited nonsense refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.baselines.document import TIMED, BaselineError, BaselineFile, Update, dumps, read
+from busbw.model.stored import Baseline
+from tests.helpers import build
+
+SESSION = build.session(812.4e-6, 799.0e-6, commit="abc")
+SMALL = Baseline(
+    case=build.case(protocol="host/chain1"),
+    records=(SESSION, replace(SESSION, at=f"{build.DATE}T23:00:00Z", times_us=(801.5, 800.0))),
+    pinned_us=790.0,
+    pinned_date=build.DATE,
+)
+LARGE = Baseline(
+    case=build.case(payload_bytes=2**20, dtype="int32", protocol="host/chain1"),
+    records=(replace(SESSION, times_us=()),),
+    needed_bytes=2**33,
+)
+UPDATE = Update(date=build.DATE, entries=2, worst_percent=2.5, reason="a slower switch")
+FILE = BaselineFile(
+    key=build.key(),
+    framework="jax",
+    collective="all_reduce",
+    strategy="psum",
+    baselines=(SMALL, LARGE),
+    history=(UPDATE, replace(UPDATE, accepted_regression=True)),
+)
+TEXT = dumps(TIMED, FILE)
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "jax.all_reduce.psum.json"
+    path.write_text(text)
+    return path
+
+
+def _edited(folder: Path, **entry: Any) -> Path:
+    """The document with keys of its first entry changed."""
+    document = json.loads(TEXT)
+    document["entries"][0].update(entry)
+    return _written(folder, json.dumps(document))
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read(TIMED, _written(tmp_path, TEXT)) == FILE
+
+
+def test_a_file_without_baselines_is_read_as_it_was_written(tmp_path: Path) -> None:
+    empty = replace(FILE, baselines=(), history=())
+    assert empty == read(TIMED, _written(tmp_path, dumps(TIMED, empty)))
+
+
+def test_each_payload_stands_on_one_line_in_order_that_fits_a_screen() -> None:
+    assert dumps(TIMED, replace(FILE, baselines=(LARGE, SMALL))) == TEXT
+    rows = [row for row in TEXT.splitlines() if '"payload"' in row]
+    assert [json.loads(row.strip().rstrip(","))["payload"] for row in rows] == ["4K", "1M"]
+    once = replace(SMALL, records=(SESSION,))
+    (row,) = (
+        row
+        for row in dumps(TIMED, replace(FILE, baselines=(once,))).splitlines()
+        if '"payload"' in row
+    )
+    assert row.strip() == (
+        '{"payload": "4K", "protocol": "host/chain1", "pinned_us": 790.0, '
+        f'"pinned_date": "{build.DATE}", "times_us": {{"{build.DATE}T03:00:00Z": [812.4, 799.0]}}}}'
+    )
+
+
+def test_another_time_changes_one_line_only() -> None:
+    slower = replace(FILE, baselines=(replace(SMALL, pinned_us=900.0), LARGE))
+    pairs = zip(TEXT.splitlines(), dumps(TIMED, slower).splitlines(), strict=True)
+    assert sum(before != after for before, after in pairs) == 1
+
+
+def test_what_a_session_shares_is_said_once() -> None:
+    document = json.loads(TEXT)
+    assert list(document["sessions"]) == [f"{build.DATE}T03:00:00Z", f"{build.DATE}T23:00:00Z"]
+    assert document["sessions"][f"{build.DATE}T03:00:00Z"] == {
+        "commit": "abc",
+        "versions": dict(build.VERSIONS),
+    }
+
+
+@pytest.mark.parametrize("commit", ["abc", "other"])
+def test_two_sessions_of_one_second_are_kept_apart(tmp_path: Path, commit: str) -> None:
+    other = replace(SESSION, times_us=(900.0,), commit=commit)
+    both = replace(FILE, baselines=(replace(SMALL, records=(SESSION, other)),))
+    assert read(TIMED, _written(tmp_path, dumps(TIMED, both))) == both
+
+
+def test_the_text_ends_with_one_newline() -> None:
+    assert TEXT.endswith("}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", ":1:1: not JSON"),
+        ('{\n  "version": 1,\n  "entries": [,]\n}', ":3:15: not JSON"),
+        ('{"version": 1', ":1:14: not JSON"),
+        ('{"version": 1, "version": 1}', ": the key 'version' occurs twice"),
+        ("[]", ": document: expected an object, got []"),
+        ("null", ": document: expected an object, got None"),
+    ],
+)
+def test_what_is_no_document_is_refused_with_file_and_place(
+    tmp_path: Path, text: str, place: str
+) -> None:
+    path = _written(tmp_path, text)
+    with pytest.raises(BaselineError) as caught:
+        read(TIMED, path)
+    assert str(caught.value).startswith(f"{path}{place}")
+
+
+def test_bytes_that_are_no_text_are_refused_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(b"\xff\xfe{")
+    with pytest.raises(BaselineError, match=r"bad\.json: "):
+        read(TIMED, path)
+
+
+def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(BaselineError, match=r"gone\.json: "):
+        read(TIMED, tmp_path / "gone.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"version": 2}, "this says 'busbw baselines' of version 2"),
+        ({"version": True}, "this says 'busbw baselines' of version True"),
+        ({"version": "1"}, "this says 'busbw baselines' of version '1'"),
+        ({"document": "busbw history"}, "this says 'busbw history' of version 1"),
+        ({"document": None}, "this says None of version 1"),
+        ({"document": ..., "version": ..., "schema": 3}, "this does not say what it is"),
+        ({"document": ...}, "this does not say what it is"),
+    ],
+)
+def test_another_format_is_refused_with_what_is_accepted_and_what_helps(
+    tmp_path: Path, changes: dict[str, Any], what: str
+) -> None:
+    document = {**json.loads(TEXT), **changes, "novelty": True}
+    path = _written(tmp_path, json.dumps({k: v for k, v in document.items() if v is not ...}))
+    with pytest.raises(BaselineError) as refused:
+        read(TIMED, path)
+    assert str(refused.value) == (
+        f"{path}: {what}; accepted is 'busbw baselines' of version 1: move the file away, and "
+        "record it again with --update-baselines=all"
+    )
+
+
+AT = f"{build.DATE}T03:00:00Z"
+TIMES = r"entries\[0\]\.times_us"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"times_us": {}}, rf"{TIMES}: expected times, or the session that was out_of_memory"),
+        ({"out_of_memory": AT}, rf"{TIMES}: expected times, or the session that was out_of_mem"),
+        ({"times_us": []}, rf"{TIMES}: expected an object"),
+        ({"pinned_us": None}, r"entries\[0\]\.pinned_us: expected with times and only then"),
+        (
+            {"pinned_us": 0},
+            r"entries\[0\]\.pinned_us: expected 1e-06 to 1e\+12 microseconds",
+        ),
+        ({"pinned_date": None}, r"entries\[0\]\.pinned_date: expected with times and only then"),
+        ({"pinned_date": "soon"}, r"entries\[0\]\.pinned_date: expected a date such as"),
+        ({"memory_limit_bytes": 1}, r"entries\[0\]\.memory_limit_bytes: expected only where"),
+        ({"memory_limit_bytes": 0}, r"entries\[0\]\.memory_limit_bytes: expected 1 or more"),
+        ({"needed_bytes": -1}, r"entries\[0\]\.needed_bytes: expected 0 or more, got -1"),
+        ({"payload": "4096"}, r"entries\[0\]\.payload: expected a size such as 4K, got '4096'"),
+        ({"payload": "0"}, r"entries\[0\]\.payload: expected a size such as 4K, got '0'"),
+        ({"payload": 4096}, r"entries\[0\]\.payload: expected a string"),
+        ({"axes": "x"}, r"entries\[0\]\.axes: expected none without a mesh"),
+        ({"speed": 1}, r"entries\[0\]\.speed: unknown key; accepted are payload"),
+        ({"payload": "1M", "dtype": "int32"}, r"entries\[1\]: a second entry for its payload"),
+        ({"times_us": {AT: [812.4, "fast"]}}, rf"{TIMES}\.{AT}\[1\]: expected a number"),
+        ({"times_us": {AT: [812.4, -1]}}, rf"{TIMES}\.{AT}\[1\]: expected 1e-06 to 1e\+12 micro"),
+        ({"times_us": {AT: [0]}}, rf"{TIMES}\.{AT}\[0\]: expected 1e-06 to 1e\+12 microsec"),
+        ({"times_us": {AT: [10**400]}}, rf"{TIMES}\.{AT}\[0\]: expected a number"),
+        ({"times_us": {AT: [float("nan")]}}, rf"{TIMES}\.{AT}\[0\]: expected a finite number"),
+        ({"times_us": {AT: 812.4}}, rf"{TIMES}\.{AT}: expected a list"),
+        ({"times_us": {AT: []}}, rf"{TIMES}\.{AT}: expected one or more"),
+        ({"times_us": {"then": [1.0]}}, r"entries\[0\]: the session 'then' is none of document.se"),
+    ],
+)
+def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    path = _edited(tmp_path, **changes)
+    with pytest.raises(BaselineError, match=rf"psum\.json: document\.{words}"):
+        read(TIMED, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("yesterday", {}, "expected a moment such as 2026-01-31T03:00:00Z, got 'yesterday'"),
+        (build.DATE, {}, "expected a moment such as 2026-01-31T03:00:00Z, got "),
+        (f"{AT}-1", {}, "expected a moment such as 2026-01-31T03:00:00Z, got "),
+        (AT, {"speed": 1}, r"speed: unknown key; accepted are commit"),
+        (AT, {"versions": {"jax": 10}}, r"versions\.jax: expected a string"),
+    ],
+)
+def test_a_nonsensical_session_is_refused_with_file_and_key_path(
+    tmp_path: Path, name: str, changes: dict[str, Any], words: str
+) -> None:
+    document = json.loads(TEXT)
+    document["sessions"][name] = changes
+    path = _written(tmp_path, json.dumps(document))
+    with pytest.raises(
+        BaselineError, match=rf"psum\.json: document\.sessions\.{name}(\.|: ){words}"
+    ):
+        read(TIMED, path)
+
+
+def test_an_update_stands_on_one_line_with_what_is_not_usual() -> None:
+    rows = [row.strip() for row in TEXT.splitlines() if "worst_percent" in row]
+    assert [json.loads(row.rstrip(",")) for row in rows] == [
+        {
+            "date": build.DATE,
+            "entries": 2,
+            "worst_percent": 2.5,
+            "reason": "a slower switch",
+            **more,
+        }
+        for more in ({}, {"accepted_regression": True})
+    ]
+
+
+def test_a_missing_key_is_refused_with_file_and_key_path(tmp_path: Path) -> None:
+    document = json.loads(TEXT)
+    del document["entries"][1]["protocol"]
+    with pytest.raises(BaselineError, match=r"document\.entries\[1\]\.protocol: missing"):
+        read(TIMED, _written(tmp_path, json.dumps(document)))

@@ -1,0 +1,156 @@
+"""Where a baseline lies, and that what another program changes meanwhile stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.baselines import files, updates
+from busbw.baselines.document import BaselineError
+from busbw.baselines.updates import Rules, prune
+from busbw.model.case import Case
+from busbw.model.stored import Record
+from tests.helpers import build
+from tests.unit.baselines.written import written
+
+
+def test_a_file_is_named_after_framework_collective_and_strategy() -> None:
+    assert build.case().key.file_name == "jax.all_reduce.psum.json"
+
+
+def test_a_program_s_file_is_no_collective_s() -> None:
+    case = build.case(collective="all", program="train.py:step", strategy="train-step")
+    assert case.key.file_name == "jax.program.all.train-step.json"
+
+
+SESSION = Record(at="2026-03-04T03:00:00Z", commit="abc")
+RULES = Rules(budget=0.10)
+KEY = build.key()
+SMALL, LARGE = build.case(payload_bytes=4096), build.case(payload_bytes=8192)
+OTHER = build.case(payload_bytes=4096, strategy="other")
+
+
+def save(root: Path, *cases: Case) -> None:
+    measured = [
+        build.measurement(1e-3, payload_bytes=case.payload_bytes, strategy=case.strategy)
+        for case in cases
+    ]
+    accepted = [build.accepted(one, SESSION, key=KEY) for one in measured]
+    written(updates.save, root, accepted, session=SESSION, rules=RULES)
+
+
+def save_compiled(root: Path, *cases: Case) -> None:
+    programs = [(KEY, build.compiled_baseline(build.compiled(), case=one)) for one in cases]
+    updates.save_compiled(root, programs)
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def changing(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, change: Callable[[Path], None]
+) -> None:
+    """Have another program, without our lock, `change` a file right after it was first read."""
+    real: Any = getattr(module, name)
+    done: list[Path] = []
+
+    def read(codec: Any, path: Path, *rest: Any) -> Any:
+        found = real(codec, path, *rest)
+        if not done:
+            done.append(path)
+            change(path)
+        return found
+
+    monkeypatch.setattr(module, name, read)
+
+
+def appended(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes((path.read_bytes() if path.exists() else b"") + b"\n")
+
+
+@pytest.mark.parametrize("before", [(), (SMALL,), (SMALL, OTHER)], ids=["none", "one", "two"])
+def test_a_file_that_changed_since_it_was_read_is_left_alone_and_so_are_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: tuple[Case, ...]
+) -> None:
+    there = contents(tmp_path)
+    save(tmp_path, *before)
+    there = contents(tmp_path)
+    changing(monkeypatch, files, "stored", appended)
+    with pytest.raises(BaselineError, match=r"json: another program changed it while"):
+        save(tmp_path, LARGE, OTHER)
+    changed = contents(tmp_path)
+    assert len(changed) == max(1, len(there))
+    assert sum(there.get(path) != text for path, text in changed.items()) == 1
+
+
+def test_a_file_that_went_since_it_was_read_is_not_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, SMALL)
+    changing(monkeypatch, files, "stored", Path.unlink)
+    with pytest.raises(BaselineError, match="another program changed it"):
+        save(tmp_path, LARGE)
+    assert contents(tmp_path) == {}
+
+
+def test_a_prune_leaves_it_alone_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path, SMALL, LARGE)
+    (before,) = contents(tmp_path).values()
+    changing(monkeypatch, files, "stored", appended)
+    with pytest.raises(BaselineError, match="another program changed it"):
+        written(prune, tmp_path, [(KEY, SMALL)], session=SESSION)
+    assert list(contents(tmp_path).values()) == [before + b"\n"]
+
+
+def test_compiled_baselines_are_left_alone_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_compiled(tmp_path, SMALL)
+    (before,) = contents(tmp_path).values()
+    changing(monkeypatch, files, "stored", appended)
+    with pytest.raises(BaselineError, match="another program changed it"):
+        save_compiled(tmp_path, LARGE)
+    assert list(contents(tmp_path).values()) == [before + b"\n"]
+
+
+def _path(root: Path) -> Path:
+    return files.path_of(root, KEY, SMALL)
+
+
+def _sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 3 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"), [(os.mkfifo, "is a named pipe"), (_sparse, "has 3221225472 bytes")]
+)
+def test_what_is_no_file_or_too_large_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None], said: str
+) -> None:
+    save(tmp_path, SMALL)
+    _path(tmp_path).unlink()
+    make(_path(tmp_path))
+    with pytest.raises(BaselineError, match=said):
+        save(tmp_path, SMALL)
+    # What is beside it is of no concern.
+    save(tmp_path, OTHER)
+
+
+def test_a_conflict_marker_and_an_lfs_pointer_are_named_with_their_line(tmp_path: Path) -> None:
+    save(tmp_path, SMALL)
+    lines = _path(tmp_path).read_text().splitlines(keepends=True)
+    _path(tmp_path).write_text("".join([*lines[:4], "<<<<<<< HEAD\n", *lines[4:]]))
+    with pytest.raises(BaselineError, match=r"psum.json:5:1: a Git conflict marker"):
+        save(tmp_path, SMALL)
+    _path(tmp_path).write_text("version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(
+        BaselineError, match=r"psum.json:1:1: a Git LFS pointer, not the file itself"
+    ):
+        save(tmp_path, SMALL)

@@ -1,0 +1,159 @@
+"""The shipped TPU v2 figures: what the source says, in GB/s, and found beside a measurement."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from busbw.baselines.store import (
+    Published,
+    PublishedEntry,
+    Status,
+    find_published,
+    read_published,
+)
+from busbw.metrics import parse_payload
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey, Protocol
+from busbw.model.verdict import Reference
+from busbw.model.workload import Workload
+
+BASELINES = Path(__file__).parents[3] / "baselines"
+FILES = sorted(BASELINES.glob("*/*/published.*.json"))
+RANKS = {"v2-8": 8, "v2-32": 32, "v2-128": 128, "v2-512": 512}
+
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
+each_slice = pytest.mark.parametrize("name", RANKS)
+
+
+def _gb_per_s(gib_per_s: float) -> float:
+    """The source's number, which is GiB/s, as the files hold it."""
+    return float(f"{gib_per_s * 1024**3 / 1e9:.6g}")
+
+
+def _table(name: str) -> Published:
+    (path,) = BASELINES.glob(f"tpu-v2/{RANKS[name]}r/published.all_reduce.*.json")
+    return read_published(path)
+
+
+def _entry(name: str, payload: str) -> PublishedEntry:
+    (entry,) = (e for e in _table(name).entries if e.payload == payload)
+    return entry
+
+
+def _found(name: str, payload: str, *, device_kind: str = "TPU v2") -> Reference | None:
+    ranks = RANKS[name]
+    key = EnvironmentKey(device_kind=device_kind, ranks=ranks, mesh="2x2x2", hosts=ranks // 8)
+    case = Case(
+        framework="jax",
+        payload_bytes=parse_payload(payload),
+        workload=Workload(),
+        strategy="psum",
+        dtype="float32",
+        ranks=ranks,
+        mesh="2x2x2",
+        protocol=Protocol.parse("host/any"),
+    )
+    return find_published(BASELINES, key, case)
+
+
+def test_there_is_one_table_for_each_slice() -> None:
+    assert {table.slice: table.ranks for table in map(read_published, FILES)} == RANKS
+
+
+@each_file
+def test_a_table_lies_where_its_device_kind_and_ranks_say(path: Path) -> None:
+    table = read_published(path)
+    assert (table.document, table.version) == ("busbw published figures", 1)
+    assert (table.device_kind, table.collective) == ("TPU v2", "all_reduce")
+    assert path.parent == BASELINES / "tpu-v2" / f"{table.ranks}r"
+
+
+@each_file
+def test_a_table_says_whose_it_is_and_how_it_was_measured(path: Path) -> None:
+    table = read_published(path)
+    assert "marsggbo/TPU_All_reduce" in table.source and "2019" in table.source
+    assert "profiler traces" in table.method and "GiB/s" in table.method
+
+
+@each_file
+def test_entries_stand_one_a_line_by_size_and_none_twice(path: Path) -> None:
+    entries = read_published(path).entries
+    rows = re.findall(r'^    \{"payload": "(\w+)".*\},?$', path.read_text("utf-8"), re.MULTILINE)
+    assert rows == [entry.payload for entry in entries]
+    assert [parse_payload(row) for row in rows] == [entry.payload_bytes for entry in entries]
+    assert len(set(rows)) == len(rows)
+    assert sorted(entries, key=lambda entry: entry.payload_bytes) == list(entries)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "gib_per_s"),
+    [
+        ("v2-8", "1K", 0.143237),
+        ("v2-8", "64M", 45.83869),
+        ("v2-8", "1024M", 46.58699),
+        ("v2-32", "16K", 1.246939),
+        ("v2-32", "1024M", 44.55728),
+        ("v2-128", "1K", 0.021191),
+        ("v2-128", "512M", 42.14659),
+        ("v2-512", "512K", 8.670844),
+        ("v2-512", "128M", 48.67078),
+    ],
+)
+def test_a_figure_is_the_source_s_one_in_gb_per_s(
+    name: str, payload: str, gib_per_s: float
+) -> None:
+    assert _entry(name, payload).algbw_gb_per_s == _gb_per_s(gib_per_s)
+
+
+def test_gb_are_ten_to_the_ninth_bytes() -> None:
+    assert _entry("v2-8", "1K").algbw_gb_per_s == 0.153800
+    assert _entry("v2-8", "64M").algbw_gb_per_s == 49.2189
+    assert _entry("v2-8", "1024M").algbw_gb_per_s == 50.0224
+
+
+def test_what_the_source_says_ran_out_of_memory_is_out_of_memory() -> None:
+    out_of_memory = {
+        (name, entry.payload)
+        for name in RANKS
+        for entry in _table(name).entries
+        if entry.status is Status.OOM
+    }
+    assert out_of_memory == {("v2-128", "1024M"), ("v2-512", "256M")}
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    assert [len(_table(name).entries) for name in RANKS] == [21, 21, 21, 10]
+    payloads = [entry.payload for entry in _table("v2-512").entries]
+    assert (payloads[0], payloads[-1]) == ("512K", "256M")
+
+
+@each_slice
+def test_only_the_row_of_1k_is_doubted(name: str) -> None:
+    doubted = [entry.payload for entry in _table(name).entries if entry.doubt]
+    assert doubted == (["1K"] if name != "v2-512" else [])
+
+
+@each_slice
+def test_a_figure_is_found_for_a_tpu_v2_with_as_many_ranks(name: str) -> None:
+    reference = _found(name, "64M")
+    assert reference is not None
+    assert reference.algbw_gb_per_s == _entry(name, "64M").algbw_gb_per_s
+    assert reference.source.startswith(f"{name}: ")
+
+
+def test_out_of_memory_is_found_without_a_figure() -> None:
+    reference = _found("v2-512", "256M")
+    assert reference is not None and reference.oom and reference.algbw_gb_per_s is None
+
+
+def test_a_doubt_comes_with_the_figure() -> None:
+    reference = _found("v2-32", "1K")
+    assert reference is not None and "2 KiB" in reference.doubt
+
+
+def test_nothing_is_found_for_what_was_not_measured_or_for_another_device() -> None:
+    assert _found("v2-512", "1K") is None
+    assert _found("v2-8", "64M", device_kind="TPU v3") is None

@@ -1,0 +1,387 @@
+"""Find and save: merged, atomic, one writer at a time; nothing unread is ever overwritten."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import multiprocessing
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw import locks
+from busbw.baselines import files
+from busbw.baselines.document import TIMED, BaselineError, read
+from busbw.baselines.store import find, find_published
+from busbw.baselines.updates import Rules, Updated, save
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline, Record
+from busbw.model.verdict import Reference
+from tests.helpers import build
+from tests.unit.baselines.written import written
+
+FILE = Path("amd-epyc-2c", "4r", "jax.all_reduce.psum.json")
+TODAY = Record(at="2026-03-04T03:00:00Z", commit="abc")
+RULES = Rules(budget=0.10)
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers leave nothing in the folder for temporary files: here that is the test's own."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The baselines folder, not there yet."""
+    return tmp_path / "baselines"
+
+
+def _save(
+    root: Path,
+    *times_s: float,
+    payload_bytes: int = 4096,
+    key: EnvironmentKey | None = None,
+    only_new: bool = False,
+    **case: Any,
+) -> tuple[Updated, ...]:
+    measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
+    accepted = [build.accepted(measured, TODAY, key=key or build.key(), takes_loss=True)]
+    rules = replace(RULES, only_new=only_new)
+    return written(save, root, accepted, session=TODAY, rules=rules).changes
+
+
+def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
+    return find(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
+
+
+def test_what_was_saved_is_found(root: Path) -> None:
+    (change,) = _save(root, 1e-3, 1.25e-3)
+    baseline = _found(root)
+    assert baseline == change.after
+    assert baseline == Baseline(
+        case=build.case(),
+        records=(build.session(1e-3, 1.25e-3, date=TODAY.date, commit=TODAY.commit),),
+        pinned_us=1125.0,
+        pinned_date=TODAY.date,
+    )
+    assert (root / FILE, None) == (change.path, change.before)
+
+
+def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
+    failure = build.out_of_memory(needed_bytes=20, available_bytes=10)
+    measured = build.measurement(failures=(failure,))
+    accepted = build.accepted(measured, TODAY)
+    written(save, root, [accepted], session=TODAY, rules=RULES)
+    baseline = _found(root)
+    assert baseline is not None
+    assert (baseline.oom, baseline.times_s, baseline.needed_bytes, baseline.available_bytes) == (
+        True,
+        (),
+        20,
+        10,
+    )
+    assert (baseline.date, baseline.level_s, baseline.pinned_s) == (TODAY.date, None, None)
+
+
+def test_a_baseline_keeps_the_protocol_it_was_measured_with(root: Path) -> None:
+    _save(root, 1e-3, protocol="host/chain0")
+    baseline = _found(root)
+    assert baseline is not None
+    assert baseline.case.protocol.text == "host/chain0"
+
+
+def test_a_save_replaces_its_entries_and_leaves_the_others(root: Path) -> None:
+    _save(root, 1e-3)
+    _save(root, 2e-3, payload_bytes=8192)
+    (change,) = _save(root, 3e-3)
+    assert change.before is not None and change.after is not None
+    assert (change.before.times_s, change.after.times_s) == ((1e-3,), (3e-3,))
+    kept = _found(root, 8192)
+    assert kept is not None
+    assert kept.times_s == (2e-3,)
+
+
+def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
+    measured = [build.measurement(1e-3, payload_bytes=size) for size in (4, 8)]
+    accepted = [build.accepted(one) for one in measured]
+    assert len(written(save, root, accepted, session=TODAY, rules=RULES).changes) == 2
+    assert tuple(e.case.payload_bytes for e in read(TIMED, root / FILE).baselines) == (4, 8)
+
+
+def test_only_new_leaves_what_is_there_alone(root: Path) -> None:
+    _save(root, 1e-3)
+    before = (root / FILE).read_bytes()
+    assert _save(root, 9e-3, only_new=True) == ()
+    assert before == (root / FILE).read_bytes()
+    assert len(_save(root, 9e-3, payload_bytes=8192, only_new=True)) == 1
+
+
+@pytest.mark.parametrize("case", [{"dtype": "float16"}, {"reduce_op": "max"}, {"placement": "out"}])
+def test_a_case_that_differs_in_anything_has_no_baseline_in_the_same_file(
+    root: Path, case: dict[str, str]
+) -> None:
+    _save(root, 1e-3)
+    found = find(root, build.key(), build.case(**case))
+    assert found.baseline is None
+
+
+def test_without_any_baseline_there_is_no_nearest(root: Path) -> None:
+    found = find(root, build.key(), build.case())
+    assert (found.baseline, found.nearest) == (None, "")
+
+
+def test_the_nearest_key_of_the_same_device_is_named(root: Path) -> None:
+    _save(root, 1e-3, key=build.key(device_kind="Another CPU"))
+    _save(root, 1e-3, key=build.key(ranks=8))
+    nearest = find(root, build.key(), build.case()).nearest
+    assert nearest == "no baseline for amd-epyc-2c/4r, the nearest is for amd-epyc-2c/8r"
+
+
+def test_the_nearest_key_has_the_same_number_of_ranks_if_the_device_is_another(root: Path) -> None:
+    for ranks in (2, 4, 8):
+        _save(root, 1e-3, key=build.key(device_kind="Another CPU", ranks=ranks))
+    nearest = find(root, build.key(), build.case()).nearest
+    assert nearest.endswith("the nearest is for another-cpu-2c/4r")
+
+
+def test_a_key_with_baselines_of_other_strategies_only_is_not_near(root: Path) -> None:
+    _save(root, 1e-3, key=build.key(ranks=8), strategy="another")
+    assert find(root, build.key(), build.case()).nearest == ""
+
+
+def test_a_file_in_another_place_than_it_says_is_refused(root: Path) -> None:
+    _save(root, 1e-3, key=build.key(ranks=8))
+    (root / "amd-epyc-2c" / "8r").rename(root / "amd-epyc-2c" / "4r")
+    with pytest.raises(BaselineError, match=r"psum\.json: document\.environment: the file says"):
+        _found(root)
+    with pytest.raises(BaselineError, match=r"document\.environment: the file says"):
+        _save(root, 2e-3)
+
+
+@pytest.mark.parametrize("nonsense", ["", "{}", "[1, 2", '{"version": 99}'])
+def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
+    root: Path, nonsense: str
+) -> None:
+    other = build.key(ranks=8)
+    _save(root, 1e-3)
+    _save(root, 1e-3, key=other)
+    (root / FILE).write_text(nonsense)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    measured = build.measurement(5e-3)
+    accepted = [build.accepted(measured, key=key) for key in (other, build.key())]
+    with pytest.raises(BaselineError, match=r"jax\.all_reduce\.psum\.json"):
+        written(save, root, accepted, session=TODAY, rules=RULES)
+    assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _save(root, 1e-3)
+    before = (root / FILE).read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="no space left"):
+            _save(root, 2e-3)
+    assert before == (root / FILE).read_bytes()
+    assert [FILE.name] == [path.name for path in (root / FILE).parent.iterdir()]
+
+
+def test_a_file_takes_its_place_whole(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, placed = os.replace, []
+
+    def watched(source: str, target: Path) -> None:
+        placed.append(len(read(TIMED, Path(source)).baselines))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    _save(root, 1e-3)
+    _save(root, 1e-3, payload_bytes=8192)
+    assert placed == [1, 2]
+
+
+def test_the_folder_holds_data_only_and_files_that_all_may_read(root: Path) -> None:
+    _save(root, 1e-3)
+    assert [root / FILE] == [path for path in root.rglob("*") if path.is_file()]
+    assert (root / FILE).stat().st_mode & 0o777 == 0o644
+
+
+def test_a_writer_that_never_ends_is_an_error_that_names_the_folder(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.01)
+    _save(root, 1e-3)
+    before = _found(root)
+    said = rf"^{root}: another session has been writing for 0.01 s \(pid {os.getpid()}, started "
+    with locks.folder(root, 0), pytest.raises(BaselineError, match=said):
+        _save(root, 2e-3)
+    assert _found(root) == before
+
+
+def test_the_lock_is_the_folder_s_however_it_is_reached(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.01)
+    root.mkdir()
+    other = tmp_path / "other"
+    other.symlink_to(root)
+    with locks.folder(root, 0), pytest.raises(BaselineError, match="another session has been"):
+        _save(other, 1e-3)
+    assert not list(root.iterdir())
+
+
+def test_a_folder_that_cannot_be_locked_is_an_error_and_not_written(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(BaselineError, match=rf"^{root}: it cannot be locked .*No locks available"):
+        _save(root, 1e-3)
+    assert not list(root.iterdir())
+
+
+SAVES = 12
+
+
+def _save_often(root: Path, first_bytes: int, temporary: Path) -> None:
+    os.environ["TMPDIR"] = str(temporary)
+    for turn in range(SAVES):
+        _save(root, 1e-3, payload_bytes=first_bytes + 8 * turn)
+
+
+@pytest.mark.parametrize("temporary", ["same", "other"])
+def test_concurrent_saves_by_two_processes_lose_nothing(
+    root: Path, tmp_path: Path, temporary: str
+) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    folders = {4: tmp_path / "same", 8: tmp_path / temporary}
+    for folder in folders.values():
+        folder.mkdir(exist_ok=True)
+    writers = [spawn.Process(target=_save_often, args=(root, *one)) for one in folders.items()]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    sizes = {one.case.payload_bytes for one in read(TIMED, root / FILE).baselines}
+    assert set(range(4, 4 + 8 * SAVES, 4)) == sizes
+
+
+KEY = EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x4")
+ENTRIES = (
+    {"payload": "4K", "payload_bytes": 4096, "status": "ok", "algbw_gb_per_s": 1.5},
+    {"payload": "1M", "payload_bytes": 2**20, "status": "oom", "doubt": "a typing error?"},
+)
+
+
+def _table(*entries: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """What is changed to an ellipsis is missing."""
+    ordinary = {
+        "document": "busbw published figures",
+        "version": 1,
+        "source": "a paper, table 3",
+        "method": "by hand",
+        "slice": "v2-8",
+        "device_kind": "TPU v2",
+        "ranks": 8,
+        "collective": "all_reduce",
+        "entries": entries or ENTRIES,
+    }
+    return {name: one for name, one in {**ordinary, **changes}.items() if one is not ...}
+
+
+def _published(root: Path, document: Any, name: str = "paper") -> Path:
+    path = root / "tpu-v2" / "8r" / f"published.all_reduce.{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_published_figure_is_found_by_its_payload(tmp_path: Path) -> None:
+    _published(tmp_path, _table())
+    assert Reference(
+        source="v2-8: a paper, table 3", oom=False, algbw_gb_per_s=1.5
+    ) == find_published(tmp_path, KEY, build.case(ranks=8))
+
+
+def test_a_published_out_of_memory_keeps_its_doubt(tmp_path: Path) -> None:
+    _published(tmp_path, _table())
+    found = find_published(tmp_path, KEY, build.case(payload_bytes=2**20))
+    assert found is not None
+    assert (found.oom, found.algbw_gb_per_s, found.doubt) == (True, None, "a typing error?")
+
+
+def test_what_nobody_published_is_none(tmp_path: Path) -> None:
+    assert find_published(tmp_path, KEY, build.case()) is None
+    _published(tmp_path, _table())
+    assert find_published(tmp_path, KEY, build.case(payload_bytes=8192)) is None
+    assert find_published(tmp_path, KEY, build.case(collective="all_gather")) is None
+    other = EnvironmentKey(device_kind="TPU v2", ranks=4)
+    assert find_published(tmp_path, other, build.case()) is None
+
+
+def test_of_two_tables_the_first_by_name_that_has_the_payload_is_taken(tmp_path: Path) -> None:
+    _published(tmp_path, _table(ENTRIES[1], source="first"), name="a")
+    _published(tmp_path, _table(source="second"), name="b")
+    found = find_published(tmp_path, KEY, build.case())
+    assert found is not None
+    assert found.source == "v2-8: second"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"entries": ENTRIES[:1] * 2}, r"entries\[1\]: a second entry for 4K"),
+        ({"source": ...}, r"source: missing"),
+    ],
+)
+def test_a_nonsensical_table_is_refused_with_file_and_key_path(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    _published(tmp_path, _table(**changes))
+    with pytest.raises(BaselineError, match=rf"paper\.json: document\.{words}"):
+        find_published(tmp_path, KEY, build.case())
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"algbw_gb_per_s": None}, r"entries\[0\]\.algbw_gb_per_s: expected with the status 'ok'"),
+        ({"status": "oom"}, r"entries\[0\]\.algbw_gb_per_s: expected with the status 'ok'"),
+        ({"status": "fine"}, r"entries\[0\]\.status: expected one of ok, oom"),
+        ({"gbps": 1}, r"entries\[0\]\.gbps: unknown key"),
+        ({"algbw_gb_per_s": "1.5"}, r"entries\[0\]\.algbw_gb_per_s: expected a number"),
+        ({"algbw_gb_per_s": 1e300}, r"entries\[0\]\.algbw_gb_per_s: expected GB/s above 0, up to"),
+        ({"algbw_gb_per_s": -0.0}, r"entries\[0\]\.algbw_gb_per_s: expected GB/s above 0, up to"),
+        ({"payload_bytes": 4}, r"entries\[0\]\.payload: '.*' is not 4 bytes"),
+        ({"doubt": "\udfff"}, r"entries\[0\]\.doubt: expected text"),
+    ],
+)
+def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
+    tmp_path: Path, entry: dict[str, Any], words: str
+) -> None:
+    _published(tmp_path, _table({**ENTRIES[0], **entry}))
+    with pytest.raises(BaselineError, match=rf"paper\.json: document\.{words}"):
+        find_published(tmp_path, KEY, build.case())
+
+
+def test_what_is_no_json_is_refused_with_line_and_column(tmp_path: Path) -> None:
+    path = _published(tmp_path, {})
+    path.write_text("{\n  version: 1\n}")
+    with pytest.raises(BaselineError, match=r"paper\.json:2:3: not JSON"):
+        find_published(tmp_path, KEY, build.case())

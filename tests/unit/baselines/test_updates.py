@@ -1,0 +1,431 @@
+"""Updates of files: what joins, what is refused with its reason, and the files' own history."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.baselines import files
+from busbw.baselines.document import BaselineError
+from busbw.baselines.store import find, find_compiled
+from busbw.baselines.updates import (
+    MOST_SESSIONS,
+    MOST_UPDATES,
+    Change,
+    Rules,
+    Saved,
+    joined,
+    pinned_at_level,
+    prune,
+    save_compiled,
+)
+from busbw.baselines.updates import save as baselines_save
+from busbw.model.case import Case
+from busbw.model.launch import Compiled
+from busbw.model.stored import Baseline, CompiledBaseline, Record
+from tests.helpers import build
+from tests.unit.baselines.written import written
+
+RULES = Rules(budget=0.10)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The baselines folder, not there yet."""
+    return tmp_path / "baselines"
+
+
+def save(root: Path, *times_s: float, rules: Rules = RULES, **accepted: Any) -> Saved:
+    """Save these times of the ordinary case; without any it was out of memory."""
+    failures = () if times_s else (build.out_of_memory(),)
+    measured = build.measurement(*times_s, failures=failures)
+    session = Record(at="2026-03-04T03:00:00Z", commit="abc")
+    one = build.accepted(measured, session, **accepted)
+    why = "a slower switch"
+    return written(baselines_save, root, [one], session=session, rules=rules, reason=why)
+
+
+def found(root: Path) -> Baseline:
+    baseline = find(root, build.key(), build.case()).baseline
+    assert baseline is not None
+    return baseline
+
+
+def history(root: Path) -> list[dict[str, Any]]:
+    (path,) = root.rglob("*.json")
+    updates: list[dict[str, Any]] = json.loads(path.read_text())["history"]
+    return updates
+
+
+def test_an_appended_session_is_pooled_with_those_that_are_stored(root: Path) -> None:
+    save(root, 1e-3, 1.02e-3)
+    save(root, 1.04e-3, append=True)
+    baseline = found(root)
+    assert baseline.times_s == (1e-3, 1.02e-3, 1.04e-3)
+    assert [len(session.times_s) for session in baseline.sessions] == [2, 1]
+    assert baseline.sessions[1].commit == "abc"
+    assert baseline.level_s == pytest.approx(1.025e-3)
+
+
+def test_a_loss_beyond_the_budget_is_refused_and_says_all_that_one_needs(root: Path) -> None:
+    save(root, 1e-3)
+    (path,) = root.rglob("*.json")
+    before = path.read_bytes()
+    saved = save(root, 1.5e-3)
+    assert saved.changes == ()
+    (refusal,) = saved.refusals
+    assert refusal.text == (
+        "jax.all_reduce.psum.float32.4K: the baseline was not written: its level would be "
+        "1.5 ms, 50.0 % above the 1 ms pinned on 2026-03-04; the budget is 10 %"
+    )
+    assert path.read_bytes() == before
+
+
+def test_an_accepted_loss_is_written_pinned_and_recorded_with_its_reason(root: Path) -> None:
+    save(root, 1e-3)
+    saved = save(root, 1.5e-3, takes_loss=True)
+    assert (len(saved.changes), saved.refusals) == (1, ())
+    assert found(root).pinned_s == 1.5e-3
+    assert history(root)[-1] == {
+        "date": "2026-03-04",
+        "commit": "abc",
+        "entries": 1,
+        "worst_percent": 50.0,
+        "reason": "a slower switch",
+        "accepted_regression": True,
+    }
+
+
+def test_a_loss_within_the_budget_is_no_accepted_regression(root: Path) -> None:
+    save(root, 1e-3)
+    save(root, 1.05e-3, takes_loss=True)
+    assert found(root).pinned_s == 1e-3
+    assert "accepted_regression" not in history(root)[-1]
+
+
+def test_out_of_memory_where_a_time_stands_is_refused_and_can_be_accepted(root: Path) -> None:
+    save(root, 1e-3)
+    (refusal,) = save(root).refusals
+    assert "out of memory where there was a time, 1 ms pinned on 2026-03-04" in refusal.text
+    assert save(root, takes_loss=True).changes
+    assert found(root).oom
+
+
+def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
+    save(root, 1e-3)
+    session = Record(at="2026-03-05T03:00:00Z")
+    measured = [build.measurement(2e-3, payload_bytes=size) for size in (4096, 8192)]
+    accepted = [build.accepted(one, session) for one in measured]
+    saved = written(baselines_save, root, accepted, session=session, rules=RULES)
+    assert [change.case.payload_bytes for change in saved.changes] == [8192]
+    assert [refusal.case.payload_bytes for refusal in saved.refusals] == [4096]
+    assert history(root)[-1]["entries"] == 1
+
+
+def test_the_history_keeps_the_newest_updates(root: Path) -> None:
+    save(root, 1e-3)
+    save(root, 1.01e-3)
+    for _ in range(MOST_UPDATES - 1):
+        save(root, 1.01e-3)
+    assert [update["worst_percent"] for update in history(root)] == [1.0] + [0.0] * 49
+    save(root, 1.01e-3)
+    assert [update["worst_percent"] for update in history(root)] == [0.0] * MOST_UPDATES
+
+
+TODAY = Record(at="2026-03-04T03:00:00Z")
+WHY = {"session": TODAY, "reason": "a new machine"}
+KEY = build.key()
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """A folder with the payloads 4K and 8K of one strategy, and 4K of another."""
+    folder = tmp_path / "baselines"
+    for changes in ({}, {"payload_bytes": 8192}, {"strategy": "ring"}):
+        put(folder, 1e-3, **changes)
+    return folder
+
+
+def put(filled: Path, time_s: float, **case: Any) -> None:
+    measured = build.measurement(time_s, **case)
+    then = Record(at="2026-01-01T03:00:00Z")
+    one = build.accepted(measured, then, key=KEY)
+    saved = written(baselines_save, filled, [one], session=then, rules=Rules(budget=0.10))
+    assert not saved.refusals
+
+
+def baseline_at(filled: Path, **case: Any) -> Baseline | None:
+    return find(filled, KEY, build.case(**case)).baseline
+
+
+def at(filled: Path, **case: Any) -> Path:
+    return files.path_of(filled, KEY, build.case(**case))
+
+
+def updates_at(filled: Path) -> list[dict[str, Any]]:
+    path = at(filled)
+    updates: list[dict[str, Any]] = json.loads(path.read_text())["history"]
+    return updates
+
+
+def test_prune_removes_what_is_not_kept_and_says_what_went(filled: Path) -> None:
+    (change,) = written(prune, filled, [(KEY, build.case())], **WHY)
+    assert (change.case.payload_bytes, change.after) == (8192, None)
+    assert change.before is not None and change.before.times_s == (1e-3,)
+    assert baseline_at(filled, payload_bytes=8192) is None
+    assert baseline_at(filled) is not None
+    assert updates_at(filled)[-1]["reason"] == "a new machine"
+
+
+def test_prune_leaves_files_that_no_kept_case_is_in(filled: Path) -> None:
+    written(prune, filled, [(KEY, build.case())], **WHY)
+    assert baseline_at(filled, strategy="ring") is not None
+
+
+def test_prune_writes_nothing_where_nothing_goes(filled: Path) -> None:
+    before = at(filled).read_bytes()
+    kept = [(KEY, build.case(payload_bytes=size)) for size in (4096, 8192)]
+    assert written(prune, filled, kept, **WHY) == ()
+    assert at(filled).read_bytes() == before
+
+
+def test_prune_removes_a_file_in_which_nothing_is_left(filled: Path) -> None:
+    gone = written(prune, filled, [(KEY, build.case(payload_bytes=64))], **WHY)
+    assert len(gone) == 2
+    assert not at(filled).exists()
+
+
+def test_a_bad_file_is_an_error_and_no_file_is_touched(filled: Path) -> None:
+    good = at(filled)
+    bad = at(filled, strategy="ring")
+    bad.write_text("{}")
+    before = good.read_bytes()
+    cases = [(KEY, build.case(payload_bytes=64)), (KEY, build.case(strategy="ring"))]
+    with pytest.raises(BaselineError, match="ring"):
+        written(prune, filled, cases, **WHY)
+    assert good.read_bytes() == before
+
+
+def test_where_there_are_no_baselines_nothing_is_done(tmp_path: Path) -> None:
+    assert written(prune, tmp_path / "nowhere", [(KEY, build.case())], **WHY) == ()
+    assert not (tmp_path / "nowhere").exists()
+
+
+BUDGET = 0.10
+
+
+def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chain2") -> Baseline:
+    """One session, without a pin."""
+    times_s = tuple(time_us / 1e6 for time_us in times_us)
+    measured = build.measurement(*times_s, protocol=protocol)
+    return build.accepted(measured, Record(at=f"{date}T03:00:00Z")).baseline
+
+
+def stored(*times_us: float) -> Baseline:
+    """One session, pinned at its level."""
+    return pinned_at_level(session(*times_us))
+
+
+def out_of_memory() -> Baseline:
+    measured = build.measurement(failures=(build.out_of_memory(),))
+    return build.accepted(measured).baseline
+
+
+def test_a_session_keeps_when_it_began() -> None:
+    one = build.accepted(build.measurement(1e-3), Record(at="2026-01-02T03:04:05Z"))
+    (found,) = one.baseline.sessions
+    assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def test_a_session_that_is_not_appended_takes_the_place_of_all() -> None:
+    old = joined(stored(1000), session(1020), append=True, budget=BUDGET)[0]
+    found, _ = joined(old, session(1050), append=False, budget=BUDGET)
+    assert [one.times_us for one in found.sessions] == [(1050,)]
+    assert found.pinned_us == 1000
+
+
+def test_a_session_counts_once_whatever_its_launches() -> None:
+    old = joined(stored(1000), session(1100, 1100, 1100, 1100), append=True, budget=BUDGET)[0]
+    assert old.level_us == 1050
+
+
+def test_the_oldest_session_goes_when_there_are_too_many() -> None:
+    entry = stored(1000)
+    for turn in range(MOST_SESSIONS):
+        entry = joined(entry, session(1001 + turn), append=True, budget=BUDGET)[0]
+    assert len(entry.sessions) == MOST_SESSIONS
+    assert entry.sessions[0].times_us == (1001,)
+
+
+def test_a_level_at_the_end_of_the_budget_is_written_and_one_beyond_is_lost() -> None:
+    for time_us, lost in ((1100, False), (1101, True)):
+        assert joined(stored(1000), session(time_us), append=False, budget=BUDGET)[1] is lost
+
+
+def test_a_small_improvement_leaves_the_pin() -> None:
+    found, _ = joined(stored(1000), session(950), append=False, budget=BUDGET)
+    assert found.pinned_us == 1000
+
+
+def test_an_improvement_beyond_the_budget_takes_the_pin_with_it_and_is_not_lost_unseen() -> None:
+    found, lost = joined(stored(1000), session(500, date="2026-03-05"), append=False, budget=BUDGET)
+    assert (lost, found.pinned_us) == (False, 500)
+    assert found.pinned_date == "2026-03-05"
+    assert joined(found, session(900), append=False, budget=BUDGET)[1]
+
+
+def test_another_protocol_takes_the_place_and_pins_its_own_level() -> None:
+    new = session(5000, protocol="device/chain9")
+    found, lost = joined(stored(1000), new, append=True, budget=BUDGET)
+    assert (lost, found.pinned_us) == (False, 5000)
+    assert len(found.sessions) == 1
+
+
+def test_out_of_memory_where_a_time_stands_is_a_loss_and_elsewhere_none() -> None:
+    assert joined(stored(1000), out_of_memory(), append=False, budget=BUDGET)[1]
+    assert not joined(None, out_of_memory(), append=False, budget=BUDGET)[1]
+    assert not joined(out_of_memory(), out_of_memory(), append=False, budget=BUDGET)[1]
+
+
+def test_what_fits_again_pins_its_own_level() -> None:
+    found, lost = joined(out_of_memory(), session(1000), append=False, budget=BUDGET)
+    assert (lost, found.oom, found.pinned_us) == (False, False, 1000)
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_twenty_steps_of_two_percent_are_stopped_by_the_budget(append: bool) -> None:
+    entry = first = stored(1000)
+    refused = []
+    for turn in range(1, 21):
+        found, lost = joined(entry, session(1000 * 1.02**turn), append=append, budget=BUDGET)
+        refused += [turn] if lost else []
+        entry = entry if lost else found
+    assert refused and refused[-1] == 20
+    level = entry.level_us
+    assert level is not None and level <= 1100
+    assert entry.pinned_us == first.pinned_us
+
+
+def test_a_pin_is_moved_by_nothing_else_than_the_level() -> None:
+    entry = replace(stored(1000), pinned_us=980.0)
+    assert joined(entry, session(1000), append=True, budget=BUDGET)[0].pinned_us == 980
+
+
+CHIPS = build.key(device_kind="TPU v5 lite", ranks=8, mesh="2x4", cores=None)
+PROGRAM = build.case(ranks=8, mesh="2x4")
+SECOND = build.case(ranks=8, mesh="2x4", payload_bytes=2048)
+
+
+def compiled(
+    root: Path,
+    program: Compiled | None,
+    *,
+    date: str = "2026-11-20",
+    case: Case = PROGRAM,
+    only_new: bool = False,
+    **changes: Any,
+) -> tuple[Change[CompiledBaseline], ...]:
+    """Save what a compiler made of `case`; None: it was out of memory."""
+    new = CompiledBaseline(case=case, compiled=program, date=date, release="libtpu 1", **changes)
+    return save_compiled(root, [(CHIPS, new)], only_new=only_new)
+
+
+def path_in(root: Path) -> Path:
+    (path,) = root.glob("compiled/*/*/*.json")
+    return path
+
+
+def test_what_is_saved_is_found_with_its_release_and_date(tmp_path: Path) -> None:
+    (change,) = compiled(tmp_path, build.compiled(), date="2026-11-21")
+    assert change.before is None
+    found = find_compiled(tmp_path, CHIPS, PROGRAM)
+    assert found == change.after
+    assert found is not None
+    assert (found.compiled, found.release, found.date) == (
+        build.compiled(),
+        "libtpu 1",
+        "2026-11-21",
+    )
+    assert path_in(tmp_path).relative_to(tmp_path).parts[:3] == (
+        "compiled",
+        "tpu-v5-lite",
+        "8r-2x4",
+    )
+
+
+def test_out_of_memory_is_kept_with_its_bytes(tmp_path: Path) -> None:
+    compiled(tmp_path, None, needed_bytes=16, available_bytes=15)
+    found = find_compiled(tmp_path, CHIPS, PROGRAM)
+    assert found is not None
+    assert (found.compiled, found.needed_bytes, found.available_bytes) == (None, 16, 15)
+
+
+def test_others_stay_and_each_has_a_line_of_its_own(tmp_path: Path) -> None:
+    compiled(tmp_path, build.compiled(), case=SECOND)
+    compiled(tmp_path, build.compiled(), date="2026-11-21")
+    lines = [line for line in path_in(tmp_path).read_text().splitlines() if '"payload"' in line]
+    dates = [json.loads(line.rstrip(","))["date"] for line in lines]
+    assert len(lines) == 2
+    assert sorted(dates) == ["2026-11-20", "2026-11-21"]
+
+
+def test_what_is_as_it_was_is_not_written_again(tmp_path: Path) -> None:
+    compiled(tmp_path, build.compiled(), date="2026-11-20")
+    before = path_in(tmp_path).stat().st_mtime_ns
+    assert compiled(tmp_path, build.compiled(), date="2026-11-21") == ()
+    assert path_in(tmp_path).stat().st_mtime_ns == before
+
+
+def test_only_new_leaves_what_is_there(tmp_path: Path) -> None:
+    compiled(tmp_path, build.compiled(), date="2026-11-20")
+    changed = build.compiled(algorithm={})
+    assert compiled(tmp_path, changed, date="2026-11-21", only_new=True) == ()
+    (change,) = compiled(tmp_path, changed, date="2026-11-21")
+    assert change.before is not None and change.after is not None
+    assert change.after.compiled == build.compiled(algorithm={})
+
+
+def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
+    assert find_compiled(tmp_path, CHIPS, PROGRAM) is None
+    compiled(tmp_path, build.compiled(), date="2026-11-20")
+    assert find_compiled(tmp_path, CHIPS, SECOND) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: d.update(version=2), "'busbw compiled baselines' of version 2; accepted is "),
+        (lambda d: d.update(strategy="other"), "the file says"),
+        (lambda d: d["environment"].update(ranks=4), "the file says"),
+        (lambda d: d["entries"][0].update(payload="2048"), "entries[0].payload: expected a size"),
+        (lambda d: d["entries"][0].pop("release"), "entries[0].release: missing"),
+        (lambda d: d["entries"].append(d["entries"][0]), "a second entry"),
+        (lambda d: d["entries"][0]["compiled"].update(peak_bytes="many"), "peak_bytes"),
+        (lambda d: d.update(more=1), "document.more: unknown key"),
+        (lambda d: d["entries"][0].update(protocol="junk/fake"), "entries[0].protocol: expected a"),
+        (lambda d: d["entries"][0].update(date="soon"), "entries[0].date: expected a date"),
+        (lambda d: d["entries"][0].update(needed_bytes=-1), "entries[0].needed_bytes: expected"),
+        (lambda d: d["entries"][0]["compiled"].update(peak_bytes=-1), "compiled.peak_bytes: exp"),
+        (
+            lambda d: d["entries"][0]["compiled"]["collectives"].update(a=-1),
+            "compiled.collectives.a: expected 0 or more, got -1",
+        ),
+    ],
+)
+def test_a_damaged_file_is_an_error_that_says_where(tmp_path: Path, change: Any, said: str) -> None:
+    compiled(tmp_path, build.compiled(), date="2026-11-20")
+    path = path_in(tmp_path)
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(BaselineError) as error:
+        find_compiled(tmp_path, CHIPS, PROGRAM)
+    assert said in str(error.value)
+    with pytest.raises(BaselineError):
+        compiled(tmp_path, build.compiled(algorithm={}), date="2026-11-21")
+    assert json.loads(path.read_text()) == document

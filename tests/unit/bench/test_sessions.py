@@ -1,0 +1,54 @@
+"""Where a session's time goes, and busbw's times next to a loop written by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import processes, sweep
+from bench.__main__ import main
+from tests.helpers.frameworks import needs
+
+# Each of a dozen rows is rounded to a tenth of a second.
+_ROUNDED_S = 12 * 0.05
+
+
+def _rows_s(results: dict[str, Any]) -> float:
+    """Return the sum of the rows of the table."""
+    rows = [line.strip("|").split(" | ") for line in sweep.table((), results) if "%" in line]
+    return sum(float(seconds) for _, seconds, _ in rows)
+
+
+@pytest.mark.sessions
+def test_a_session_is_measured_and_its_phases_come_to_its_wall_time(
+    tmp_path: Path,
+) -> None:
+    words = ("--frameworks=fake", "--payloads=1K,4K", "--launches=1")
+    results = processes.session(tmp_path, "sweep", *words)
+    assert _rows_s(results) == pytest.approx(results["wall_s"], abs=_ROUNDED_S)
+    lines = list(sweep.table(words, results))
+    assert lines[1] == f"### `pytest perf/ {' '.join(words)}`"
+    assert lines[3] == "2 cases, 1 launches: measured in "
+
+
+def test_no_phase_is_left_out() -> None:
+    launch = {"phases_s": {"sampling": 20.0, "waiting": 30.0, "of_another_name": 10.0}}
+    results = {
+        "cases": [{"launches": [launch]}],
+        "plan": {"launches": 1},
+        "spent_s": {"starting": 5.0, "measuring": 61.0, "ending": 1.0},
+        "measuring_s": 68.0,
+        "wall_s": 70.0,
+    }
+    assert _rows_s(results) == pytest.approx(70.0, abs=_ROUNDED_S)
+
+
+@pytest.mark.exhaustive
+@needs("jax")
+def test_fidelity_has_a_row_for_each_payload(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["fidelity", "--processes=1", "--payloads=64K", "--frameworks=jax"])
+    lines = [line for line in capsys.readouterr().out.splitlines() if line]
+    assert [lines[0], lines[4]] == [f"### jax, {ranks} ranks, 1 processes" for ranks in (2, 4)]
+    assert lines[3].startswith("| 64K | ") and len(lines) == 8

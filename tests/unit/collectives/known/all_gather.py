@@ -1,0 +1,18 @@
+"""All-gather by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tests.unit.collectives.known import Buffer, Reduce
+
+
+def once(held: list[Buffer], _: Reduce) -> list[Buffer]:
+    return [[one for buffer in held for one in buffer]] * len(held)
+
+
+def bus_factor(n: int) -> Fraction:
+    return Fraction(n - 1, n)
+
+
+INPUT_OF_FOUR, OUTPUT_OF_FOUR = Fraction(1, 4), Fraction(1)

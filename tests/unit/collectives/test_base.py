@@ -1,0 +1,191 @@
+"""The groups that XLA writes after a collective, and the bytes that a rank puts in and gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES, Draw, GroupSize, group_size_of, groups_of, pairs_of
+from tests.unit.collectives.known import KNOWN
+
+
+def _line(groups: str) -> str:
+    return (
+        f"%x.1 = f32[256]{{0}} all-reduce(%p), channel_id=1, replica_groups={groups}, to_apply=%a"
+    )
+
+
+def _mesh(axes: int) -> str:
+    """One rank, along all axes."""
+    names = [f"'a{number}'" for number in range(axes)]
+    return f"mesh[{','.join(f'{name}=1' for name in names)}] {{{','.join(names)}}}"
+
+
+@pytest.mark.parametrize(
+    ("groups", "found"),
+    [
+        ("{{0,1,2,3}}", ((0, 1, 2, 3),)),
+        ("{{0,1},{2,3}}", ((0, 1), (2, 3))),
+        ("{{0,2},{1,3}}", ((0, 2), (1, 3))),
+        ("{{0}}", ((0,),)),
+        ("{{3,1,2,0}}", ((3, 1, 2, 0),)),
+        ("{}", ((0, 1, 2, 3, 4, 5, 6, 7),)),
+        ("{{}}", ((0, 1, 2, 3, 4, 5, 6, 7),)),
+        ("[1,4]<=[4]", ((0, 1, 2, 3),)),
+        ("[2,4]<=[8]", ((0, 1, 2, 3), (4, 5, 6, 7))),
+        ("[4,2]<=[8]", ((0, 1), (2, 3), (4, 5), (6, 7))),
+        ("[4,2]<=[2,4]T(1,0)", ((0, 4), (1, 5), (2, 6), (3, 7))),
+        ("[2,4]<=[4,2]T(1,0)", ((0, 2, 4, 6), (1, 3, 5, 7))),
+        ("[2,4]<=[2,2,2]T(1,0,2)", ((0, 1, 4, 5), (2, 3, 6, 7))),
+        ("[1,8]<=[2,2,2]T(2,1,0)", ((0, 4, 2, 6, 1, 5, 3, 7),)),
+        ("mesh['ranks'=4] {'ranks'}", ((0, 1, 2, 3),)),
+        ("mesh['x'=2,'y'=4] {'y'}", ((0, 1, 2, 3), (4, 5, 6, 7))),
+        ("mesh['x'=2,'y'=4] {'x'}", ((0, 4), (1, 5), (2, 6), (3, 7))),
+        ("mesh['x'=2,'y'=2] {'x','y'}", ((0, 1, 2, 3),)),
+        ("mesh['x'=2,'y'=2] {'y','x'}", ((0, 2, 1, 3),)),
+        ("mesh['x'=2,'y'=2,'z'=2] {'x','z'}", ((0, 1, 4, 5), (2, 3, 6, 7))),
+    ],
+)
+def test_groups_are_read_from_lists_from_iota_form_and_from_a_mesh(
+    groups: str, found: tuple[tuple[int, ...], ...]
+) -> None:
+    assert groups_of(_line(groups), 8) == found
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "mesh['x'=2,'y'=4] {'z'}",
+        "mesh['x'=2,'y'=4] {'y':(1)2}",
+        "mesh['x'=2,'y'=2], device_ids=([4]<=[2,2]T(1,0)) {'x'}",
+        "mesh['x'=2,'y'=2,device_ids=(3,2,1,0)] {'x'}",
+    ],
+)
+def test_of_groups_of_a_mesh_that_cannot_be_told_nothing_is_known(groups: str) -> None:
+    assert groups_of(_line(groups), 8) is None
+
+
+def test_a_line_without_groups_or_pairs_names_none() -> None:
+    assert groups_of("%a = f32[4]{0} all-reduce(%p), to_apply=%add", 4) is None
+    assert pairs_of("%a = f32[4]{0} collective-permute(%p)") is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "found"),
+    [
+        ("{{0,1},{1,2},{2,3},{3,0}}", ((0, 1), (1, 2), (2, 3), (3, 0))),
+        ("{{0,1},{1,0}}", ((0, 1), (1, 0))),
+        ("{}", ()),
+    ],
+)
+def test_pairs_of_a_permute_are_read_in_order(pairs: str, found: tuple[tuple[int, ...]]) -> None:
+    line = f"%a = f32[4]{{0}} collective-permute(%p), source_target_pairs={pairs}, metadata={{}}"
+    assert pairs_of(line) == found
+
+
+@pytest.mark.parametrize(
+    ("groups", "count", "size"),
+    [
+        ("{{0,1},{2,3},{4,5}}", 3, 2),
+        ("{{0,2,1}}", 1, 3),
+        ("[1,2]<=[2]", 1, 2),
+        ("[4,2]<=[2,4]T(1,0)", 4, 2),
+        ("[64,4]<=[4,64]T(1,0)", 64, 4),
+        ("mesh['x'=2,'y'=4] {'y'}", 2, 4),
+        ("mesh['x'=2,'y'=4] {'x'}", 4, 2),
+        ("mesh['x'=2,'y'=4] {'x','y'}", 1, 8),
+        (_mesh(64), 1, 1),
+    ],
+)
+def test_how_many_groups_of_which_size_is_read_from_each_form(
+    groups: str, count: int, size: int
+) -> None:
+    found = group_size_of(_line(groups))
+    assert found == GroupSize(count, size) and found.ranks == count * size
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "{}",
+        "{{}}",
+        "{{0,1},{2}}",
+        "[0,2]<=[0]",
+        f"[{'9' * 400},2]<=[4]",
+        f"mesh['x'={'9' * 400},'y'=4] {{'y'}}",
+        "mesh['x'=2,'y'=4] {'z'}",
+        "mesh['x'=0,'y'=4] {'x'}",
+        _mesh(65),
+        "[4,2",
+        "",
+    ],
+)
+def test_all_ranks_unequal_groups_and_what_is_damaged_have_no_size(groups: str) -> None:
+    assert group_size_of(_line(groups)) is None
+
+
+RANKS = (2, 3, 4, 8, 64)
+PAYLOAD = 2**10 * 3
+
+
+def test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere() -> None:
+    assert {name: one.name for name, one in COLLECTIVES.items()} == {name: name for name in KNOWN}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("ranks", RANKS)
+def test_the_bus_factor_is_that_of_nccl_tests(name: str, ranks: int) -> None:
+    assert COLLECTIVES[name].bus_factor(ranks) == float(KNOWN[name].bus_factor(ranks))
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_rank_of_four_puts_in_and_gets_this_part_of_the_payload(name: str) -> None:
+    collective, known = COLLECTIVES[name], KNOWN[name]
+    assert collective.input_bytes(PAYLOAD, 4) == PAYLOAD * known.INPUT_OF_FOUR
+    assert collective.output_bytes(PAYLOAD, 4) == PAYLOAD * known.OUTPUT_OF_FOUR
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("ranks", RANKS)
+def test_the_payload_is_the_larger_of_input_and_output(name: str, ranks: int) -> None:
+    collective, payload = COLLECTIVES[name], 64 * PAYLOAD
+    sizes = (collective.input_bytes(payload, ranks), collective.output_bytes(payload, ranks))
+    assert max(sizes) == payload
+    assert collective.parts(ranks) in (1, ranks)
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("ranks", RANKS)
+def test_values_come_in_as_many_blocks_as_are_put_in_and_taken_out(name: str, ranks: int) -> None:
+    collective = COLLECTIVES[name]
+    draw = Draw(dtype="float32", reduce_op="sum", ranks=ranks)
+    begun, ended = collective.start(draw, ranks - 1), collective.after(draw, ranks - 1, 1)
+    assert (len(begun), len(ended)) == (
+        collective.input_blocks(ranks),
+        collective.output_blocks(ranks),
+    )
+    assert len({len(period) for period in (*begun, *ended)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "placements", "reduce_ops"),
+    [
+        ("all_reduce", ("in_place", "out_of_place"), REDUCE_OPS),
+        ("all_gather", ("out_of_place",), ()),
+        ("reduce_scatter", ("out_of_place",), ("sum",)),
+        ("all_to_all", ("out_of_place",), ()),
+        ("permute", ("out_of_place",), ()),
+    ],
+)
+def test_in_place_is_only_what_never_gives_back_what_was_put_in(
+    name: str, placements: tuple[str, ...], reduce_ops: tuple[str, ...]
+) -> None:
+    collective = COLLECTIVES[name]
+    assert (collective.placements, collective.reduce_ops) == (placements, reduce_ops)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size_bytes"), [("float32", 4), ("bfloat16", 2), ("float16", 2), ("int32", 4)]
+)
+def test_a_dtype_has_the_size_of_its_elements(dtype: str, size_bytes: int) -> None:
+    assert DTYPES[dtype].size_bytes == size_bytes

@@ -1,0 +1,118 @@
+"""The steps of the workflows that keep the history on a branch, run against a local repository."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from busbw.history.files import append, read
+from tests.helpers.history_lines import KEY, session
+from tests.structure.test_workflows import NIGHTLY, OF_INIT, script_of
+
+FETCH, APPEND = "Fetch the history", "Append what is new"
+BRANCH = "busbw-history"
+
+
+def _environment(folder: Path, **more: str) -> dict[str, str]:
+    folder.mkdir(exist_ok=True)
+    output = str(folder / "output")
+    path, home = os.environ["PATH"], str(folder)
+    return {"PATH": path, "HOME": home, "RUNNER_TEMP": home, "GITHUB_OUTPUT": output, **more}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", *arguments]
+    environment = _environment(folder)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout whose origin has no history yet."""
+    origin, found = tmp_path / "origin.git", tmp_path / "checkout"
+    _git(tmp_path, "init", "--quiet", "--bare", str(origin))
+    _git(tmp_path, "init", "--quiet", str(found))
+    _git(found, "remote", "add", "origin", origin.as_uri())
+    return found
+
+
+def _started(step: str, checkout: Path, folder: Path, base: str = "") -> subprocess.Popen[str]:
+    """Start a step as the runner does, with `folder` as the runner's temporary folder."""
+    return subprocess.Popen(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script_of(OF_INIT, step)],
+        cwd=checkout,
+        env=_environment(folder, BASE=base),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _ended(process: subprocess.Popen[str]) -> int:
+    output, _ = process.communicate()
+    print(output)
+    return process.returncode
+
+
+def _measured(checkout: Path, number: int) -> str:
+    """Fetch and append a session; return the commit that was fetched."""
+    folder = checkout.parent / f"measure{number}"
+    assert _ended(_started(FETCH, checkout, folder)) == 0
+    append(folder / "history", KEY, session(f"{number:016x}"))
+    # The artifact has no hidden files.
+    ignored = shutil.ignore_patterns(".*")
+    kept = checkout.parent / f"keep{number}" / "history"
+    shutil.copytree(folder / "history", kept, ignore=ignored)
+    output = folder / "output"
+    return output.read_text().strip().removeprefix("base=") if output.exists() else ""
+
+
+def _pushing(checkout: Path, number: int, base: str) -> subprocess.Popen[str]:
+    return _started(APPEND, checkout, checkout.parent / f"keep{number}", base)
+
+
+def _sessions(checkout: Path) -> list[str]:
+    folder = checkout.parent / "after"
+    shutil.rmtree(folder, ignore_errors=True)
+    origin = checkout.parent / "origin.git"
+    _git(checkout, "clone", "--quiet", f"--branch={BRANCH}", origin.as_uri(), str(folder))
+    return sorted({line.session for line in read(folder, KEY)})
+
+
+def test_sessions_that_are_pushed_at_once_are_all_in_the_history(checkout: Path) -> None:
+    for numbers in ((1, 2), (3, 4)):
+        bases = [_measured(checkout, number) for number in numbers]
+        assert all(bases) == (numbers != (1, 2))
+        started = [_pushing(checkout, *one) for one in zip(numbers, bases, strict=True)]
+        assert [_ended(process) for process in started] == [0, 0]
+    assert _sessions(checkout) == [f"{number:016x}" for number in (1, 2, 3, 4)]
+    names = _git(checkout.parent / "origin.git", "ls-tree", "-r", "--name-only", BRANCH)
+    assert names.split() == [".gitattributes", f"{KEY.folder}/2026.jsonl"]
+    assert len(read(checkout.parent / "after", KEY)) == 4 * len(session("0" * 16))
+
+
+def test_a_fetch_from_a_server_that_does_not_answer_is_an_error(checkout: Path) -> None:
+    (checkout.parent / "origin.git").rename(checkout.parent / "away")
+    assert _ended(_started(FETCH, checkout, checkout.parent / "measure1")) not in (0, 2)
+    assert not (checkout.parent / "measure1" / "history").exists()
+
+
+@pytest.mark.exhaustive
+def test_a_push_that_the_server_refuses_is_an_error(checkout: Path) -> None:
+    base = _measured(checkout, 1)
+    hook = checkout.parent / "origin.git" / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    assert _ended(_pushing(checkout, 1, base)) == 1
+
+
+@pytest.mark.parametrize("step", [FETCH, APPEND])
+def test_the_nightly_workflow_of_this_repository_runs_the_same(step: str) -> None:
+    assert script_of(NIGHTLY, step) == script_of(OF_INIT, step)

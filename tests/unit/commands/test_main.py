@@ -1,0 +1,142 @@
+"""`busbw` itself: its version, its help, words that are no command, where commands are found."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import busbw
+from busbw import commands
+from busbw.__main__ import main
+from tests.contract.docs.programs import busbw_parsers
+from tests.helpers.command_line import asked_here, command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["histroy"], "argument COMMAND: invalid choice: 'histroy' (choose from "),
+        (["stack", "lst"], "argument ACTION: invalid choice: 'lst' (choose from "),
+        (["trace", "x", "--rate=busb"], "argument --rate: invalid choice: 'busb' (choose from "),
+        (["trace", "x", "--collective=allreduce"], "expected one of all_reduce, all_gather, "),
+        (["page", "x", "-o", "a", "--outptu=a"], "unrecognized arguments: --outptu=a"),
+        (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
+        (
+            ["history", "x", "--baselines="],
+            "argument --baselines: expected a value, got an empty text",
+        ),
+        (["page", "x", "-o", ""], "argument -o/--output: expected a value, got an empty text"),
+        (["history", ""], "argument DIR: expected a value, got an empty text"),
+        ([], "the following arguments are required: COMMAND"),
+    ],
+)
+def test_what_is_mistyped_is_a_usage_error(arguments: list[str], said: str) -> None:
+    ran = command(*arguments)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_help_calls_it_by_the_name_of_the_script() -> None:
+    asked = asked_here("--help")
+    assert asked.out.startswith("usage: busbw [-h] [--version] COMMAND ...\n")
+    assert "history" in asked.out
+    assert asked_here("history", "--help").out.startswith("usage: busbw history ")
+
+
+def test_the_script_runs_the_command_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["busbw", "--version"])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert ending.value.code == 0
+    assert capsys.readouterr().out == f"busbw {busbw.__version__}\n"
+
+
+ROOT = Path(__file__).parents[3]
+NAMES = [
+    *("run", "doctor", "init", "bisect", "figure", "find_slow", "history", "page", "stack"),
+    *("summary", "trace", "agent", "estimate"),
+]
+
+# The verbs with which the help of commands begins.
+_VERBS = {
+    *("check", "compare", "draw", "estimate", "find", "let", "list", "measure"),
+    *("print", "run", "set", "show", "write"),
+}
+
+
+def _verb(text: str) -> str:
+    return re.split(r"\W", text.strip())[0].lower()
+
+
+@pytest.mark.parametrize("name", [name.replace("_", "-") for name in NAMES])
+def test_help_of_a_command_begins_with_a_verb_and_explains_each_argument(name: str) -> None:
+    parser = busbw_parsers()[name]
+    assert "{}" not in parser.format_help()
+    assert _verb(parser.description or "") in _VERBS
+    explained = [one for one in parser._actions if one.help != argparse.SUPPRESS]
+    unclear = [one.dest for one in explained if not re.match("[A-Z]|[a-z]+:", one.help or "")]
+    assert unclear == ["help"] * (name != "run")
+
+
+def test_the_list_of_commands_says_what_each_does() -> None:
+    listed = re.findall(r"^    \S+\s+(.*)", asked_here("--help").out, flags=re.MULTILINE)
+    assert len(listed) == len(NAMES)
+    assert {_verb(text) for text in listed} <= _VERBS
+
+
+_COMMAND = '''
+"""How long a year is."""
+
+from busbw.commands import UsageError, add_command
+
+
+def add_to(commands):
+    """Add the command."""
+    parser = add_command(commands, "year", run, help="how long a year is", description=__doc__)
+    parser.add_argument("days", type=int)
+
+
+def run(options):
+    """Print it."""
+    if options.days < 365:
+        raise UsageError("too short")
+    print(f"{options.days} days")
+    return 0
+'''
+
+
+def test_commands_are_in_the_order_of_the_help() -> None:
+    assert [one.__name__.rpartition(".")[2] for one in commands.found()] == NAMES
+
+
+def test_a_new_folder_is_a_command_the_last_in_the_help(tmp_path: Path) -> None:
+    skipped = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "busbw", tmp_path / "busbw", ignore=skipped)
+    folder = tmp_path / "busbw/commands/year"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(_COMMAND)
+
+    def busbw(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "busbw", *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    listed = re.findall(r"^    (\S+)", busbw("--help").stdout, flags=re.MULTILINE)
+    assert listed == [name.replace("_", "-") for name in [*NAMES, "year"]]
+    assert busbw("year", "366").stdout == "366 days\n"
+    refused = busbw("year", "364")
+    assert (refused.returncode, refused.stderr) == (2, "busbw year: too short\n")

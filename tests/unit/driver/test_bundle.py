@@ -1,0 +1,342 @@
+"""The bundle: what a worker needs alone, and nothing of ours beside it on a worker's path."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import multiprocessing
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import busbw
+from busbw import locks
+from busbw.driver.bundle import Bundle
+from busbw.driver.local import Worker
+from busbw.driver.transport import Reply, Starter
+from busbw.model.launch import LaunchId
+from tests.helpers.workers import answer_of, await_ready, starter
+
+ROOMS = ("collectives", "program", "model", "traces", "worker")
+SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
+STANDARD_AND_OURS = {*sys.stdlib_module_names, "busbw"}
+
+
+def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> None:
+    there = sorted(path.name for path in bundle.path.iterdir())
+    assert there == ["__main__.py", "busbw", "temporary"]
+    assert not list(bundle.temporary.iterdir())
+    package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
+    files = ["__init__.py", "wire.py", "files.py"]
+    assert package == sorted([*files, "__pycache__", *ROOMS])
+
+
+def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:
+    shown = "import tempfile\nprint('temporary:', tempfile.gettempdir(), flush=True)\n"
+    (bundle.path / "__main__.py").write_text(shown)
+    worker = Worker(starter(), bundle, LaunchId.parse("1"))
+    answer_of(worker, None, 10)
+    worker.kill()
+    assert f"temporary: {bundle.temporary}" in bundle.log_path("1.fake").read_text()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of busbw without byte code, of which bundles are made."""
+    found = tmp_path / "busbw"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(busbw.__file__).parent, found, ignore=ignored)
+    monkeypatch.setattr(busbw, "__file__", str(found / "__init__.py"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    return found
+
+
+def byte_code(bundle: Bundle) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in bundle.path.glob("busbw/**/*.pyc")}
+
+
+def test_it_holds_no_byte_code_of_another_interpreter(package: Path) -> None:
+    words = package / "model" / "words.py"
+    own = Path(importlib.util.cache_from_source(str(words)))
+    own.parent.mkdir()
+    for name in ("words.cpython-38.pyc", f"{own.name}.1234", f"{own.stem}-pytest-9.0.0.pyc"):
+        (own.parent / name).write_text("of another")
+    words.with_suffix(".pyc").write_text("of another")
+    bundle = Bundle()
+    there = {path.name for path in bundle.path.rglob("words.*")}
+    assert there == {"words.py", own.name}
+    ours = (".py", f".{sys.implementation.cache_tag}.pyc")
+    assert all(path.name.endswith(ours) for path in bundle.path.rglob("*.*"))
+    bundle.remove()
+
+
+def test_what_our_interpreter_has_compiled_is_compiled_by_no_worker(package: Path) -> None:
+    bundle = Bundle()
+    before = byte_code(bundle)
+    package_of = bundle.path / "busbw"
+    folders = {path.relative_to(package_of).parts[0] for path in before}
+    assert folders == {"__pycache__", *ROOMS}
+    worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
+    assert answer_of(worker, None, 60) == Reply(None)
+    worker.kill()
+    assert byte_code(bundle) == before
+    bundle.remove()
+
+
+def test_byte_code_of_what_stood_in_a_file_before_is_not_taken(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bundle().remove()
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    door = package / "worker" / "__main__.py"
+    door.write_text(door.read_text() + "\nimport sys\nprint('path: [0]', file=sys.stderr)\n")
+    bundle = Bundle()
+    assert any(path.name.startswith("__main__") for path in byte_code(bundle))
+    assert path_of(starter(), bundle) == [0]
+    bundle.remove()
+
+
+def test_outside_the_back_ends_it_needs_the_standard_library_only(bundle: Bundle) -> None:
+    for path in bundle.path.rglob("*.py"):
+        if "backends" not in path.parts:
+            assert imported(path) <= STANDARD_AND_OURS, path
+
+
+def imported(path: Path) -> set[str]:
+    """The top names of the absolute imports in a file."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def path_of(begin: Starter, bundle: Bundle) -> list[Any]:
+    """Where a worker that shows it imports from."""
+    worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
+    try:
+        await_ready(worker)
+    finally:
+        worker.kill()
+    lines = bundle.log_path("1.fake.fake").read_text().splitlines()
+    path = ast.literal_eval(lines[-1].removeprefix("path: "))
+    assert isinstance(path, list)
+    return path
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A virtual environment whose interpreter shows its path as it starts."""
+    home = tmp_path / "foreign"
+    venv.create(home, symlinks=True)
+    (packages,) = home.glob("lib/python*/site-packages")
+    # Distributions have a sitecustomize of their own, which comes first.
+    (packages / "shown.py").write_text(SHOWN)
+    (packages / "shown.pth").write_text("import shown\n")
+    return home
+
+
+def test_a_foreign_interpreter_sees_its_own_packages_and_none_of_ours(
+    bundle: Bundle, foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{sysconfig.get_path('purelib')}:{Path(__file__).parents[3]}")
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    path = path_of(starter(str(foreign / "bin" / "python")), bundle)
+    (packages,) = foreign.glob("lib/python*/site-packages")
+    assert str(packages) in path
+    assert sysconfig.get_path("purelib") not in path
+    assert str(Path(__file__).parents[3]) not in path
+
+
+def test_what_a_starter_says_of_the_path_holds_for_a_foreign_interpreter_too(
+    bundle: Bundle, foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", sysconfig.get_path("purelib"))
+    begin = starter(str(foreign / "bin" / "python"))
+    given = {**begin.environment, "PYTHONPATH": str(tmp_path)}
+    path = path_of(replace(begin, environment=given), bundle)
+    assert str(tmp_path) in path
+    assert sysconfig.get_path("purelib") not in path
+
+
+def test_pytest_s_own_interpreter_keeps_the_user_s_path(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SHOWN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert str(tmp_path) in path_of(starter(), bundle)
+
+
+def test_a_worker_starts_once_with_huge_pages_and_the_users_own_tunables(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
+    shows = tmp_path / "python"
+    shows.write_text(f'#!/bin/sh\necho "$GLIBC_TUNABLES" >&2\nexec {sys.executable} "$@"\n')
+    shows.chmod(0o755)
+    worker = Worker(starter(str(shows)), bundle, LaunchId.parse("1.fake"))
+    try:
+        await_ready(worker)
+    finally:
+        worker.kill()
+    tunables = "glibc.malloc.check=0:glibc.malloc.hugetlb=1"
+    assert bundle.log_path("1.fake.fake").read_text() == f"{tunables}\n"
+
+
+def test_a_python_that_is_too_old_says_so_before_it_reads_anything_else(bundle: Bundle) -> None:
+    aged = "import runpy, sys; sys.version_info = (3, 10, 14); runpy.run_path(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", aged, str(bundle.path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == f"Python {platform.python_version()} is too old: expected 3.11 or newer\n"
+
+
+@pytest.fixture
+def orphan(bundle: Bundle) -> Path:
+    """What a session left that is no more, beside the bundle of one that lives."""
+    folder = bundle.path.parent / f"busbw-{os.getuid()}.abcdefgh"
+    (folder / "busbw").mkdir(parents=True)
+    (folder / "busbw" / "wire.py").write_text("")
+    return folder
+
+
+def test_what_a_session_left_that_is_no_more_goes_and_what_a_live_one_has_stays(
+    bundle: Bundle, orphan: Path
+) -> None:
+    there = sorted(bundle.path.rglob("*"))
+    Bundle().remove()
+    assert not orphan.exists()
+    assert there == sorted(bundle.path.rglob("*"))
+
+
+def test_two_that_tidy_up_at_once_do_not_trouble_each_other(orphan: Path) -> None:
+    with locks.folder(orphan, 0):
+        Bundle().remove()
+        assert (orphan / "busbw" / "wire.py").exists()
+    Bundle().remove()
+    assert not orphan.exists()
+
+
+def test_a_link_with_such_a_name_is_not_followed(orphan: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    orphan.rename(victim)
+    orphan.symlink_to(victim)
+    Bundle().remove()
+    assert orphan.is_symlink()
+    assert (victim / "busbw" / "wire.py").exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_what_another_user_left_under_such_a_name_stays(orphan: Path) -> None:
+    os.chown(orphan, 65534, 65534)
+    Bundle().remove()
+    assert (orphan / "busbw" / "wire.py").exists()
+
+
+@pytest.mark.parametrize("when", ["before it is locked", "while it is locked"])
+def test_a_bundle_that_another_session_takes_for_an_orphan_is_made_anew(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    real = locks.of_folder
+    taken: list[Path] = []
+
+    def late(folder: Path) -> locks.Held | None:
+        if bundle.path == folder or taken:
+            return real(folder)
+        taken.append(folder)
+        if when == "before it is locked":
+            folder.rmdir()
+            return real(folder)
+        with locks.folder(folder, 0):
+            return real(folder)
+
+    monkeypatch.setattr(locks, "of_folder", late)
+    other = Bundle()
+    assert [other.path] != taken
+    assert (other.path / "__main__.py").exists()
+    other.remove()
+    assert list(bundle.path.parent.iterdir()) == [bundle.path]
+
+
+def _bundles(times: int) -> None:
+    for _ in range(times):
+        made = Bundle()
+        assert (made.path / "__main__.py").exists()
+        made.remove()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_many_sessions_that_begin_and_end_at_once_leave_nothing(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(bundle.path.parent))
+    spawn = multiprocessing.get_context("spawn")
+    sessions = [spawn.Process(target=_bundles, args=(10,)) for _ in range(4)]
+    for session in sessions:
+        session.start()
+    for session in sessions:
+        session.join()
+    assert [session.exitcode for session in sessions] == [0] * 4
+    assert list(bundle.path.parent.iterdir()) == [bundle.path]
+
+
+def test_an_interrupt_while_it_is_removed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = Bundle()
+
+    def interrupted(*_: object, **options: object) -> None:
+        (bundle.path / "__main__.py").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile.TemporaryDirectory, "_rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bundle.remove()
+    assert not bundle.path.exists()
+
+
+_FEW_DESCRIPTORS = """
+import os, resource, sys
+from busbw.driver.folder import Folder
+
+folder = Folder()
+deep = folder.temporary.joinpath(*"abcdefghij")
+deep.mkdir(parents=True)
+(deep / "file").write_text("x")
+(folder.temporary / "link").symlink_to(sys.argv[1])
+held = len(os.listdir("/proc/self/fd"))
+resource.setrlimit(resource.RLIMIT_NOFILE, (held + 1, held + 1))
+try:
+    folder.remove()
+except OSError as error:
+    print(error.strerror)
+print(folder.path.exists())
+"""
+
+
+def test_a_deep_folder_is_removed_with_few_descriptors_and_no_link_is_followed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "kept").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", _FEW_DESCRIPTORS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+    assert (tmp_path / "kept").exists()

@@ -1,0 +1,85 @@
+"""Members of a group reach each other without a proxy; a sentence says where they cannot."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from busbw.driver import local
+from busbw.driver.network import UnreachableError, free_ports, no_proxy
+from busbw.driver.process import environment_of
+from busbw.model.cluster import ClusterMember
+from busbw.model.launch import LaunchId
+from tests.helpers.workers import can_unshare, starter
+
+HOSTS = ("10.0.0.1", "fd00::1")
+LISTED = "10.0.0.1,fd00::1"
+MEMBER = ClusterMember(index=1, addresses=("10.0.0.1:1", "10.0.0.1:2", "[fd00::1]:3"))
+
+
+@pytest.mark.parametrize(
+    ("user", "found"),
+    [
+        ({}, {"no_grpc_proxy": LISTED, "no_proxy": LISTED, "NO_PROXY": LISTED}),
+        (
+            {"no_proxy": "a,b", "NO_PROXY": "c"},
+            dict.fromkeys(["no_grpc_proxy", "no_proxy", "NO_PROXY"], f"a,b,c,{LISTED}"),
+        ),
+        (
+            {"no_proxy": "a", "no_grpc_proxy": "d"},
+            dict.fromkeys(["no_grpc_proxy", "no_proxy", "NO_PROXY"], f"d,a,{LISTED}"),
+        ),
+        (
+            {"no_proxy": "*"},
+            {"no_grpc_proxy": f"*,{LISTED}", "NO_PROXY": f"*,{LISTED}"},
+        ),
+    ],
+)
+def test_members_are_added_to_the_hosts_that_need_no_proxy(
+    user: Mapping[str, str], found: Mapping[str, str]
+) -> None:
+    assert no_proxy(user, HOSTS) == found
+
+
+def test_a_member_asks_no_proxy_for_any_other_and_a_single_process_for_what_it_would() -> None:
+    base = {"http_proxy": "http://127.0.0.1:9", "NO_PROXY": "a"}
+    member = environment_of(local.order_of(starter(), LaunchId(), MEMBER), base)
+    assert member["no_proxy"] == member["NO_PROXY"] == member["no_grpc_proxy"] == f"a,{LISTED}"
+    assert member["http_proxy"] == base["http_proxy"]
+    alone = environment_of(local.order_of(starter(), LaunchId()), base)
+    assert (alone["NO_PROXY"], alone.get("no_proxy")) == ("a", None)
+
+
+def test_free_ports_differ_and_are_above_the_reserved_ones() -> None:
+    ports = free_ports(20, "127.0.0.1", socket.AF_INET)
+    assert len(set(ports)) == 20
+    assert min(ports) >= 1024
+
+
+def test_an_address_that_the_host_does_not_have_is_refused() -> None:
+    with pytest.raises(UnreachableError, match=r"192\.0\.2\.1 .*no network interface of this host"):
+        free_ports(1, "192.0.2.1", socket.AF_INET)
+
+
+@pytest.mark.skipif(not can_unshare("--net"), reason="no network namespace can be made")
+def test_without_a_loopback_a_port_is_refused_with_a_sentence() -> None:
+    code = (
+        "import socket\nfrom busbw.driver import network\n"
+        "try: network.free_ports(2, '127.0.0.1', socket.AF_INET)\n"
+        "except network.UnreachableError as error: print(error)"
+    )
+    done = subprocess.run(
+        ["unshare", "--net", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == (
+        "processes on this host cannot connect to each other at 127.0.0.1 (Network is "
+        "unreachable): this network namespace has no loopback interface that is up (ip link set "
+        "lo up)\n"
+    )

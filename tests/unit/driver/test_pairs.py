@@ -1,0 +1,332 @@
+"""Pairs: two sides in turn, A B B A, and what becomes of one when the other fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import Worker
+from busbw.driver.schedules import Progress, Schedule, Side
+from busbw.driver.transport import Starter
+from busbw.model.case import Case
+from busbw.model.launch import Injection, Measurement, Plan
+from busbw.model.words import Extra, FailureKind
+from tests.helpers.workers import KEY, PLAN, Watched, case, keyed, processes, stack, starter
+
+pytestmark = pytest.mark.workers
+
+R, C = Side.REFERENCE, Side.CANDIDATE
+SMALL, DYING, OTHER = (case(size) for size in (1024, 2048, 4096))
+LARGE = case(2**28)
+TWO = (case(1024), case(2048))
+TPU_KEY = replace(KEY, device_kind="Fake TPU")
+
+
+@dataclass
+class Log:
+    """What the driver did with workers, in order: launch and event; and a kill before an event."""
+
+    events: list[tuple[str, str]] = field(default_factory=list)
+    kill_before: tuple[str, str] = ("", "")
+
+    def add(self, worker: Worker, event: str) -> None:
+        self.events.append((worker.launch.text, event))
+        if self.kill_before == (worker.launch.text, event):
+            os.kill(worker.pid, signal.SIGKILL)
+
+    def sides(self, event: str) -> str:
+        """Whose turn each of these was: r for the reference, c for the candidate."""
+        return "".join(launch.split(".")[2][0] for launch, name in self.events if name == event)
+
+    @property
+    def lives(self) -> list[str]:
+        """Beginnings and ends of workers, such as ``start 1.r``."""
+        return [
+            f"{event} {launch[0]}.{launch.split('.')[2][0]}"
+            for launch, event in self.events
+            if event in ("start", "end")
+        ]
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+Make = Callable[..., Schedule]
+
+
+@pytest.fixture
+def pairs(bundle: Bundle, log: Log) -> Make:
+    """Makes pairs of the fake back end over these cases, by default one pair of launches."""
+
+    def make(
+        *cases: Case, reference: Starter | None = None, candidate: Starter | None = None, **of: Any
+    ) -> Schedule:
+        ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "shared": True}
+        ordinary["stacks"] = {R: stack(reference), C: stack(candidate)}
+        executor = Executor(Watched(bundle, log.add))
+        return Schedule(executor, **{**ordinary, **of})
+
+    return make
+
+
+def by_case(found: Schedule, side: Side) -> dict[Case, Measurement]:
+    return {measurement.case: measurement for measurement in found.measurements(side)}
+
+
+def runs(found: Schedule, side: Side) -> list[int]:
+    """How many runs each case has, in the order of the cases."""
+    return [len(measurement.runs) for measurement in found.measurements(side)]
+
+
+def kinds(found: Schedule, side: Side) -> list[list[FailureKind]]:
+    measurements = found.measurements(side)
+    return [[failure.kind for failure in measurement.failures] for measurement in measurements]
+
+
+def plan(**changes: Any) -> Plan:
+    return replace(PLAN, **changes)
+
+
+def test_both_sides_take_their_samples_of_a_case_in_turn_a_b_b_a(pairs: Make, log: Log) -> None:
+    pairs(SMALL, plan=plan(samples=6)).run()
+    assert log.sides("open") == "rc"
+    assert log.sides("turn") == "rccrrccrrccr"
+    assert log.sides("close") == "rc"
+
+
+def test_who_begins_changes_from_pass_to_pass_a_b_b_a(pairs: Make, log: Log) -> None:
+    pairs(SMALL, plan=plan(launches=5, samples=1)).run()
+    assert log.sides("turn") == log.sides("start") == "rc cr cr rc rc".replace(" ", "")
+
+
+def test_both_sides_have_as_many_samples_though_one_had_enough_before(pairs: Make) -> None:
+    # By itself the slow one would have enough after a single sample.
+    found = pairs(SMALL, reference=starter(latency_s=1.0), plan=plan(samples=5))
+    found.run()
+    (slow,), (quick,) = (found.measurements(side) for side in Side)
+    assert len(slow.runs[0].samples_s) == len(quick.runs[0].samples_s) == 5
+    assert min(slow.runs[0].samples_s) > max(quick.runs[0].samples_s)
+
+
+def test_each_side_s_runs_are_its_own_and_bear_its_name(pairs: Make) -> None:
+    found = pairs(SMALL, OTHER, candidate=starter(latency_s=1e-4), plan=plan(launches=2))
+    found.run()
+    for side in Side:
+        for measurement in found.measurements(side):
+            assert [run.launch.text for run in measurement.runs] == [
+                f"{number}.fake.{side.value}" for number in (1, 2)
+            ]
+    for one, other in zip(found.measurements(R), found.measurements(C)):
+        assert one.case == other.case
+        assert max(one.runs[0].samples_s) < min(other.runs[0].samples_s)
+
+
+def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
+    pairs: Make, log: Log
+) -> None:
+    # A device with memory of its own: nothing is predicted and none of it is taken.
+    script = starter(device="tpu", device_kind="Fake TPU")
+    pairs(LARGE, cases=keyed(LARGE, key=TPU_KEY), reference=script, candidate=script).run()
+    assert [event for event in log.events if event[1] in ("measure", "release")] == [
+        ("1.fake.reference", "measure"),
+        ("1.fake.reference", "release"),
+        ("1.fake.candidate", "measure"),
+        ("1.fake.candidate", "release"),
+    ]
+    assert log.sides("turn") == ""
+
+
+def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
+    pairs: Make, log: Log
+) -> None:
+    found = pairs(SMALL, OTHER, shared=False, plan=plan(launches=4))
+    found.run()
+    order = ["1.r", "1.c", "2.c", "2.r", "3.c", "3.r", "4.r", "4.c"]
+    assert log.lives == [f"{event} {one}" for one in order for event in ("start", "end")]
+    assert log.sides("turn") == ""
+    assert runs(found, R) == runs(found, C) == [4, 4]
+
+
+@pytest.mark.parametrize("dying", Side)
+def test_a_worker_that_dies_fails_its_case_on_its_side_and_new_ones_take_the_rest(
+    pairs: Make, dying: Side, log: Log
+) -> None:
+    script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": "kill"}])
+    found = pairs(SMALL, DYING, OTHER, **{dying.value: script})
+    found.run()
+    living = R if dying is C else C
+    assert runs(found, living) == [1, 1, 1]
+    assert runs(found, dying) == [1, 0, 1]
+    assert kinds(found, dying) == [[], [FailureKind.KILLED], []]
+    assert kinds(found, living) == [[], [], []]
+    (failure,) = by_case(found, dying)[DYING].failures
+    assert failure.launch.text == f"1.fake.{dying.value}"
+    assert failure.message.endswith("while measuring fake.all_reduce.fake.float32.2K")
+    _check_launches(found, log)
+
+
+def _check_launches(found: Schedule, log: Log) -> None:
+    """Pairs are of the same launch on both sides; the second has a name of its own."""
+    launches = [
+        [
+            run.launch.text.replace(side.value, "")
+            for m in found.measurements(side)
+            for run in m.runs
+        ]
+        for side in Side
+    ]
+    assert set(launches[0]) | set(launches[1]) <= {"1.fake.", "1.fake..2"}
+    ended = [launch for launch, event in log.events if event == "end"]
+    # One that died ended as it did, the other as it was closed.
+    assert sorted(ended) == sorted(launch for launch, event in log.events if event == "start")
+
+
+def test_a_worker_that_dies_in_mid_turn_fails_and_the_other_goes_on_alone(
+    pairs: Make, log: Log
+) -> None:
+    log.kill_before = ("1.fake.candidate", "turn")
+    found = pairs(SMALL, plan=plan(samples=3))
+    found.run()
+    assert (runs(found, R), runs(found, C)) == ([1], [0])
+    assert kinds(found, C) == [[FailureKind.KILLED]]
+    assert log.sides("turn") == "rcrr"
+    assert len(found.measurements(R)[0].runs[0].samples_s) == 3
+
+
+def test_a_worker_that_dies_at_the_end_of_a_case_gave_no_run(pairs: Make, log: Log) -> None:
+    log.kill_before = ("1.fake.reference", "close")
+    found = pairs(SMALL, OTHER)
+    found.run()
+    assert sorted(runs(found, R)) == [0, 1]
+    assert sorted(kinds(found, R)) == [[], [FailureKind.KILLED]]
+    assert runs(found, C) == [1, 1]
+
+
+@pytest.mark.parametrize("lacking", Side)
+def test_a_side_that_runs_out_of_memory_leaves_the_other_measured_alone(
+    pairs: Make, lacking: Side, log: Log
+) -> None:
+    script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": "out_of_memory"}])
+    found = pairs(SMALL, DYING, OTHER, **{lacking.value: script})
+    found.run()
+    other = R if lacking is C else C
+    assert (runs(found, lacking), runs(found, other)) == ([1, 0, 1], [1, 1, 1])
+    assert kinds(found, lacking) == [[], [FailureKind.OUT_OF_MEMORY], []]
+    # It answered: the same processes go on.
+    assert log.lives == ["start 1.r", "start 1.c", "end 1.r", "end 1.c"]
+
+
+def test_a_side_that_hangs_is_over_at_the_deadline_and_the_rest_is_measured(pairs: Make) -> None:
+    script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": "hang"}])
+    found = pairs(SMALL, DYING, OTHER, candidate=script, plan=plan(timeout_s=2.0))
+    found.run()
+    assert (runs(found, R), runs(found, C)) == ([1, 1, 1], [1, 0, 1])
+    assert kinds(found, C)[1] == [FailureKind.TIMEOUT]
+
+
+def test_where_a_large_case_kills_one_side_the_other_is_measured_and_not_asked_for_more(
+    pairs: Make, log: Log
+) -> None:
+    log.kill_before = ("1.fake.reference", "measure")
+    script = starter(device="tpu", device_kind="Fake TPU")
+    found = pairs(LARGE, cases=keyed(LARGE, key=TPU_KEY), reference=script, candidate=script)
+    found.run()
+    assert (runs(found, R), runs(found, C)) == ([0], [1])
+    assert kinds(found, R) == [[FailureKind.KILLED]]
+    assert log.sides("release") == ""
+
+
+def test_an_interrupt_while_both_measure_waits_for_neither(
+    pairs: Make, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(self: object) -> bool:
+        raise AssertionError("a worker that is busy is not asked to end by itself")
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("busbw.driver.local.Worker.close", never)
+    with pytest.raises(KeyboardInterrupt):
+        pairs(*TWO, on_progress=interrupt).run()
+    assert not processes(bundle.path)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("broken", Side)
+def test_a_side_that_does_not_start_fails_in_every_case(
+    pairs: Make, broken: Side, shared: bool
+) -> None:
+    false = starter("/bin/false")
+    begin = {side: false if side is broken else None for side in Side}
+    running = pairs(
+        *TWO, reference=begin[R], candidate=begin[C], shared=shared, plan=plan(launches=2)
+    )
+    running.run()
+    for found in running.measurements(broken):
+        assert not found.runs
+        assert [failure.kind for failure in found.failures] == [FailureKind.CRASHED] * 2
+        assert "while starting" in found.failures[0].message
+    other = running.measurements(R if broken is C else C)
+    assert not any(found.failures for found in other)
+    # Nobody to be in turn with: nothing is measured where both would be alive at once.
+    assert [len(found.runs) for found in other] == ([0, 0] if shared else [2, 2])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_injection_applies_to_the_candidate_alone_and_its_payloads_alone(
+    pairs: Make, shared: bool
+) -> None:
+    delay = Injection(extra=Extra.DELAY, share=0.5, payloads=(1024,))
+    running = pairs(*TWO, shared=shared, stacks={R: stack(), C: stack(injection=delay)})
+    running.run()
+    slowed, spared = running.measurements(C)
+    before, same = running.measurements(R)
+    assert [slowed.runs[0].injected, spared.runs[0].injected] == ["delay:50%@1K", ""]
+    assert [before.runs[0].injected, same.runs[0].injected] == ["", ""]
+    slower = [now / was for now, was in zip(slowed.runs[0].samples_s, before.runs[0].samples_s)]
+    assert slower == pytest.approx([1.5] * 2)
+    assert spared.runs[0].samples_s == pytest.approx(same.runs[0].samples_s)
+
+
+@pytest.mark.parametrize(("shared", "each"), [(True, 1), (False, 2)])
+def test_progress_counts_pairs_or_launches_and_comes_to_its_end(
+    pairs: Make, shared: bool, each: int
+) -> None:
+    told: list[Progress] = []
+    running = pairs(*TWO, shared=shared, plan=plan(launches=2), on_progress=told.append)
+    running.run()
+    total = 2 * len(TWO) * each
+    assert [(p.done, p.total) for p in told] == [(done, total) for done in range(total)]
+    assert [p.pass_number for p in told] == [1] * (total // 2) + [2] * (total // 2)
+    assert {p.passes for p in told} == {2}
+    assert told[0].remaining_s is None
+    assert all(p.remaining_s is not None and p.remaining_s > 0 for p in told[1:])
+    running.passes(TWO[:1], 1)
+    assert (told[-1].done, told[-1].total) == (total + each - 1, total + each)
+    assert (told[-1].pass_number, told[-1].passes) == (3, 3)
+
+
+def test_cases_whose_side_never_started_count_as_done(pairs: Make) -> None:
+    told: list[Progress] = []
+    running = pairs(*TWO, shared=False, reference=starter("/bin/false"), on_progress=told.append)
+    running.run()
+    assert [(p.done, p.total) for p in told] == [(2, 4), (3, 4)]
+
+
+def test_the_order_is_shuffled_and_the_same_for_both_sides(pairs: Make) -> None:
+    cases = tuple(case(2**power) for power in range(8, 14))
+    told: list[Progress] = []
+    running = pairs(*cases, shared=False, plan=plan(launches=2), on_progress=told.append)
+    running.run()
+    sizes = [progress.case.payload_bytes for progress in told]
+    quarters = [sizes[begin : begin + 6] for begin in range(0, 24, 6)]
+    assert quarters[0] == quarters[1] != quarters[2] == quarters[3]

@@ -1,0 +1,111 @@
+"""Compiling in several workers: everything is compiled, a crash costs one case, nothing is left."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+from busbw.driver.bundle import Bundle
+from busbw.driver.parallel import Job, Parallel
+from busbw.hardware.topologies import topology_of
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure
+from busbw.model.machine import Protocol
+from busbw.model.words import Capability, FailureKind
+from tests.helpers.sweep import sweep
+from tests.helpers.workers import case, executor, processes, starter
+
+pytestmark = pytest.mark.workers
+
+V5E = topology_of("v5e:2x4")
+
+
+def compiling(
+    bundle: Bundle, workers: int = 2, timeout_s: float = 30.0, python: str = sys.executable
+) -> Parallel:
+    begin = replace(starter(python), capability=Capability.COMPILE)
+    return Parallel(executor(bundle), {"": begin}, workers=workers, timeout_s=timeout_s)
+
+
+def jobs(count: int) -> list[Job]:
+    return [Job(case=_case(1024 * (number + 1)), topology=V5E) for number in range(count)]
+
+
+def _case(payload_bytes: int) -> Case:
+    return replace(case(payload_bytes), ranks=8, protocol=Protocol.parse("device/fake"))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 9])
+def test_every_job_has_a_result_however_many_workers(bundle: Bundle, workers: int) -> None:
+    told: list[tuple[int, int]] = []
+    running = compiling(bundle, workers)
+    running.on_progress = lambda done, total, job: told.append((done, total))
+    running.run(jobs(5))
+    assert set(running.results) == set(jobs(5))
+    assert all(isinstance(one, Compiled) for one in running.results.values())
+    assert told == [(number, 5) for number in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("then", "kind"),
+    sweep(
+        [
+            ("kill", FailureKind.KILLED),
+            ("exit", FailureKind.CRASHED),
+            ("hang", FailureKind.TIMEOUT),
+            ("error", FailureKind.COMPILE_ERROR),
+            ("lose_collective", FailureKind.NOT_A_COLLECTIVE),
+        ]
+    ),
+)
+def test_what_happens_to_one_case_costs_that_one(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, then: str, kind: FailureKind
+) -> None:
+    script = {"cases": [{"payload_bytes": 2048, "then": then}]}
+    monkeypatch.setenv("BUSBW_FAKE_COMPILER", json.dumps(script))
+    running = compiling(bundle, timeout_s=2.0)
+    running.run(jobs(4))
+    failed = {
+        job.case.payload_bytes: one.kind
+        for job, one in running.results.items()
+        if isinstance(one, Failure)
+    }
+    assert failed == {2048: kind}
+    assert len(running.results) == 4
+
+
+def test_an_interrupt_ends_the_workers_and_keeps_what_is_there(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = {"cases": [{"payload_bytes": 2048, "then": "hang"}]}
+    monkeypatch.setenv("BUSBW_FAKE_COMPILER", json.dumps(script))
+    running = compiling(bundle, timeout_s=60.0)
+
+    def interrupted(done: int, total: int, job: Job) -> None:
+        raise KeyboardInterrupt
+
+    running.on_progress = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        running.run(jobs(2))
+    assert not processes(bundle.path)
+
+
+def test_a_compiler_is_described_for_each_topology(bundle: Bundle) -> None:
+    running = compiling(bundle)
+    found = running.describe("", [V5E, topology_of("h100:8")])
+    assert [one.topology for one in found] == ["v5e:2x4", "h100:8"]
+    assert {one.release for one in found} == {"fake 1"}
+    assert [one.devices.ranks for one in found if one.devices] == [8, 8]
+    assert not processes(bundle.path)
+
+
+def test_a_worker_that_cannot_start_is_a_failure_of_its_cases(bundle: Bundle) -> None:
+    running = compiling(bundle, workers=1, timeout_s=5.0, python="/bin/false")
+    running.run(jobs(2))
+    kinds = [one.kind for one in running.results.values() if isinstance(one, Failure)]
+    assert kinds == [FailureKind.CRASHED] * 2
+    (described,) = running.describe("", [V5E])
+    assert "exit code 1" in described.missing

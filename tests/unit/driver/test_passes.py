@@ -1,0 +1,341 @@
+"""Passes of one stack: every case in every launch, shuffled by the seed, one worker at a time."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.group import Group
+from busbw.driver.local import Worker
+from busbw.driver.schedules import (
+    LARGE_BYTES,
+    Progress,
+    Schedule,
+    Side,
+    Stack,
+    bytes_of,
+    cost,
+    shuffled,
+)
+from busbw.driver.transport import Request, Starter
+from busbw.model.case import Case
+from busbw.model.launch import Injection, Measurement, Pace
+from busbw.model.machine import EnvironmentKey
+from busbw.model.words import Extra, FailureKind
+from tests.helpers import build
+from tests.helpers.workers import (
+    KEY,
+    PLAN,
+    Watched,
+    case,
+    executor,
+    keyed,
+    processes,
+    stack,
+    starter,
+)
+
+pytestmark = pytest.mark.workers
+
+SMALL = tuple(2**power for power in range(10, 18))
+LARGE = (2**28, 2**29, 2**30)
+
+
+def passes(
+    executor: Executor,
+    cases: Mapping[Case, EnvironmentKey],
+    of: Stack | None = None,
+    **options: Any,
+) -> Schedule:
+    """Of the fake back end, in one launch if nothing else is said."""
+    stacks = {Side.CANDIDATE: of or stack()}
+    return Schedule(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
+
+
+def measured(
+    bundle: Bundle,
+    sizes: Sequence[int],
+    begin: Starter,
+    *,
+    launches: int = 1,
+    seed: int = 0,
+    key: EnvironmentKey = KEY,
+    on_note: Callable[[str], None] = lambda note: None,
+) -> tuple[list[Progress], tuple[Measurement, ...]]:
+    """What passes of the fake back end tell on their way, and what they measured."""
+    told: list[Progress] = []
+    running = passes(
+        executor(bundle, on_note),
+        keyed(*(case(size) for size in sizes), key=key),
+        stack(begin),
+        plan=replace(PLAN, launches=launches, seed=seed),
+        on_progress=told.append,
+    )
+    running.run()
+    return told, running.measurements()
+
+
+def order(bundle: Bundle, seed: int) -> list[int]:
+    """The payloads of two launches in the order in which they were measured."""
+    told, _ = measured(bundle, SMALL, starter(), launches=2, seed=seed)
+    return [progress.case.payload_bytes for progress in told]
+
+
+def launches_of(measurement: Measurement) -> list[str]:
+    return [run.launch.text for run in measurement.runs]
+
+
+def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) -> None:
+    first = order(bundle, seed=1)
+    assert order(bundle, seed=1) == first
+    assert order(bundle, seed=2) != first
+    assert first[:8] != first[8:]
+    assert sorted(first[:8]) == sorted(first[8:]) == list(SMALL)
+
+
+def test_a_worker_is_told_the_pace_of_the_launch_before(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    ask = Group.ask
+
+    def noted(group: Group, request: Request, *rest: Any) -> Any:
+        asked.append(request.values.get("pace"))
+        return ask(group, request, *rest)
+
+    monkeypatch.setattr(Group, "ask", noted)
+    script = starter(cases=[{"passes": [2], "then": "kill"}])
+    _, (found,) = measured(bundle, [1024], script, launches=4)
+    first, third, _ = found.runs
+    # After a launch that gave none it is the one before that.
+    assert asked == [None, Pace.of(first), Pace.of(first), Pace.of(third)]
+    assert Pace.of(first) == Pace(
+        iterations=first.iterations, time_s=first.clocks_s["host"], dispatch_s=first.dispatch_s or 0
+    )
+
+
+def test_large_cases_stand_together_and_meet_those_of_the_next_launch(bundle: Bundle) -> None:
+    # A device with memory of its own: nothing is predicted and none of it is taken.
+    script = starter(device="tpu", device_kind="Fake TPU")
+    key = replace(KEY, device_kind="Fake TPU")
+    told, found = measured(bundle, [*SMALL, *LARGE], script, launches=2, key=key)
+    large = [progress.case.payload_bytes in LARGE for progress in told]
+    assert large == [False] * 8 + [True] * 6 + [False] * 8
+    assert all(len(measurement.runs) == 2 for measurement in found)
+
+
+def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bundle) -> None:
+    script = starter(cases=[{"payload_bytes": 2048, "passes": [2], "then": "kill"}])
+    _, (first, dead, last) = measured(bundle, (1024, 2048, 4096), script, launches=3)
+    assert launches_of(dead) == ["1.fake", "3.fake"]
+    (failure,) = dead.failures
+    assert failure.kind is FailureKind.KILLED
+    assert failure.launch.text == "2.fake"
+    assert failure.message.endswith("while measuring fake.all_reduce.fake.float32.2K")
+    assert "the script says kill" in failure.log
+    for other in (first, last):
+        assert len(other.runs) == 3
+        assert not other.failures
+
+
+def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle) -> None:
+    script = starter(cases=[{"payload_bytes": size, "then": "exit"} for size in SMALL[:2]])
+    told, found = measured(bundle, SMALL, script)
+    names = {run.launch.text for measurement in found for run in measurement.runs}
+    failures = [failure for measurement in found for failure in measurement.failures]
+    assert len(told) == len(SMALL)
+    assert len(failures) == 2
+    names |= {failure.launch.text for failure in failures}
+    assert names <= {"1.fake", "1.fake.2", "1.fake.3"}
+    assert len({failure.launch for failure in failures}) == 2
+
+
+def test_a_worker_that_ends_by_itself_as_it_starts_fails_every_case_and_is_not_started_again(
+    bundle: Bundle,
+) -> None:
+    notes: list[str] = []
+    told, found = measured(
+        bundle, (1024, 2048), starter("/bin/false"), launches=2, on_note=notes.append
+    )
+    assert not told
+    assert not notes
+    for measurement in found:
+        assert not measurement.runs
+        assert [failure.launch.text for failure in measurement.failures] == ["1.fake", "2.fake"]
+        assert [failure.kind for failure in measurement.failures] == [FailureKind.CRASHED] * 2
+        assert "while starting" in measurement.failures[0].message
+
+
+def test_a_hang_at_exit_loses_nothing_and_is_noted(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
+    notes: list[str] = []
+    running = passes(
+        executor(bundle, notes.append),
+        keyed(case(1024)),
+        stack(starter(cases=[{"then": "reply_then_hang"}])),
+    )
+    running.run()
+    assert [len(measurement.runs) for measurement in running.measurements()] == [1]
+    assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
+    assert not processes(bundle.path)
+
+
+def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle) -> None:
+    told, _ = measured(bundle, (1024, 2048), starter(), launches=2)
+    assert [(p.pass_number, p.passes, p.done, p.total) for p in told] == [
+        (1, 2, 0, 4),
+        (1, 2, 1, 4),
+        (2, 2, 2, 4),
+        (2, 2, 3, 4),
+    ]
+    assert told[0].remaining_s is None
+    assert all(p.remaining_s is not None and p.remaining_s > 0 for p in told[1:])
+
+
+def test_the_time_left_counts_down_though_every_launch_has_to_start(bundle: Bundle) -> None:
+    told: list[Progress] = []
+    ticking = executor(bundle)
+    # Each start, each case and each end takes a second.
+    ticking.clock = itertools.count().__next__
+    running = passes(
+        ticking,
+        keyed(case(1024), case(2048)),
+        plan=replace(PLAN, launches=2),
+        shared=True,
+        on_progress=told.append,
+    )
+    running.run()
+    left_s = [one.remaining_s for one in told[1:] if one.remaining_s is not None]
+    assert left_s == pytest.approx([4, 2, 1], rel=1e-3)
+
+
+def test_frameworks_take_turns_in_each_pass_with_their_own_cases(bundle: Bundle) -> None:
+    cases: list[Case] = [case(1024), case(1024, framework="other")]
+    told: list[Case] = []
+    running = passes(
+        executor(bundle),
+        keyed(*cases),
+        Stack(starters={"fake": starter(), "other": starter()}),
+        plan=replace(PLAN, launches=2),
+        on_progress=lambda progress: told.append(progress.case),
+    )
+    running.run()
+    assert set(told[:2]) == set(told[2:]) == set(cases)
+    names = [launches_of(measurement) for measurement in running.measurements()]
+    assert names == [["1.fake", "2.fake"], ["1.other", "2.other"]]
+
+
+@pytest.mark.parametrize(
+    ("handover", "order"),
+    [
+        (False, ["start 1", "end 1", "start 2", "end 2", "start 3", "end 3"]),
+        (True, ["start 1", "start 2", "end 1", "start 3", "end 2", "end 3"]),
+    ],
+)
+def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
+    bundle: Bundle, handover: bool, order: list[str]
+) -> None:
+    events: list[str] = []
+
+    def watch(worker: Worker, event: str) -> None:
+        if event in ("start", "end"):
+            events.append(f"{event} {worker.launch.text[0]}")
+
+    alive: list[int] = []
+    running = passes(
+        Executor(Watched(bundle, watch)),
+        keyed(case(1024)),
+        plan=replace(PLAN, launches=3),
+        on_progress=lambda progress: alive.append(len(processes(bundle.path))),
+        shared=handover,
+    )
+    running.run()
+    assert events == order
+    assert alive == [1, 1, 1]
+    assert not processes(bundle.path)
+
+
+def test_the_time_of_passes_goes_to_starting_measuring_and_ending(bundle: Bundle) -> None:
+    running = passes(executor(bundle), keyed(case(1024)))
+    running.run()
+    assert set(running.executor.spent_s) == {"starting", "measuring", "ending"}
+    assert all(seconds > 0 for seconds in running.executor.spent_s.values())
+
+
+def test_every_case_is_measured_on_the_world_that_it_was_resolved_on(bundle: Bundle) -> None:
+    other = replace(KEY, device_kind="Other CPU")
+    running = passes(executor(bundle), {case(1024): KEY, case(2048): other})
+    running.run()
+    right, wrong = running.measurements()
+    assert len(right.runs) == 1
+    (failure,) = wrong.failures
+    assert failure.kind is FailureKind.WRONG_WORLD
+    assert failure.message == ("4 ranks of Fake CPU in 1 processes, expected 4 of Other CPU in 1")
+
+
+def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle: Bundle) -> None:
+    told: list[Progress] = []
+    running = passes(executor(bundle), keyed(case(1024), case(2048)), on_progress=told.append)
+    running.run()
+    running.passes([case(2048)], 2)
+    names = [launches_of(measurement) for measurement in running.measurements()]
+    assert names == [["1.fake"], ["1.fake", "2.fake", "3.fake"]]
+    assert [(p.pass_number, p.passes, p.done, p.total) for p in told[2:]] == [
+        (2, 3, 2, 4),
+        (3, 3, 3, 4),
+    ]
+
+
+def test_an_injection_applies_to_the_payloads_that_it_names(bundle: Bundle) -> None:
+    running = passes(
+        executor(bundle),
+        keyed(case(1024), case(2048)),
+        stack(injection=Injection(extra=Extra.DELAY, share=0.5, payloads=(2048,))),
+    )
+    running.run()
+    spared, slowed = (measurement.runs[0] for measurement in running.measurements())
+    assert (spared.injected, slowed.injected) == ("", "delay:50%@2K")
+    assert min(slowed.samples_s) > 1.3 * max(spared.samples_s)
+
+
+SMALL_CASES = [case(size) for size in SMALL]
+LARGE_CASES = [case(size) for size in LARGE]
+
+
+def _ordered(cases: list[Case], *, seed: int = 0, large_first: bool = False) -> list[Case]:
+    return shuffled(cases, random.Random(seed), large_first=large_first)
+
+
+@pytest.mark.parametrize("large_first", [True, False])
+def test_every_case_is_there_once_and_what_was_given_stays_as_it_was(large_first: bool) -> None:
+    cases = [*LARGE_CASES, *SMALL_CASES]
+    ordered = _ordered(cases, large_first=large_first)
+    assert sorted(ordered, key=bytes_of) == sorted(cases, key=bytes_of)
+    assert cases == [*LARGE_CASES, *SMALL_CASES]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_large_cases_stand_together_at_one_end_the_largest_outermost(seed: int) -> None:
+    cases = [*LARGE_CASES, *SMALL_CASES]
+    assert _ordered(cases, seed=seed, large_first=True)[:3] == LARGE_CASES[::-1]
+    assert _ordered(cases, seed=seed, large_first=False)[-3:] == LARGE_CASES
+
+
+def test_large_is_what_all_ranks_hold_together() -> None:
+    assert bytes_of(case(2**28)) == LARGE_BYTES
+    assert bytes_of(build.case(payload_bytes=10, ranks=7)) == 70
+
+
+def test_much_of_what_a_case_costs_is_fixed_and_the_rest_goes_with_its_bytes() -> None:
+    small, middle, large = (cost(case(size)) for size in (4, 2**20, 2**30))
+    assert small < middle < 1.1 * small
+    assert large > 10 * small

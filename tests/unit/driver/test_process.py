@@ -1,0 +1,80 @@
+"""How a process is started: without a fork of ours, and never left by a parent that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw.driver.process import tied_to
+from tests.helpers.workers import processes, wait_until
+
+pytestmark = pytest.mark.workers
+
+# Each parent starts a process, and is killed so many seconds later.
+_KILLED_PARENTS = """
+import os, signal, subprocess, sys, time
+from busbw.driver.process import child
+
+for delay_s in (0, 0.002, 0.005, 0.01, 0.02, 0.05):
+    parent = os.fork()
+    if parent == 0:
+        command = [sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1]]
+        child(command, (subprocess.DEVNULL,) * 3, os.environ)
+        time.sleep(delay_s)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(parent, 0)
+"""
+
+_WITH_FORK_HOOKS = """
+import os, subprocess, sys
+from busbw.driver.process import child
+
+hooks = []
+os.register_at_fork(
+    before=lambda: hooks.append("before"), after_in_parent=lambda: hooks.append("after")
+)
+process = child([sys.executable, "-c", "print(1)"], (subprocess.DEVNULL, None, None), os.environ)
+print(process.wait(), hooks)
+"""
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_hooks_that_a_library_registers_for_forks_do_not_run() -> None:
+    done = _run(sys.executable, "-c", _WITH_FORK_HOOKS)
+    assert (done.stdout, done.stderr) == ("1\n0 []\n", "")
+
+
+def test_no_process_is_left_by_a_parent_that_is_killed_while_it_starts(tmp_path: Path) -> None:
+    assert _run(sys.executable, "-c", _KILLED_PARENTS, str(tmp_path)).returncode == 0
+    assert wait_until(lambda: not processes(tmp_path))
+
+
+@pytest.mark.parametrize(("others", "ends"), [(0, (0, "runs\n")), (1, (1, ""))])
+def test_a_command_whose_parent_has_ended_before_is_not_run(
+    others: int, ends: tuple[int, str]
+) -> None:
+    done = _run(*tied_to(os.getpid() + others, ["echo", "runs"]))
+    assert (done.returncode, done.stdout) == ends
+
+
+def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+    done = _run(*tied_to(os.getpid(), [str(tmp_path / "python")]))
+    assert (done.returncode, done.stderr) == (
+        127,
+        f"{tmp_path}/python cannot be started: No such file or directory\n",
+    )
+
+
+def test_a_command_ignores_no_signal_that_python_ignores() -> None:
+    done = _run(*tied_to(os.getpid(), ["grep", "SigIgn", "/proc/self/status"]))
+    mask = int(done.stdout.split()[1], 16)
+    assert not mask >> (signal.SIGPIPE - 1) & 1
+    assert not mask >> (signal.SIGXFSZ - 1) & 1

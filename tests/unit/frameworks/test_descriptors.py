@@ -1,0 +1,53 @@
+"""One descriptor a framework, found where it lies; what each says holds together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw import frameworks, grid
+from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
+from busbw.model.case import Asked, GridError
+from busbw.model.words import Device
+from busbw.model.workload import Framework
+from tests.helpers import build
+
+
+def test_those_that_there_are_come_before_those_that_are_made_up() -> None:
+    assert tuple(FRAMEWORKS) == ("jax", "tensorflow", "fake")
+    assert USUAL == ("jax", "tensorflow")
+    assert COMPILED == ("jax", "fake")
+
+
+def test_every_file_of_the_room_is_found() -> None:
+    room = Path(frameworks.__file__).parent
+    there = {path.stem for path in room.glob("*.py")} - {"__init__", "base"}
+    assert there == set(FRAMEWORKS)
+    assert all(name == one.name for name, one in FRAMEWORKS.items())
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_the_oldest_version_is_that_of_the_back_end(name: str) -> None:
+    folder = Path(frameworks.__file__).parents[1] / "worker" / "backends" / name
+    texts = [path.read_text() for path in folder.glob("*.py")]
+    assert f'\nOLDEST = "{FRAMEWORKS[name].oldest}"\n' in "".join(texts)
+
+
+@pytest.mark.parametrize("one", FRAMEWORKS.values(), ids=lambda one: one.name)
+def test_the_usual_strategy_comes_first_and_the_ring_is_one_of_them(one: Framework) -> None:
+    assert one.strategies[0] == "default"
+    assert one.ring in one.strategies
+
+
+def test_nccl_by_tensorflow_s_own_collectives_is_a_strategy_where_a_device_has_it() -> None:
+    asked = Asked(
+        frameworks=("tensorflow",), named=True, strategies=("collective_nccl",), payloads=(4096,)
+    )
+    (spec,) = grid.specs(asked)
+    found = {"default": "collective_nccl", "collective_nccl": "collective_nccl"}
+    gpus = build.device_set(Device.GPU, strategies=found)
+    case, _ = grid.resolve_on(spec, gpus)
+    assert case.strategy == "collective_nccl"
+    with pytest.raises(GridError, match="tensorflow has no strategy collective_nccl for"):
+        grid.resolve_on(spec, build.device_set(Device.CPU, strategies={"default": "ring"}))

@@ -1,0 +1,286 @@
+"""Figures of chips, topologies by name, and ceilings: none where nothing is known."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.hardware import chips
+from busbw.hardware.ceiling import bound_of, ceiling_of, directed_links
+from busbw.hardware.chips import CHIPS, Chip, Confidence, chip_of
+from busbw.hardware.topologies import GPUS, SLICES, USUAL_TOPOLOGIES, Gpu, topology_of
+from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import Ceiling
+from busbw.model.words import MIB, Device
+from tests.helpers import build
+
+PAGE = Path(__file__).parents[3] / "docs" / "measuring.md"
+
+
+def _chip(device_kind: str) -> Chip:
+    found = chip_of(device_kind)
+    assert found is not None
+    return found
+
+
+def test_every_chip_says_where_its_figures_come_from() -> None:
+    assert all(chip.source for chip in CHIPS)
+    assert len({chip.device_kind for chip in CHIPS}) == len(CHIPS)
+
+
+def test_a_figure_is_of_one_direction_and_in_bytes_per_second() -> None:
+    h100 = _chip("NVIDIA H100 80GB HBM3")
+    assert (h100.link_bytes_per_s, h100.memory_bytes_per_s) == (450e9, 3350e9)
+
+
+@pytest.mark.parametrize("kind", ["TPU v2", "TPU v3"])
+def test_a_chip_without_a_trusted_figure_has_none(kind: str) -> None:
+    chip = _chip(kind)
+    assert chip.link_bytes_per_s is None
+    assert chip.confidence is Confidence.LOW
+    assert chip.doubt
+
+
+def test_a_gpu_is_known_by_the_beginning_of_its_name() -> None:
+    assert _chip("NVIDIA A100-SXM4-80GB").device_kind == "NVIDIA A100-SXM4"
+
+
+@pytest.mark.parametrize(
+    "kind", ["TPU v4 lite", "NVIDIA H100 PCIe", "NVIDIA B2000", "AMD EPYC", "Fake CPU", ""]
+)
+def test_a_name_that_only_looks_alike_is_another_chip(kind: str) -> None:
+    assert chip_of(kind) is None
+
+
+def test_v5p_and_v5e_are_told_apart() -> None:
+    assert _chip("TPU v5").vendor_name == "Cloud TPU v5p"
+    assert _chip("TPU v5 lite").vendor_name == "Cloud TPU v5e"
+
+
+def test_the_page_has_every_chip_with_its_figures_and_no_others() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("| device kind |"))
+    rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[begin + 2 :]))
+    assert rows == [_row(chip) for chip in CHIPS]
+
+
+def _row(chip: Chip) -> str:
+    """A chip as docs/measuring.md has it; rates in GB/s."""
+    joined = chip.fabric.value + (", adds up" if chip.reduces_in_switch else "")
+    sends = "none" if chip.link_bytes_per_s is None else f"{chip.link_bytes_per_s / 1e9:g}"
+    cells = (
+        chip.device_kind,
+        chip.vendor_name,
+        str(chip.devices),
+        joined,
+        str(chip.links),
+        sends,
+        f"{chip.memory_bytes_per_s / 1e9:g}",
+        chip.confidence.value,
+        chip.source + (f"; {chip.doubt}" if chip.doubt else ""),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+KNOWN = [f"{one.name}:{shape}" for one in SLICES.values() for shape in one.shapes]
+KNOWN += [f"{name}:8" for name in GPUS]
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "kind"),
+    [
+        ("v2:2x2", 8, "TPU v2"),
+        ("v2:16x16", 512, "TPU v2"),
+        ("v5e:2x4", 8, "TPU v5 lite"),
+        ("v4:2x2x2", 8, "TPU v4"),
+        ("tpu7x:2x2x1", 8, "TPU7x"),
+    ],
+)
+def test_a_slice_has_its_chips_times_their_devices(name: str, ranks: int, kind: str) -> None:
+    found = topology_of(name)
+    assert (found.ranks, found.device_kind, found.device) == (ranks, kind, Device.TPU)
+    assert found.layout == name
+
+
+def test_gpus_are_of_one_host_or_of_several() -> None:
+    one, two = topology_of("h100:8"), topology_of("h100:2x8")
+    assert (one.ranks, one.hosts, one.layout) == (8, 1, "1x1x8")
+    assert (two.ranks, two.hosts, two.layout) == (16, 2, "1x2x8")
+    assert one.memory_bytes == GPUS["h100"].memory_bytes
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_known_name_is_taken(name: str) -> None:
+    assert topology_of(name).ranks >= 2
+
+
+def test_the_usual_ones_are_known_and_there_is_one_of_each_chip() -> None:
+    chips = [name.partition(":")[0] for name in USUAL_TOPOLOGIES]
+    assert len(set(chips)) == len(chips) == len({n.partition(":")[0] for n in KNOWN})
+    assert set(USUAL_TOPOLOGIES) <= set(KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("v5e:3x5x7", "v5e is known as v5e:2x2, v5e:2x4"),
+        ("v5e", "v5e is known as"),
+        ("v5e:4x2", "v5e is known as v5e:2x2, v5e:2x4"),
+        ("v9:2x2", "no chip is called 'v9'; expected one of v2, v3"),
+        ("", "no chip is called ''"),
+        ("h100:1", "2 to 8 GPUs in a host, such as h100:8"),
+        ("h100:9", "2 to 8 GPUs in a host"),
+        ("h100:0x8", "2 to 8 GPUs"),
+        ("h100:eight", "2 to 8 GPUs"),
+    ],
+)
+def test_a_wrong_name_says_what_is_known(name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        topology_of(name)
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
+def test_a_gpu_is_described_as_xla_wants_it(gpu: Gpu) -> None:
+    text = gpu.target_config()
+    assert text.count("{") == text.count("}")
+    assert f"device_memory_size: {gpu.memory_bytes}" in text
+    assert 'platform_name: "CUDA"' in text
+
+
+GIB = 2**30
+
+
+def _key(kind: str, ranks: int, mesh: str = "", hosts: int = 1) -> EnvironmentKey:
+    return EnvironmentKey(device_kind=kind, ranks=ranks, mesh=mesh, hosts=hosts)
+
+
+def _ceiling(key: EnvironmentKey, *, algorithm: dict[str, str] | None = None, **of: Any) -> Ceiling:
+    found = ceiling_of(key, build.case(ranks=key.ranks, **of), algorithm)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("shape", "links"),
+    [
+        ("2x1", 2),  # one link, two directions
+        ("2x2", 8),  # a square
+        ("2x4", 20),  # 4 columns of one link, 2 rows of three
+        ("4x4", 48),
+        ("16x16", 1024),  # closed along both axes: four links each
+        ("2x2x2", 24),
+        ("4x4x4", 384),  # a whole cube closes: six links each
+        ("4x4x8", 768),
+    ],
+)
+def test_links_are_counted_in_both_directions(shape: str, links: int) -> None:
+    assert directed_links(shape) == links
+
+
+def test_a_full_torus_is_bounded_by_what_a_chip_can_send() -> None:
+    found = _ceiling(_key("TPU v5 lite", 256, "16x16"))
+    assert found.bytes_per_s == pytest.approx(200e9)
+    assert found.sure
+
+
+def test_an_open_slice_is_bounded_by_the_links_in_use() -> None:
+    """2x2: 8 directed links of 50 GB/s over 4 chips, two a chip."""
+    found = _ceiling(_key("TPU v5 lite", 4, "2x2"))
+    assert found.bytes_per_s == pytest.approx(100e9)
+    assert found.text == "links: 2 of 4 links of 50.0 GB/s in use"
+
+
+def test_colors_bound_the_links_that_a_chip_sends_on() -> None:
+    key = _key("TPU v5 lite", 256, "16x16")
+    two = _ceiling(key, algorithm={"colors": "2"})
+    four = _ceiling(key, algorithm={"colors": "4"})
+    assert two.bytes_per_s == pytest.approx(100e9)
+    assert two.most_bytes_per_s == four.bytes_per_s == pytest.approx(200e9)
+    assert two.text.endswith(", 2 colors")
+
+
+def test_what_is_not_a_number_of_colors_bounds_nothing() -> None:
+    key = _key("TPU v5 lite", 4, "2x2")
+    assert _ceiling(key, algorithm={"colors": "2+4"}) == _ceiling(key)
+
+
+def test_two_devices_of_a_chip_share_its_links() -> None:
+    """8 devices on 4 chips of TPU7x: 2 (c-1) S over 8 links of 100 GB/s, busbw 7/8 of 800/3."""
+    found = _ceiling(_key("TPU7x", 8, "2x2"))
+    assert found.bytes_per_s == pytest.approx(7 / 8 * 8 * 100e9 / 3)
+    assert not found.sure
+
+
+def test_a_switch_lets_each_gpu_send_on_all_its_links() -> None:
+    found = _ceiling(_key("NVIDIA A100-SXM4-80GB", 8))
+    assert found.bytes_per_s == found.most_bytes_per_s == pytest.approx(300e9)
+    assert not found.in_switch
+
+
+def test_ranks_on_one_device_pass_no_link_that_could_bound_them() -> None:
+    shared = replace(_key("NVIDIA H100 80GB HBM3", 2), processes=2, shared=True)
+    case = build.case(ranks=2)
+    assert ceiling_of(replace(shared, shared=False), case) is not None
+    assert bound_of(replace(shared, shared=False), case) is not None
+    assert ceiling_of(shared, case) is bound_of(shared, case) is None
+
+
+def test_a_switch_that_adds_up_allows_twice_as_much() -> None:
+    found = _ceiling(_key("NVIDIA H100 80GB HBM3", 8))
+    assert found.bytes_per_s == pytest.approx(450e9)
+    assert found.most_bytes_per_s == pytest.approx(2 * 7 / 8 * 450e9)
+    assert found.in_switch
+
+
+@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter"])
+def test_adding_up_in_the_switch_saves_nothing_where_each_rank_still_moves_all(
+    collective: str,
+) -> None:
+    found = _ceiling(_key("NVIDIA H100 80GB HBM3", 8), collective=collective)
+    assert found.bytes_per_s == found.most_bytes_per_s == pytest.approx(450e9)
+    assert not found.in_switch
+
+
+def test_a_large_payload_is_bounded_by_memory_where_that_is_slower(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """8 ranks, 400 GB/s of memory: 7/8 of it; a small payload stays in caches."""
+    slow = replace(CHIPS[-1], device_kind="slow memory", memory_bytes_per_s=400e9)
+    monkeypatch.setattr(chips, "CHIPS", (slow,))
+    key = _key("slow memory", 8)
+    large = _ceiling(key, payload_bytes=GIB)
+    small = _ceiling(key, payload_bytes=MIB)
+    assert large.bytes_per_s == pytest.approx(350e9)
+    assert large.text == "memory of 400 GB/s"
+    assert small.bytes_per_s == pytest.approx(900e9)
+
+
+@pytest.mark.parametrize(
+    ("key", "changes"),
+    [
+        (_key("TPU v2", 8, "2x2"), {}),
+        (_key("TPU v3", 8, "2x2"), {}),
+        (_key("AMD EPYC", 4), {}),
+        (_key("TPU v5 lite", 8), {}),
+        (_key("TPU v5 lite", 8, "4x4"), {}),
+        (_key("NVIDIA H200", 16, hosts=2), {}),
+        (_key("TPU v5 lite", 8, "2x4"), {"axes": "y", "mesh": "2x4"}),
+        (_key("NVIDIA H200", 8), {"collective": "all_to_all"}),
+        (_key("NVIDIA H200", 8), {"collective": "permute"}),
+    ],
+)
+def test_where_nothing_sure_is_known_there_is_no_ceiling(
+    key: EnvironmentKey, changes: dict[str, object]
+) -> None:
+    assert ceiling_of(key, build.case(ranks=key.ranks, **changes)) is None
+
+
+def test_gathering_and_scattering_have_the_same_ceiling() -> None:
+    key = _key("TPU v5 lite", 4, "2x2")
+    found = {_ceiling(key, collective=name) for name in ("all_gather", "all_reduce")}
+    assert len(found) == 1

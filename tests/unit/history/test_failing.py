@@ -1,0 +1,35 @@
+"""Since when a case fails, and what changed then, however soon sessions follow each other."""
+
+from __future__ import annotations
+
+from busbw.history.failing import failing_texts
+from busbw.history.lines import Line
+from busbw.model.words import Device, Outcome, SessionOutcome
+from tests.helpers import build
+
+
+def _line(minute: int, outcome: Outcome, flags: str = "") -> Line:
+    return Line(
+        session=f"{minute:016x}",
+        at=f"2026-01-31T03:{minute:02d}:00Z",
+        device=Device.CPU,
+        case=build.case(),
+        times_us=(1e3,),
+        versions={"jax": "1"},
+        surroundings={"XLA_FLAGS": flags} if flags else {},
+        outcome=outcome,
+        session_outcome=SessionOutcome.FINE,
+    )
+
+
+def test_a_flag_that_was_set_minutes_ago_is_what_changed() -> None:
+    lines = [
+        _line(0, Outcome.PASS),
+        _line(5, Outcome.PASS),
+        *(_line(minute, Outcome.REGRESSED, "--x") for minute in (10, 15)),
+    ]
+    name = "jax.all_reduce.psum.float32.4K"
+    assert list(failing_texts(lines, {build.case(): Outcome.REGRESSED})) == [
+        f"{name}: REGRESSED since 2026-01-31 (2 nights); changed there: XLA_FLAGS none -> --x"
+    ]
+    assert list(failing_texts(lines[:2], {build.case(): Outcome.REGRESSED})) == []

@@ -1,0 +1,323 @@
+"""Sessions are appended whole, whoever else appends; and the file of acknowledged changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from busbw.history.files import (
+    Acknowledged,
+    Appended,
+    HistoryError,
+    acknowledged,
+    append,
+    check,
+    read,
+    read_all,
+)
+from tests.helpers.history_lines import KEY, line, session
+
+_FIRST, _SECOND = "0" * 16, "1" * 16
+
+# Appends session after session, and says which are there.
+_APPENDS = """
+import sys
+from pathlib import Path
+from busbw.history.files import append
+from busbw.history.lines import new_session
+from tests.helpers.history_lines import KEY, session
+
+while True:
+    name = new_session()
+    append(Path(sys.argv[1]), KEY, session(name, cases=40))
+    print(name, flush=True)
+"""
+
+
+def _names(root: Path) -> list[str]:
+    return [one.session for one in read(root, KEY)]
+
+
+def test_a_session_is_below_the_machine_in_the_file_of_its_year(tmp_path: Path) -> None:
+    appended = append(tmp_path, KEY, session(_FIRST))
+    path = tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
+    assert appended == Appended(path=path, lines=len(session(_FIRST)))
+    assert read(tmp_path, KEY) == tuple(session(_FIRST))
+    assert read_all(tmp_path) == {"tpu-v5-lite/4r": read(tmp_path, KEY)}
+
+
+def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path: Path) -> None:
+    path = append(tmp_path, KEY, session(_FIRST)).path
+    before = path.read_bytes()
+    append(tmp_path, KEY, session(_SECOND))
+    assert path.read_bytes().startswith(before)
+    append(tmp_path, KEY, [line(at="2025-12-31T03:00:00Z")])
+    assert [one.began.year for one in read(tmp_path, KEY)] == [2025, *[2026] * 4]
+
+
+def test_years_before_the_one_that_is_asked_for_are_not_read(tmp_path: Path) -> None:
+    for year in (2024, 2025, 2026):
+        append(tmp_path, KEY, [line(at=f"{year}-12-31T03:00:00Z")])
+    (old,) = tmp_path.rglob("2024.jsonl")
+    old.write_text("nonsense\n")
+    with pytest.raises(HistoryError):
+        read(tmp_path, KEY)
+    assert [one.began.year for one in read(tmp_path, KEY, 2025)] == [2025, 2026]
+    assert [one.began.year for one in read(tmp_path, KEY, 2026)] == [2026]
+    assert read(tmp_path, KEY, 2027) == ()
+
+
+def test_where_nothing_was_appended_there_is_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path, KEY) == ()
+    with pytest.raises(HistoryError, match=r"^there is no folder "):
+        read_all(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("cut", [2, 40, 300])
+def test_a_torn_line_is_named_with_its_number_also_after_an_append(
+    tmp_path: Path, cut: int
+) -> None:
+    path = append(tmp_path, KEY, session(_FIRST)).path
+    os.truncate(path, path.stat().st_size - cut)
+    torn = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(HistoryError, match=r"2026\.jsonl: line 2, column \d+: not JSON"):
+            read(tmp_path, KEY)
+        # Nothing of a session is lost: it begins on a new line.
+        append(tmp_path, KEY, session(_SECOND))
+    assert path.read_bytes().startswith(torn + b"\n" + session(_SECOND)[0].text.encode())
+
+
+def test_a_last_line_whose_newline_is_lost_stays(tmp_path: Path) -> None:
+    path = append(tmp_path, KEY, session(_FIRST)).path
+    whole = path.read_bytes()
+    os.truncate(path, len(whole) - 1)
+    assert read(tmp_path, KEY) == tuple(session(_FIRST))
+    append(tmp_path, KEY, session(_SECOND))
+    assert path.read_bytes().startswith(whole)
+    assert _names(tmp_path) == [_FIRST, _FIRST, _SECOND, _SECOND]
+
+
+def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:
+    path = append(tmp_path, KEY, session(_FIRST)).path
+    lines = path.read_text().splitlines()
+    document = json.loads(lines[1])
+    document["times_us"] = []
+    document["times_us"].append("fast")
+    path.write_text("\n".join([lines[0], json.dumps(document), ""]))
+    with pytest.raises(HistoryError, match=r"2026\.jsonl: line 2\.times_us\[0\]: "):
+        read(tmp_path, KEY)
+
+
+def test_another_file_in_the_folder_is_an_error(tmp_path: Path) -> None:
+    path = append(tmp_path, KEY, session(_FIRST)).path
+    path.rename(path.with_name("backup.jsonl"))
+    with pytest.raises(HistoryError, match="expected a file named for a year"):
+        read(tmp_path, KEY)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HistoryError, match="is no folder"):
+        check(tmp_path / "file" / "history")
+    check(tmp_path / "new" / "history")
+    assert not (tmp_path / "new").exists()
+
+
+def test_of_a_session_that_the_disk_does_not_hold_nothing_is_left(tmp_path: Path) -> None:
+    append(tmp_path, KEY, session(_FIRST, cases=2))
+    (path,) = tmp_path.rglob("*.jsonl")
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # A whole line, and the begin of the next.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) * 7 // 4, limits[1]))
+    try:
+        with pytest.raises(HistoryError, match="No space left on device"):
+            append(tmp_path, KEY, session(_SECOND, cases=2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+
+
+def _sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 3 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "is a named pipe"),
+        (os.mkdir, "is a folder"),
+        (_sparse, "has 3221225472 bytes"),
+        (lambda path: path.symlink_to("/dev/zero"), "is a device"),
+    ],
+)
+def test_what_is_no_file_or_too_large_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None], said: str
+) -> None:
+    path = append(tmp_path, KEY, session(_FIRST)).path
+    path.unlink()
+    make(path)
+    with pytest.raises(HistoryError, match=said):
+        read(tmp_path, KEY)
+    with pytest.raises(HistoryError):
+        append(tmp_path, KEY, session(_SECOND))
+
+
+CONFLICT = "<<<<<<< HEAD\n=======\n>>>>>>> other\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{line}\n{line}\n" + CONFLICT, ":3:1: a Git conflict marker, '<<<<<<< HEAD'; resolve"),
+        ("{line}\n>>>>>>> other", ":2:1: a Git conflict marker, '>>>>>>> other'"),
+        ("{line}\r\n<<<<<<< HEAD\r\n", ":2:1: a Git conflict marker, '<<<<<<< HEAD'"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", ":1:1: a Git LFS pointer"),
+    ],
+)
+def test_what_git_left_is_named_with_its_line_and_nothing_is_appended(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    (first, *_) = session(_FIRST)
+    path = append(tmp_path, KEY, [first]).path
+    path.write_text(text.replace("{line}", first.text))
+    for what in (lambda: read(tmp_path, KEY), lambda: append(tmp_path, KEY, session(_SECOND))):
+        with pytest.raises(HistoryError) as refused:
+            what()
+        assert f"{path}{said}" in str(refused.value)
+    assert _SECOND not in path.read_text()
+
+
+def test_a_line_that_is_no_json_is_named_with_its_column(tmp_path: Path) -> None:
+    path = append(tmp_path, KEY, session(_FIRST, cases=1)).path
+    path.write_text(f"{path.read_text()}{{nonsense\n")
+    with pytest.raises(HistoryError, match=r"2026.jsonl: line 2, column 2: not JSON: "):
+        read(tmp_path, KEY)
+
+
+def _appending(root: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _APPENDS, str(root)]
+    folder = Path(__file__).parents[3]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
+
+
+@pytest.mark.slow
+def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
+    draw, said = random.Random(1), []
+    for _ in range(4):
+        writers = [_appending(tmp_path) for _ in range(2)]
+        for writer in writers:
+            assert writer.stdout is not None
+            said.append(writer.stdout.readline().strip())
+        time.sleep(draw.uniform(0.0, 0.05))
+        for writer in writers:
+            writer.kill()
+            rest, _ = writer.communicate()
+            said += rest.split()
+    append(tmp_path, KEY, session(_FIRST, cases=40))
+    names = _names(tmp_path)
+    assert len(said) == len(set(said))
+    assert {name: names.count(name) for name in said} == dict.fromkeys(said, 40)
+    assert max(names.count(name) for name in set(names)) == 40
+
+
+def test_a_conflict_in_the_acknowledged_changes_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "acknowledged.toml").write_text("[[change]]\n" + CONFLICT)
+    with pytest.raises(HistoryError, match=r"acknowledged.toml:2:1: a Git conflict marker"):
+        acknowledged(tmp_path)
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
+    tmp_path: Path, end: bytes
+) -> None:
+    path = append(tmp_path, KEY, session(_FIRST)[:1]).path
+    document = json.loads(path.read_bytes())
+    del document["document"], document["version"]
+    earlier = json.dumps({"schema": 4, **document}).encode() + end
+    path.write_bytes(earlier)
+    said = (
+        r"2026\.jsonl: line 1: this does not say what it is; accepted is "
+        "'busbw record' of version 1: move the file away, and the next session begins a new one"
+    )
+    for use in (
+        lambda: read(tmp_path, KEY),
+        lambda: append(tmp_path, KEY, session(_SECOND)),
+    ):
+        with pytest.raises(HistoryError, match=said):
+            use()
+    assert [one.name for one in path.parent.iterdir() if one.suffix != ".lock"] == [path.name]
+    assert path.read_bytes() == earlier
+
+
+WHOLE = """
+[[change]]
+since = 2026-11-03
+case = "jax.all_reduce.*"
+machine = "tpu-v5-lite/4r"
+reason = "waits for all hosts"
+
+[[change]]
+since = "2026-11-04"
+reason = "new driver"
+"""
+
+
+def _read(folder: Path, text: str) -> tuple[Acknowledged, ...]:
+    (folder / "acknowledged.toml").write_text(text)
+    return acknowledged(folder)
+
+
+def test_a_change_is_of_cases_and_machines_by_pattern_and_of_all_by_default(tmp_path: Path) -> None:
+    first, second = _read(tmp_path, WHOLE)
+    assert first.is_of("jax.all_reduce.psum.float32.4K", "tpu-v5-lite/4r")
+    assert not first.is_of("tensorflow.all_reduce.nccl.float32.4K", "tpu-v5-lite/4r")
+    assert not first.is_of("jax.all_reduce.psum.float32.4K", "tpu-v5-lite/8r")
+    assert second.is_of("anything", "anywhere") and second.reason == "new driver"
+    assert first.began.isoformat() == "2026-11-03T00:00:00+00:00"
+
+
+def test_without_a_file_nothing_is_acknowledged(tmp_path: Path) -> None:
+    assert acknowledged(tmp_path) == () and _read(tmp_path, "") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[change]]\nsince = 2026-11-03\n", "file.change[0].reason: missing"),
+        ('[[change]]\nsince = 2026-11-03\nreason = " "\n', "file.change[0].reason: expected why"),
+        (
+            '[[change]]\nsince = "yesterday"\nreason = "x"\n',
+            "file.change[0].since: expected a date",
+        ),
+        ('[[change]]\nreason = "x"\n', "file.change[0].since: missing"),
+        ('[[change]]\nsince = 2026-11-03\nreason = "x"\nwho = "me"\n', "file.change[0]"),
+        ("changes = 3\n", "file"),
+        ("change = 3\n", "file.change"),
+        ("[[change\n", "not TOML"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_that_says_where(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(HistoryError) as caught:
+        _read(tmp_path, text)
+    assert str(caught.value).startswith(str(tmp_path / "acknowledged.toml"))
+    assert message in str(caught.value)
+
+
+def test_a_folder_in_its_place_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "acknowledged.toml").mkdir()
+    with pytest.raises(HistoryError, match="is a folder"):
+        acknowledged(tmp_path)

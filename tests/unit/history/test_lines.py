@@ -1,0 +1,159 @@
+"""A line of the history is read strictly; and lines as earlier sessions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from busbw import wire
+from busbw.history.lines import Line, Series, earlier, new_session, parsed
+from busbw.model.words import FailureKind, Outcome
+from tests.helpers import build
+from tests.helpers.history_lines import line, session
+
+
+def test_a_line_is_one_line_that_gives_itself_again() -> None:
+    ordinary = line()
+    assert "\n" not in ordinary.text
+    assert parsed(ordinary.text, "line 1") == ordinary
+
+
+def test_a_case_without_times_says_why() -> None:
+    lost = line(
+        outcome=Outcome.OUT_OF_MEMORY, times_us=(), ratio=None, failure=FailureKind.OUT_OF_MEMORY
+    )
+    assert parsed(lost.text, "line 1") == lost
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"version": 2}, "line 3: this says 'busbw record' of version 2; accepted is 'busbw rec"),
+        ({"version": True}, "line 3: this says 'busbw record' of version True; accepted is "),
+        ({"document": "busbw results"}, "line 3: this says 'busbw results' of version 1; accepted"),
+        ({"session": "../../etc"}, "line 3.session: expected 16 hexadecimal digits"),
+        ({"at": "yesterday"}, "line 3.at: expected a moment such as 2026-01-31T03:00:00Z"),
+        ({"at": "2026-02-30T03:00:00Z"}, "line 3.at: expected a moment"),
+        ({"times_us": [1.0, -2.0, 3.0]}, r"line 3.times_us\[1\]: expected 1e-06 to 1e\+12"),
+        ({"outcome": "GREEN"}, "line 3.outcome: "),
+        ({"session_outcome": "GREEN"}, "line 3.session_outcome: "),
+        ({"session_outcome": ["FINE"]}, "line 3.session_outcome: "),
+        ({"surprise": 1}, "line 3.surprise: unknown key"),
+        ({"host": 7}, "line 3.host: "),
+    ],
+)
+def test_what_no_session_appends_is_refused_with_its_location(
+    changes: dict[str, Any], text: str
+) -> None:
+    document = {**json.loads(line().text), **changes}
+    with pytest.raises(wire.WireError, match=f"^{text}"):
+        parsed(json.dumps(document), "line 3")
+
+
+def test_a_case_that_nothing_measures_is_refused() -> None:
+    document = json.loads(line().text)
+    document["case"]["ranks"] = 0
+    with pytest.raises(wire.WireError, match=r"^line 3\.case\.ranks: expected 1 to 1000000, got 0"):
+        parsed(json.dumps(document), "line 3")
+
+
+def test_a_line_began_at_its_moment() -> None:
+    assert line().began == datetime(2026, 1, 31, 3, tzinfo=UTC)
+
+
+def test_no_two_sessions_have_one_name() -> None:
+    names = {new_session() for _ in range(100)}
+    assert len(names) == 100
+    assert parsed(line(session=names.pop()).text, "line 1")
+
+
+_FIRST, _SECOND = "0" * 16, "1" * 16
+CASE = build.case()
+OTHER = build.case(payload_bytes=8192)
+
+
+def _line(**changes: Any) -> Line:
+    case = changes.pop("case", CASE)
+    return line(session=_FIRST, case=case, **changes)
+
+
+def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> None:
+    (found,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax"))
+    assert found.began == datetime(2026, 1, 31, 3, tzinfo=UTC)
+    assert found.times_s.keys() == {CASE, OTHER}
+    assert found.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
+    assert found.times_s[OTHER] == pytest.approx((20e-6,))
+    assert found.called(Outcome.REGRESSED) == frozenset()
+
+
+def test_its_surroundings_are_versions_flags_the_host_and_our_code() -> None:
+    (found,) = earlier([_line()], Series(framework="jax"))
+    ((record,), *_) = found.records.values()
+    assert record.lasting == {
+        "jax": "0.10.0",
+        "XLA_FLAGS": "--xla_one=1",
+        "host": "tpu-vm-7",
+        "busbw's own code": "fedcba9876543210",
+    }
+
+
+def test_lines_of_one_session_belong_together_though_others_stand_between_them() -> None:
+    lines = [*session(_FIRST), *session(_SECOND)]
+    found = earlier([lines[0], lines[2], lines[1], lines[3]], Series(framework="jax"))
+    assert [len(one.times_s) for one in found] == [2, 2]
+
+
+def test_a_case_of_another_framework_is_none_of_its_session() -> None:
+    lines = [_line(), _line(case=build.case(framework="tensorflow"))]
+    assert [list(one.times_s) for one in earlier(lines, Series(framework="jax"))] == [[CASE]]
+    assert earlier(lines, Series(framework="fake")) == []
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_regressed_is_said(outcome: Outcome) -> None:
+    (found,) = earlier([_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax"))
+    assert found.called(Outcome.REGRESSED) == (
+        {CASE} if outcome is Outcome.REGRESSED else frozenset()
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"injected": "delay:50%"},
+        {"paired": True},
+        {"times_us": (), "failure": FailureKind.OUT_OF_MEMORY},
+    ],
+)
+def test_what_says_nothing_of_the_level_is_left_out(changes: dict[str, Any]) -> None:
+    assert earlier([_line(**changes)], Series(framework="jax")) == []
+    (found,) = earlier([_line(**changes), _line(case=OTHER)], Series(framework="jax"))
+    assert list(found.times_s) == [OTHER]
+
+
+REFERENCE: dict[str, Any] = {"paired": True, "stack": "0123456789abcdef", "is_reference": True}
+
+
+def test_the_nights_of_a_reference_and_those_in_turn_with_it_are_series_of_their_own() -> None:
+    lines = [
+        replace(_line(), **REFERENCE),
+        replace(_line(), **REFERENCE | {"session": "1" * 16, "stack": "another"}),
+        replace(_line(), **REFERENCE | {"session": "2" * 16, "is_reference": False}),
+    ]
+    own = Series(framework="jax", stack=REFERENCE["stack"], is_reference=True)
+    (found,) = earlier(lines, own)
+    assert found.began == lines[0].began
+    assert len(earlier(lines, replace(own, is_reference=False))) == 1
+    assert earlier(lines, replace(own, framework="tensorflow")) == []
+    assert earlier(lines, Series(framework="jax")) == []
+
+
+def test_a_series_says_what_it_is() -> None:
+    series = Series(framework="jax", stack="0123456789abcdef")
+    assert series.text == "jax in turn with the reference 0123456789abcdef"
+    assert replace(series, is_reference=True).text == "the reference 0123456789abcdef of jax"
+    assert replace(series, stack="").text == "jax"

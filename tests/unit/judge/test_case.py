@@ -1,0 +1,316 @@
+"""One case against its baseline: every outcome, what makes it fail, and the words it gives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.judge.case import Rerun, Ruling, Terms, judge_case, rerun, summary_of
+from busbw.model.case import Spec
+from busbw.model.launch import Measurement
+from busbw.model.stored import Baseline
+from busbw.model.verdict import Reference
+from busbw.model.words import Outcome
+from tests.helpers import build
+from tests.unit.judge.rules import OOM, POLICY, STEADY, judged, limit_of, night, nights, six
+
+
+def _verdict(measurement: Measurement, baseline: Baseline | None, **given: Any) -> Any:
+    return judged(measurement, baseline, **given).verdict
+
+
+def _all_out_of_memory(**changes: Any) -> Measurement:
+    return build.measurement(failures=(build.out_of_memory(**changes),) * 3)
+
+
+def test_a_summary_takes_its_rates_from_the_median_launch() -> None:
+    summary = summary_of(build.case(payload_bytes=10**6, ranks=4), [4e-3, 1e-3, 2e-3])
+    assert (summary.median_s, summary.best_s, summary.worst_s) == (2e-3, 1e-3, 4e-3)
+    assert pytest.approx(0.5) == summary.algbw_gb_per_s
+    assert pytest.approx(0.75) == summary.busbw_gb_per_s
+    assert summary.times_s == (4e-3, 1e-3, 2e-3)
+
+
+def test_what_a_call_costs_beyond_is_the_median_over_the_launches_that_know() -> None:
+    costs_s = (3e-4, None, 1e-4, 2e-4)
+    runs = tuple(build.run(1e-3, dispatch_s=cost_s) for cost_s in costs_s)
+    now = _verdict(Measurement(case=build.case(), runs=runs), STEADY).now
+    assert now.dispatch_s == 2e-4
+
+
+def test_the_same_times_as_the_baseline_pass_and_nothing_more_is_wanted() -> None:
+    found = judged(build.measurement(1e-3, 1e-3, 1e-3), STEADY)
+    assert Outcome.PASS is found.verdict.outcome
+    assert (found.verdict.failed, found.wanted, found.suspected) == (False, None, False)
+    assert found.verdict.ratio == pytest.approx(1.0)
+    assert found.verdict.ratio_interval == pytest.approx((1.0, 1.0))
+
+
+def test_times_beyond_the_limit_that_were_seen_again_have_regressed() -> None:
+    verdict = _verdict(six(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
+    assert Outcome.REGRESSED is verdict.outcome
+    assert verdict.failed
+    assert pytest.approx(1.4) == verdict.ratio
+    assert pytest.approx((1.3, 1.5)) == verdict.ratio_interval
+    assert pytest.approx(1.2) == verdict.limit
+    assert verdict.text.startswith(
+        "1 ms -> 1.4 ms, 1.400 x the expected time, busbw 0.006144 -> 0.004389"
+    )
+    assert verdict.text.endswith("GB/s; confirmed: 1.400 x in additional launches (limit 1.200 x)")
+
+
+def test_a_suspicion_is_no_answer_yet_and_asks_for_more() -> None:
+    found = judged(build.measurement(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
+    assert (found.verdict.outcome, found.verdict.failed) == (Outcome.NOISY, False)
+    assert (found.wanted, found.suspected) == (6, True)
+    assert "; seems slower, not yet confirmed (limit 1.200 x" in found.verdict.text
+
+
+@pytest.mark.parametrize("fresh_s", [1e-3, 1.1e-3])
+def test_a_suspicion_that_was_not_confirmed_leaves_a_trace(fresh_s: float) -> None:
+    fresh = f"additional launches ({1e3 * fresh_s:.3f} x)"
+    verdict = _verdict(build.measurement(*(1.5e-3,) * 3, *(fresh_s,) * 3), STEADY, fail_above=1.2)
+    assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
+    assert f"; slower, but not by {fresh} (limit 1.200 x" in verdict.text
+    within = _verdict(build.measurement(*(1.22e-3,) * 3, *(fresh_s,) * 3), STEADY)
+    assert within.outcome is Outcome.PASS
+    assert (
+        f"seemed slower, but additional launches did not confirm it ({1e3 * fresh_s:.3f} x)"
+        in within.notes
+    )
+
+
+def test_what_was_measured_again_beside_a_suspect_was_not_suspected_itself() -> None:
+    assert _verdict(six(1e-3, 1e-3, 1e-3), STEADY).notes == ()
+    assert _verdict(six(1.4e-3, 1.4e-3, 1.4e-3), STEADY).notes == ()
+
+
+@given(
+    st.lists(st.floats(min_value=0.5e-3, max_value=3e-3), min_size=1, max_size=9),
+    st.lists(st.floats(min_value=0.8e-3, max_value=1.2e-3), min_size=1, max_size=6),
+)
+def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[float]) -> None:
+    found = judged(build.measurement(*times_s), build.pooled(*nights(*before_s)))
+    verdict: Any = found.verdict
+    assert verdict.ratio == pytest.approx(verdict.now.median_s / verdict.baseline.median_s)
+    assert f", {verdict.ratio:.3f} x the expected time, " in verdict.text
+    assert f"(limit {verdict.limit:.3f} x" in verdict.text
+    if verdict.ratio > verdict.limit:
+        assert verdict.outcome in (Outcome.NOISY, Outcome.REGRESSED)
+    else:
+        assert verdict.outcome is not Outcome.REGRESSED
+
+
+def test_the_baseline_that_is_shown_is_the_level_that_it_is_held_against() -> None:
+    verdict = _verdict(build.measurement(1e-3), build.pooled(*nights(1e-3, 1e-3, 1.03e-3)))
+    assert verdict.baseline.median_s == pytest.approx(1e-3 * 1.03 ** (1 / 3))
+    assert verdict.baseline.times_s == (1e-3, 1e-3, 1.03e-3)
+    rate = verdict.now.algbw_gb_per_s * verdict.ratio
+    assert verdict.baseline.algbw_gb_per_s == pytest.approx(rate)
+
+
+def test_the_ratio_s_error_is_what_sessions_may_differ_by() -> None:
+    few = _verdict(build.measurement(1e-3), build.pooled(*nights(1e-3)))
+    many = _verdict(build.measurement(1e-3), build.pooled(*nights(*[1e-3] * 12)))
+    assert 0 < many.ratio_error < few.ratio_error
+    assert few.ratio_error == pytest.approx(math.sqrt(2) * 0.01)
+
+
+@pytest.mark.parametrize(("stored", "tonight"), [(2**30, None), (None, 2**30), (2**30, 2**31)])
+def test_out_of_memory_under_another_limit_is_not_expected(
+    stored: int | None, tonight: int | None
+) -> None:
+    limited = replace(OOM, memory_limit_bytes=stored)
+    under = {"memory_limit_bytes": tonight, "require_baselines": True}
+    assert not _verdict(_all_out_of_memory(), limited, **under).expected
+    assert _verdict(_all_out_of_memory(), limited, **under).failed
+    assert _verdict(
+        _all_out_of_memory(), limited, **{**under, "memory_limit_bytes": stored}
+    ).expected
+
+
+def test_a_median_faster_than_the_limit_allows_has_improved_and_does_not_fail() -> None:
+    measurement = build.measurement(0.8e-3, 0.81e-3, 0.82e-3)
+    verdict = _verdict(measurement, STEADY, require_baselines=True)
+    assert Outcome.IMPROVED is verdict.outcome
+    assert not verdict.failed
+    assert "the baseline is stale" in verdict.text
+
+
+def test_the_time_of_a_launch_is_the_quartile_of_its_samples() -> None:
+    runs = (build.run(1e-3, 1e-3, 1e-3, 9e-3),)
+    assert _verdict(Measurement(case=build.case(), runs=runs), STEADY).now.median_s == 1e-3
+
+
+def test_a_regression_that_is_accepted_keeps_its_outcome_and_does_not_fail() -> None:
+    slow = six(2e-3, 2e-3, 2e-3)
+    assert Outcome.REGRESSED is _verdict(slow, STEADY, accept_all=True).outcome
+    assert not _verdict(slow, STEADY, accept_all=True).failed
+    assert _verdict(slow, STEADY, accept_new=True).failed
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "1 of 3 sessions"), (2, "2 of 3 sessions")])
+def test_with_few_sessions_the_limit_is_provisional_and_says_so(number: int, words: str) -> None:
+    verdict = _verdict(build.measurement(1e-3), build.pooled(*nights(*[1e-3] * number)))
+    assert Outcome.PASS is verdict.outcome
+    assert verdict.provisional
+    assert verdict.text.endswith(f", provisional: {words})")
+    full = _verdict(build.measurement(1e-3), STEADY)
+    assert not full.provisional and "provisional" not in full.text
+
+
+def test_sessions_that_differ_so_much_that_a_loss_cannot_be_ruled_out_are_noisy() -> None:
+    wild = build.pooled(night(2, 0.5e-3, 1e-3, 4e-3))
+    verdict = _verdict(build.measurement(1e-3), wild)
+    assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
+    assert "; 2 x the expected time cannot be ruled out (limit " in verdict.text
+
+
+def test_clocks_that_disagree_are_noted_and_change_nothing() -> None:
+    runs = (build.run(1e-3, clocks_s={"host": 1e-3, "device": 0.5e-3}),)
+    verdict = _verdict(Measurement(case=build.case(), runs=runs), STEADY)
+    assert Outcome.PASS is verdict.outcome
+    (note,) = verdict.notes
+    assert note.startswith("clocks disagree: host 1 ms, device 500 us, 2.00 x")
+
+
+def test_without_a_baseline_it_is_measured_and_not_compared() -> None:
+    verdict = _verdict(build.measurement(1e-3), None, nearest="the nearest is far")
+    assert Outcome.NO_BASELINE is verdict.outcome
+    assert verdict.text == "measured, nothing to compare with; the nearest is far"
+    assert verdict.now is not None
+    assert not verdict.failed
+
+
+@pytest.mark.parametrize(
+    ("accept", "failed"), [({}, True), ({"accept_all": True}, False), ({"accept_new": True}, False)]
+)
+@pytest.mark.parametrize("measured", [build.measurement(1e-3), _all_out_of_memory()])
+def test_where_a_baseline_is_required_none_is_a_failure_unless_it_is_accepted(
+    measured: Measurement, accept: dict[str, bool], failed: bool
+) -> None:
+    assert failed == _verdict(measured, None, require_baselines=True, **accept).failed
+
+
+@pytest.mark.parametrize(
+    ("terms", "failed"),
+    [
+        ({}, False),
+        ({"require_baselines": True}, True),
+        ({"require_baselines": True, "accept_new": True}, True),
+        ({"require_baselines": True, "accept_all": True}, False),
+    ],
+)
+def test_another_protocol_is_incomparable_and_passes_for_no_baseline(
+    terms: dict[str, bool], failed: bool
+) -> None:
+    baseline = build.pooled(*STEADY.sessions, protocol="host/chain0")
+    verdict = _verdict(build.measurement(9e-3), baseline, **terms)
+    assert (Outcome.INCOMPARABLE, failed) == (verdict.outcome, verdict.failed)
+    assert "with protocol host/chain2, the baseline of 2026-01-04 with host/chain0" in verdict.text
+
+
+def test_out_of_memory_as_in_the_baseline_is_expected() -> None:
+    verdict = _verdict(_all_out_of_memory(), OOM, require_baselines=True)
+    assert (verdict.outcome, verdict.failed, verdict.expected) == (
+        Outcome.OUT_OF_MEMORY,
+        False,
+        True,
+    )
+
+
+def test_out_of_memory_where_there_was_a_time_is_a_failure_that_names_the_time() -> None:
+    verdict = _verdict(_all_out_of_memory(), STEADY)
+    assert (verdict.outcome, verdict.failed, verdict.expected) == (
+        Outcome.OUT_OF_MEMORY,
+        True,
+        False,
+    )
+    assert "the baseline of 2026-01-04 has 1 ms" in verdict.text
+    assert not _verdict(_all_out_of_memory(), STEADY, accept_all=True).failed
+
+
+def test_what_fits_now_and_did_not_has_improved() -> None:
+    assert _verdict(build.measurement(1e-3), OOM).headline().startswith("IMPROVED: it fits now")
+
+
+def test_what_a_baseline_without_a_time_has_a_limit_for_is_not_compared() -> None:
+    now = build.measurement(1e-3)
+    limit = limit_of(STEADY, now, POLICY)
+    found = judge_case(build.spec(), now, OOM, limit, Terms(policy=POLICY))
+    assert found.verdict.headline().startswith("IMPROVED: it fits now")
+
+
+def test_a_published_figure_is_shown_and_changes_nothing() -> None:
+    reference = Reference(source="a paper", oom=True)
+    terms = Terms(policy=POLICY)
+    now = build.measurement(1e-3)
+    limit = limit_of(STEADY, now, POLICY)
+    found = judge_case(build.spec(), now, STEADY, limit, terms, published=reference)
+    assert (Outcome.PASS, reference) == (found.verdict.outcome, found.verdict.published)
+
+
+SPECS = [build.spec(payload_bytes=1024 << place) for place in range(5)]
+THREE = dict.fromkeys(SPECS, 3)
+
+
+def _judged(spec: Spec, wanted: int | None = None, **changes: Any) -> Ruling:
+    suspected = changes.pop("suspected", False)
+    verdict = build.verdict(Outcome.PASS, spec=spec, **changes)
+    return Ruling(verdict=verdict, wanted=wanted, suspected=suspected)
+
+
+def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
+    """Decided cases, but those at these places, such as ``at2``."""
+    return {spec: of_place.get(f"at{i}", _judged(spec)) for i, spec in enumerate(SPECS)}
+
+
+def test_where_all_is_decided_nothing_more_is_measured() -> None:
+    assert rerun(_grid(), THREE, by_neighbours=True) == Rerun(specs=(), passes=0)
+
+
+def test_an_undecided_case_is_measured_alone_in_what_it_lacks() -> None:
+    found = rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, by_neighbours=True)
+    assert found == Rerun(specs=(SPECS[2],), passes=6)
+
+
+def test_of_a_suspect_the_two_next_sizes_are_measured_too() -> None:
+    found = rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, by_neighbours=True)
+    assert found == Rerun(specs=tuple(SPECS[1:4]), passes=3)
+
+
+def test_at_the_end_of_the_grid_both_are_on_one_side() -> None:
+    first = rerun(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE, by_neighbours=True)
+    assert first.specs == tuple(SPECS[:3])
+    last = rerun(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE, by_neighbours=True)
+    assert last.specs == tuple(SPECS[2:])
+
+
+def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
+    other = build.spec(payload_bytes=2048, dtype="bfloat16")
+    judged = _grid(
+        at2=_judged(SPECS[2], 6, suspected=True), at1=_judged(SPECS[1], now=None, failed=True)
+    )
+    judged[other] = _judged(other)
+    assert rerun(judged, {**THREE, other: 3}, by_neighbours=True).specs == (
+        SPECS[0],
+        SPECS[2],
+        SPECS[3],
+    )
+
+
+def test_so_many_passes_that_the_first_case_has_what_it_wants() -> None:
+    judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
+    assert rerun(judged, THREE, by_neighbours=True) == Rerun(specs=(SPECS[0], SPECS[4]), passes=2)
+
+
+def test_what_has_the_launches_that_it_wants_is_not_measured_again() -> None:
+    judged = _grid(at0=_judged(SPECS[0], 9), at1=_judged(SPECS[1], 6))
+    assert rerun(judged, {**THREE, SPECS[1]: 6}, by_neighbours=True) == Rerun(
+        specs=(SPECS[0],), passes=6
+    )

@@ -1,0 +1,178 @@
+"""What was compiled, judged: what fails, what is only said, and both sides of each difference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw.judge.compiled import CompileTerms, judge_compiled, judge_compiled_session
+from busbw.model.launch import Compiled, Failure
+from busbw.model.stored import CompiledBaseline
+from busbw.model.verdict import Verdict
+from busbw.model.words import MIB, FailureKind, FoundBy, Outcome, SessionOutcome
+from tests.helpers import build
+
+SPEC = build.spec(topology="v5e:2x4")
+BEFORE = build.compiled_baseline(build.compiled())
+OOM_BEFORE = build.compiled_baseline(None)
+OOM = Failure(
+    kind=FailureKind.OUT_OF_MEMORY,
+    message="Ran out of memory on HBM",
+    found=FoundBy.RAISED,
+    needed_bytes=16 * 2**30,
+    available_bytes=15 * 2**30,
+)
+
+
+def judged(
+    now: Compiled | Failure, before: CompiledBaseline | None = BEFORE, **terms: Any
+) -> Verdict:
+    return judge_compiled(SPEC, build.case(), now, before, CompileTerms(**terms), release="new")
+
+
+def test_the_same_program_passes() -> None:
+    found = judged(build.compiled())
+    assert (found.outcome, found.failed) == (Outcome.PASS, False)
+    assert found.text == "compiles as in the baseline: Ring, colors 2"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"algorithm": {"strategy": "Tree", "colors": "2"}}, "strategy: Ring -> Tree"),
+        ({"algorithm": {"strategy": "Ring", "colors": "4"}}, "colors: 2 -> 4"),
+        ({"algorithm": {"strategy": "Ring"}}, "colors: 2 -> none"),
+        ({"algorithm": {}}, "algorithm: published -> not published"),
+        ({"collectives": {"all-reduce": 2}}, "collectives: 1 all-reduce -> 2 all-reduce"),
+        ({"groups": "2x4"}, "groups: 1x8 -> 2x4"),
+        ({"starts": True}, "started apart: no -> yes"),
+        ({"around": {"copy": 1}}, "in each turn of the loop beside it: none -> 1 copy"),
+        ({"around_loop": {"fusion": 2}}, "once in a call: none -> 2 fusion"),
+    ],
+)
+def test_another_algorithm_fails_with_both_sides_unless_it_is_accepted(
+    changes: dict[str, Any], told: str
+) -> None:
+    now = build.compiled(**changes)
+    found = judged(now)
+    assert (found.outcome, found.failed) == (Outcome.CHANGED, True)
+    assert found.text == told
+    assert told in found.explain()
+    accepted = judged(now, accept_changes=True)
+    assert (accepted.outcome, accepted.failed) == (Outcome.CHANGED, False)
+    assert accepted.program is not None and accepted.program.differences[0].accepted
+
+
+def test_memory_that_grew_beyond_the_limit_fails_even_where_changes_are_accepted() -> None:
+    before = build.compiled_baseline(build.compiled(peak_bytes=100 * MIB))
+    within = judged(build.compiled(peak_bytes=101 * MIB), before)
+    beyond = judged(build.compiled(peak_bytes=101 * MIB + 1), before)
+    accepted = judged(build.compiled(peak_bytes=102 * MIB), before, accept_changes=True)
+    assert [one.failed for one in (within, beyond, accepted)] == [False, True, True]
+    assert within.outcome is Outcome.CHANGED
+    assert beyond.text == "peak memory: 100.0 MiB -> 101.0 MiB"
+
+
+def test_small_memory_may_grow_by_a_mebibyte_and_any_may_shrink() -> None:
+    for now in (build.compiled(temporary_bytes=MIB), build.compiled(peak_bytes=1)):
+        found = judged(now)
+        assert (found.outcome, found.failed) == (Outcome.CHANGED, False)
+    assert judged(build.compiled(temporary_bytes=MIB + 1)).failed
+
+
+def test_what_no_compiler_published_is_the_same_as_before() -> None:
+    before = build.compiled_baseline(build.compiled(algorithm={}))
+    found = judged(build.compiled(algorithm={}), before)
+    assert found.outcome is Outcome.PASS
+    assert found.text.endswith("not published")
+
+
+def test_out_of_memory_is_expected_new_or_not_judged() -> None:
+    expected, new, unknown = judged(OOM, OOM_BEFORE), judged(OOM), judged(OOM, None)
+    assert [one.outcome for one in (expected, new, unknown)] == [Outcome.OUT_OF_MEMORY] * 3
+    assert [one.failed for one in (expected, new, unknown)] == [False, True, False]
+    assert [one.expected for one in (expected, new, unknown)] == [True, False, False]
+    assert "needs 16.00 GiB, 15.00 GiB available" in new.text
+    assert "it compiled in the baseline (libtpu 0.0.40)" in new.text
+
+
+def test_what_fits_now_is_an_improvement() -> None:
+    found = judged(build.compiled(), OOM_BEFORE)
+    assert (found.outcome, found.failed) == (Outcome.IMPROVED, False)
+
+
+def test_a_case_without_baseline_fails_only_where_one_is_required() -> None:
+    assert judged(build.compiled(), None).outcome is Outcome.NO_BASELINE
+    assert not judged(build.compiled(), None).failed
+    for now in (build.compiled(), OOM):
+        assert judged(now, None, require_baselines=True).failed
+        assert not judged(now, None, require_baselines=True, accept_new=True).failed
+
+
+def test_another_program_is_not_comparable() -> None:
+    before = build.compiled_baseline(build.compiled(), case=build.case(protocol="device/chain1"))
+    assert judged(build.compiled(), before).outcome is Outcome.INCOMPARABLE
+
+
+def test_an_update_accepts_all_that_can_be_stored_and_nothing_else() -> None:
+    fine = (build.compiled(algorithm={}, peak_bytes=2**30), OOM)
+    assert not any(judged(now, accept_all=True).failed for now in fine)
+    lost = build.failure(FailureKind.NOT_A_COLLECTIVE, message="expected 1 all-reduce")
+    error = build.failure(FailureKind.COMPILE_ERROR, message="INTERNAL: refused\nmore")
+    assert all(judged(now, accept_all=True, accept_changes=True).failed for now in (lost, error))
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome", "text"),
+    [
+        (FailureKind.COMPILE_ERROR, Outcome.COMPILE_ERROR, "INTERNAL: refused"),
+        (FailureKind.NOT_A_COLLECTIVE, Outcome.FAILED, "not a collective: INTERNAL: refused"),
+        (FailureKind.CRASHED, Outcome.FAILED, "crashed: INTERNAL: refused"),
+        (FailureKind.TIMEOUT, Outcome.FAILED, "timeout: INTERNAL: refused"),
+    ],
+)
+def test_an_error_fails_with_the_compiler_s_sentence(
+    kind: FailureKind, outcome: Outcome, text: str
+) -> None:
+    found = judged(build.failure(kind, message="INTERNAL: refused\nmore"))
+    assert (found.outcome, found.failed, found.text) == (outcome, True, text)
+    assert "more" in found.explain()
+
+
+def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_skipped() -> None:
+    verdicts = [judged(build.compiled()), judged(OOM, None, accept_new=True)]
+    found = judge_compiled_session(verdicts)
+    assert found.outcome is SessionOutcome.FINE
+    assert found.headline() == "FINE: 2 cases for 1 topology compiled by new"
+    assert judge_compiled_session([]).outcome is SessionOutcome.NO_VERDICT
+    skipped = judge_compiled_session(verdicts, asked_to_skip="--benchmark-skip")
+    assert skipped.outcome is SessionOutcome.NO_VERDICT
+
+
+def test_what_was_skipped_was_not_compiled() -> None:
+    skipped = Verdict(
+        spec=replace(SPEC, topology="h100:8"), outcome=Outcome.SKIPPED, failed=False, text="gone"
+    )
+    found = judge_compiled_session([judged(build.compiled()), skipped])
+    assert found.headline() == "FINE: 1 case for 1 topology compiled by new; 1 case skipped"
+    assert judge_compiled_session([skipped]).text == "nothing was compiled"
+    found = judge_compiled_session([judged(build.compiled()), skipped], missing=["h100:8: gone"])
+    assert found.headline() == (
+        "NO_VERDICT: topologies that have a baseline were not compiled: h100:8: gone"
+    )
+
+
+def test_failed_cases_are_counted_and_no_such_session_is_called_fine() -> None:
+    found = judge_compiled_session([judged(build.compiled()), judged(OOM)])
+    assert found.outcomes == (SessionOutcome.FAILED,)
+    assert found.headline() == (
+        "FAILED: 1 of 2 cases failed: 1 OUT_OF_MEMORY; 2 cases for 1 topology compiled by new"
+    )
+
+
+def test_out_of_memory_alone_is_a_session_only_where_it_is_expected() -> None:
+    unexpected, expected = judged(OOM), judged(OOM, OOM_BEFORE)
+    assert SessionOutcome.NO_VERDICT in judge_compiled_session([unexpected]).outcomes
+    assert judge_compiled_session([expected]).outcome is SessionOutcome.FINE

@@ -1,0 +1,229 @@
+"""The rule against stored times: what it calls slower, what it remembers, what it lets pass."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import pytest
+
+from busbw.judge import rule
+from busbw.judge.expected_times import Launches
+from busbw.judge.policy import POLICIES
+from busbw.judge.rule import CaseTimes
+from busbw.model.words import Clock
+from busbw.model.words import Device as Class
+from tests.unit.judge.nightly import Device, called, cases, levels, retimed, session
+
+TPU = POLICIES[Class.TPU]
+CPU = POLICIES[Class.CPU]
+
+
+def test_launches_are_summed_up_as_logarithms() -> None:
+    found = Launches.of([2e-3, 1e-3, 4e-3])
+    logs = [math.log(one) for one in (1e-3, 2e-3, 4e-3)]
+    assert found.median == logs[1] and found.fastest == logs[0]
+    assert found.squares / found.freedom == pytest.approx(statistics.variance(logs))
+
+
+@pytest.mark.parametrize(
+    ("launches", "count", "first", "fresh"),
+    [
+        (3, None, 3, False),
+        (6, None, 3, True),
+        (4, None, 1, True),
+        (5, 5, 5, False),
+        (8, 5, 5, True),
+    ],
+)
+def test_the_last_launches_confirm_whatever_number_was_planned(
+    launches: int, count: int | None, first: int, fresh: bool
+) -> None:
+    found = CaseTimes.of([1e-3 + at * 1e-6 for at in range(launches)], TPU.rule, count)
+    assert (found.first.freedom + 1, found.fresh is not None) == (first, fresh)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_lost_bandwidth_is_named_size_by_size_and_no_other(seed: int) -> None:
+    device = Device(seed)
+    slow = {case: 1.1 for case in device.cases if case.payload_bytes >= 1 << 20}
+    today = device.night(4, slow, launches=6)
+    found = called(levels(device.nights(4), TPU), today, TPU)
+    assert {case for case, one in found.items() if one.direction == 1} == slow.keys()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_half_of_the_sizes_faster_makes_no_other_slower_on_any_night_after(seed: int) -> None:
+    device = Device(seed)
+    fast = {case: 0.9 for case in device.cases[10:]}
+    sessions = device.nights(6)
+    for at in range(6, 12):
+        today = device.night(at, fast, launches=6)
+        found = called(levels(sessions, TPU), today, TPU)
+        assert fast.keys() <= {case for case, one in found.items() if one.direction == -1}
+        assert not any(one.direction == 1 for one in found.values())
+        assert not levels(sessions, TPU).assess(today.times_s, TPU).slower
+        improved = frozenset(case for case, one in found.items() if one.direction == -1)
+        sessions.append(retimed(today, today.times_s, improved=improved))
+
+
+def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> None:
+    """What lies beyond its limit and is not confirmed is noisy, never a pass."""
+    device = Device(seed=1)
+    known, slow = levels(device.nights(4), TPU), device.cases[3]
+    today = device.night(4, launches=6)
+    usual = today.times_s[slow]
+    for launches, expected in (
+        ([1.1] * 6, 1),
+        ([1.1] * 3 + [1.0] * 3, 0),
+        ([1.1] * 5 + [1.0], 0),
+        ([1.0] * 3 + [1.1] * 3, 0),
+    ):
+        times_s = tuple(one * factor for one, factor in zip(usual, launches))
+        changed = retimed(today, {**today.times_s, slow: times_s})
+        found = called(known, changed, TPU)[slow]
+        assert found.direction == expected
+        unconfirmed = found.confirmed or found.off > found.limit
+        assert found.is_noisy == (unconfirmed and not expected)
+
+
+@pytest.mark.parametrize("fresh", [1, 2])
+def test_fewer_fresh_launches_than_are_to_confirm_it_confirm_nothing(fresh: int) -> None:
+    """Another case may want fewer, and all get as many."""
+    device = Device(seed=1)
+    slow = device.cases[3]
+    today = device.night(4, {slow: 1.1}, launches=3 + fresh)
+    limit = levels(device.nights(4), TPU).assess(today.times_s, TPU).limits[slow]
+    times = CaseTimes.of(today.times_s[slow], TPU.rule, 3)
+    found = rule.decide(times, limit, TPU.rule, limit.slower, 6)
+    assert (found.direction, found.fresh, found.wanted) == (None, None, 6)
+
+
+def test_a_limit_of_one_s_own_takes_the_place_of_the_computed_one() -> None:
+    device = Device(seed=1)
+    known, slow = levels(device.nights(4), TPU), device.cases[3]
+    today = device.night(4, {slow: 1.3}, launches=6)
+    assert called(known, today, TPU, most=math.log(1.25))[slow].direction == 1
+    assert called(known, today, TPU, most=math.log(1.35))[slow].direction == 0
+    assert called(known, device.night(5, launches=6), TPU, most=math.log(1.0001))[slow].limit < 0.01
+
+
+def test_a_night_of_three_times_the_noise_is_told_and_a_step_over_the_sizes_is_not() -> None:
+    calm, noisy = Device(seed=1), Device(seed=2, own=0.025)
+    known = levels(calm.nights(5), TPU)
+    assert known.assess(noisy.night(5).times_s, TPU).session_limits.noisier > 2
+    stepped = calm.night(5, {case: 1.2 for case in calm.cases[9:]})
+    assert known.assess(stepped.times_s, TPU).session_limits.noisier == 1
+
+
+def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
+    small, large = Device(seed=1, own=0.02, within=0.02), Device(seed=2, own=0.002, within=0.002)
+    sessions = []
+    for at in range(6):
+        noisy, quiet = small.night(at), large.night(at)
+        times_s = {
+            case: (noisy if number < 10 else quiet).times_s[case]
+            for number, case in enumerate(small.cases)
+        }
+        sessions.append(retimed(noisy, times_s))
+    limits = levels(sessions, TPU).assess(sessions[-1].times_s, TPU).limits
+    first, last = limits[small.cases[0]], limits[small.cases[-1]]
+    assert first.deviation > 3 * last.deviation
+
+
+def test_few_sizes_are_compared_by_themselves_and_learn_their_own_noise() -> None:
+    few = cases(3)
+    limits = [
+        max(
+            one.slower
+            for one in levels(device.nights(count), CPU)
+            .assess(device.night(count).times_s, CPU)
+            .limits.values()
+        )
+        for device in [Device(seed=3, measured=few, own=0.02, within=0.02)]
+        for count in (1, 4)
+    ]
+    assert limits[0] > limits[1] and limits[1] < math.log(1.5)
+
+
+def test_on_a_shared_cpu_the_sizes_next_to_a_case_say_what_other_work_does_to_it() -> None:
+    device = Device(seed=4, own=0.02)
+    known = levels(device.nights(1), CPU)
+    hit = {case: 1.8 for case in device.cases[4:12]}
+    found = called(known, device.night(1, hit, launches=6), CPU)
+    assert all(one.direction == 0 for case, one in found.items() if case in device.cases[5:11])
+    alone = called(known, device.night(1, {device.cases[7]: 1.8}, launches=6), CPU)
+    assert [case for case, one in alone.items() if one.direction] == [device.cases[7]]
+    everything = known.assess(device.night(1, 3.0, launches=6).times_s, CPU, launches=3)
+    assert everything.slower == {"jax"}
+
+
+def test_equal_launches_are_no_reason_to_fail() -> None:
+    """A scripted device has no noise at all."""
+    same = [session(at, {case: [1e-3 + at * 1e-9] * 3 for case in cases()}) for at in range(12)]
+    found = levels(same, TPU).assess({case: [1e-3 * 1.019] for case in cases()}, TPU)
+    assert {round(math.exp(one.slower), 3) for one in found.limits.values()} == {1.02}
+    assert found.session_limits.noisier == 1
+
+
+OWN_MACHINE = (Class.GPU, Class.TPU)
+
+
+@pytest.mark.parametrize("device", Class)
+def test_the_floor_is_below_a_loss_that_must_not_go_unseen(device: Class) -> None:
+    rule = POLICIES[device].rule
+    assert 0 < rule.floor < rule.blind
+
+
+@pytest.mark.parametrize("device", OWN_MACHINE)
+def test_what_all_cases_lost_is_seen_before_it_is_lost_to_the_budget(device: Class) -> None:
+    policy = POLICIES[device]
+    assert policy.rule.slower < policy.budget
+
+
+@pytest.mark.parametrize("device", Class)
+def test_one_accepted_session_is_blind_to_nothing_that_must_be_seen(device: Class) -> None:
+    rule = POLICIES[device].rule
+    factor = rule.factor + rule.factor_of_one
+    assert math.sqrt(2) * factor * rule.prior < math.log1p(rule.blind)
+
+
+@pytest.mark.parametrize("device", Class)
+def test_two_stacks_in_turn_alarm_less_than_once_in_a_hundred_on_any_machine(
+    device: Class,
+) -> None:
+    assert 0 < POLICIES[device].looks.false_alarms < 0.01
+
+
+@pytest.mark.parametrize("device", Class)
+def test_only_a_clock_of_the_host_has_a_least_difference(device: Class) -> None:
+    policy = POLICIES[device]
+    for clock in (Clock.HOST, Clock.DISPATCH):
+        assert policy.least_difference_of(clock) == policy.least_difference_s > 0
+    assert policy.least_difference_of(Clock.DEVICE) == 0
+
+
+@pytest.mark.parametrize("device", Class)
+def test_looks_follow_each_other_and_a_confirmation_needs_fresh_launches(device: Class) -> None:
+    looks = POLICIES[device].looks
+    assert sorted(set(looks.counts)) == list(looks.counts)
+    assert looks.counts[0] > 2
+    assert looks.confirming > 0 and POLICIES[device].rule.confirming > 0
+
+
+@pytest.mark.parametrize("device", Class)
+def test_what_is_suspected_lies_between_nothing_and_the_limit(device: Class) -> None:
+    rule = POLICIES[device].rule
+    assert 0 < rule.suspect <= rule.by_fastest <= 1
+
+
+@pytest.mark.parametrize("device", Class)
+def test_what_is_wanted_is_found_above_the_floor_and_below_the_budget(device: Class) -> None:
+    policy = POLICIES[device]
+    assert 0 < policy.looks.floor < policy.looks.wanted < policy.budget < 1
+
+
+@pytest.mark.parametrize("device", Class)
+def test_the_noise_of_sessions_is_known_only_from_several(device: Class) -> None:
+    policy = POLICIES[device]
+    assert policy.full_sessions > 2

@@ -1,0 +1,454 @@
+"""The session: green only if everything that was asked for was measured, on the same machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw.judge.expected_times import CaseNoise
+from busbw.judge.rule import Shared
+from busbw.judge.session import (
+    Circumstances,
+    groups_of_cases,
+    judge_session,
+    limits_text,
+    slower_text,
+)
+from busbw.judge.undecided import Counting, noisy_texts
+from busbw.model.launch import Measurement
+from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
+from busbw.model.words import Outcome, SessionOutcome
+from tests.helpers import build
+from tests.unit.judge.nightly import SIZES
+from tests.unit.judge.rules import POLICY
+
+
+def _session(
+    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], **about: Any
+) -> SessionVerdict:
+    return judge_session(verdicts, measurements, Circumstances(**{"launches": 3, **about}))
+
+
+def _fine(**about: Any) -> SessionVerdict:
+    """A session in which every case was measured, in these circumstances."""
+    return _session([build.verdict()], [build.measurement(1e-3, 1e-3, 1e-3)], **about)
+
+
+def test_a_session_with_all_its_launches_is_fine_and_says_how_many() -> None:
+    session = _fine()
+    assert SessionOutcome.FINE is session.outcome
+    assert session.text == "1 case measured in 3 launches each, none of them compared"
+    assert not session.failed
+
+
+def test_where_some_were_measured_again_the_span_is_said() -> None:
+    measured = [build.measurement(*(1e-3,) * 3), build.measurement(*(1e-3,) * 9)]
+    session = _session([build.verdict()] * 2, measured)
+    assert session.text == "2 cases measured in 3 to 9 launches each, none of them compared"
+
+
+def test_a_failed_launch_is_a_launch() -> None:
+    measurement = build.measurement(1e-3, failures=(build.failure(), build.failure()))
+    session = _session([build.verdict()], [measurement])
+    assert SessionOutcome.FINE is session.outcome
+
+
+def test_a_session_that_measured_nothing_is_not_green() -> None:
+    session = _session([], [])
+    assert SessionOutcome.NO_VERDICT is session.outcome
+    assert session.text == "nothing was measured"
+    assert session.failed
+
+
+def test_a_session_that_measured_nothing_says_each_reason_once() -> None:
+    skipped = [build.verdict(Outcome.SKIPPED, text=text) for text in ("b", "a", "b")]
+    assert _session(skipped, []).text == "nothing was measured: a; b"
+
+
+def test_cases_without_any_launch_are_not_a_measurement() -> None:
+    session = _session([build.verdict()], [build.measurement()])
+    assert SessionOutcome.NO_VERDICT is session.outcome
+
+
+def test_a_missing_launch_is_no_verdict_and_the_first_case_is_named() -> None:
+    short = build.measurement(1e-3, 1e-3, payload_bytes=1024)
+    whole = build.measurement(1e-3, 1e-3, 1e-3)
+    session = _session([build.verdict()] * 2, [whole, short])
+    assert SessionOutcome.NO_VERDICT is session.outcome
+    assert (
+        session.text
+        == "1 case with fewer than 3 launches; the first is jax.all_reduce.psum.float32.1K"
+    )
+
+
+@pytest.mark.parametrize(
+    ("about", "text"),
+    [
+        ({"asked_to_skip": "--x"}, "--x asks that benchmarks be skipped; a skipped session is"),
+        ({"missing": ("a: no TPU",)}, "cases that have a baseline were not measured: a: no TPU"),
+        ({"fallen_back": ("the clock fell back",)}, "the clock fell back"),
+    ],
+)
+def test_what_was_not_measured_as_before_is_no_verdict_although_the_cases_are_fine(
+    about: dict[str, Any], text: str
+) -> None:
+    session = _fine(**about)
+    assert (session.outcome, session.failed) == (SessionOutcome.NO_VERDICT, True)
+    assert session.text.startswith(text)
+
+
+def _judged_cases(noisy: int, judged: int, skipped: int = 0) -> SessionVerdict:
+    verdicts = [build.verdict(Outcome.NOISY, ratio=1.0)] * noisy
+    verdicts += [build.verdict(ratio=1.0)] * (judged - noisy)
+    verdicts += [build.verdict(Outcome.SKIPPED, case=None, now=None)] * skipped
+    return _session(verdicts, [build.measurement(1e-3, 1e-3, 1e-3)] * judged)
+
+
+@pytest.mark.parametrize(("noisy", "fine"), [(1, True), (2, False)])
+def test_more_than_a_tenth_too_noisy_to_judge_is_no_verdict(noisy: int, fine: bool) -> None:
+    session = _judged_cases(noisy, 10)
+    assert fine == (session.outcome is SessionOutcome.FINE)
+    words = "2 of 10 cases too noisy to judge; the first is jax.all_reduce.psum.float32.4K"
+    assert fine or session.text == words
+
+
+@pytest.mark.parametrize("skipped", [0, 21])
+def test_it_is_a_share_of_the_cases_that_were_judged(skipped: int) -> None:
+    session = _judged_cases(4, 21, skipped)
+    assert SessionOutcome.NO_VERDICT is session.outcome
+    assert session.text.startswith("4 of 21 cases too noisy to judge")
+    assert SessionOutcome.FINE is _judged_cases(2, 21, skipped).outcome
+
+
+SLOWER = "jax: all 21 cases together take 1.030 x the expected time (limit 1.015 x)"
+DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
+
+
+@pytest.mark.parametrize(
+    ("about", "outcome", "text"),
+    [
+        (
+            {"slower": (SLOWER, "rate")},
+            SessionOutcome.SLOWER,
+            f"{SLOWER}; rate; stack or machine: unknown",
+        ),
+        # Two stacks in turn: the machine slows both.
+        ({"slower": ("rate",), "expecting": False}, SessionOutcome.SLOWER, "rate"),
+        ({"drifted": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
+        (
+            {"drifted": DRIFTED, "slower": ("rate",)},
+            SessionOutcome.SLOWER,
+            f"rate; stack or machine: unknown; {DRIFTED}",
+        ),
+    ],
+)
+def test_what_no_single_case_shows_fails_the_session(
+    about: dict[str, Any], outcome: SessionOutcome, text: str
+) -> None:
+    session = _fine(**about)
+    assert (session.outcome, session.failed, session.text) == (outcome, True, text)
+
+
+TOLD = "the reference takes 1.001 x the time of its 6 earlier sessions, limit 1.015 x (jax)"
+SAME, SLOW = Answer(text=TOLD, is_slower=False), Answer(text=TOLD, is_slower=True)
+UNTOLD = Answer(text="unknown without --history (jax)", is_slower=None)
+
+
+def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdict:
+    """A session in which a locked reference was measured in turn."""
+    found = verdicts or (build.verdict(),)
+    measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(found)
+    return _session(found, measured, expecting=False, machine=machine, **about)
+
+
+@pytest.mark.parametrize("machine", [SAME, UNTOLD])
+def test_a_reference_answers_for_the_stack_and_for_the_machine(machine: Answer) -> None:
+    found = _in_turn(machine)
+    assert (found.outcome, found.failed) == (SessionOutcome.FINE, False)
+    told = f"the stack (the same versions): nothing slower; the machine: {machine.text}"
+    assert found.text == f"1 case measured in 3 launches each, none of them compared; {told}"
+    same = Answer(text="nothing slower", is_slower=False)
+    assert (found.stack, found.machine) == (same, machine)
+
+
+def test_a_slower_machine_with_an_equal_stack_is_a_machine_shift() -> None:
+    found = _in_turn(SLOW)
+    assert (found.outcome, found.failed) == (SessionOutcome.MACHINE_SHIFT, True)
+    assert (found.stack, found.machine) == (Answer(text="nothing slower", is_slower=False), SLOW)
+
+
+@pytest.mark.parametrize("machine", [SAME, SLOW])
+def test_a_slower_stack_is_told_of_whatever_the_machine_does(machine: Answer) -> None:
+    found = _in_turn(machine, slower=("rate",), stack_changes=("jaxlib 1 -> 2", "jax 1 -> 2"))
+    shift = (SessionOutcome.MACHINE_SHIFT,) if machine is SLOW else ()
+    assert found.outcomes == (*shift, SessionOutcome.SLOWER)
+    told = f"the stack (jaxlib 1 -> 2, jax 1 -> 2): rate; the machine: {TOLD}"
+    assert found.text.endswith(f"rate; {told}")
+    assert (found.stack, found.machine) == (Answer(text="rate", is_slower=True), machine)
+
+
+def test_the_answer_for_the_stack_names_the_cases_that_failed_worst_first() -> None:
+    slow = [
+        build.verdict(Outcome.REGRESSED, failed=True, ratio=one) for one in (1.1, 1.3, 1.2, 1.15)
+    ]
+    found = _in_turn(SAME, *slow)
+    name = "REGRESSED jax.all_reduce.psum.float32.4K"
+    assert found.stack == Answer(
+        text=f"{name} 1.300 x the expected time; {name} 1.200 x the expected time; "
+        f"{name} 1.150 x the expected time; and 1 case more",
+        is_slower=True,
+    )
+    assert found.text.startswith("4 of 4 cases failed: 4 REGRESSED; 4 cases measured in 3")
+
+
+def test_what_failed_otherwise_is_told_of_the_stack_and_is_not_slower() -> None:
+    found = _in_turn(SAME, build.verdict(Outcome.OUT_OF_MEMORY, failed=True, ratio=None))
+    text = "OUT_OF_MEMORY jax.all_reduce.psum.float32.4K"
+    assert found.stack == Answer(text=text, is_slower=False)
+
+
+def test_without_a_verdict_only_the_machine_is_told_of() -> None:
+    found = _in_turn(SLOW, launches=4)
+    assert found.outcomes == (SessionOutcome.MACHINE_SHIFT, SessionOutcome.NO_VERDICT)
+    assert (found.stack, found.machine) == (None, SLOW)
+
+
+def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:
+    whole = {"slower": ("rate",), "drifted": DRIFTED}
+    found = _fine(**whole, launches=4)
+    assert found.outcomes == (
+        SessionOutcome.SLOWER,
+        SessionOutcome.DRIFT,
+        SessionOutcome.NO_VERDICT,
+    )
+    assert found.headline().startswith("SLOWER, DRIFT, NO_VERDICT: rate;")
+    assert DRIFTED in found.text and "fewer than 4 launches" in found.text
+    accepted = _fine(**whole, launches=4, accepted=True)
+    assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
+
+
+def test_a_session_with_a_failed_case_has_failed_whatever_else_holds() -> None:
+    slow = build.verdict(Outcome.REGRESSED, failed=True)
+    found = _session([slow], [build.measurement(1e-3, 1e-3)], drifted=DRIFTED)
+    assert found.outcomes == (
+        SessionOutcome.FAILED,
+        SessionOutcome.DRIFT,
+        SessionOutcome.NO_VERDICT,
+    )
+    assert found.text.startswith("1 of 1 case failed: 1 REGRESSED; ")
+
+
+@pytest.mark.parametrize("about", [{"slower": (SLOWER,)}, {"drifted": DRIFTED}])
+def test_an_update_accepts_what_the_whole_session_lost_and_says_so(about: dict[str, Any]) -> None:
+    session = _fine(**about, accepted=True)
+    assert (session.outcome, session.failed) == (SessionOutcome.FINE, False)
+    (lost,) = (SLOWER,) if "slower" in about else (DRIFTED,)
+    assert f"; accepted: {lost}" in session.text
+
+
+def _shared(ratio: float, limit: float) -> Shared:
+    off = math.log(ratio)
+    noise = CaseNoise(squares=1.0, freedom=1.0)
+    return Shared(level=0.0, off=off, limit=math.log(limit), deviation=0.01, noise=noise)
+
+
+def test_all_cases_together_are_slower_beyond_their_limit() -> None:
+    assert slower_text("jax", 21, _shared(1.19, 1.2)) == ""
+    assert slower_text("jax", 21, _shared(1.21, 1.2)) == (
+        "jax: all 21 cases together take 1.210 x the expected time (limit 1.200 x)"
+    )
+    assert slower_text("jax", 21, _shared(0.5, 1.2)) == ""
+
+
+def test_a_session_noisier_than_usual_has_no_verdict_and_says_by_how_much() -> None:
+    session = _fine(noisier=2.96, noisy_sessions=4)
+    assert session.outcome is SessionOutcome.NO_VERDICT
+    assert (
+        "noisier than usual: cases deviate 3.0 x as much from their levels as in earlier sessions, "
+        "as in 4 of the last 10; --update-baselines accepts it"
+    ) in session.text
+    assert _fine(noisier=2.96, accepted=True).outcome is SessionOutcome.FINE
+
+
+def _curve(
+    ratio: Callable[[int], float], outcome: Outcome = Outcome.PASS, *, in_turn: bool = True
+) -> list[SizeGroup]:
+    """Sizes of one collective with 10 us of latency and 1 GB/s, whose times are `ratio` as long."""
+    verdicts = []
+    for size in SIZES:
+        before = 1e-5 + size / 1e9
+        case = build.case(payload_bytes=size)
+        verdicts.append(
+            build.verdict(
+                outcome,
+                spec=build.spec(payload_bytes=size),
+                case=case,
+                baseline=build.summary(median_s=before),
+                now=build.summary(median_s=before * ratio(size)),
+                ratio=ratio(size),
+                ratio_error=0.01,
+            )
+        )
+    return list(groups_of_cases(verdicts, POLICY, in_turn=in_turn))
+
+
+def _latency(factor: float) -> Callable[[int], float]:
+    return lambda size: (1e-5 * factor + size / 1e9) / (1e-5 + size / 1e9)
+
+
+def _bandwidth(factor: float) -> Callable[[int], float]:
+    return lambda size: (1e-5 + size * factor / 1e9) / (1e-5 + size / 1e9)
+
+
+@pytest.mark.parametrize(("ratio", "word"), [(_latency, "latency"), (_bandwidth, "bandwidth")])
+def test_of_two_stacks_in_turn_latency_or_bandwidth_that_no_single_size_shows_is_a_shift(
+    ratio: Callable[[float], Callable[[int], float]], word: str
+) -> None:
+    (group,) = _curve(ratio(1.3))
+    assert f"the {word} " in group.shifted
+    (below,) = _curve(ratio(1.01))
+    assert below.shifted == ""
+    (found,) = _curve(ratio(1.3), Outcome.REGRESSED)
+    assert found.shifted == ""
+
+
+def test_against_stored_times_the_rule_alone_says_what_is_slower() -> None:
+    (group,) = _curve(_latency(1.3), in_turn=False)
+    assert group.shifted == "" and group.now is not None
+
+
+def _limits(*found: tuple[int, float]) -> str:
+    return limits_text(
+        [
+            build.verdict(spec=build.spec(payload_bytes=payload), ratio=1.0, limit=ratio)
+            for payload, ratio in found
+        ]
+    )
+
+
+def test_without_a_comparison_there_is_no_limit_and_nothing_is_said() -> None:
+    assert limits_text([build.verdict()]) == limits_text([build.verdict(limit=1.1)]) == ""
+    assert "fails above" not in _fine().text
+
+
+def test_where_all_limits_are_alike_there_is_one_figure() -> None:
+    text = "a case fails above 1.021 x, if additional launches confirm it"
+    assert _limits((1024, 1.021)) == text
+    assert _limits((1024, 1.0208), (2048, 1.0211)) == text
+
+
+def test_else_both_ends_are_said_with_their_sizes() -> None:
+    assert _limits((1024, 1.2), (2048, 1.1), (4096, 1.03)) == (
+        "a case fails above 1.030 x (4K) to 1.20 x (1K), if additional launches confirm it"
+    )
+
+
+def test_a_fine_session_says_from_where_on_a_case_fails() -> None:
+    verdict = build.verdict(ratio=1.0, limit=1.03)
+    session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)])
+    assert session.text == (
+        "1 case measured in 3 launches each; "
+        "a case fails above 1.030 x, if additional launches confirm it"
+    )
+
+
+def _noisy(*ratios: float, limit: float = 2.3) -> list[Verdict]:
+    return [build.verdict(Outcome.NOISY, ratio=ratio, limit=limit) for ratio in ratios]
+
+
+def test_the_largest_loss_within_its_limit_is_named_and_not_ruled_out() -> None:
+    name = "jax.all_reduce.psum.float32.4K 1.90 x"
+    text = f"within its limit, and not ruled out: {name}"
+    assert list(noisy_texts([*_noisy(1.9, 0.9), build.verdict(ratio=2.2, limit=2.3)])) == [text]
+    text = f"within their limits, and not ruled out: {name} and 1 case more"
+    assert list(noisy_texts(_noisy(1.4, 1.9))) == [text]
+    assert list(noisy_texts(_noisy(0.9))) == []
+
+
+def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_session_too() -> None:
+    ratios = {1 << 20: 2.74, 1 << 21: 3.1, 1 << 22: 2.6, 1 << 23: 12.34, 1 << 24: 2.5, 1 << 25: 1.0}
+    verdicts = [
+        build.verdict(
+            Outcome.NOISY if ratio > 2.4 else Outcome.PASS,
+            spec=build.spec(payload_bytes=payload),
+            case=build.case(payload_bytes=payload),
+            ratio=ratio,
+            limit=2.41,
+        )
+        for payload, ratio in ratios.items()
+    ]
+    measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(verdicts)
+    session = _session(verdicts, measured, counting=Counting(blind=4.0, is_shared=True))
+    assert session.outcome is SessionOutcome.FINE
+    named = ", ".join(
+        f"{size} {ratio} x (limit 2.41 x)"
+        for size, ratio in (
+            *(("1M", "2.74"), ("2M", "3.10"), ("4M", "2.60"), ("8M", "12.3"), ("16M", "2.50")),
+        )
+    )
+    assert session.text.endswith(f"; NOISY above the limit: jax all_reduce (psum) {named}")
+
+
+ON_CPU = Counting(blind=4.0, is_shared=True)
+ON_TPU = Counting(blind=1.5)
+
+
+@pytest.mark.parametrize(
+    ("counting", "noisy", "counted"),
+    [
+        # Two stacks that are interleaved: a NOISY case is undecided.
+        (Counting(), _noisy(1.01, limit=1.02), 1),
+        # On a device of one's own all count, but for a single case within its limit.
+        (ON_TPU, _noisy(1.01, limit=1.02), 0),
+        (ON_TPU, _noisy(1.03, limit=1.02), 1),
+        (ON_TPU, _noisy(1.01, 1.01, 1.03, limit=1.02), 3),
+        (ON_TPU, _noisy(1.01, limit=1.6), 1),
+        # On a shared CPU only those that nothing can be said of.
+        (ON_CPU, _noisy(2.74, 2.5, 2.4, 2.0, limit=2.3), 0),
+        (ON_CPU, _noisy(2.0, limit=4.1), 1),
+        # A limit that the user set: what lies within it is as the user wants it.
+        (Counting(blind=math.inf, is_fixed=True), _noisy(1.2, 1.2, 1.3, limit=1.25), 1),
+        (Counting(blind=math.inf, is_fixed=True, is_shared=True), _noisy(1.3, limit=1.25), 0),
+    ],
+)
+def test_which_noisy_cases_count_depends_on_what_they_are_compared_with(
+    counting: Counting, noisy: list[Verdict], counted: int
+) -> None:
+    assert len(counting.counted([*noisy, build.verdict(ratio=9.0, limit=1.01)])) == counted
+
+
+def test_a_case_of_which_the_device_was_throttled_counts_on_every_device() -> None:
+    (verdict,) = _noisy(2.8)
+    throttled = Counting(blind=4.0, is_shared=True, throttled=frozenset({verdict.spec}))
+    session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)], counting=throttled)
+    assert session.outcome is SessionOutcome.NO_VERDICT
+
+
+def test_every_reason_against_a_session_is_said() -> None:
+    text = _fine(launches=4, asked_to_skip="--x", missing=("b",), fallen_back=("c",)).text
+    for words in ("fewer than 4 launches", "--x asks", "not measured: b", "c"):
+        assert words in text
+
+
+def test_a_suspicion_that_could_not_be_seen_again_is_no_verdict() -> None:
+    about = Circumstances(launches=1, suspected=("jax-default-float32-4K",))
+    session = judge_session([build.verdict()], [build.measurement(1e-3)], about)
+    assert SessionOutcome.NO_VERDICT is session.outcome
+    assert session.text.startswith("seemed slower, but --time-budget ran out before it was")
+    assert session.text.endswith(": jax-default-float32-4K")
+
+
+def test_a_case_that_is_slower_and_was_throttled_was_not_judged() -> None:
+    slow = build.verdict(outcome=Outcome.NOISY, ratio=2.81, limit=1.7)
+    measured = [build.measurement(1e-3, 1e-3, 1e-3)]
+    # A limit that is narrow enough has judged what is noisy for another reason.
+    counting = Counting(blind=4.0, is_shared=True)
+    assert not _session([slow], measured, counting=counting).failed
+    counting = replace(counting, throttled=frozenset([slow.spec]))
+    found = _session([slow], measured, counting=counting)
+    assert found.outcome is SessionOutcome.NO_VERDICT
+    assert found.text.startswith("1 of 1 case too noisy to judge")

@@ -1,0 +1,452 @@
+"""What can be judged at all, what the hardware allows, and notes: stragglers, injections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw.judge.case import may_become_baseline, summary_of
+from busbw.judge.policy import ABOVE_HARDWARE
+from busbw.judge.validity import (
+    broken,
+    memory_text,
+    only_at_the_moment,
+    straggler_of,
+    with_ceiling,
+    with_injections,
+)
+from busbw.model.case import Case
+from busbw.model.launch import Failure, Measurement, Run
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline
+from busbw.model.verdict import Reference, Summary, Verdict
+from busbw.model.words import MIB, FailureKind, FoundBy, Outcome
+from tests.helpers import build
+from tests.unit.judge.rules import OOM, STEADY, judged
+
+HARD = [kind for kind in FailureKind if kind is not FailureKind.OUT_OF_MEMORY]
+
+
+def _verdict(measurement: Measurement, baseline: Baseline | None, **given: Any) -> Any:
+    return judged(measurement, baseline, **given).verdict
+
+
+def _all_out_of_memory(**changes: Any) -> Measurement:
+    return build.measurement(failures=(build.out_of_memory(**changes),) * 3)
+
+
+def test_launches_that_all_gave_a_time_are_not_broken() -> None:
+    assert broken(build.spec(), build.measurement(1e-3, 2e-3)) is None
+    assert broken(build.spec(), _all_out_of_memory()) is None
+
+
+def test_whose_launch_broke_is_said_where_there_are_two_sides() -> None:
+    measurement = build.measurement(1e-3, failures=(build.failure(),))
+    found = broken(build.spec(), measurement, "the reference: ")
+    assert found is not None
+    assert found.text == "the reference: crashed in 1 of 2 launches: it broke"
+    nothing = broken(build.spec(), build.measurement(), "the reference: ")
+    assert nothing is not None
+    assert nothing.text == "the reference: it was not measured"
+
+
+def test_memory_is_only_lacking_at_the_moment_if_that_was_predicted_and_it_would_fit() -> None:
+    assert only_at_the_moment(_momentary())
+    assert not only_at_the_moment(_momentary(capacity_bytes=9))
+    assert not only_at_the_moment(_momentary(capacity_bytes=None))
+    assert not only_at_the_moment(build.out_of_memory(found=FoundBy.RAISED))
+
+
+def test_memory_in_words_has_what_was_needed_and_what_there_was() -> None:
+    text = memory_text(_momentary(needed_bytes=2048, available_bytes=1024))
+    assert text == "needs 2.0 KiB, 1.0 KiB available (predicted before touching memory)"
+
+
+def test_where_nothing_is_left_what_the_process_itself_takes_is_said() -> None:
+    left = _momentary(available_bytes=1024, process_bytes=4096)
+    assert "by itself" not in memory_text(left)
+    nothing = _momentary(needed_bytes=2048, available_bytes=0, process_bytes=4096)
+    assert memory_text(nothing) == (
+        "needs 2.0 KiB, 0 bytes available, as the worker's process takes 4.0 KiB by itself "
+        "(predicted before touching memory)"
+    )
+
+
+def test_a_case_that_was_never_measured_has_failed() -> None:
+    verdict = _verdict(build.measurement(), STEADY)
+    assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
+    assert verdict.text == "it was not measured"
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_a_single_dead_or_wrong_launch_fails_the_case_and_no_number_is_shown(
+    kind: FailureKind,
+) -> None:
+    measurement = build.measurement(1e-3, 1e-3, failures=(build.failure(kind),))
+    verdict = _verdict(measurement, STEADY, accept_all=True)
+    assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
+    assert "in 1 of 3 launches: it broke" in verdict.text
+    assert measurement.failures[0] is verdict.failure
+    assert verdict.now is None
+
+
+def test_a_dead_launch_counts_more_than_one_out_of_memory() -> None:
+    both = build.measurement(failures=(build.out_of_memory(), build.failure(FailureKind.TIMEOUT)))
+    assert _verdict(both, OOM).text.startswith("timeout in 1 of 2 launches")
+
+
+def test_out_of_memory_in_some_launches_is_a_failure() -> None:
+    measurement = build.measurement(1e-3, 1e-3, failures=(build.out_of_memory(),))
+    verdict = _verdict(measurement, STEADY, accept_all=True)
+    assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
+    assert verdict.text == "out of memory in 1 of 3 launches: it broke"
+
+
+def _momentary(**changes: Any) -> Failure:
+    bytes_of = {"needed_bytes": 10, "available_bytes": 5, "capacity_bytes": 20, **changes}
+    return build.out_of_memory(found=FoundBy.PREDICTED, **bytes_of)
+
+
+def test_memory_that_others_hold_at_the_moment_is_incomparable_and_no_regression() -> None:
+    verdict = _verdict(build.measurement(failures=(_momentary(),) * 3), STEADY)
+    assert (verdict.outcome, verdict.failed) == (Outcome.INCOMPARABLE, False)
+    assert "needs 10 bytes, 5 bytes available (predicted" in verdict.text
+    assert "with the machine's memory free it would fit" in verdict.text
+
+
+def test_memory_that_the_machine_never_has_is_a_failure_where_there_was_a_time() -> None:
+    verdict = _verdict(build.measurement(failures=(_momentary(capacity_bytes=9),)), STEADY)
+    assert (verdict.outcome, verdict.failed) == (Outcome.OUT_OF_MEMORY, True)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (FoundBy.PREDICTED, "predicted before touching memory"),
+        (FoundBy.RAISED, "raised by the framework"),
+        (FoundBy.KILLED, "the kernel killed the worker"),
+        (None, "raised by the framework"),
+    ],
+)
+def test_out_of_memory_says_how_it_was_found(found: FoundBy | None, words: str) -> None:
+    assert f"it broke ({words})" in _verdict(_all_out_of_memory(found=found), None).text
+
+
+@pytest.mark.parametrize(
+    ("measurement", "baseline", "may"),
+    [
+        (build.measurement(1e-3), None, True),
+        (build.measurement(9e-3), STEADY, True),
+        (build.measurement(1e-3), build.baseline(1e-3, protocol="host/other"), True),
+        (_all_out_of_memory(), None, True),
+        (build.measurement(failures=(_momentary(),)), STEADY, False),
+        (build.measurement(failures=(_momentary(),)), None, False),
+        (build.measurement(1e-3, failures=(build.out_of_memory(),)), None, False),
+        (build.measurement(failures=(build.failure(),)), None, False),
+    ],
+)
+def test_what_was_measured_may_be_stored_and_no_failure_but_memory_lacking_for_good(
+    measurement: Measurement, baseline: Baseline | None, may: bool
+) -> None:
+    assert may == may_become_baseline(_verdict(measurement, baseline))
+    assert not may_become_baseline(build.verdict(Outcome.SKIPPED))
+
+
+A100 = EnvironmentKey(device_kind="NVIDIA A100-SXM4-80GB", ranks=8)
+H100 = EnvironmentKey(device_kind="NVIDIA H100 80GB HBM3", ranks=8)
+V100 = EnvironmentKey(device_kind="NVIDIA V100-SXM2-32GB", ranks=8)
+POD = EnvironmentKey(device_kind="TPU v5 lite", ranks=256, mesh="16x16")
+CPU = EnvironmentKey(device_kind="AMD EPYC", ranks=8, cores=2)
+
+ABOVE = 1 + ABOVE_HARDWARE + 0.001
+BELOW = 1 + ABOVE_HARDWARE - 0.001
+MEASURED = [
+    Outcome.PASS,
+    Outcome.REGRESSED,
+    Outcome.IMPROVED,
+    Outcome.NOISY,
+    Outcome.NO_BASELINE,
+    Outcome.INCOMPARABLE,
+]
+
+
+def _case(key: EnvironmentKey) -> Case:
+    return build.case(payload_bytes=64 * MIB, ranks=key.ranks)
+
+
+def _at(key: EnvironmentKey, gb_per_s: float, *slower: float) -> Summary:
+    """A launch of this busbw, and others that take so much longer."""
+    best_s = 2 * (key.ranks - 1) / key.ranks * 64 * MIB / (gb_per_s * 1e9)
+    return summary_of(_case(key), [best_s, *(one * best_s for one in slower)])
+
+
+def _measured(
+    key: EnvironmentKey, gb_per_s: float, outcome: Outcome = Outcome.PASS, **more: Any
+) -> Verdict:
+    given = {"now": _at(key, gb_per_s), **more}
+    return build.verdict(outcome, case=_case(key), **given)
+
+
+def _runs(*chosen: dict[str, str]) -> list[Run]:
+    return [build.run(1e-3, proof=replace(build.proof(), chosen=one)) for one in chosen]
+
+
+def _held(key: EnvironmentKey, gb_per_s: float, *chosen: dict[str, str], **more: Any) -> Verdict:
+    return with_ceiling(_measured(key, gb_per_s, **more), key, _runs(*(chosen or ({},))))
+
+
+def test_below_the_ceiling_a_verdict_gets_it_and_stays_as_it_is() -> None:
+    found = _held(A100, 240.0)
+    assert found.ceiling is not None
+    assert found.ceiling.bytes_per_s == pytest.approx(300e9)
+    assert found.ceiling_share == pytest.approx(0.8)
+    assert replace(found, ceiling=None) == _measured(A100, 240.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "changes"),
+    [
+        (CPU, {}),
+        (replace(H100, device_kind="NVIDIA T4"), {}),
+        # Both ranks on one chip, where nothing passes a link.
+        (EnvironmentKey(device_kind="TPU v2", ranks=2), {}),
+        (POD, {"case": None}),
+    ],
+)
+def test_where_no_ceiling_is_known_a_verdict_stays_as_it_is(
+    key: EnvironmentKey, changes: dict[str, Any]
+) -> None:
+    before = _measured(key, 1e6, **changes) if "case" not in changes else build.verdict(**changes)
+    found = with_ceiling(before, key, _runs({}))
+    assert found == before
+    assert found.ceiling_share is None
+
+
+@pytest.mark.parametrize("outcome", MEASURED)
+@pytest.mark.parametrize("failed", [True, False])
+def test_above_what_any_algorithm_reaches_every_verdict_with_a_time_has_failed(
+    outcome: Outcome, failed: bool
+) -> None:
+    found = _held(A100, 300 * ABOVE, outcome=outcome, failed=failed, ratio=0.5)
+    assert (found.outcome, found.failed) == (Outcome.FAILED, True)
+    assert not may_become_baseline(found)
+    assert found.text == (
+        "busbw 315 GB/s in the best launch is above 300 GB/s, the most that the hardware allows "
+        "by any algorithm (links: 12 of 25.0 GB/s): an error of measurement, not a record"
+    )
+
+
+def test_what_is_above_is_no_number_to_be_shown_or_compared() -> None:
+    given: dict[str, Any] = {
+        "notes": ("clocks disagree",),
+        "published": Reference(source="a", oom=True),
+    }
+    found = _held(A100, 600.0, baseline=build.summary(), ratio=0.5, limit=1.2, **given)
+    assert (found.now, found.baseline, found.ratio, found.limit) == (None,) * 4
+    assert found.ceiling is not None and found.ceiling_share is None
+    assert (found.notes, found.published) == (given["notes"], given["published"])
+
+
+@pytest.mark.parametrize("times", [1.0, BELOW])
+def test_what_vendors_may_have_rounded_away_is_no_error(times: float) -> None:
+    found = _held(A100, 300 * times)
+    assert (found.outcome, found.notes) == (Outcome.PASS, ())
+
+
+def test_one_launch_above_is_enough_although_the_median_is_below() -> None:
+    verdict = _measured(A100, 330.0, now=_at(A100, 330.0, 2.0, 2.0))
+    assert verdict.now is not None and verdict.now.busbw_gb_per_s < 300
+    assert with_ceiling(verdict, A100, _runs({})).outcome is Outcome.FAILED
+
+
+def test_where_the_figures_are_not_sure_it_is_a_note() -> None:
+    found = _held(V100, 200.0)
+    assert (found.outcome, found.failed) == (Outcome.PASS, False)
+    assert may_become_baseline(found)
+    (note,) = found.notes
+    assert note.startswith("busbw 200 GB/s in the best launch is above 150 GB/s")
+    assert note.endswith("an error of measurement, or the chip's figures are wrong")
+
+
+def test_between_both_bounds_the_switch_adds_up_and_that_is_said() -> None:
+    found = _held(H100, 480.0, notes=("before",))
+    assert (found.outcome, found.failed) == (Outcome.PASS, False)
+    assert found.notes == (
+        "before",
+        "busbw 480 GB/s in the best launch is above what links allow without adding up in the "
+        "switch (450 GB/s): the switch adds up",
+    )
+
+
+def test_a_switch_does_not_excuse_what_it_cannot_do_either() -> None:
+    found = _held(H100, 2 * 7 / 8 * 450 * ABOVE)
+    assert found.outcome is Outcome.FAILED
+    assert "above 788 GB/s" in found.text
+    assert "(links: 18 of 25.0 GB/s, adding up in the switch)" in found.text
+
+
+def test_more_than_the_published_colors_allow_is_a_note() -> None:
+    found = _held(POD, 150.0, {"colors": "2"})
+    assert found.outcome is Outcome.PASS
+    (note,) = found.notes
+    assert "above 100 GB/s (links: 4 of 4 links of 50.0 GB/s in use, 2 colors)" in note
+    assert "the 200 GB/s that some algorithm may reach" in note
+
+
+def test_launches_of_different_algorithms_are_bounded_by_neither() -> None:
+    found = _held(POD, 150.0, {"colors": "2"}, {"colors": "4"})
+    assert found.ceiling_share == pytest.approx(0.75)
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.OUT_OF_MEMORY])
+def test_what_has_no_time_keeps_its_outcome_and_gets_its_ceiling(outcome: Outcome) -> None:
+    before = build.verdict(outcome, case=_case(A100), now=None, failed=True, text="why")
+    found = with_ceiling(before, A100, [])
+    assert found.ceiling is not None
+    assert replace(found, ceiling=None) == before
+
+
+def test_a_reference_that_is_above_fails_the_case_and_says_whose_error_it_is() -> None:
+    verdict = _measured(A100, 200.0, Outcome.REGRESSED, baseline=_at(A100, 600.0))
+    found = with_ceiling(verdict, A100, _runs({}), paired=True)
+    assert (found.outcome, found.now) == (Outcome.FAILED, None)
+    assert found.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
+
+
+def test_a_reference_of_other_colors_is_not_held_against_ours() -> None:
+    verdict = _measured(POD, 90.0, baseline=_at(POD, 180.0))
+    found = with_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
+    assert (found.outcome, found.notes) == (Outcome.PASS, ())
+
+
+@pytest.mark.parametrize(
+    ("key", "most_gb_per_s"),
+    [
+        # Twice 4 links of 496 Gbit/s on each of 4 chips, for 8 ranks.
+        (EnvironmentKey(device_kind="TPU v2", ranks=8), 7 / 8 * 4 / 3 * 2 * 248),
+        (EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x2"), 7 / 8 * 4 / 3 * 2 * 248),
+        (EnvironmentKey(device_kind="v2-8", ranks=8), 7 / 8 * 4 / 3 * 2 * 248),
+        (EnvironmentKey(device_kind="TPU v4", ranks=4), 270.0),
+        (EnvironmentKey(device_kind="v5litepod-16", ranks=16), 200.0),
+        (replace(POD, mesh=""), 200.0),
+        (EnvironmentKey(device_kind="TPU7x", ranks=8, mesh="2x2"), 7 / 8 * 4 / 3 * 2 * 600),
+        (replace(H100, hosts=2, ranks=16), 2 * 15 / 16 * 2 * 450),
+        (V100, 2 * 7 / 8 * 2 * 150),
+    ],
+)
+def test_above_all_links_together_a_case_has_failed_whatever_the_shape_is(
+    key: EnvironmentKey, most_gb_per_s: float
+) -> None:
+    assert _held(key, most_gb_per_s * BELOW).outcome is Outcome.PASS
+    found = _held(key, most_gb_per_s * ABOVE)
+    assert (found.outcome, found.failed, found.now) == (Outcome.FAILED, True, None)
+    assert "the most that the hardware allows by any algorithm (" in found.text
+    assert "links of" in found.text and "of every chip at once, whatever the shape" in found.text
+
+
+def test_a_bound_without_a_shape_is_no_ceiling_that_a_share_is_shown_of() -> None:
+    before = _measured(replace(POD, mesh=""), 150.0)
+    assert with_ceiling(before, replace(POD, mesh=""), _runs({})) == before
+
+
+@pytest.mark.parametrize("collective", ["all_gather", "all_to_all", "permute"])
+def test_no_collective_exceeds_all_links_together(collective: str) -> None:
+    case = build.case(payload_bytes=64 * MIB, ranks=8, collective=collective)
+    verdict = build.verdict(case=case, now=summary_of(case, [1e-9]))
+    assert with_ceiling(verdict, H100, _runs({})).outcome is Outcome.FAILED
+
+
+def test_a_stored_baseline_is_not_measured_now_and_fails_nothing() -> None:
+    verdict = _measured(A100, 200.0, baseline=_at(A100, 600.0))
+    assert with_ceiling(verdict, A100, _runs({})).outcome is Outcome.PASS
+
+
+OF_CPU = build.key(ranks=4, processes=4, cores=2)
+OF_GPU = build.key(device_kind="NVIDIA H100", ranks=4, processes=2, cores=None)
+
+
+def _run(own_s: Sequence[float] = (), ranks_s: Sequence[float] = ()) -> Run:
+    return build.run(1e-3, process_own_s=tuple(own_s), rank_times_s=tuple(ranks_s))
+
+
+def test_a_process_that_is_behind_in_every_launch_is_named_with_its_host() -> None:
+    runs = [_run((1.0, 1.1, 2.0, 0.9)), _run((1.0, 1.2, 3.0, 1.0))]
+    found = straggler_of(runs, OF_CPU, ("a", "a", "b", "b"))
+    assert found is not None
+    assert (found.process, found.host, found.rank) == (2, "b", None)
+    assert found.ratio == 2.5
+    assert found.text == (
+        "straggler: process 2 (b) takes 2.5 x as long as the others for its own work"
+    )
+
+
+@pytest.mark.parametrize(
+    "by_launch",
+    [
+        ((1.0, 1.1, 1.4, 0.9), (1.0, 1.2, 3.0, 1.0)),
+        ((1.0, 1.0, 2.0, 1.0), (2.0, 1.0, 1.0, 1.0)),
+        ((1.0, 1.0, 2.0, 1.0), ()),
+        ((0.0, 0.0, 0.0, 0.0),),
+    ],
+    ids=["not far behind in one", "another one each time", "unknown in one", "nothing of its own"],
+)
+def test_what_is_not_the_same_in_all_launches_is_no_straggler(
+    by_launch: Sequence[Sequence[float]],
+) -> None:
+    assert straggler_of([_run(one) for one in by_launch], OF_CPU) is None
+
+
+def test_the_rank_that_is_shortest_in_the_collective_comes_last() -> None:
+    runs = [_run((1.0, 1.0), (4.0, 4.2, 3.8, 2.0))] * 2
+    found = straggler_of(runs, OF_GPU, ("a", "b"))
+    assert found is not None
+    assert (found.process, found.host, found.rank, found.ratio) == (1, "b", 3, 2.0)
+    assert found.text == (
+        "straggler: rank 3 of process 1 (b) comes last: the others are 2.0 x as long in the "
+        "collective"
+    )
+
+
+def test_virtual_ranks_share_processors_and_say_nothing() -> None:
+    assert straggler_of([_run((1.0,) * 4, (4.0, 4.0, 4.0, 1.0))] * 2, OF_CPU) is None
+
+
+def test_a_single_launch_names_nobody() -> None:
+    assert straggler_of([_run((1.0, 9.0, 1.0, 1.0))], OF_CPU) is None
+
+
+def test_one_process_waits_for_no_other() -> None:
+    assert straggler_of([_run((1.0,), (4.0, 1.0))] * 2, build.key(ranks=2)) is None
+    assert straggler_of([], OF_CPU) is None
+
+
+ASKED = "delay:3%@16M"
+
+
+def _note(*ratios: float | None) -> tuple[str, ...]:
+    spec = build.spec(payload_bytes=16 * MIB)
+    runs = [build.run(1e-3, injected=ASKED, injected_ratio=ratio) for ratio in ratios]
+    measurement = Measurement(case=build.case(), runs=tuple(runs))
+    verdicts = {spec: replace(build.verdict(), spec=spec, notes=("before",))}
+    found = with_injections(verdicts, {spec: measurement})
+    first, *notes = found[spec].notes
+    assert first == "before"
+    return tuple(notes)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "percent"),
+    [((1.25,), "+25.0"), ((1.03, None, 1.25, 1.05), "+5.0"), ((0.98,), "-2.0")],
+)
+def test_the_note_of_a_case_has_the_median_over_the_launches_that_have_one(
+    ratios: tuple[float | None, ...], percent: str
+) -> None:
+    assert _note(*ratios) == (f"injected {ASKED}: measured {percent} %",)
+
+
+def test_where_no_delay_was_measured_there_is_no_note() -> None:
+    assert _note(None) == ()

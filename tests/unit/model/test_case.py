@@ -1,0 +1,218 @@
+"""Cases, Specs and their names."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from busbw import wire
+from busbw.model.case import CaseKey
+from busbw.model.launch import Injection, LaunchId
+from busbw.model.machine import Protocol
+from busbw.model.words import MIB, Clock, Extra
+from tests.helpers import build
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "jax-default-float32-4K"),
+        ({"collective": "all_gather"}, "jax-all_gather-default-float32-4K"),
+        ({"collective": "permute", "reduce_op": "none"}, "jax-permute-default-float32-4K"),
+        ({"reduce_op": "max"}, "jax-max-default-float32-4K"),
+        ({"placement": "out_of_place"}, "jax-out_of_place-default-float32-4K"),
+        ({"clock": "device"}, "jax-device-default-float32-4K"),
+        ({"mesh": "2x4"}, "jax-2x4-default-float32-4K"),
+        ({"mesh": "2x4", "axes": "y"}, "jax-2x4-y-default-float32-4K"),
+        ({"ranks": 8}, "jax-default-float32-4K"),
+    ],
+)
+def test_an_id_names_what_is_unusual_beside_framework_strategy_dtype_and_payload(
+    changes: dict[str, object], name: str
+) -> None:
+    assert build.spec(**changes).id == name
+
+
+def test_equal_cases_are_equal_values_and_another_protocol_is_another_case() -> None:
+    assert build.case() == build.case()
+    assert build.case() != build.case(protocol="host/chain1")
+
+
+def test_no_value_can_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(build.case(), "ranks", 2)  # noqa: B010 - mypy refuses the plain assignment
+
+
+@pytest.mark.parametrize("clock", Clock)
+def test_a_case_s_clock_is_the_first_word_of_its_protocol(clock: Clock) -> None:
+    assert clock is build.case(protocol=f"{clock.value}/chain2-two-buffers/system").clock
+
+
+def test_without_axes_all_ranks_are_one_group_whatever_the_mesh() -> None:
+    assert build.case(ranks=8, mesh="2x4").groups == ((0, 1, 2, 3, 4, 5, 6, 7),)
+    assert build.case(ranks=8).group_size == 8
+
+
+def test_along_an_axis_the_group_is_smaller_than_all_ranks() -> None:
+    case = build.case(ranks=8, mesh="2x4", axes="y")
+    assert (case.group_size, len(case.groups)) == (4, 2)
+
+
+def test_a_spec_asks_for_the_usual_where_nothing_is_said() -> None:
+    spec = build.spec()
+    assert (spec.collective, spec.reduce_op, spec.placement) == ("all_reduce", "sum", "in_place")
+    assert (spec.mesh, spec.axes, spec.clock, spec.ranks) == ("", "", "default", None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "jax all_reduce (psum)"),
+        ({"reduce_op": "max"}, "jax all_reduce (psum), max"),
+        ({"reduce_op": "none"}, "jax all_reduce (psum)"),
+        ({"dtype": "int32"}, "jax all_reduce (psum), int32"),
+        ({"placement": "out_of_place"}, "jax all_reduce (psum), out of place"),
+        ({"mesh": "2x2", "axes": "y"}, "jax all_reduce (psum), along y"),
+    ],
+)
+def test_the_name_of_a_case_s_group_is_what_all_its_sizes_share(
+    changes: dict[str, object], name: str
+) -> None:
+    assert build.case(**changes).group_name == name
+    assert build.case(**changes, payload_bytes=7).group_name == name
+
+
+@pytest.mark.parametrize(
+    ("injection", "text"),
+    [
+        (Injection(extra=Extra.DELAY, share=0.05), "delay:5%"),
+        (Injection(extra=Extra.DELAY, share=0.125, payloads=(MIB,)), "delay:12.5%@1M"),
+        (Injection(extra=Extra.DELAY, seconds=20e-6), "delay:20us"),
+        (Injection(extra=Extra.DELAY, share=0.1, payloads=(4096, 2 * MIB)), "delay:10%@4K+2M"),
+        (Injection(extra=Extra.MEMORY, limit_bytes=512 * MIB), "memory:512M"),
+    ],
+)
+def test_an_injection_is_written_as_it_is_asked_for(injection: Injection, text: str) -> None:
+    assert injection.text == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "delay_s"),
+    [
+        ({"seconds": 0.25}, 0.25),
+        ({"share": 0.5}, 1.0),
+        ({"seconds": 0.25, "share": 0.5}, 1.25),
+    ],
+)
+def test_a_delay_is_fixed_or_a_share_of_the_time(amount: dict[str, Any], delay_s: float) -> None:
+    injection = Injection(extra=Extra.DELAY, **amount)
+    assert injection.delay_s(2.0) == delay_s
+
+
+def test_without_payloads_an_injection_applies_to_every_case_else_those_of_its_sizes() -> None:
+    everywhere = Injection(extra=Extra.DELAY, share=0.1)
+    somewhere = Injection(extra=Extra.DELAY, share=0.1, payloads=(4096, MIB))
+    sizes = (1024, 4096, MIB)
+    found = [
+        [injection.applies_to(build.case(payload_bytes=size)) for size in sizes]
+        for injection in (everywhere, somewhere)
+    ]
+    assert found == [[True, True, True], [False, True, True]]
+
+
+PROTOCOLS = {
+    "host/chain2-two-buffers/hugepages": Protocol(
+        clock=Clock.HOST, program="chain2-two-buffers", allocator="hugepages"
+    ),
+    "device/fake": Protocol(clock=Clock.DEVICE, program="fake"),
+    "dispatch": Protocol(clock=Clock.DISPATCH),
+    "host/a/b/c": Protocol(clock=Clock.HOST, program="a/b", allocator="c"),
+}
+LAUNCHES = {
+    "": LaunchId(),
+    "probe": LaunchId(name="probe"),
+    "probe.again": LaunchId(name="probe.again"),
+    "compile-3": LaunchId(name="compile-3"),
+    "2.jax": LaunchId(pass_number=2, framework="jax"),
+    "2.jax.3": LaunchId(pass_number=2, framework="jax", attempt=3),
+    "1.jax.reference": LaunchId(pass_number=1, framework="jax", part="reference"),
+    "1.jax.candidate.2.again": LaunchId(
+        pass_number=1, framework="jax", part="candidate", attempt=2, is_again=True
+    ),
+    "1.tensorflow.mirrored": LaunchId(pass_number=1, framework="tensorflow", part="mirrored"),
+    "1.tensorflow.mirrored.worker0": LaunchId(
+        pass_number=1, framework="tensorflow", part="mirrored", member="worker0"
+    ),
+    # Of another form, such as somebody may write: it is kept as it is.
+    "1.jax.01": LaunchId(name="1.jax.01"),
+    "1..x": LaunchId(pass_number=1, framework="", part="x"),
+}
+
+
+@pytest.mark.parametrize("text", PROTOCOLS)
+def test_a_protocol_is_its_text_and_back(text: str) -> None:
+    assert Protocol.parse(text) == PROTOCOLS[text]
+    assert PROTOCOLS[text].text == str(PROTOCOLS[text]) == text
+
+
+@pytest.mark.parametrize("text", ["junk/fake", "", "hosts/chain2", "/host"])
+def test_a_protocol_without_a_clock_is_refused_with_those_that_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a clock first, one of host, dispatch, device"):
+        Protocol.parse(text)
+
+
+@pytest.mark.parametrize("text", LAUNCHES)
+def test_a_launch_is_its_text_and_back(text: str) -> None:
+    assert LaunchId.parse(text) == LAUNCHES[text]
+    assert LAUNCHES[text].text == str(LAUNCHES[text]) == text
+
+
+def test_the_launch_in_the_place_of_another_and_the_members_of_a_group_are_named_after_it() -> None:
+    launch = LaunchId(pass_number=1, framework="jax")
+    assert launch.again.text == "1.jax.again"
+    assert launch.of_member("ps0").text == "1.jax.ps0"
+    assert LaunchId(name="probe").again.text == "probe.again"
+
+
+def test_values_with_a_text_stand_as_that_in_json_and_are_refused_with_their_place() -> None:
+    run = build.run(launch="2.jax.reference")
+    document = wire.to_json(run)
+    assert document["launch"] == "2.jax.reference"
+    assert wire.from_json(type(run), document) == run
+    case = wire.to_json(build.case())
+    assert case["protocol"] == "host/chain2"
+    with pytest.raises(wire.WireError, match=r"^Case.protocol: expected a clock first"):
+        wire.from_json(type(build.case()), {**case, "protocol": "junk"})
+    with pytest.raises(wire.WireError, match=r"^Case.protocol: expected a string, got 3"):
+        wire.from_json(type(build.case()), {**case, "protocol": 3})
+
+
+def test_a_case_has_one_key_for_files_tables_and_groups() -> None:
+    key = build.case(axes="x", reduce_op="max", dtype="float16").key
+    assert key.name == "jax.all_reduce.psum.float16.4K"
+    assert key.file_name == "jax.all_reduce.psum.json"
+    assert key.line_key == ("float16", "max", "in_place", "x", 4096)
+    assert key.group_name == "jax all_reduce (psum), max, float16, along x"
+    assert key.family.payload_bytes == 0 and key.family.file_name == key.file_name
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all"])
+def test_the_name_of_a_file_says_what_all_its_cases_share(collective: str) -> None:
+    key = build.case(collective=collective).key
+    found = CaseKey.of_file(key.file_name)
+    assert found == CaseKey(framework="jax", workload=key.workload, strategy="psum")
+    assert found.file_name == key.file_name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("notes.json", "a.b.json", "..json", "a.b.c.d.e.json"),
+        # A program's file has its word, and no collective's has one.
+        *("jax.dense_step.all_reduce.psum.json", "jax.all.train.json"),
+    ],
+)
+def test_a_file_of_another_name_says_nothing(name: str) -> None:
+    assert CaseKey.of_file(name) is None

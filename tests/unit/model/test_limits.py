@@ -1,0 +1,144 @@
+"""What fields accept: cases, keys, times and moments that are read are refused with their place."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from busbw import wire
+from busbw.model.case import Case
+from busbw.model.limits import ANY_ORDER, Date, Moment, Seconds, Signature, moment_of, moment_text
+from busbw.model.machine import EnvironmentKey
+from tests.helpers import build
+
+
+def _read(kind: Any, value: Any) -> Any:
+    return wire.from_json(kind, wire.to_json(value), "it")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"payload_bytes": 0}, "payload_bytes: expected 1 to "),
+        ({"payload_bytes": 10**16}, "payload_bytes: expected 1 to "),
+        ({"ranks": 0}, "ranks: expected 1 to 1000000, got 0"),
+        ({"ranks": 10**12}, "ranks: expected 1 to 1000000"),
+        ({"mesh": "2x"}, "mesh: '2x' is not a mesh"),
+        ({"mesh": "1" * 5000}, "mesh: expected one such as 2x4"),
+        ({"mesh": "2x2", "axes": "z"}, "axes: expected some of x, y, got 'z'"),
+        ({"mesh": "2x2", "axes": "xx"}, "axes: expected some of x, y, got 'xx'"),
+        ({"mesh": "2x4", "axes": "x"}, "mesh: 2x4 is not of 4 ranks"),
+        ({"axes": "x"}, "axes: expected none without a mesh"),
+    ],
+)
+def test_a_case_that_cannot_be_measured(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(wire.WireError) as refused:
+        _read(Case, build.case(**changes))
+    assert f"it.{says}" in str(refused.value)
+
+
+def test_a_case_that_can_be_measured() -> None:
+    assert _read(Case, build.case())
+    assert _read(Case, build.case(mesh="2x2", axes="xy", ranks=4))
+    # A mesh of chips with two cores each.
+    assert _read(Case, build.case(mesh="2x2", ranks=8))
+
+
+@pytest.mark.parametrize("name", ["ranks", "hosts", "processes", "cores"])
+def test_a_key_counts_from_1(name: str) -> None:
+    with pytest.raises(wire.WireError, match=rf"^it\.{name}: expected 1 to 1000000, got -4"):
+        _read(EnvironmentKey, build.key(**{name: -4}))
+    assert _read(EnvironmentKey, build.key(cores=None, mesh="4x4"))
+
+
+@pytest.mark.parametrize("seconds", [0.0, -0.0, -1.0, 1e-13, 2e6])
+def test_a_time_that_nothing_takes(seconds: float) -> None:
+    with pytest.raises(wire.WireError, match=r"^it: expected 1e-12 to 1e\+06 seconds"):
+        _read(Seconds, seconds)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30", "2026-1", "20260101", "1" * 5000])
+def test_a_date_that_is_none(text: str) -> None:
+    with pytest.raises(wire.WireError, match=r"^it: expected a date such as 2026-01-31"):
+        _read(Date, text)
+    assert _read(Date, "2026-01-31")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "yesterday", "2026-01-31", "2026-02-30T03:00:00Z", "2026-01-31T03:00:00+01:00", "1" * 999],
+)
+def test_a_moment_that_is_none(text: str) -> None:
+    with pytest.raises(wire.WireError, match=r"^it: expected a moment such as 2026-01-31T03"):
+        _read(Moment, text)
+    assert _read(Moment, "2026-01-31T03:00:00Z")
+
+
+def test_moments_are_in_utc_whatever_they_were_told_in() -> None:
+    moment = datetime(2026, 2, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))
+    assert moment_text(moment) == "2026-01-31T23:30:00Z"
+    assert moment_of(moment_text(moment)) == moment
+    assert moment_of(moment_text(moment)).utcoffset() == timedelta(0)
+
+
+# Of other scripts, or with a digit less: Python reads them all as the same day.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\uff12026-01-31",
+        "2026-\uff11-31",
+        "2026-1-31",
+        "\u0662\u0660\u0662\u0666-01-31",
+        "26-01-31",
+    ],
+)
+def test_the_digits_of_a_date_are_ascii_and_as_many_as_files_have(text: str) -> None:
+    with pytest.raises(wire.WireError, match=r"^it: expected a date such as 2026-01-31, got "):
+        _read(Date, text)
+    with pytest.raises(wire.WireError, match=r"^it: expected a moment such as 2026-01-31T03"):
+        _read(Moment, f"{text}T03:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "5e1c09af ring", "0a1b2c3d recursive doubling or binary tree", f"0000000a {ANY_ORDER}"],
+)
+def test_a_signature_is_read(text: str) -> None:
+    assert _read(Signature, text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "zz",
+            "5e1c09af",
+            "5e1c09af ",
+            " ring",
+            "5e1c09af ring ",
+            "5e1c09af  ring",
+            "5E1C09AF ring",
+        ),
+        *(
+            "5e1c09a ring",
+            "5e1c09af0 ring",
+            "5e1c09af spiral",
+            "5e1c09af ring or",
+            "5e1c09af\nring",
+        ),
+        *(
+            "5e1c09af ring or ring",
+            "5e1c09af ring or binary tree",
+            "5e1c09af ring\n",
+            "\uff15e1c09af ring",
+        ),
+        *("x" * 5000, "5e1c09af " + "ring or " * 1000),
+    ],
+)
+def test_a_signature_that_no_session_writes(text: str) -> None:
+    with pytest.raises(
+        wire.WireError, match=r"^it: expected a signature, 8 hexadecimal digits and"
+    ):
+        _read(Signature, text)

@@ -1,0 +1,74 @@
+"""Records and earlier sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from busbw.model.stored import Session, merged
+from busbw.model.words import KIB
+from tests.helpers import build
+from tests.unit.judge import nightly
+
+
+def test_a_session_began_at_its_moment() -> None:
+    moment = build.session(1e-3, at="2026-01-30T23:59:58Z")
+    assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=UTC)
+
+
+BEGAN = nightly.FIRST
+ONE, OTHER = build.case(), build.case(payload_bytes=8 * KIB)
+
+
+def session(surroundings: Mapping[str, str], minutes: float = 0.0) -> Session:
+    return nightly.session(
+        minutes / 24 / 60, {ONE: (1e-3,), OTHER: (2e-3,)}, surroundings=surroundings
+    )
+
+
+def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    return session(now).changes_since(session(before), "jax")
+
+
+def test_what_changed_is_what_differs_or_is_gone_and_what_was_newly_set() -> None:
+    before = {"jax": "0.10.1", "XLA_FLAGS": "--x", "numpy": "2.0"}
+    now = {"jax": "0.10.2", "numpy": "2.0", "libtpu": "0.0.42"}
+    gone, new = "XLA_FLAGS --x -> none", "libtpu none -> 0.0.42"
+    assert changes(before, now) == ("jax 0.10.1 -> 0.10.2", new, gone)
+    assert changes(now, before) == (
+        *("jax 0.10.2 -> 0.10.1", "XLA_FLAGS none -> --x", "libtpu 0.0.42 -> none"),
+    )
+    assert changes(before, before) == ()
+
+
+def test_nothing_differs_from_a_session_of_which_nothing_is_known() -> None:
+    assert changes({}, {"jax": "0.10.2"}) == ()
+
+
+def test_a_host_that_a_baseline_does_not_name_is_no_change() -> None:
+    assert changes({"host": "vm-1", "jax": "1"}, {"jax": "1"}) == ()
+    assert changes({"jax": "1"}, {"host": "vm-1", "jax": "1"}) == ()
+    assert changes({"host": "vm-1"}, {"host": "vm-2"}) == ("host vm-1 -> vm-2",)
+
+
+def test_sessions_within_the_hour_of_the_first_are_one_with_all_of_its_launches() -> None:
+    found = merged([session({}, at) for at in (130, 0, 59, 61)], timedelta(hours=1))
+    assert [one.began - BEGAN for one in found] == [timedelta(minutes=at) for at in (0, 61, 130)]
+    assert found[0].times_s == {ONE: (1e-3, 1e-3), OTHER: (2e-3, 2e-3)}
+
+
+def test_what_changed_is_of_the_stack_that_was_asked_for() -> None:
+    """Another framework's versions are no reason for what this one does."""
+    other = build.case(framework="tensorflow")
+    before, now = (
+        Session.of(
+            {
+                other: build.session(1e-3, versions={"tensorflow": version}),
+                ONE: build.session(1e-3, versions={"jax": "1"}),
+            }
+        )
+        for version in ("2", "3")
+    )
+    assert now.changes_since(before, "tensorflow") == ("tensorflow 2 -> 3",)
+    assert now.changes_since(before, "jax") == ()
+    assert now.changes_since(Session.of({ONE: build.session(1e-3)}), "tensorflow") == ()

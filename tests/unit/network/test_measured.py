@@ -1,0 +1,93 @@
+"""What a session measures between hosts is what the link and gloo's ring allow: see `link`.
+
+Latency and bandwidth of all payloads together, within a quarter; each payload is printed. These
+times are the relay's, not the machine's: what takes 5 ms here does so everywhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from busbw.judge import curve as judged
+from busbw.model.words import payload_text
+from tests.contract.network.link import CABLE, Link, all_reduce_s, curve
+from tests.contract.network.network import Network, network
+from tests.contract.network.sessions import PYTHON_THERE, ROOT, Place, Ran
+from tests.contract.network.sshd import sshd
+
+pytestmark = pytest.mark.framework("jax")
+
+ONCE = ("--frameworks=jax", "--launches=1", "--payloads=1K:8M")
+WITHIN = 0.25
+
+
+@pytest.fixture(params=[2, 4])
+def several(request: pytest.FixtureRequest, installed: None) -> Iterator[Network]:
+    with network(request.param) as made:
+        yield made
+
+
+def measured(several: Network, folder: Path, *options: str) -> Ran:
+    """A session over all hosts, which is fine."""
+    keys, own = folder / "keys", folder / "sessions"
+    keys.mkdir()
+    own.mkdir()
+    names = ",".join(host.name for host in several.hosts)
+    with sshd(several.hosts, keys):
+        place = Place(host=several.hosts[0], folder=own)
+        ran = place.ran(place.begin(f"--hosts={names}", PYTHON_THERE, *ONCE, *options))
+    assert ran.exit_code == 0, ran.text
+    return ran
+
+
+def agree(ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE) -> tuple[bool, bool]:
+    """Print each payload; whether latency and bandwidth of all are those of the formula."""
+    assert ran.results is not None
+    found = {one["case"]["payload_bytes"]: one["now"]["median_s"] for one in ran.results["cases"]}
+    for size, seconds in found.items():
+        said_s = all_reduce_s(cable, ranks, size, groups)
+        print(f"{payload_text(size):>6} {1e3 * seconds:8.2f} ms, formula {1e3 * said_s:8.2f} ms")
+    ours, theirs = judged.fit(found), curve(cable, ranks, found, groups)
+    assert ours is not None
+    print(f"{ranks} ranks, {groups} groups: {ours}\n      formula: {theirs}")
+    return (
+        ours.latency_s == pytest.approx(theirs.latency_s, rel=WITHIN),
+        ours.bandwidth_bytes_per_s == pytest.approx(theirs.bandwidth_bytes_per_s, rel=WITHIN),
+    )
+
+
+def test_one_rank_per_host(several: Network, tmp_path: Path) -> None:
+    assert agree(measured(several, tmp_path), len(several.hosts)) == (True, True)
+
+
+def test_two_ranks_per_host_along_the_hosts(several: Network, tmp_path: Path) -> None:
+    count = len(several.hosts)
+    mesh = (f"--mesh=hosts:{count},devices:2", "--axes=hosts")
+    assert agree(measured(several, tmp_path, *mesh), count, groups=2) == (True, True)
+
+
+def test_another_link_has_its_own_latency_and_bandwidth(on_linux: None, tmp_path: Path) -> None:
+    """With agents that are started by hand."""
+    with network(2, delay_s=0.01, rate_bits_per_s=100_000_000) as slower:
+        first = slower.hosts[0]
+        place = Place(host=first, folder=tmp_path)
+        address = f"{first.address}:4000"
+        own = {"BUSBW_SECRET": secrets.token_hex(32)}
+        shape = ("--processes=2", "--agents=2", f"--listen={address}")
+        session = place.begin(*shape, *ONCE, environment=own)
+        command = [sys.executable, "-m", "busbw", "agent", f"--session={address}"]
+        agents = [
+            host.start([*command, f"--rank={rank}"], cwd=ROOT, env=place.environment(own))
+            for rank, host in enumerate(slower.hosts)
+        ]
+        ran = place.ran(session)
+        assert [agent.wait(60) for agent in agents] == [0, 0]
+    assert ran.exit_code == 0, ran.text
+    cable = Link(delay_s=0.01, bytes_per_s=12.5e6, burst_bytes=CABLE.burst_bytes)
+    assert agree(ran, 2, cable=cable) == (True, True)
+    assert agree(ran, 2) == (False, False)

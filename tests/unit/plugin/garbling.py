@@ -1,0 +1,50 @@
+"""Interpreters whose workers answer something else in place of a reply.
+
+BUSBW_GARBLED says which reply of which launch, and the file whose bytes the driver reads instead.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tests.helpers.session_folder import Folder
+
+_PROGRAM = """\
+import json, os, sys
+from pathlib import Path
+
+sys.argv.pop(0)
+sys.path.insert(0, sys.argv[0])
+(launch,) = (word.split("=")[1] for word in sys.argv if word.startswith("--launch="))
+garbled = json.loads(os.environ["BUSBW_GARBLED"])
+
+from busbw.worker import serve
+from busbw.worker.__main__ import main
+
+send = serve.Channel.send
+
+
+def sent(channel, name, value):
+    if (name, launch) != (garbled["reply"], garbled["launch"]):
+        return send(channel, name, value)
+    channel.replies.buffer.write(Path(garbled["raw"]).read_bytes())
+    channel.replies.buffer.flush()
+
+
+serve.Channel.send = sent
+main()
+"""
+
+
+def garbled(folder: Folder, launch: str, reply: str, raw: bytes) -> str:
+    """The path of such an interpreter; `raw` stands for `reply`, such as ``Run``, of `launch`."""
+    said = {"launch": launch, "reply": reply, "raw": str(folder.path / "raw")}
+    (folder.path / "raw").write_bytes(raw)
+    folder.environment.setenv("BUSBW_GARBLED", json.dumps(said))
+    program = folder.path / "garbling.py"
+    program.write_text(_PROGRAM)
+    found = folder.path / "garbled"
+    found.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
+    found.chmod(0o755)
+    return str(found)

@@ -1,0 +1,71 @@
+"""Earlier nights of a folder: baselines that were stored then, and a history since."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from busbw import wire
+from busbw.baselines.document import TIMED, read
+from busbw.history.files import append
+from busbw.history.lines import Line, new_session
+from busbw.model.case import Case
+from busbw.model.limits import moment_text
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline
+from busbw.model.words import Clock, Device, Outcome, SessionOutcome
+from tests.helpers.session_folder import Folder
+
+Factor = float | Callable[[Case], float]
+
+
+def days_ago(days: float) -> str:
+    """The moment, as files have it."""
+    return moment_text(datetime.now(UTC) - timedelta(days=days))
+
+
+def stored_before(folder: Folder, factors: Mapping[int, float]) -> None:
+    """Let every baseline have a session for each of these days ago, its times by that factor."""
+    for path in folder.baseline_files:
+        document = json.loads(path.read_text())
+        (shared,) = document["sessions"].values()
+        nights = {days_ago(days): factor for days, factor in factors.items()}
+        document["sessions"] = dict.fromkeys(nights, shared)
+        for entry in document["entries"]:
+            (first,) = entry["times_us"].values()
+            entry["times_us"] = {
+                at: [factor * time_us for time_us in first] for at, factor in nights.items()
+            }
+        path.write_text(json.dumps(document))
+
+
+def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **changes: Any) -> None:
+    """Append a session a night `until` so many days ago: the baselines' times by its factor.
+
+    By a thousandth more or less, as nights are. `changes` are those of lines; of lists, each night
+    has its own.
+    """
+    noise = random.Random(1)
+    for path in folder.baseline_files:
+        key = wire.from_json(
+            EnvironmentKey, json.loads(path.read_text())["environment"], "environment"
+        )
+        stored = read(TIMED, path).baselines
+        for at, factor in enumerate(factors):
+            own = {k: v[at] if isinstance(v, list) else v for k, v in changes.items()}
+            began = days_ago(len(factors) - 1 - at + until)
+            common = {"session": new_session(), "at": began, **own}
+            lines = [_line(one, factor, noise, common) for one in stored]
+            append(folder.path / "history", key, lines)
+
+
+def _line(one: Baseline, factor: Factor, noise: random.Random, common: dict[str, Any]) -> Line:
+    by = factor if isinstance(factor, float) else factor(one.case)
+    by *= 1 + noise.gauss(0, 1e-3)
+    ordinary = {"outcome": Outcome.PASS, "session_outcome": SessionOutcome.FINE}
+    times_us = tuple(float(f"{1e6 * time_s * by:.6g}") for time_s in one.times_s)
+    device = Device.CPU if one.case.clock is Clock.HOST else Device.TPU
+    return Line(device=device, case=one.case, times_us=times_us, **(ordinary | common))

@@ -1,0 +1,159 @@
+"""What needs no device is said while another session has the machine: nobody waits to read it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw.driver.local import alone
+from tests.helpers.session_folder import Folder, Ran
+from tests.unit.plugin import standing_in
+from tests.unit.stacks.test_lock import LOCK
+
+JAX = ("--frameworks=jax", f"--python=jax={sys.executable}")
+BLOCKS = ("--collectives=all_to_all", "--payloads=8")
+_HAS = "#!/bin/sh\necho '{}'\n"
+
+
+@pytest.fixture
+def busy(folder: Folder) -> Iterator[Folder]:
+    """A folder whose machine another session has; a session that waits for it fails."""
+    with alone(0):
+        yield folder
+
+
+def said(busy: Folder, *options: str) -> str:
+    """The usage error of a session that would wait for as long as a test may take."""
+    ran = busy.run("--device-wait=3600", *options, exit_code=4)
+    assert "waiting for its end" not in ran.text
+    assert len(ran.sentence.replace(str(busy.path), "")) <= 3 * 80
+    return ran.sentence
+
+
+def having(folder: Folder, name: str, **found: object) -> str:
+    """An interpreter that answers what it has, and would be no worker."""
+    path = folder.path / name
+    path.write_text(_HAS.format(json.dumps({"python": "3.11.4", **found})))
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_session_that_is_fine_waits(folder: Folder) -> None:
+    with alone(0):
+        ran = folder.run("--device-wait=0.3", exit_code=4)
+    assert "another session has been measuring on this machine" in ran.sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--device=tpu",), "no TPU to measure on (fake: not in the script)"),
+        (("--mesh=2x4", "--ranks=4"), "--ranks=4 asks for 4"),
+        (("--mesh=2x4", "--axes=z"), "no axis of the mesh 2x4; it has x, y"),
+        ((*BLOCKS, "--ranks=4"), "payload of 8 is not 4 equal blocks of float32"),
+        ((*BLOCKS, "--mesh=2x2"), "payload of 8 is not 4 equal blocks of float32"),
+        ((*BLOCKS, "--device=cpu"), "payload of 8 is not 4 equal blocks of float32"),
+        (
+            ("--frameworks=jax", "--python=jax=/bin/false"),
+            "--python: /bin/false does not run as Python: it said nothing",
+        ),
+        (("--against=baseline",), "--against=baseline: fake: no stack is locked below "),
+    ],
+)
+def test_what_no_device_decides(busy: Folder, options: tuple[str, ...], sentence: str) -> None:
+    assert sentence in said(busy, *options)
+
+
+def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder: Folder) -> None:
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    with alone(0):
+        ran = folder.run("--device=tpu", "--device-wait=0.3", exit_code=4)
+    assert "another session has been measuring on this machine" in ran.sentence
+    assert folder.run("--device=tpu", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        ({"missing": ["jax"]}, "no jax there; needed are jax and numpy"),
+        ({"missing": ["jax", "numpy"]}, "no jax and no numpy there; needed are jax and numpy"),
+        ({"python": "3.10.14"}, "Python 3.10.14 is too old: expected 3.11 or newer"),
+        ({"version": "0.4.38"}, "jax 0.4.38 is too old: expected 0.5.0 or newer"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--python", "--against"])
+def test_an_interpreter_without_what_is_needed(
+    busy: Folder, option: str, found: dict[str, object], sentence: str
+) -> None:
+    python = having(busy, "theirs", **found)
+    ours = having(busy, "ours", version="0.5.0")
+    against = [f"--against={python}"] if option == "--against" else []
+    candidate = ours if against else python
+    ending = said(busy, "--frameworks=jax", f"--python=jax={candidate}", *against)
+    assert ending == f"ERROR: busbw: {option}: {python}: {sentence}"
+
+
+def test_one_stack_under_two_names(busy: Folder) -> None:
+    ours, theirs = (having(busy, name, path="/packages/jax") for name in ("ours", "theirs"))
+    options = ("--frameworks=jax", f"--python=jax={ours}", f"--against={theirs}")
+    assert said(busy, *options).endswith(
+        f"{theirs} and {ours} both load jax from /packages/jax: that is one stack, not two"
+    )
+
+
+def test_what_is_wrong_with_a_reference_counts_if_no_framework_has_one(busy: Folder) -> None:
+    ours, theirs = having(busy, "ours"), having(busy, "theirs", missing=["jax"])
+    pythons = tuple(f"--python={name}={ours}" for name in ("jax", "tensorflow"))
+    options = ("perf", "--payloads=1M", "--device-wait=3600", *pythons, f"--against={theirs}")
+    ran = busy.pytest(*options, exit_code=4, reports=False)
+    assert f"--against: {theirs}: no jax there" in ran.sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "pylock.fake.toml: lock: line 1: expected NAME = VALUE"),
+        (None, "the reference needs Python 3.99 for linux-x86_64, and "),
+    ],
+)
+def test_locks_of_which_none_can_be_built(busy: Folder, text: str | None, sentence: str) -> None:
+    lock = replace(LOCK, framework="fake", python="3.99.1")
+    for machine in ("cpu-a-2c", "cpu-b-4c"):
+        path = busy.path / "baselines" / machine / "4r" / "pylock.fake.toml"
+        path.parent.mkdir(parents=True)
+        path.write_text(lock.text if text is None else text)
+    assert sentence in said(busy, "--against=baseline")
+
+
+def test_changes_that_are_acknowledged_in_no_toml(busy: Folder) -> None:
+    (busy.path / "baselines").mkdir()
+    (busy.path / "baselines" / "acknowledged.toml").write_text("[[change")
+    assert "acknowledged.toml: not TOML: " in said(busy)
+
+
+def test_a_stack_that_cannot_be_locked(busy: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed here")
+    monkeypatch.setenv("TPU_LIBRARY_PATH", "/opt/libtpu.so")
+    ending = said(busy, *JAX, "--update-baselines")
+    assert "TPU_LIBRARY_PATH=/opt/libtpu.so is loaded in place of what is installed" in ending
+
+
+def test_nothing_selected_is_pytest_s_own(busy: Folder) -> None:
+    ran: Ran = busy.run("-k", "64Q", exit_code=5)
+    assert "1 deselected" in ran.last_line
+
+
+def test_an_interpreter_that_does_not_answer_is_left_to_the_probe(folder: Folder) -> None:
+    python = Path(standing_in.interpreter(folder))
+    text = python.read_text()
+    python.write_text(text.replace("\n", '\n[ "$1" = -c ] && kill -9 $$\n', 1))
+    options = ("perf", "--frameworks=jax", "--payloads=1M", "--launches=1")
+    ran = folder.pytest(*options, f"--python=jax={python}", exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}

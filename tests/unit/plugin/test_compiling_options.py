@@ -1,0 +1,417 @@
+"""--topology and --libtpu: compile for what is not there, and compare."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from busbw.session import compilers
+from tests.contract.plugin.fake_compiler import compiled, outcomes, script, stored
+from tests.helpers.session_folder import ROOT, Folder
+from tests.helpers.sweep import sweep
+
+
+def test_without_a_baseline_nothing_is_judged_and_nothing_measured(folder: Folder) -> None:
+    ran = compiled(folder, exit_code=0)
+    assert outcomes(ran) == {
+        "v5e:2x4-fake-default-float32-1K": "NO_BASELINE",
+        "v5e:2x4-fake-default-float32-1M": "NO_BASELINE",
+    }
+    assert "busbw compiler: fake 1 for v5e:2x4" in ran.text
+    assert "busbw: measured" not in ran.text
+    assert "= 2 without baseline in " in ran.text
+
+
+def test_the_results_are_what_their_schema_says(folder: Folder) -> None:
+    """Every outcome at once: as before, changed, too large, refused, and a case without one."""
+    stored(folder)
+    script(
+        folder,
+        {"payload_bytes": 1024, "strategy": "FakeTree"},
+        {"payload_bytes": 1 << 20, "then": "out_of_memory"},
+        {"payload_bytes": 1 << 21, "then": "error"},
+    )
+    ran = compiled(folder, "--payloads=1K,1M,2M,4M", exit_code=1)
+    assert list(outcomes(ran).values()) == [
+        "CHANGED",
+        "OUT_OF_MEMORY",
+        "COMPILE_ERROR",
+        "NO_BASELINE",
+    ]
+    schema = json.loads((ROOT / "docs" / "results.schema.json").read_text())
+    jsonschema.validate(ran.results, schema)
+
+
+def test_without_the_option_nothing_of_it_runs(folder: Folder) -> None:
+    ran = folder.run("--collect-only", "-q", exit_code=0)
+    assert "test_compiled" not in ran.text
+    assert "test_collective" in ran.text
+
+
+def test_what_is_stored_passes_and_is_not_written_again(folder: Folder) -> None:
+    stored(folder)
+    (path,) = folder.path.glob("baselines/compiled/tpu-v5-lite/8r-2x4/fake.all_reduce.fake.json")
+    before = path.read_bytes()
+    ran = compiled(folder, "--update-baselines=all", exit_code=0)
+    assert set(outcomes(ran).values()) == {"PASS"}
+    assert "2 passed" in ran.text
+    assert path.read_bytes() == before
+    assert "wrote" not in ran.text
+
+
+def test_another_algorithm_fails_with_both_sides_unless_accepted(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"payload_bytes": 1 << 20, "strategy": "FakeTree"})
+    ran = compiled(folder, exit_code=1)
+    assert list(outcomes(ran).values()) == ["PASS", "CHANGED"]
+    assert "strategy: FakeRing -> FakeTree" in ran.text
+    (failure,) = ran.failures
+    assert "FakeRing -> FakeTree" in failure
+    assert "1 changed" in compiled(folder, "--accept-compiled-changes", exit_code=0).text
+
+
+@pytest.mark.exhaustive
+def test_an_update_takes_the_change_and_prints_both_sides(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"strategy": "FakeTree"})
+    ran = compiled(folder, "--update-baselines=all", exit_code=0)
+    (change,) = [line for line in ran.text.splitlines() if line.startswith("    float32 1K ")]
+    assert "FakeRing, colors 2, phases 1 -> FakeTree, colors 2, phases 1" in change
+    assert set(outcomes(compiled(folder, exit_code=0)).values()) == {"PASS"}
+
+
+@pytest.mark.exhaustive
+def test_memory_that_grew_fails_even_where_changes_are_accepted(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"temporary_bytes": 1 << 22})
+    ran = compiled(folder, "--accept-compiled-changes", exit_code=1)
+    assert "temporary memory: 0 bytes -> 4.0 MiB" in ran.text
+
+
+def test_a_lost_collective_fails_and_is_never_stored(folder: Folder) -> None:
+    script(folder, {"then": "lose_collective"})
+    for options in ((), ("--update-baselines=all",), ("--accept-compiled-changes",)):
+        ran = compiled(folder, *options, exit_code=1)
+        assert set(outcomes(ran).values()) == {"FAILED"}
+        assert "not a collective: expected 1 all-reduce of 1024 bytes" in ran.text
+    assert not (folder.path / "baselines").exists()
+
+
+@pytest.mark.exhaustive
+def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"payload_bytes": 1 << 20, "then": "out_of_memory"})
+    new = compiled(folder, exit_code=1)
+    assert "needs 16.00 GiB, 15.75 GiB available" in new.text
+    assert list(outcomes(new).values()) == ["PASS", "OUT_OF_MEMORY"]
+    compiled(folder, "--update-baselines=all", exit_code=0)
+    expected = compiled(folder, exit_code=0)
+    assert "1 passed, 1 out of memory" in expected.text
+    script(folder)
+    assert list(outcomes(compiled(folder, exit_code=0)).values()) == ["PASS", "IMPROVED"]
+
+
+@pytest.mark.parametrize(
+    ("then", "outcome", "said"),
+    sweep(
+        [
+            ("error", "COMPILE_ERROR", "INTERNAL: made up: this compiler refuses the program"),
+            ("kill", "FAILED", "the worker was killed (SIGKILL) while compiling"),
+            (
+                "exit",
+                "FAILED",
+                "the worker ended with exit code 3 while compiling: the script says exit",
+            ),
+            ("hang", "FAILED", "the worker did not answer within 2 s"),
+        ]
+    ),
+)
+def test_a_compiler_that_dies_costs_one_case(
+    folder: Folder, then: str, outcome: str, said: str
+) -> None:
+    script(folder, {"payload_bytes": 1024, "then": then})
+    ran = compiled(folder, "--case-timeout=2", exit_code=1)
+    assert list(outcomes(ran).values()) == [outcome, "NO_BASELINE"]
+    assert said in ran.text
+
+
+@pytest.mark.exhaustive
+def test_where_baselines_are_required_a_case_without_one_fails(folder: Folder) -> None:
+    ran = compiled(folder, "--require-baselines", exit_code=1)
+    assert "2 failed" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder) -> None:
+    cache = ("--topology=v5e:2x4", f"--compile-cache={folder.path / 'cache'}")
+    compiled(folder, *cache, exit_code=0)
+    kept = sorted((folder.path / "cache").rglob("*.json.gz"))
+    assert len(kept) == 2
+    kept[0].write_bytes(b"cut")
+    compiled(folder, *cache, exit_code=0)
+    assert sorted((folder.path / "cache").rglob("*.json.gz")) == kept
+    assert all(path.stat().st_size > 100 for path in kept)
+
+
+@pytest.mark.exhaustive
+def test_a_cache_in_which_nothing_can_be_kept_is_a_usage_error(folder: Folder) -> None:
+    (folder.path / "file").touch()
+    (folder.path / "theirs").mkdir(mode=0o555)
+    folder.without_root()
+    for name, said in (("file", "is no folder"), ("theirs/cache", "no permission to write into")):
+        cache = folder.path / name
+        ran = compiled(folder, "--topology=v5e:2x4", f"--compile-cache={cache}", exit_code=4)
+        assert "--compile-cache: " in ran.sentence and said in ran.sentence
+        assert "busbw: compiled" not in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
+    cache = folder.path / "cache"
+    (cache / "1").mkdir(parents=True)
+    (cache / "1").chmod(0o555)
+    folder.without_root()
+    ran = compiled(folder, "--topology=v5e:2x4", f"--compile-cache={cache}", exit_code=1)
+    assert "the compiled program cannot be kept: " in ran.text
+    assert "Permission denied; with --compile-cache=none nothing is" in ran.text
+    assert not list(cache.rglob("*.json.gz*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--topology=v5e:3x5x7",), "--topology: 'v5e:3x5x7': v5e is known as v5e:2x2, v5e:2x4"),
+        (("--topology=v9:2x2",), "no chip is called 'v9'; expected one of v2, v3"),
+        (("--topology=v5e:2x4", "--ranks=4"), "--ranks: not with --topology"),
+        (("--topology=v5e:2x4", "--inject=delay:5%"), "--inject: not with --topology"),
+        (("--topology=v5e:2x4", "--libtpu=nowhere"), "--libtpu: 'nowhere'; accepted is a version"),
+        (
+            ("--topology=v5e:2x4", "--libtpu=0.0.40,0.0.41", "--update-baselines"),
+            "--update-baselines: with several --libtpu it is not clear whose",
+        ),
+        (("--topology=v5e:2x4", "--libtpu=0.0.40,0.0.40"), "--libtpu: 0.0.40 stands twice"),
+        (
+            ("--topology=v5e:2x4", "--frameworks=tensorflow"),
+            "--frameworks: 'tensorflow'; with --topology accepted is jax",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(
+    folder: Folder, options: tuple[str, ...], said: str
+) -> None:
+    assert said in compiled(folder, *options, exit_code=4).sentence
+
+
+def test_a_named_topology_without_a_compiler_is_a_usage_error(folder: Folder) -> None:
+    script(folder, missing={"gpu": "no such compiler here"})
+    ran = compiled(folder, "--topology=v5e:2x4,h100:8", "--compile-cache=none", exit_code=4)
+    assert ran.sentence.endswith("busbw: --topology=h100:8: no such compiler here")
+
+
+@pytest.mark.exhaustive
+def test_all_takes_what_can_be_compiled_for_and_says_what_cannot(folder: Folder) -> None:
+    script(folder, missing={"gpu": "no such compiler here"})
+    ran = compiled(folder, "--topology=all", "--compile-cache=none", exit_code=0)
+    assert "10 skipped, 14 without baseline" in ran.text
+    assert "busbw compiler: none for h100:8: no such compiler here" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_damaged_baseline_is_found_before_anything_is_compiled(folder: Folder) -> None:
+    stored(folder)
+    (path,) = folder.path.glob("baselines/compiled/*/*/*.json")
+    path.write_text(path.read_text().replace('"groups": "1x8"', '"groups": 8'))
+    assert "document.entries[0].compiled.groups" in compiled(folder, exit_code=4).sentence
+
+
+@pytest.mark.exhaustive
+def test_several_workers_are_not_several_sessions(folder: Folder) -> None:
+    """Nothing is timed, so that -n is refused for another reason than measuring: one judge."""
+    ran = compiled(folder, "-n", "2", exit_code=1)
+    assert "run perf items without -n" in ran.text
+
+
+def test_skipping_benchmarks_is_no_verdict(folder: Folder) -> None:
+    ran = compiled(folder, "--benchmark-skip", exit_code=1)
+    assert "NO_VERDICT: asked not to run (--benchmark-skip)" in ran.text
+
+
+def test_axes_and_collectives_are_those_of_measuring(folder: Folder) -> None:
+    ran = compiled(
+        folder,
+        *("--topology=v5e:2x4", "--compile-cache=none", "--mesh=2x4", "--axes=y", "--payloads=1K"),
+        exit_code=0,
+    )
+    assert [one["program"]["now"]["groups"] for one in ran.cases] == ["2x4"]
+
+
+ALL = ("--topology=all", "--compile-cache=none")
+NO_LIBTPU = {"tpu": "libtpu.so: file too short"}
+
+
+@pytest.mark.exhaustive
+def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_verdict(
+    folder: Folder,
+) -> None:
+    compiled(folder, *ALL, "--update-baselines=all", exit_code=0)
+    script(folder, missing=NO_LIBTPU)
+    before = {path: path.read_bytes() for path in folder.baseline_files}
+    ran = compiled(folder, *ALL, "--update-baselines=all", exit_code=1)
+    assert "1 failed, 10 passed, 14 skipped" in ran.text
+    said = (
+        "NO_VERDICT: topologies that have a baseline were not compiled: v2:2x2, v3:2x2, v4:2x2x2, "
+        "v5e:2x4, v5p:2x2x2, v6e:2x4, tpu7x:2x2x1: libtpu.so: file too short"
+    )
+    assert said in ran.text
+    assert {path: path.read_bytes() for path in folder.baseline_files} == before
+
+
+@pytest.mark.exhaustive
+def test_without_baselines_what_was_not_compiled_is_counted_apart(folder: Folder) -> None:
+    script(folder, missing=NO_LIBTPU)
+    ran = compiled(folder, *ALL, exit_code=0)
+    assert (
+        "NOTHING_COMPARED: 10 cases for 5 topologies compiled by fake 1; 14 cases skipped"
+        in ran.text
+    )
+
+
+@pytest.mark.exhaustive
+def test_a_family_leaves_the_other_s_baselines_alone(folder: Folder) -> None:
+    compiled(folder, *ALL, "--update-baselines=all", exit_code=0)
+    script(folder, missing=NO_LIBTPU)
+    ran = compiled(folder, "--topology=gpu", "--compile-cache=none", exit_code=0)
+    assert "FINE: 10 cases for 5 topologies compiled by fake 1" in ran.text
+    ran = compiled(folder, "--topology=tpu", "--compile-cache=none", exit_code=4)
+    assert "libtpu.so: file too short" in ran.sentence
+
+
+@pytest.mark.exhaustive
+def test_without_any_program_there_is_no_verdict_unless_that_is_expected(folder: Folder) -> None:
+    script(folder, {"then": "out_of_memory"})
+    ran = compiled(folder, exit_code=1)
+    assert "NO_VERDICT: nothing was compiled" in ran.text
+    compiled(folder, "--update-baselines=all", exit_code=0)
+    assert "2 out of memory" in compiled(folder, exit_code=0).text
+
+
+@pytest.mark.exhaustive
+def test_failed_cases_are_counted_in_the_session_s_line(folder: Folder) -> None:
+    stored(folder)
+    script(folder, {"payload_bytes": 1 << 20, "strategy": "FakeTree"})
+    ran = compiled(folder, exit_code=1)
+    said = "FAILED: 1 of 2 cases failed: 1 CHANGED; 2 cases for 1 topology compiled by fake 1"
+    assert said in ran.text
+    assert "FINE" not in ran.text
+
+
+def test_a_libtpu_that_another_session_fetched_meanwhile_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "libtpu" / "0.0.42" / "libtpu" / "libtpu.so"
+
+    def pip(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        library.parent.mkdir(parents=True)
+        library.touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    (asked,) = compilers.libtpus_of("0.0.42")
+    assert compilers.library_of(asked, tmp_path) == library
+    assert [path.name for path in (tmp_path / "libtpu").iterdir()] == ["0.0.42"]
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    sweep(
+        [
+            (
+                "libtpu (0.0.46)\nAvailable versions: 0.0.46, 0.0.42.1\n",
+                "pip finds 0.0.46, 0.0.42.1",
+            ),
+            ("", "pip finds none: "),
+        ]
+    ),
+)
+def test_a_question_mark_lists_the_releases_that_pip_finds(
+    folder: Folder, made: str, says: str
+) -> None:
+    pip = folder.path / "site" / "pip"
+    pip.mkdir(parents=True)
+    (pip / "__init__.py").touch()
+    (pip / "__main__.py").write_text(f"print({made!r})\n")
+    folder.environment.setenv("PYTHONPATH", str(pip.parent), prepend=os.pathsep)
+    ran = compiled(folder, "--topology=v5e:2x4", "--libtpu=?", exit_code=4)
+    assert f"--libtpu: {says}" in ran.sentence
+
+
+@pytest.fixture
+def two_releases(folder: Folder) -> tuple[str, ...]:
+    """Options for two fake libraries, of releases 1.0 and 2.0."""
+    for version in ("1.0", "2.0"):
+        package = folder.path / version / "libtpu"
+        package.mkdir(parents=True)
+        (package / "libtpu.so").touch()
+        (folder.path / version / f"libtpu-{version}.dist-info").mkdir()
+    return ("--topology=v5e:2x4", "--compile-cache=none", "--libtpu=1.0/libtpu/libtpu.so,2.0")
+
+
+@pytest.mark.exhaustive
+def test_two_releases_are_held_against_each_other(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    script(folder, {"release": "libtpu 2.0", "payload_bytes": 1 << 20, "strategy": "FakeTree"})
+    ran = compiled(folder, *two_releases, exit_code=1)
+    assert outcomes(ran) == {
+        "v5e:2x4-libtpu1.0-fake-default-float32-1K": "NO_BASELINE",
+        "v5e:2x4-libtpu1.0-fake-default-float32-1M": "NO_BASELINE",
+        "v5e:2x4-libtpu2.0-fake-default-float32-1K": "PASS",
+        "v5e:2x4-libtpu2.0-fake-default-float32-1M": "CHANGED",
+    }
+    assert "release by release: libtpu 1.0 -> libtpu 2.0" in ran.text
+    assert "    v5e:2x4, libtpu 2.0: 1K: as before" in ran.text
+    assert "    v5e:2x4, libtpu 2.0: 1M: strategy: FakeRing -> FakeTree" in ran.text
+    compiled(folder, *two_releases, "--accept-compiled-changes", exit_code=0)
+
+
+@pytest.mark.exhaustive
+def test_a_named_library_is_no_way_around_baselines_that_are_required(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    """The first release must have them; what it made is all that the second needs."""
+    ran = compiled(folder, *two_releases, "--require-baselines", exit_code=1)
+    assert "2 failed, 2 passed" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_releases_that_do_the_same_share_a_line(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    assert (
+        "    v5e:2x4: the same by all of them" in compiled(folder, *two_releases, exit_code=0).text
+    )
+
+
+@pytest.mark.exhaustive
+def test_a_release_that_does_not_know_a_chip_is_said_and_no_error(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    script(folder, missing={"libtpu 1.0": "what is a v5e?"})
+    ran = compiled(folder, *two_releases, exit_code=0)
+    assert list(outcomes(ran).values()) == ["SKIPPED"] * 2 + ["NO_BASELINE"] * 2
+    assert "busbw compiler: none for v5e:2x4: what is a v5e?" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_release_that_knows_the_chip_compiles_what_the_baselines_promise(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
+    stored(folder)
+    script(folder, missing={"libtpu 1.0": "what is a v5e?"})
+    ran = compiled(folder, *two_releases, exit_code=0)
+    assert list(outcomes(ran).values()) == ["SKIPPED"] * 2 + ["PASS"] * 2

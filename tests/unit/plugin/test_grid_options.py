@@ -1,0 +1,339 @@
+"""What is measured: each option of the grid, alone; what is refused is in test_usage_errors."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from busbw.collectives import COLLECTIVES
+from tests.helpers.frameworks import needs
+from tests.helpers.session_folder import WITHOUT_CACHE, Folder
+from tests.helpers.sweep import sweep
+
+
+@pytest.mark.exhaustive
+def test_small_letters_are_sizes_too_as_in_nccl_tests(folder: Folder) -> None:
+    assert list(folder.run("--payloads=1k,1m", exit_code=0).outcomes) == ["1K", "1M"]
+
+
+def test_ranges_and_lists_are_measured_in_the_order_of_size(folder: Folder) -> None:
+    ran = folder.run("--payloads=1M,1K:4K,1536", exit_code=0)
+    assert list(ran.outcomes) == ["1K", "1536", "2K", "4K", "1M"]
+
+
+def test_the_default_is_every_power_of_two_from_1k_to_1024m(folder: Folder) -> None:
+    ran = folder.pytest("perf", "--frameworks=fake", "--collect-only", "-q", exit_code=0)
+    ids = [line for line in ran.text.splitlines() if "test_collective[" in line]
+    assert len(ids) == 21
+    assert ids[0].endswith("float32-1K]")
+    assert ids[-1].endswith("float32-1024M]")
+
+
+def test_every_dtype_is_measured_and_stored_by_its_name(folder: Folder) -> None:
+    ran = folder.updated("--dtypes=float32,bfloat16,int32")
+    assert [c["case"]["dtype"] for c in ran.cases] == ["float32", "bfloat16", "int32"]
+    assert folder.baseline_file.read_text().count('"payload": "1M"') == 3
+
+
+def test_a_cpu_has_four_virtual_ranks_or_as_many_as_are_asked_for(folder: Folder) -> None:
+    ran = folder.run(exit_code=0)
+    assert ran.case()["case"]["ranks"] == 4
+    (header,) = (line for line in ran.text.splitlines() if line.startswith("busbw device: "))
+    assert header.endswith("4 virtual devices; using CPU: no TPU or GPU found")
+    assert ran.document["environment"]["changed"] == ""
+    ran = folder.run("--ranks=6", exit_code=0)
+    case = ran.case()
+    assert case["case"]["ranks"] == 6
+    ratio = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
+    assert abs(ratio - 2 * 5 / 6) < 1e-9
+
+
+def test_fewer_ranks_than_are_attached_are_measured(folder: Folder) -> None:
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    assert folder.run("--ranks=2", exit_code=0).case()["case"]["ranks"] == 2
+
+
+def test_a_case_has_samples_of_as_many_launches_as_were_asked_for(folder: Folder) -> None:
+    ran = folder.run("--launches=4", exit_code=0)
+    launches = ran.case()["launches"]
+    assert [launch["launch"] for launch in launches] == ["1.fake", "2.fake", "3.fake", "4.fake"]
+    assert all(len(launch["samples_s"]) >= 2 for launch in launches)
+    assert "1 case measured in 4 launches each" in ran.text
+
+
+def test_the_default_is_three(folder: Folder) -> None:
+    options = ("perf", "--frameworks=fake", "--payloads=1K", "-p", "no:cacheprovider")
+    ran = folder.pytest(*options, exit_code=0)
+    assert len(ran.case("1K")["launches"]) == 3
+
+
+@pytest.mark.exhaustive
+def test_a_case_that_hangs_fails_alone_with_its_stack(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 2048, "then": "hang"}])
+    ran = folder.run("--payloads=1K:4K", "--case-timeout=0.7", exit_code=1)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "2K": "FAILED", "4K": "NO_BASELINE"}
+    failure = ran.case("2K")["failure"]
+    assert failure["kind"] == "TIMEOUT"
+    assert re.search(r"did not answer within (0\.\d|1) s", failure["message"])
+    assert 'fake/backend.py", line' in failure["log"]
+
+
+@pytest.mark.exhaustive
+def test_both_placements_are_two_cases_and_in_place_is_not_named(folder: Folder) -> None:
+    ran = folder.updated("--placement=out_of_place,in_place")
+    assert [(c["id"], c["case"]["placement"]) for c in ran.cases] == [
+        ("fake-out_of_place-default-float32-1M", "out_of_place"),
+        ("fake-default-float32-1M", "in_place"),
+    ]
+    assert folder.baseline_file.read_text().count('"payload": "1M"') == 2
+
+
+def test_the_default_and_its_name_are_one_case(folder: Folder) -> None:
+    ran = folder.run("--placement=default,in_place", exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert len(ran.cases) == 1
+
+
+def test_every_reduce_op_is_a_case_of_its_own_and_the_sum_is_not_named(folder: Folder) -> None:
+    ran = folder.updated("--reduce-ops=sum,max,min")
+    assert [(c["id"], c["case"]["reduce_op"]) for c in ran.cases] == [
+        ("fake-default-float32-1M", "sum"),
+        ("fake-max-default-float32-1M", "max"),
+        ("fake-min-default-float32-1M", "min"),
+    ]
+    stored = [entry.get("reduce_op", "sum") for entry in folder.stored["entries"]]
+    assert sorted(stored) == ["max", "min", "sum"]
+    again = folder.run("--reduce-ops=max", exit_code=0)
+    assert again.outcomes == {"1M": "PASS"}
+
+
+def test_a_collective_that_reduces_nothing_has_none(folder: Folder) -> None:
+    ran = folder.run("--collectives=all_reduce,permute", "--reduce-ops=max,min", exit_code=0)
+    assert [(c["case"]["collective"], c["case"]["reduce_op"]) for c in ran.cases] == [
+        ("all_reduce", "max"),
+        ("all_reduce", "min"),
+        ("permute", "none"),
+    ]
+
+
+def test_a_strategy_is_measured_under_its_true_name(folder: Folder) -> None:
+    ran = folder.run("--strategies=default", exit_code=0)
+    assert ran.case()["case"]["strategy"] == "fake"
+    assert ran.case()["id"] == "fake-default-float32-1M"
+    ran = folder.run("--strategies=fake", exit_code=0)
+    assert ran.case()["id"] == "fake-fake-float32-1M"
+
+
+def test_two_names_of_one_strategy_are_two_tests_of_one_measurement(folder: Folder) -> None:
+    ran = folder.run("--strategies=default,fake", exit_code=0)
+    cases = ran.cases
+    assert [c["id"] for c in cases] == ["fake-default-float32-1M", "fake-fake-float32-1M"]
+    assert [c["outcome"] for c in cases] == ["NO_BASELINE", "NO_BASELINE"]
+    assert [len(c["launches"]) for c in cases] == [1, 1]
+
+
+@pytest.mark.exhaustive
+@needs("tensorflow")
+def test_tensorflow_s_strategies_for_gpus_are_known_where_none_is_attached(folder: Folder) -> None:
+    options = ("perf", "--frameworks=tensorflow", "--payloads=1M", *WITHOUT_CACHE)
+    for strategy in ("nccl", "collective_nccl"):
+        asked = f"--strategies={strategy}"
+        ran = folder.pytest(*options, asked, "--collect-only", "-q", exit_code=0, reports=False)
+        assert f"tensorflow-{strategy}-float32-1M" in ran.text
+    ran = folder.pytest(*options, "--device=cpu", "--strategies=collective_nccl", exit_code=4)
+    assert "tensorflow has no strategy collective_nccl for all_reduce on the CPU" in ran.sentence
+
+
+def test_every_collective_is_measured_under_its_name_with_its_bus_factor(folder: Folder) -> None:
+    ran = folder.run("--collectives=" + ",".join(COLLECTIVES), exit_code=0)
+    cases = ran.cases
+    assert [case["id"] for case in cases] == [
+        "fake-default-float32-1M",
+        "fake-all_gather-out_of_place-default-float32-1M",
+        "fake-reduce_scatter-out_of_place-default-float32-1M",
+        "fake-all_to_all-out_of_place-default-float32-1M",
+        "fake-permute-out_of_place-default-float32-1M",
+    ]
+    factors = {
+        case["case"]["collective"]: case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
+        for case in cases
+    }
+    assert factors == pytest.approx(
+        {
+            "all_reduce": 1.5,
+            "all_gather": 0.75,
+            "reduce_scatter": 0.75,
+            "all_to_all": 0.75,
+            "permute": 1.0,
+        }
+    )
+
+
+@pytest.mark.exhaustive
+def test_each_has_a_baseline_file_of_its_own_and_is_found_in_it_again(folder: Folder) -> None:
+    options = ("--collectives=all_reduce,permute",)
+    folder.with_baselines(*options)
+    assert [path.name for path in folder.baseline_files] == [
+        "fake.all_reduce.fake.json",
+        "fake.permute.fake.json",
+    ]
+    ran = folder.run(*options, exit_code=0)
+    assert [case["outcome"] for case in ran.cases] == ["PASS", "PASS"]
+
+
+def test_a_framework_that_nobody_named_drops_out_where_it_has_none_of_them(
+    folder: Folder,
+) -> None:
+    for name in ("jax", "tensorflow"):
+        (folder.path / f"{name}.py").write_text("raise AssertionError('not to be imported')\n")
+    options = ("--collectives=all_gather", "--payloads=1K", "--collect-only")
+    ran = folder.pytest("perf", *options, exit_code=0)
+    assert "test_collective[jax-all_gather-out_of_place-default-float32-1K]" in ran.text
+    assert "[tensorflow-" not in ran.text
+
+
+def test_a_collective_named_twice_is_measured_once(folder: Folder) -> None:
+    ran = folder.run("--collectives=permute,permute", exit_code=0)
+    assert [case["case"]["collective"] for case in ran.cases] == ["permute"]
+
+
+def test_a_cpu_has_as_many_virtual_ranks_as_the_mesh(folder: Folder) -> None:
+    case = folder.run("--mesh=2x4", exit_code=0).case()
+    assert case["id"] == "fake-2x4-default-float32-1M"
+    assert (case["case"]["ranks"], case["case"]["mesh"], case["case"]["axes"]) == (8, "2x4", "")
+    ratio = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
+    assert ratio == pytest.approx(2 * 7 / 8)
+
+
+@pytest.mark.parametrize(("axes", "ratio"), sweep([("y", 2 * 3 / 4), ("x", 2 * 1 / 2)]))
+def test_along_an_axis_the_bus_factor_is_that_of_its_group(
+    folder: Folder, axes: str, ratio: float
+) -> None:
+    case = folder.run("--mesh=2x4", f"--axes={axes}", exit_code=0).case()
+    assert case["id"] == f"fake-2x4-{axes}-default-float32-1M"
+    assert (case["case"]["ranks"], case["case"]["axes"]) == (8, axes)
+    found = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
+    assert found == pytest.approx(ratio)
+
+
+@pytest.mark.exhaustive
+def test_all_axes_are_the_same_as_none_and_in_any_order(folder: Folder) -> None:
+    case = folder.run("--mesh=2x2", "--axes=y,x", exit_code=0).case()
+    assert (case["id"], case["case"]["axes"]) == ("fake-2x2-default-float32-1M", "")
+    case = folder.run("--mesh=2x2x2", "--axes=z,x", exit_code=0).case()
+    assert (case["id"], case["case"]["axes"]) == ("fake-2x2x2-xz-default-float32-1M", "xz")
+
+
+@pytest.mark.exhaustive
+def test_each_axis_and_each_mesh_has_a_baseline_of_its_own(folder: Folder) -> None:
+    for options in (("--axes=x",), ("--axes=y",), ()):
+        folder.with_baselines("--mesh=2x2", *options)
+    (path,) = folder.baseline_files
+    assert path.parent.name == "4r-2x2"
+    assert path.read_text().count('"payload": "1M"') == 3
+    assert folder.run("--mesh=2x2", "--axes=y", exit_code=0).outcomes == {"1M": "PASS"}
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
+
+
+@pytest.mark.parametrize(("axes", "size"), sweep([("hosts", 2), ("devices", 4)]))
+def test_the_axes_of_hosts_and_of_devices_have_curves_of_their_own(
+    folder: Folder, axes: str, size: int
+) -> None:
+    ran = folder.run(*NAMED, f"--axes={axes}", exit_code=0)
+    case = ran.case()
+    assert case["id"] == f"fake-hosts2xdevices4-{axes}-default-float32-1M"
+    assert (case["case"]["mesh"], case["case"]["axes"]) == ("hosts:2,devices:4", axes)
+    ratio = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
+    assert ratio == pytest.approx(2 * (size - 1) / size)
+    assert f"{8 // size} groups of {size} along {axes}" in ran.text
+
+
+def test_a_mesh_of_processes_says_how_many_ranks_each_has(folder: Folder) -> None:
+    case = folder.run(*NAMED, exit_code=0).case()
+    assert (case["case"]["ranks"], case["case"]["axes"]) == (8, "")
+
+
+@pytest.mark.exhaustive
+def test_a_mesh_of_hosts_has_baselines_in_a_folder_of_its_layout(folder: Folder) -> None:
+    folder.with_baselines(*NAMED, "--axes=hosts")
+    assert folder.baseline_file.parent.name == "8r-hosts2xdevices4-1h2p"
+    assert folder.run(*NAMED, "--axes=hosts", exit_code=0).outcomes == {"1M": "PASS"}
+    assert folder.run(*NAMED, "--axes=devices", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.exhaustive
+@needs("jax")
+@pytest.mark.parametrize("axes", ["hosts", "devices"])
+def test_jax_runs_along_hosts_and_along_devices(folder: Folder, axes: str) -> None:
+    options = ("--processes=2", "--mesh=hosts:2,devices:2", f"--axes={axes}", "--payloads=4K")
+    case = folder.run("--frameworks=jax", *options, exit_code=0).case("4K")
+    assert case["outcome"] == "NO_BASELINE"
+    assert case["launches"][0]["values_checked"] > 0
+
+
+def test_with_more_verbosity_it_says_why_nothing_else_was_found(folder: Folder) -> None:
+    ran = folder.run("-v", exit_code=0)
+    for name in ("TPU", "GPU"):
+        assert f"busbw device: no {name} to measure on (fake: not found)" in ran.text
+
+
+def test_a_named_device_that_is_there_is_measured_and_the_header_names_it(folder: Folder) -> None:
+    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
+    ran = folder.run("--device=tpu", exit_code=0)
+    assert "busbw device: TPU v2 (TPU), 8 ranks; asked for" in ran.text
+    assert "busbw fake: fake 1" in ran.text
+    assert "busbw baselines: " in ran.text
+    assert ran.case()["case"]["ranks"] == 8
+
+
+BLOCKED = "import sys\nsys.modules.update({name: None for name in %r})\n"
+STUB = "raise AssertionError('pytest must not import a framework')\n"
+
+
+def blocked(folder: Folder, *names: str) -> tuple[str, str]:
+    """Options that make frameworks missing."""
+    (folder.path / "blocked.py").write_text(BLOCKED % (names,))
+    return ("-p", "blocked")
+
+
+@pytest.mark.parametrize(("name", "extra"), [("jax", "jax"), ("tensorflow", "tf")])
+def test_one_named_and_missing_is_a_usage_error_that_says_how_to_get_it(
+    folder: Folder, name: str, extra: str
+) -> None:
+    ran = folder.run(*blocked(folder, name), f"--frameworks=fake,{name}", exit_code=4)
+    assert f"--frameworks: {name} is not installed here" in ran.sentence
+    assert f'pip install "busbw[{extra}]"' in ran.sentence
+    assert f"--python={name}=PATH" in ran.sentence
+
+
+def test_nothing_installed_is_a_usage_error(folder: Folder) -> None:
+    options = blocked(folder, "jax", "tensorflow")
+    ran = folder.pytest("perf", *options, "--collect-only", exit_code=4)
+    assert "neither jax nor tensorflow is installed here" in ran.sentence
+
+
+def test_by_default_those_that_are_installed_are_collected_and_none_imported(
+    folder: Folder,
+) -> None:
+    (folder.path / "jax.py").write_text(STUB)
+    options = blocked(folder, "tensorflow")
+    ran = folder.pytest("perf", *options, "--collect-only", "--payloads=1K", exit_code=0)
+    assert "busbw: jax, 1 payload (" in ran.text
+    assert "test_collective[jax-default-float32-1K]" in ran.text
+    assert "[tensorflow-" not in ran.text
+
+
+# A worker imports what bears the name of one.
+@pytest.mark.framework
+def test_a_framework_that_does_not_start_is_a_usage_error(folder: Folder) -> None:
+    (folder.path / "jax.py").write_text(STUB)
+    ran = folder.run("--frameworks=jax", exit_code=4)
+    assert "AssertionError: pytest must not import a framework" in ran.sentence
+
+
+def test_a_framework_named_twice_is_measured_once(folder: Folder) -> None:
+    assert folder.run("--frameworks=fake,fake", exit_code=0).outcomes == {"1M": "NO_BASELINE"}

@@ -1,0 +1,215 @@
+"""Sessions that are ended from outside: what was measured is shown, no worker is left."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from busbw import locks
+from tests.helpers.session_folder import FAKE, WITHOUT_CACHE, Folder
+from tests.helpers.sweep import sweep
+from tests.helpers.workers import can_unshare, processes, state, wait_until
+
+SOON_S = 5.0
+
+
+def started(folder: Folder) -> subprocess.Popen[bytes]:
+    """A session that has reached the case in which its second launch hangs."""
+    session = folder.start("--launches=3", "--update-baselines")
+    assert wait_until(lambda: launches_hanging(folder)), folder.output
+    return session
+
+
+def launches_hanging(folder: Folder) -> bool:
+    """Whether the log of the second launch says that the script's event is there."""
+    logs = folder.temporary.glob("busbw-*/2.fake*.log")
+    return any("the script says" in log.read_text() for log in logs)
+
+
+def no_worker_soon(folder: Folder) -> bool:
+    """Whether no process of the session's bundle is left within some seconds."""
+    return wait_until(lambda: not processes(folder.temporary), SOON_S)
+
+
+def forget_bundles(folder: Folder) -> None:
+    """A process that was killed cannot tidy up: remove what it had to leave."""
+    for path in folder.temporary.glob("busbw-*/"):
+        shutil.rmtree(path)
+
+
+def test_ctrl_c_ends_with_2_a_summary_and_no_baseline(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+    assert no_worker_soon(folder)
+    assert "busbw: interrupted after" in folder.output
+    assert "fake.all_reduce.fake.float32.1M" in folder.output
+    assert "GB/s  (1 of 3 launches)" in folder.output
+    assert "KeyboardInterrupt" in folder.output
+    assert not folder.baseline_files
+    assert not folder.left_over()
+
+
+def test_ctrl_c_while_devices_are_looked_for_leaves_nothing(folder: Folder) -> None:
+    folder.script(probe="hang")
+    session = folder.start()
+    logs = folder.temporary.glob
+    assert wait_until(lambda: any("the script" in p.read_text() for p in logs("busbw-*/*.log")))
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+    assert no_worker_soon(folder)
+    assert not folder.left_over()
+
+
+@pytest.mark.exhaustive
+def test_ctrl_c_reaches_pytest_alone_and_not_the_worker(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    (worker,) = processes(folder.temporary)
+    assert os.getpgid(worker) == worker != os.getpgid(session.pid)
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+
+
+ENDING = [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+
+
+@pytest.mark.parametrize("number", sweep(ENDING))
+@pytest.mark.parametrize("event", sweep(["hang", "hang_with_lock"]))
+def test_no_worker_is_left_when_pytest_was_killed_and_no_folder_unless_by_kill_9(
+    folder: Folder, number: signal.Signals, event: str
+) -> None:
+    folder.script(cases=[{"passes": [2], "then": event}])
+    session = started(folder)
+    assert processes(folder.temporary)
+    session.send_signal(number)
+    assert session.wait(30) == -number
+    assert no_worker_soon(folder)
+    assert not folder.baseline_files
+    if number == signal.SIGKILL:
+        forget_bundles(folder)
+    assert not folder.left_over()
+
+
+@pytest.mark.exhaustive
+def test_ctrl_c_that_is_hit_five_times_at_once_leaves_nothing(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    for _ in range(5):
+        session.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    assert session.wait(30) in (2, -signal.SIGINT)
+    assert no_worker_soon(folder)
+    assert not folder.left_over()
+
+
+@pytest.mark.exhaustive
+def test_a_signal_that_is_ignored_ends_no_session(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    command = (
+        f"trap '' HUP; exec {shlex.join(folder.command(*FAKE, *WITHOUT_CACHE, '--launches=3'))}"
+    )
+    session = subprocess.Popen(["sh", "-c", command], cwd=folder.path, stdout=subprocess.DEVNULL)
+    assert wait_until(lambda: launches_hanging(folder))
+    session.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert processes(folder.temporary)
+    session.terminate()
+    assert session.wait(30) == -signal.SIGTERM
+    assert no_worker_soon(folder)
+
+
+COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", *WITHOUT_CACHE)
+
+
+@pytest.mark.parametrize(
+    ("launch", "options"),
+    sweep(
+        [
+            ("probe", (*FAKE, *WITHOUT_CACHE)),
+            ("1.fake", (*FAKE, *WITHOUT_CACHE)),
+            # By a thread that is not the first.
+            ("compile-2", (*COMPILED, "--compile-cache=none")),
+        ]
+    ),
+)
+def test_a_worker_that_was_stopped_as_it_began_dies_with_pytest_too(
+    folder: Folder, launch: str, options: tuple[str, ...]
+) -> None:
+    stop = f'case "$*" in *--launch={launch}*) kill -STOP $$;; esac'
+    python = interpreter(folder, stop)
+    session = folder.begin(*options, f"--python=fake={python}")
+    assert wait_until(lambda: "T" in [state(one) for one in processes(folder.temporary)])
+    session.kill()
+    session.wait()
+    assert no_worker_soon(folder)
+    forget_bundles(folder)
+
+
+def interpreter(folder: Folder, before: str) -> Path:
+    """One that does something in a shell before it starts."""
+    path = folder.path / "interpreter"
+    path.write_text(f'#!/bin/sh\n{before}\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_what_a_worker_started_ends_with_it(folder: Folder) -> None:
+    child = f"{sys.executable} -c 'import time; time.sleep(600)' {folder.temporary} &"
+    folder.run(f"--python=fake={interpreter(folder, child)}", "--launches=3", exit_code=0)
+    assert not processes(folder.temporary)
+
+
+def test_a_killed_session_keeps_no_other_from_measuring_which_tidies_up_after_it(
+    folder: Folder,
+) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    session.kill()
+    session.wait()
+    folder.script()
+    assert folder.run("--device-wait=10", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not can_unshare("--pid", "--fork"), reason="needs a PID namespace of its own")
+def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
+    folder: Folder,
+) -> None:
+    folder.script(cases=[{"passes": [2], "then": "hang"}])
+    session = started(folder)
+    (bundle,) = folder.temporary.iterdir()
+    there = sorted(bundle.rglob("*"))
+    folder.script()
+    folder.environment.setenv(locks.MACHINE, "another")
+    apart = ["unshare", "--pid", "--fork", *folder.command(*FAKE, *WITHOUT_CACHE)]
+    assert subprocess.run(apart, cwd=folder.path, check=False, capture_output=True).returncode == 0
+    assert there == sorted(bundle.rglob("*"))
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+    assert not folder.left_over()
+
+
+def test_kill_9_of_the_worker_fails_its_case_alone(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [2], "payload_bytes": 2048, "then": "hang"}])
+    session = folder.start("--launches=3", "--payloads=1K:4K")
+    assert wait_until(lambda: launches_hanging(folder)), folder.output
+    (worker,) = processes(folder.temporary)
+    os.kill(worker, signal.SIGKILL)
+    assert session.wait(60) == 1
+    assert no_worker_soon(folder)
+    assert (
+        "1 FAILED: fake 2K: killed in 1 of 3 launches: the worker was killed (SIGKILL)"
+        in folder.output
+    )
+    assert "the script says hang" in folder.output
+    assert "1 failed, 2 without baseline" in folder.output

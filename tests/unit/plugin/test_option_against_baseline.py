@@ -1,0 +1,266 @@
+"""--against=baseline: the stack that was accepted, locked, built again, in turn with tonight's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from busbw.stacks.lock import read
+from tests.helpers.session_folder import SLOW, Folder, Ran
+from tests.helpers.wheels import venv, wheel
+from tests.unit.plugin.test_one_word import assert_said_everywhere
+
+TWO = ("--payloads=1K,1M", "--launches=2")
+
+
+@dataclass(frozen=True)
+class Night:
+    """A folder whose framework is a package of an interpreter, from an index."""
+
+    folder: Folder
+    python: str
+    index: Path
+
+    def run(self, *options: str, exit_code: int) -> Ran:
+        """A session under the interpreter."""
+        return self.folder.run(
+            f"--python=fake={self.python}", "--stack-cache=stacks", *options, exit_code=exit_code
+        )
+
+    def install(self, *arguments: str) -> None:
+        """Install another framework."""
+        pip = [sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet"]
+        subprocess.run([*pip, *arguments], check=True)
+
+    def accept(self) -> Path:
+        """The lock of an accepted session."""
+        self.run("--update-baselines", *TWO, exit_code=0)
+        return self.lock
+
+    @property
+    def lock(self) -> Path:
+        """Where the lock is."""
+        baselines = next(p for p in self.folder.baseline_files if p.suffix == ".json")
+        return baselines.with_name("pylock.fake.toml")
+
+
+@pytest.fixture
+def night(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
+    """Not accepted yet."""
+    index = tmp_path / "index"
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    folder.script(**SLOW)
+    python = venv(tmp_path / "venv", wheel(index, "busbw-fake", "1.0"))
+    return Night(folder=folder, python=python, index=index)
+
+
+@pytest.mark.exhaustive
+def test_an_accepted_session_locks_its_stack_beside_the_baselines(night: Night) -> None:
+    ran = night.run("--update-baselines", *TWO, exit_code=0)
+    assert f"fake: its stack is the reference now, 1 package in {night.lock}" in ran.text
+    lock = tomllib.loads(night.lock.read_text())
+    assert [(one["name"], one["version"]) for one in lock["packages"]] == [("busbw-fake", "1.0")]
+    before = night.lock.read_bytes()
+    again = night.run("--update-baselines", *TWO, exit_code=0)
+    assert "is the reference now" not in again.text
+    assert night.lock.read_bytes() == before
+
+
+def test_tonight_is_measured_in_turn_with_the_stack_that_was_locked(night: Night) -> None:
+    night.accept()
+    ran = night.run("--against=baseline", *TWO, exit_code=0)
+    assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
+    date = tomllib.loads(night.lock.read_text())["tool"]["busbw"]["date"]
+    assert f"busbw reference: fake of {date}, stack " in ran.text
+    (built,) = (night.folder.path / "stacks" / "stacks").iterdir()
+    assert built.name in ran.text
+    assert (built / "venv" / "bin" / "python").exists()
+
+
+@pytest.mark.exhaustive
+def test_the_newer_stack_moves_the_reference_only_with_the_times(night: Night) -> None:
+    lock = night.accept()
+    wheel(night.index, "busbw-fake", "1.1")
+    night.install("--upgrade", "busbw-fake")
+    night.run("--update-baselines=new", *TWO, exit_code=0)
+    assert tomllib.loads(lock.read_text())["packages"][0]["version"] == "1.0"
+    night.run("--update-baselines", *TWO, exit_code=0)
+    assert tomllib.loads(lock.read_text())["packages"][0]["version"] == "1.1"
+
+
+@pytest.mark.exhaustive
+def test_without_a_lock_there_is_no_reference(night: Night, tmp_path: Path) -> None:
+    locked = night.accept().rename(tmp_path / "lock")
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    said = "--update-baselines locks the one that it accepts"
+    below = night.folder.path / "baselines"
+    assert f"--against=baseline: fake: no stack is locked below {below}; {said}" in ran.sentence
+    # Of another machine.
+    lock = below / "other-cpu" / "4r" / "pylock.fake.toml"
+    lock.parent.mkdir(parents=True)
+    lock.write_bytes(locked.read_bytes())
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    assert f"no stack is locked: there is no {night.lock}; {said}" in ran.sentence
+
+
+@pytest.mark.exhaustive
+def test_times_are_accepted_without_a_stack_that_no_index_can_give_again(
+    night: Night, tmp_path: Path
+) -> None:
+    path = wheel(tmp_path / "elsewhere", "busbw-fake", "2.0")
+    night.install(str(path))
+    ran = night.run("--update-baselines", *TWO, exit_code=0)
+    assert (
+        "note: fake: its stack is not locked as a reference: busbw-fake 2.0 was installed from "
+        f"file://{path}: "
+    ) in ran.text
+    assert night.folder.baseline_files and not night.lock.exists()
+
+
+@pytest.mark.exhaustive
+def test_times_are_accepted_without_a_stack_where_the_index_does_not_answer(night: Night) -> None:
+    (night.index / "busbw_fake-1.0-py3-none-any.whl").unlink()
+    ran = night.run("--update-baselines", *TWO, exit_code=0)
+    assert "note: fake: its stack is not locked as a reference: pip says: " in ran.text
+    assert night.folder.baseline_files and not night.lock.exists()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("sha256", "0" * 64, "pip says: "),
+        ("version", "1.0 ", "lock.packages[0].version: expected '1.0', got '1.0 '"),
+        ("record", "0" * 64, "contains other files than those installed when it was locked"),
+    ],
+)
+def test_a_lock_that_was_changed_is_no_reference(
+    night: Night, key: str, value: str, said: str
+) -> None:
+    path = night.accept()
+    lock = read(path)
+    (package,) = lock.packages
+    changed = replace(lock, packages=(replace(package, **{key: value}),))
+    path.write_text(changed.text)
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    assert "--against=baseline: fake: " in ran.sentence
+    assert said in ran.sentence
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("platform", "win-amd64", "the reference needs Python 3.11 for win-amd64"),
+        ("python", "3.99.1", "the reference needs Python 3.99 for linux"),
+    ],
+)
+def test_a_lock_of_another_machine_is_refused_with_what_is_here(
+    night: Night, key: str, value: str, said: str
+) -> None:
+    path = night.accept()
+    path.write_text(replace(read(path), **{key: value}).text)  # type: ignore[arg-type]
+    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    assert said.replace("3.11", ".".join(map(str, sys.version_info[:2]))) in ran.sentence
+
+
+@pytest.mark.exhaustive
+def test_wheels_come_from_the_configured_index_whatever_address_a_lock_has(night: Night) -> None:
+    path = night.accept()
+    lock = read(path)
+    (package,) = lock.packages
+    elsewhere = f"https://elsewhere.example/{package.wheel}"
+    path.write_text(replace(lock, packages=(replace(package, url=elsewhere),)).text)
+    night.run("--against=baseline", *TWO, exit_code=0)
+
+
+@pytest.mark.parametrize("other", ["--against=python", "--against-env=A=1"])
+def test_the_lock_says_which_interpreter_and_which_environment(night: Night, other: str) -> None:
+    ran = night.run("--against=baseline", other, exit_code=4)
+    assert "--against=baseline: not with " in ran.sentence
+    assert "its lock says both" in ran.sentence
+
+
+@pytest.mark.exhaustive
+def test_the_reference_has_the_flags_of_the_lock_and_no_others(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_locked=1")
+    night.accept()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_tonight=1")
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    ran = night.run("--against=baseline", *TWO, exit_code=0)
+    (line,) = [one for one in ran.text.splitlines() if one.startswith("busbw reference fake: ")]
+    assert line.endswith(", without NCCL_ALGO, XLA_FLAGS=--xla_locked=1")
+    changed = "NCCL_ALGO none -> Ring, XLA_FLAGS --xla_locked=1 -> --xla_tonight=1"
+    assert f"the stack ({changed}): nothing slower" in ran.text
+
+
+def test_a_library_in_place_of_an_installed_one_is_not_locked(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TPU_LIBRARY_PATH", "/opt/libtpu.so")
+    ran = night.run("--update-baselines", *TWO, exit_code=4)
+    assert "TPU_LIBRARY_PATH=/opt/libtpu.so is loaded in place of what is installed" in ran.sentence
+
+
+def test_a_cache_folder_is_a_folder(night: Night) -> None:
+    ran = night.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
+    assert "--stack-cache: expected a folder, got 'none'" in ran.sentence
+
+
+SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
+
+
+def _slower(ran: Ran) -> dict[str, bool | None]:
+    """What the results answer to both questions."""
+    session = ran.document["session"]
+    return {name: session[name]["is_slower"] for name in ("stack", "machine")}
+
+
+@pytest.mark.exhaustive
+def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_machine(
+    night: Night,
+) -> None:
+    night.run("--update-baselines", *SIX, exit_code=0)
+    first = night.run("--against=baseline", *SIX, exit_code=0)
+    assert "the stack (the same versions): nothing slower; " in first.text
+    assert "; the machine: unknown, this reference has " in first.text
+    assert _slower(first) == {"stack": False, "machine": None}
+    second = night.run("--against=baseline", *SIX, exit_code=0)
+    assert "the machine: the reference takes 1.0" in second.text
+    assert " x the time of its 1 earlier session, limit " in second.text
+    (path,) = night.folder.path.glob("history/*/*/*.jsonl")
+    lines = [json.loads(one) for one in path.read_text().splitlines()]
+    assert [line.get("is_reference") for line in lines].count(True) == 2 * 6
+    stack = {line["stack"] for line in lines if line["is_reference"]}
+    assert len(stack) == 1 and stack < {line["stack"] for line in lines if line["paired"]} | {""}
+
+
+@pytest.mark.exhaustive
+def test_a_machine_that_slows_both_sides_has_shifted(night: Night) -> None:
+    night.run("--update-baselines", *SIX, exit_code=0)
+    for _ in range(2):
+        night.run("--against=baseline", *SIX, exit_code=0)
+    night.folder.script(latency_s=10e-3)
+    ran = night.run("--against=baseline", *SIX, exit_code=1)
+    assert set(ran.outcomes.values()) == {"PASS"}
+    assert_said_everywhere(night.folder, ran, ["MACHINE_SHIFT"])
+    assert "the stack (the same versions): nothing slower; " in ran.text
+    assert "; the machine: the reference takes " in ran.text
+    assert _slower(ran) == {"stack": False, "machine": True}
+
+
+@pytest.mark.exhaustive
+def test_without_a_history_the_machine_is_not_told(night: Night) -> None:
+    night.run("--update-baselines", *SIX, exit_code=0)
+    ran = night.run("--against=baseline", *SIX[:2], exit_code=0)
+    assert "; the machine: unknown without --history (fake)" in ran.text
+    assert _slower(ran) == {"stack": False, "machine": None}

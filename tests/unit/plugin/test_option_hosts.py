@@ -1,0 +1,145 @@
+"""--hosts, --host-python, --host-env: agents that the session starts through ssh."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from busbw.session import forms
+from busbw.session.agents import ssh_hosts_of
+from tests.helpers import ssh
+from tests.helpers.session_folder import Folder
+
+pytestmark = pytest.mark.sessions
+
+
+@pytest.fixture
+def folder(folder: Folder) -> Folder:
+    """With the program in the place of ssh."""
+    there = ssh.written(folder.path / "programs")
+    folder.environment.setenv("PATH", f"{there}:{os.environ['PATH']}")
+    return folder
+
+
+PYTHON = f"--host-python={ssh.python()}"
+
+
+def test_each_host_has_a_process_unless_more_are_asked_for(folder: Folder) -> None:
+    for options, processes in (((), 2), (("--processes=4",), 4)):
+        ran = folder.run("--hosts=one,two", PYTHON, *options, exit_code=0)
+        key = ran.document["environment"]["key"]
+        assert (key["hosts"], key["processes"], key["ranks"]) == (2, processes, processes)
+        assert "busbw: starting 2 agents through ssh" in ran.text
+    assert not folder.left_over()
+
+
+@pytest.mark.exhaustive
+def test_hosts_may_be_in_a_file(folder: Folder) -> None:
+    (folder.path / "hosts").write_text("# ours\none\n\n  two  # the second\n")
+    ran = folder.run("--hosts=@hosts", PYTHON, exit_code=0)
+    assert ran.document["environment"]["key"]["hosts"] == 2
+
+
+def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folder) -> None:
+    ran = folder.run(f"--hosts=one,{ssh.UNREACHED}", PYTHON, exit_code=4)
+    assert ran.sentence.endswith(
+        "an agent did not start on unreached (rank 1): ssh: connect to host unreached port 22: No "
+        "route to host"
+    )
+    assert not folder.left_over()
+
+
+def test_a_missing_ssh_is_a_usage_error(folder: Folder) -> None:
+    folder.environment.setenv("PATH", str(folder.path))
+    ran = folder.run("--hosts=one", PYTHON, exit_code=4)
+    assert ran.sentence.endswith("one (rank 0): ssh cannot be started: No such file or directory")
+    assert not folder.left_over()
+
+
+def test_two_names_of_one_host_are_a_usage_error_that_names_both(folder: Folder) -> None:
+    names = ",".join(ssh.HERE)
+    ran = folder.run(f"--hosts={names}", PYTHON, exit_code=4)
+    assert ran.sentence == (
+        "ERROR: busbw: localhost (rank 0) and 127.0.0.1 (rank 1) are the same machine, which would "
+        "count as two hosts; accepted is one name for each host"
+    )
+    assert not folder.left_over()
+
+
+def test_a_process_that_dies_is_named_with_its_host(folder: Folder) -> None:
+    folder.script(processes={"1": {"cases": [{"payload_bytes": 2**20, "then": "kill"}]}})
+    ran = folder.run("--hosts=one,two", PYTHON, exit_code=1)
+    assert "worker 1 on two: the worker was killed (SIGKILL)" in ran.case()["text"]
+    assert not folder.left_over()
+
+
+@pytest.mark.exhaustive
+def test_a_regression_over_several_hosts_says_how_to_find_who_is_slow(folder: Folder) -> None:
+    folder.script(latency_s=1e-3)
+    folder.run("--hosts=one,two", PYTHON, "--update-baselines", exit_code=0)
+    folder.script(latency_s=4e-3)
+    ran = folder.run("--hosts=one,two", PYTHON, exit_code=1)
+    said = "note: which host or link is slow: busbw find-slow --hosts=one,two"
+    assert f"{said} {PYTHON} --framework=fake" in ran.text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("names", "forwarded"),
+    [
+        ("", {"XLA_FLAGS": "--xla_one=1"}),
+        ("none", {}),
+        ("CUDA_VISIBLE_DEVICES, NOT_SET", {"CUDA_VISIBLE_DEVICES": "0"}),
+    ],
+)
+def test_only_the_variables_of_the_list_are_forwarded(
+    names: str, forwarded: dict[str, str]
+) -> None:
+    ours = {"XLA_FLAGS": "--xla_one=1", "CUDA_VISIBLE_DEVICES": "0", "PATH": "/bin", "TOKEN": "x"}
+    env = forms.variables(names) if names else None
+    asked = {"hosts": ("one",), "host_python": None, "host_env": env, "agents_wait": 60.0}
+    assert ssh_hosts_of(asked, ours).environment == forwarded
+
+
+def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "t0, t1")
+    assert forms.hosts("tpu") == ("t0", "t1")
+
+
+def test_100000_hosts_are_checked_in_one_pass() -> None:
+    names = [f"host-{i}" for i in range(100_000)]
+    begin_s = time.process_time()
+    assert len(forms.hosts(",".join(names))) == len(names)
+    with pytest.raises(ValueError, match="'host-7' is there twice"):
+        forms.hosts(",".join([*names, "host-7"]))
+    assert time.process_time() - begin_s < 10
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--hosts=one,,two",), "--hosts: '' is no host; accepted is what ssh connects to"),
+        (("--hosts=-oProxyCommand=x",), "--hosts: '-oProxyCommand=x' is no host"),
+        (("--hosts=one;true",), "--hosts: 'one;true' is no host"),
+        (("--hosts=one,one",), "--hosts: 'one' is there twice; accepted is each host once"),
+        (("--hosts=@none",), "--hosts: @none: No such file or directory"),
+        (("--hosts=@empty",), "--hosts: @empty: no hosts; accepted is one in each line"),
+        (("--hosts=@/dev/zero",), "--hosts: @/dev/zero: is a device or a socket, expected a file"),
+        (("--hosts=@binary",), "--hosts: @binary: no text"),
+        (("--hosts=tpu",), "--hosts: tpu: this host is none of a TPU slice, as TPU_WORKER_HOSTNAM"),
+        (("--hosts=one", "--agents=local"), "accepted is one of --hosts and --agents"),
+        (("--hosts=one", "--listen=127.0.0.1:1"), "--listen: there are no --agents=N"),
+        (("--hosts=one,two", "--processes=3"), "--hosts: 2 hosts cannot share --processes=3"),
+        (("--hosts=one", "--host-python=a b"), "--host-python: 'a b'; accepted is a command"),
+        (("--hosts=one", "--host-env=A=1"), "--host-env: 'A=1' is no variable; accepted are names"),
+        (("--host-python=python3",), "--host-python: there are no --hosts that it is for"),
+        (("--hosts=one", "--topology=v5e:2x2"), "--hosts: not with --topology"),
+    ],
+)
+def test_what_names_no_hosts_is_a_usage_error(
+    folder: Folder, options: tuple[str, ...], why: str
+) -> None:
+    (folder.path / "empty").write_text("# nobody\n")
+    (folder.path / "binary").write_bytes(b"\xff")
+    assert why in folder.run(*options, exit_code=4).sentence

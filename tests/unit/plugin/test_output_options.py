@@ -1,0 +1,335 @@
+"""--results and --history: what is written, and what is never overwritten."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import jsonschema
+import pytest
+
+from busbw.history.files import read_all
+from busbw.history.lines import Line
+from busbw.model.words import Outcome, SessionOutcome
+from tests.helpers.session_folder import FAKE, ROOT, SEVEN, SLOW, TPU, WITHOUT_CACHE, Folder
+from tests.unit.plugin import nightly
+
+
+def test_it_holds_environment_plan_session_and_every_case_in_full(folder: Folder) -> None:
+    folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
+    folder.run("--update-baselines", "--payloads=1K,2K", "--launches=2", exit_code=1)
+    ran = folder.run("--payloads=1K,2K", "--launches=2", exit_code=1)
+    assert ran.document["environment"]["key"]["device_kind"] == "Fake CPU"
+    assert ran.document["environment"]["versions"] == {"fake": {"fake": "1"}}
+    assert ran.document["plan"]["launches"] == 2
+    case = ran.case("1K")
+    assert case["outcome"] == "PASS"
+    assert case["case"]["framework"] == "fake"
+    assert case["case"]["payload_bytes"] == 1024
+    assert case["case"]["protocol"] == "host/fake"
+    measured = case["now"]
+    assert set(measured) >= {"median_s", "best_s", "algbw_gb_per_s", "busbw_gb_per_s"}
+    assert measured["algbw_gb_per_s"] == 1024 / measured["median_s"] / 1e9
+    assert measured["busbw_gb_per_s"] == measured["algbw_gb_per_s"] * 1.5
+    assert case["baseline"]["median_s"] > 0
+    assert abs(case["ratio"] - 1) < 0.01
+    assert case["limit"] > 1
+    assert case["failure"] is None
+    assert len(case["launches"]) == 2
+    for launch in case["launches"]:
+        assert len(launch["samples_s"]) >= 2
+        assert launch["injected"] == ""
+
+
+def test_a_failed_case_has_its_failure_and_no_time(folder: Folder) -> None:
+    folder.script(cases=[{"passes": [1], "then": "exit"}])
+    ran = folder.run("--launches=2", exit_code=1)
+    case = ran.case()
+    assert case["outcome"] == "FAILED"
+    assert case["now"] is None
+    assert case["failure"]["kind"] == "CRASHED"
+    assert case["failure"]["exit_code"] == 3
+    assert "the script says exit" in case["failure"]["log"]
+    assert len(case["launches"]) == 1
+
+
+def test_it_keeps_to_its_published_schema(folder: Folder) -> None:
+    schema = json.loads((ROOT / "docs/results.schema.json").read_text())
+    folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
+    ran = folder.run("--payloads=1K,2K", exit_code=1)
+    jsonschema.validate(ran.results, schema)
+
+
+def test_a_folder_that_is_not_there_is_a_usage_error_before_anything_is_measured(
+    folder: Folder,
+) -> None:
+    ran = folder.run("--results=nowhere/results.json", exit_code=4)
+    assert f"--results: there is no folder {folder.path / 'nowhere'}" in ran.sentence
+
+
+def test_a_folder_instead_of_a_file_is_a_usage_error(folder: Folder) -> None:
+    ran = folder.run(f"--results={folder.path}", exit_code=4)
+    assert "is a folder, expected a file" in ran.sentence
+
+
+def test_without_it_no_file_is_written(folder: Folder) -> None:
+    ran = folder.run(reports=False, exit_code=0)
+    assert ran.results is None
+
+
+def _lines(folder: Folder, name: str = "history") -> tuple[Line, ...]:
+    (found,) = read_all(folder.path / name).values()
+    return found
+
+
+def test_a_session_appends_a_line_for_each_case(folder: Folder) -> None:
+    folder.script(**SLOW)
+    ran = folder.run("--history=history", "--payloads=1K,2K", "--launches=2", exit_code=0)
+    found = _lines(folder)
+    assert [line.case.payload_bytes for line in found] == [1024, 2048]
+    assert [len(line.times_us) for line in found] == [2, 2]
+    assert len({line.session for line in found}) == len({line.at for line in found}) == 1
+    assert {line.outcome for line in found} == {Outcome.NO_BASELINE}
+    assert {line.session_outcome for line in found} == {SessionOutcome.NOTHING_COMPARED}
+    assert all(line.versions == {"fake": "1"} and line.host and line.worker for line in found)
+    times_s = ran.case("1K")["now"]["times_s"]
+    assert [1e-6 * time_us for time_us in found[0].times_us] == pytest.approx(times_s, rel=1e-5)
+    (path,) = (folder.path / "history").rglob("*.jsonl")
+    assert f"appended to the history: 2 lines of {path}" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_sessions_follow_each_other_with_their_verdicts(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.environment.setenv("BUSBW_HISTORY", "history")
+    folder.run("--update-baselines", exit_code=0)
+    folder.run(exit_code=0)
+    folder.script(latency_s=5e-3)
+    folder.run(exit_code=1)
+    found = _lines(folder)
+    assert [line.outcome for line in found] == [
+        Outcome.NO_BASELINE,
+        Outcome.PASS,
+        Outcome.REGRESSED,
+    ]
+    assert len({line.session for line in found}) == 3
+    assert [bool(line.baseline_date) for line in found] == [False, True, True]
+    assert found[2].ratio == pytest.approx(5, rel=0.1)
+
+
+def test_what_was_out_of_memory_or_died_is_a_line_without_times(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
+    folder.run("--history=history", "--payloads=1K,2K", exit_code=1)
+    fine, lost = _lines(folder)
+    assert fine.failure is None
+    assert (lost.outcome, lost.times_us) == (Outcome.FAILED, ())
+    assert lost.failure is not None
+
+
+@pytest.mark.exhaustive
+def test_a_session_that_was_made_slower_on_purpose_says_so(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.run("--history=history", "--inject=delay:50%@1M", exit_code=0)
+    (line,) = _lines(folder)
+    assert line.injected == "delay:50%@1M"
+
+
+@pytest.mark.exhaustive
+def test_the_history_since_the_acceptance_says_what_is_usual(folder: Folder) -> None:
+    """Faster for two weeks: who is as slow as the baseline again has lost that."""
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {20: 1.0})
+    nightly.nights(folder, [0.93] * 14)
+    folder.script(**TPU, cases=[{"payload_bytes": 4096}, {"slower": 0.93}])
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    assert [payload for payload, found in ran.outcomes.items() if found != "PASS"] == ["4K"]
+    assert ran.outcomes["4K"] == "REGRESSED"
+    case = ran.case("4K")
+    assert case["ratio"] == pytest.approx(1 / 0.93, rel=0.01)
+    assert case["baseline"]["median_s"] == pytest.approx(
+        0.934 * ran.case("4K")["baseline"]["best_s"], rel=0.003
+    )
+    assert not case["provisional"]
+    folder.script(**TPU)
+    alone = folder.run(SEVEN, exit_code=0)
+    assert alone.outcomes["4K"] == "PASS"
+    assert alone.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
+    assert alone.case("4K")["provisional"]
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    assert (
+        "SLOWER: 7 of 7 cases failed: 7 REGRESSED; fake: all 7 cases together take 1.07" in ran.text
+    )
+
+
+@pytest.mark.exhaustive
+def test_a_history_of_before_the_acceptance_or_of_another_machine_says_nothing(
+    folder: Folder,
+) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.nights(folder, [0.93] * 14)
+    ran = folder.run(SEVEN, "--history=history", exit_code=0)
+    assert set(ran.outcomes.values()) == {"PASS"}
+    assert ran.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
+    nightly.stored_before(folder, {20: 1.0})
+    folder.script(**TPU | {"device_kind": "TPU v3"})
+    ran = folder.run(SEVEN, "--history=history", exit_code=0)
+    assert set(ran.outcomes.values()) == {"NO_BASELINE"}
+
+
+@pytest.mark.exhaustive
+def test_what_a_night_found_slower_or_made_slower_does_not_become_usual(folder: Folder) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {20: 1.0})
+    nightly.nights(folder, [1.0] * 6, until=8)
+    nightly.nights(folder, [1.3] * 4, until=4, outcome=Outcome.REGRESSED)
+    nightly.nights(folder, [1.3] * 3, injected="delay:30%")
+    folder.script(**TPU, cases=[{"payload_bytes": 4096, "slower": 1.05}])
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    assert ran.outcomes["4K"] == "REGRESSED"
+    assert ran.case("4K")["ratio"] == pytest.approx(1.05, rel=0.003)
+
+
+def _drifted(folder: Folder) -> None:
+    """All cases slower by 3 % for three sessions: less than one session calls a regression."""
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.stored_before(folder, {20: 1.0})
+    old, new = {"fake": "0.9"}, {"fake": "1"}
+    nightly.nights(folder, [*[1.01, 0.99] * 6, *[1.03] * 3], versions=[*[old] * 12, *[new] * 3])
+    folder.script(**TPU, cases=[{"slower": 1.03}])
+
+
+def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
+    folder: Folder,
+) -> None:
+    _drifted(folder)
+    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    assert set(ran.outcomes.values()) == {"PASS"}
+    assert ran.document["session"]["outcomes"][0] == "DRIFT"
+    night = nightly.days_ago(3)[:10]
+    said = (
+        rf"DRIFT: all cases of fake are [23]\.\d+ % slower than expected over the last 4 sessions, "
+        rf"since {night}; what changed then: fake 0\.9 -> 1"
+    )
+    assert re.search(said, ran.text), ran.text
+    assert "1 failed, 7 passed" in ran.last_line
+    assert {line.session_outcome for line in _lines(folder)[-7:]} == {SessionOutcome.DRIFT}
+    assert set(folder.run(SEVEN, exit_code=0).outcomes.values()) == {"PASS"}
+
+
+@pytest.mark.exhaustive
+def test_a_drift_that_is_acknowledged_is_the_level_from_that_day_on(folder: Folder) -> None:
+    _drifted(folder)
+    file = folder.path / "baselines" / "acknowledged.toml"
+    file.write_text(f'[[change]]\nsince = {nightly.days_ago(3)[:10]}\nreason = "see #7"\n')
+    ran = folder.run(SEVEN, "--history=history", exit_code=0)
+    assert ran.document["session"]["outcomes"][0] == "FINE"
+    file.write_text("[[change]]\nsince = 2026-01-01\n")
+    ran = folder.run(SEVEN, "--history=history", exit_code=4)
+    assert "acknowledged.toml: file.change[0].reason: missing" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
+    _drifted(folder)
+    ran = folder.updated(SEVEN, "--history=history")
+    assert "FINE: 7 cases measured" in ran.text
+    assert "; accepted: all cases of fake are " in ran.text
+    entries = folder.stored["entries"]
+    assert {len(entry["times_us"]) for entry in entries} == {1}
+    after = folder.run(SEVEN, "--history=history", exit_code=0)
+    assert after.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
+    assert "accepted" not in after.text
+
+
+@pytest.mark.exhaustive
+def test_a_drift_is_not_accepted_by_an_update_of_what_is_new(folder: Folder) -> None:
+    _drifted(folder)
+    before = [path.read_bytes() for path in folder.baseline_files]
+    ran = folder.run(SEVEN, "--history=history", "--update-baselines=new", exit_code=1)
+    assert "note: no baseline was written: DRIFT: all cases of fake" in ran.text
+    assert [path.read_bytes() for path in folder.baseline_files] == before
+
+
+def test_a_history_that_is_damaged_is_a_usage_error(folder: Folder) -> None:
+    folder.script(**TPU)
+    folder.with_baselines(SEVEN)
+    nightly.nights(folder, [1.0])
+    (path,) = (folder.path / "history").rglob("*.jsonl")
+    path.write_text("{}\n" + path.read_text())
+    ran = folder.run(SEVEN, "--history=history", exit_code=4)
+    assert f"{path}" in ran.sentence
+
+
+def test_without_the_option_nothing_is_appended(folder: Folder) -> None:
+    ran = folder.run(exit_code=0)
+    assert "history" not in ran.text
+    assert not list(folder.path.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("baselines", "which holds baselines only"),
+        ("baselines/fake", "which holds baselines only"),
+        ("pytest.ini", "is no folder"),
+    ],
+)
+def test_a_folder_that_cannot_hold_it_is_a_usage_error(
+    folder: Folder, name: str, reason: str
+) -> None:
+    ran = folder.run(f"--history={name}", exit_code=4)
+    assert ran.sentence.startswith("ERROR: busbw: --history: ")
+    assert ran.sentence.endswith(reason)
+
+
+def test_with_a_topology_nothing_is_measured_and_nothing_appended(folder: Folder) -> None:
+    options = ("perf", "--frameworks=fake", "--topology=v5e:2x4", "--history=history")
+    ran = folder.pytest(*options, exit_code=4)
+    assert ran.sentence == "ERROR: busbw: --history: not with --topology, which measures nothing"
+
+
+@pytest.mark.exhaustive
+def test_one_that_cannot_be_written_any_more_is_an_error_after_the_verdicts(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    folder.run("--history=history", exit_code=0)
+    (path,) = (folder.path / "history").rglob("*.jsonl")
+    before = path.read_bytes()
+    folder.fill_disk(len(before) + 64)
+    ran = folder.pytest(*FAKE, *WITHOUT_CACHE, "--history=history", exit_code=1, reports=False)
+    assert f"ERROR: the history was not appended to: {path}: " in ran.text
+    assert path.read_bytes() == before
+
+
+def test_a_torn_line_is_refused_before_anything_is_measured(folder: Folder) -> None:
+    folder.with_baselines("--history=history")
+    (path,) = (folder.path / "history").rglob("*.jsonl")
+    torn = path.read_bytes() + b'{"version":1, "sess'
+    path.write_bytes(torn)
+    ran = folder.run("--history=history", exit_code=4)
+    assert f"{path}: line 2, column " in ran.sentence
+    assert path.read_bytes() == torn
+
+
+def test_a_history_of_an_earlier_busbw_is_refused_and_stays_as_it_is(folder: Folder) -> None:
+    folder.run("--history=history", exit_code=0)
+    (path,) = (folder.path / "history").rglob("*.jsonl")
+    head = b'"document":"busbw record","version":1'
+    path.write_bytes(path.read_bytes().replace(head, b'"schema":4'))
+    before = path.read_bytes()
+    said = f"{path}: line 1: this does not say what it is; accepted is 'busbw record' of"
+    # Before anything is measured.
+    assert said in folder.run("--history=history", exit_code=4).sentence
+    assert path.read_bytes() == before
+    assert [one.name for one in path.parent.iterdir() if one.suffix != ".lock"] == [path.name]
+
+
+def test_a_session_that_measures_nothing_appends_nothing(folder: Folder) -> None:
+    ran = folder.run("--history=history", "--collect-only", exit_code=0)
+    assert "appended" not in ran.text
+    assert not (folder.path / "history").exists()

@@ -1,0 +1,104 @@
+"""--results as CSV and on standard output, and --metrics: the figures where others read them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+
+import pytest
+
+from busbw.stats.launches import quantile
+from tests.helpers.session_folder import FAKE, SLOW, WITHOUT_CACHE, Folder
+
+
+def test_a_csv_has_a_row_for_each_case_with_every_figure(folder: Folder) -> None:
+    folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
+    folder.run("--results=night.csv", "--payloads=1K,2K,4K", exit_code=1)
+    rows = list(csv.DictReader((folder.path / "night.csv").read_text().splitlines()))
+    assert [one["case"] for one in rows] == [f"fake-default-float32-{n}K" for n in (1, 2, 4)]
+    assert [one["outcome"] for one in rows] == ["NO_BASELINE", "FAILED", "NO_BASELINE"]
+    first, failed, _ = rows
+    assert (first["payload_bytes"], first["ranks"], first["dtype"]) == ("1024", "4", "float32")
+    times = [float(first[name]) for name in ("least_s", "median_s", "p99_s", "greatest_s")]
+    assert 0 < times[0] < times[1] < times[2] <= times[3]
+    assert float(first["algbw_gb_per_s"]) > 0 and first["ratio"] == ""
+    assert failed["median_s"] == failed["p99_s"] == ""
+    (folder.path / "night.csv").write_text("my,own\n")
+    ran = folder.run("--results=night.csv", "--payloads=1K", exit_code=4)
+    assert "--results: " in ran.sentence and "earlier results" in ran.sentence
+
+
+def test_p99_is_over_the_samples_of_all_launches_and_few_samples_are_said(folder: Folder) -> None:
+    folder.script(**SLOW)
+    ran = folder.run("--payloads=1K", "-v", exit_code=0)
+    (case,) = ran.cases
+    samples_s = [sample for one in case["launches"] for sample in one["samples_s"]]
+    assert case["figures"]["p99_s"] == pytest.approx(quantile(samples_s, 0.99))
+    assert case["figures"]["samples"] == len(samples_s) == 10
+    assert f"{1e6 * case['figures']['p99_s']:.1f}" in ran.text
+    assert "p99: over the samples of all launches; of 10 samples" in ran.text
+
+
+def test_results_on_standard_output_are_alone_there(folder: Folder) -> None:
+    folder.script(**SLOW)
+    command = folder.command(*FAKE, *WITHOUT_CACHE, "--results=-", "--payloads=1K", "-rA")
+    done = subprocess.run(command, cwd=folder.path, check=False, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["document"] == "busbw results"
+    assert "NOTHING_COMPARED" in done.stderr and "1 without baseline" in done.stderr
+    assert not (folder.path / "-").exists()
+
+
+def test_metrics_have_outcomes_and_figures_for_each_case(folder: Folder) -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    folder.script(**SLOW)
+    folder.with_baselines("--payloads=1K,1M")
+    folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 3}])
+    ran = folder.run("--metrics=m.prom", "--payloads=1K,1M", exit_code=1)
+    text = (folder.path / "m.prom").read_text()
+    found = {one.name: one.samples for one in parser.text_string_to_metric_families(text)}
+    (failed,) = found["busbw_session_failed"]
+    assert failed.value == 1
+    outcomes = {
+        (one.labels["payload_bytes"], one.labels["outcome"]): one.value
+        for one in found["busbw_case_outcome"]
+    }
+    assert outcomes == {("1024", "PASS"): 1, ("1048576", "REGRESSED"): 1}
+    labels = found["busbw_case_time_seconds"][1].labels
+    assert labels == {
+        "case": "fake-default-float32-1M",
+        "topology": "",
+        "framework": "fake",
+        "collective": "all_reduce",
+        "strategy": "fake",
+        "dtype": "float32",
+        "payload_bytes": "1048576",
+        "ranks": "4",
+    }
+    case = ran.case("1M")
+    for name, metric in (("median_s", "time_seconds"), ("busbw_gb_per_s", "busbw_gb_per_second")):
+        assert found[f"busbw_case_{metric}"][1].value == pytest.approx(case["figures"][name])
+    assert found["busbw_case_ratio"][1].value == pytest.approx(case["ratio"])
+
+
+def test_metrics_replace_only_metrics_and_need_their_library(folder: Folder) -> None:
+    (folder.path / "a.prom").write_text("my own")
+    ran = folder.run("--metrics=a.prom", exit_code=4)
+    assert "--metrics: " in ran.sentence and "earlier metrics of busbw" in ran.sentence
+    ran = folder.run("--metrics=a.json", "--results=a.json", exit_code=4)
+    assert "--metrics: " in ran.sentence and "is the file of --results, too" in ran.sentence
+    conftest = folder.path / "conftest.py"
+    none = "import sys\n\nsys.modules['prometheus_client'] = None\n"
+    conftest.write_text(none + conftest.read_text())
+    ran = folder.run("--metrics=m.prom", exit_code=4)
+    assert "--metrics: metrics need busbw[metrics]" in ran.sentence
+
+
+def test_metrics_that_fail_in_any_way_are_an_error_after_the_verdict(folder: Folder) -> None:
+    folder.script(**SLOW)
+    with (folder.path / "conftest.py").open("a") as conftest:
+        conftest.write("from busbw.report import prometheus\n\nprometheus.metrics = None\n")
+    ran = folder.run("--metrics=m.prom", "--payloads=1K", exit_code=1)
+    assert "ERROR: --metrics: no metrics were written: TypeError(" in ran.text
+    assert ran.document["session"]["outcomes"] == ["NO_VERDICT"]

@@ -1,0 +1,225 @@
+"""Several processes on one host, and who has the machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from busbw import locks
+from busbw.driver.local import alone
+from tests.helpers.frameworks import needs
+from tests.helpers.session_folder import FAKE, WITHOUT_CACHE, Folder
+from tests.helpers.sweep import sweep
+from tests.helpers.workers import can_unshare, wait_until
+
+TWO = ("--processes=2", "--ranks-per-process=2")
+
+
+def test_processes_measure_together_and_have_a_layout_of_their_own(folder: Folder) -> None:
+    ran = folder.run(*TWO, exit_code=0)
+    assert "4 ranks, 1 host, 2 processes" in ran.text
+    case = ran.case()
+    assert (case["case"]["ranks"], case["outcome"]) == (4, "NO_BASELINE")
+    (launch,) = case["launches"]
+    assert len(launch["process_times_s"]) == 2
+    assert set(launch["over_processes_s"]) == {"slowest", "median", "fastest"}
+    assert launch["over_processes_s"]["slowest"] >= launch["over_processes_s"]["fastest"]
+    assert ran.document["environment"]["key"]["processes"] == 2
+
+
+def test_a_process_has_one_rank_where_nothing_is_said(folder: Folder) -> None:
+    ran = folder.run("--processes=3", exit_code=0)
+    assert ran.case()["case"]["ranks"] == 3
+    assert "3 ranks, 1 host, 3 processes" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_baselines_are_of_the_same_layout_alone(folder: Folder) -> None:
+    folder.with_baselines(*TWO)
+    assert folder.baseline_file.parent.name == "4r-1h2p"
+    assert folder.run(*TWO, exit_code=0).outcomes == {"1M": "PASS"}
+    assert folder.run("--processes=4", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.exhaustive
+def test_a_regression_of_processes_is_flagged(folder: Folder) -> None:
+    folder.slower(3.0, *TWO)
+    assert folder.run(*TWO, "--launches=3", exit_code=1).outcomes == {"1M": "REGRESSED"}
+
+
+def test_one_that_dies_fails_its_case_alone(folder: Folder) -> None:
+    killed = {"cases": [{"payload_bytes": 1024, "then": "kill"}]}
+    folder.script(processes={"1": killed})
+    ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
+    assert "worker 1: the worker was killed" in ran.case("1K")["text"]
+
+
+@pytest.mark.exhaustive
+def test_one_whose_results_are_wrong_fails_the_case_for_all(folder: Folder) -> None:
+    wrong = {"cases": [{"payload_bytes": 1024, "then": "wrong_result"}]}
+    folder.script(processes={"1": wrong})
+    ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
+    assert "worker 1: " in ran.case("1K")["text"]
+
+
+@pytest.mark.exhaustive
+def test_one_that_hangs_fails_its_case_within_the_timeout(folder: Folder) -> None:
+    folder.script(processes={"0": {"cases": [{"payload_bytes": 1024, "then": "hang"}]}})
+    ran = folder.run(*TWO, "--payloads=1K,2K", "--case-timeout=3", exit_code=1)
+    assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
+
+
+def test_what_all_run_out_of_is_out_of_memory(folder: Folder) -> None:
+    folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
+    ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=0)
+    assert ran.outcomes == {"1K": "OUT_OF_MEMORY", "2K": "NO_BASELINE"}
+
+
+def test_the_process_that_the_others_wait_for_is_named(folder: Folder) -> None:
+    folder.script(layout_s=1e-3, processes={"2": {"layout_s": 3e-3}})
+    ran = folder.run("--processes=3", "--launches=2", exit_code=0)
+    straggler = ran.case()["straggler"]
+    assert (straggler["process"], round(straggler["ratio"]), straggler["rank"]) == (2, 3, None)
+    assert "straggler: process 2 (" in ran.text
+    assert ran.properties()["straggler"].startswith("straggler: process 2 (")
+
+
+def test_processes_of_other_versions_are_incomparable_before_anything_is_measured(
+    folder: Folder,
+) -> None:
+    folder.script(processes={"1": {"versions": {"fake": "2"}}})
+    ran = folder.run(*TWO, exit_code=1)
+    assert ran.results is None
+    assert "1 INCOMPARABLE: fake 1M: fake: process 1 (" in ran.text
+    assert "has fake 2, process 0 (" in ran.text
+
+
+@needs("jax")
+def test_jax_measures_in_two_processes_of_two_ranks(folder: Folder) -> None:
+    ran = folder.run("--frameworks=jax", *TWO, "--payloads=1K,4K", exit_code=0)
+    assert ran.outcomes == {"1K": "NO_BASELINE", "4K": "NO_BASELINE"}
+    (launch,) = ran.case("1K")["launches"]
+    assert launch["values_checked"] > 0
+    assert len(launch["process_own_s"]) == 2
+
+
+@pytest.mark.exhaustive
+@needs("tensorflow")
+def test_tensorflow_measures_in_two_processes(folder: Folder) -> None:
+    ran = folder.run("--frameworks=tensorflow", "--processes=2", "--payloads=1K", exit_code=0)
+    case = ran.case("1K")
+    assert (case["case"]["strategy"], case["case"]["ranks"]) == ("ring", 2)
+
+
+@pytest.mark.exhaustive
+@needs("tensorflow")
+def test_tensorflow_has_one_rank_in_each_process_on_a_cpu(folder: Folder) -> None:
+    sentence = folder.run("--frameworks=tensorflow", *TWO, exit_code=4).sentence
+    assert "one rank in each of several processes on a CPU, 2 are asked for" in sentence
+
+
+def test_after_so_long_it_is_a_usage_error_that_says_who_has_the_device(folder: Folder) -> None:
+    with alone(0):
+        ran = folder.run("--device-wait=0.3", exit_code=4)
+    assert "another session has been measuring on this machine for 0.3 s" in ran.sentence
+    assert f"(pid {os.getpid()}, started " in ran.sentence
+
+
+def test_it_waits_for_the_other_session_says_so_and_then_measures(folder: Folder) -> None:
+    with alone(0):
+        session = folder.start()
+        assert wait_until(lambda: "another busbw session is measuring" in folder.output)
+        assert f"waiting for its end (pid {os.getpid()}, started " in folder.output
+    assert session.wait(60) == 0
+    assert "1 case measured in 1 launch each" in folder.output
+
+
+@pytest.mark.exhaustive
+def test_sessions_with_other_folders_for_temporary_files_wait_for_each_other(
+    folder: Folder, tmp_path: Path
+) -> None:
+    folder.script(cases=[{"then": "hang"}])
+    first = folder.start()
+    assert wait_until(lambda: list(folder.temporary.glob("busbw-*/1.fake.fake.log")))
+    folder.environment.setenv("TMPDIR", str(tmp_path))
+    ran = folder.run("--device-wait=0.3", exit_code=4)
+    assert "another session has been measuring on this machine for 0.3 s" in ran.sentence
+    assert f"(pid {first.pid}, started " in ran.sentence
+    first.send_signal(signal.SIGINT)
+    assert first.wait(30) == 2
+    folder.script()
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+@pytest.mark.parametrize("name", ["device", "0123456789abcdef"])
+def test_what_was_planted_in_the_folder_for_temporary_files_is_neither_written_nor_followed(
+    folder: Folder, tmp_path: Path, name: str
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    planted = folder.temporary / f"busbw-{os.getuid()}-{name}.lock"
+    planted.symlink_to(victim)
+    folder.with_baselines()
+    assert victim.read_text() == "as it was"
+    assert [planted.name] == folder.left_over()
+    planted.unlink()
+
+
+def test_a_session_leaves_no_lock_behind(folder: Folder) -> None:
+    folder.with_baselines()
+    assert not folder.left_over()
+    assert [path.suffix for path in folder.baseline_files] == [".json"]
+    with alone(0), locks.folder(folder.path / "baselines", 0):
+        pass
+
+
+@needs("jax")
+def test_one_host_of_a_slice_alone_is_a_usage_error(folder: Folder) -> None:
+    folder.environment.setenv("TPU_WORKER_HOSTNAMES", "a,b,c,d")
+    options = ("perf", "--frameworks=jax", "--device=tpu", "--payloads=1K")
+    sentence = folder.pytest(*options, exit_code=4).sentence
+    assert "this host is one of 4 of its TPU slice (TPU_WORKER_HOSTNAMES)" in sentence
+    assert "did you run on all hosts? Start `python -m busbw run`" in sentence
+    assert "--processes=4 --agents=4" in sentence
+
+
+@pytest.mark.exhaustive
+@needs("jax")
+def test_a_host_that_is_told_to_be_alone_is_not_asked_for_the_others(folder: Folder) -> None:
+    folder.environment.setenv("TPU_WORKER_HOSTNAMES", "a,b,c,d")
+    folder.environment.setenv("TPU_PROCESS_BOUNDS", "1,1,1")
+    options = ("perf", "--frameworks=jax", "--device=tpu", "--payloads=1K")
+    assert "of its TPU slice" not in folder.pytest(*options, exit_code=4).sentence
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "framework", [pytest.param(name, marks=needs(name)) for name in ("jax", "tensorflow")]
+)
+def test_a_proxy_that_the_user_has_does_not_part_the_processes(
+    folder: Folder, framework: str
+) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy"):
+        # Nothing listens there.
+        folder.environment.setenv(name, "http://127.0.0.1:9")
+        folder.environment.setenv(name.upper(), "http://127.0.0.1:9")
+    options = (f"--frameworks={framework}", "--processes=2", "--payloads=1K")
+    assert folder.run(*options, exit_code=0).outcomes == {"1K": "NO_BASELINE"}
+
+
+@pytest.mark.skipif(not can_unshare("--net"), reason="no network namespace can be made")
+@pytest.mark.parametrize("more", sweep(["--processes=2", "--agents=local"]))
+def test_processes_without_a_loopback_are_refused_with_a_sentence(
+    folder: Folder, more: str
+) -> None:
+    command = ["unshare", "--net", *folder.command(*FAKE, *WITHOUT_CACHE, *TWO, more)]
+    done = folder.pytester.run(*command)
+    assert done.ret == 4
+    (error,) = [line for line in done.errlines if line]
+    assert "at 127.0.0.1 (Network is unreachable): this network namespace has no loopback" in error

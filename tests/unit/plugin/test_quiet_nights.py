@@ -1,0 +1,123 @@
+"""Nights in a row on a quiet device, whole sessions: what got slower is named, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from busbw.model.limits import moment_text
+from busbw.model.words import KIB, MIB
+from tests.helpers.session_folder import Folder
+from tests.helpers.sweep import sweep
+
+SIZES = tuple(KIB << power for power in range(21))
+UPPER = {size for size in SIZES if size >= MIB}
+QUIET = {
+    "device": "tpu",
+    "device_kind": "TPU v2",
+    "ranks": 8,
+    "latency_s": 2e-5,
+    "gb_per_s": 80,
+    "clocks": ["device", "host"],
+}
+# As many passes as a session can need.
+PASSES = 9
+
+# By size, the time over what it was.
+Ratio = Callable[[int], float]
+
+
+class Nights:
+    """Sessions of 21 sizes a day apart; sessions and launches differ by 0.5 %."""
+
+    def __init__(self, folder: Folder, seed: int) -> None:
+        self._folder, self._random = folder, random.Random(seed)
+
+    def night(self, ratio: Ratio, *options: str) -> dict[str, Any]:
+        """What --results says of one, with its exit code; then a day goes by."""
+        self._folder.script(**QUIET, cases=list(self._cases(ratio)))
+        path = self._folder.path / "night.json"
+        given = ("--payloads=1K:1024M", "--launches=3", "--history=history", f"--results={path}")
+        code, text = self._folder.ended(*given, *options)
+        assert code in (0, 1), text
+        self._a_day_goes_by()
+        return {**json.loads(path.read_text()), "exit_code": code}
+
+    def _cases(self, ratio: Ratio) -> Iterator[dict[str, object]]:
+        gauss = self._random.gauss
+        shared = gauss(0.0, 0.003)
+        for size in SIZES:
+            level = math.log(ratio(size)) + shared + gauss(0.0, 0.005)
+            for number in range(1, PASSES + 1):
+                slower = math.exp(level + gauss(0.0, 0.005))
+                yield {"payload_bytes": size, "passes": [number], "slower": slower}
+
+    def _a_day_goes_by(self) -> None:
+        for path in [*self._folder.baseline_files, *self._folder.path.glob("history/*/*/*.jsonl")]:
+            if path.suffix in (".json", ".jsonl"):
+                lines = [_earlier(one) for one in path.read_text().splitlines()]
+                path.write_text("\n".join(lines) + "\n")
+
+
+_MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def _earlier(line: str) -> str:
+    """With every moment in it a day before."""
+    for match in {*_MOMENT.findall(line)}:
+        moment = datetime.fromisoformat(match.replace("Z", "+00:00")) - timedelta(days=1)
+        line = line.replace(match, moment_text(moment))
+    return line
+
+
+def _named(night: dict[str, Any], outcome: str) -> set[int]:
+    """The sizes with that outcome."""
+    return {case["case"]["payload_bytes"] for case in night["cases"] if case["outcome"] == outcome}
+
+
+def _bandwidth(size: int) -> float:
+    """A tenth of the bandwidth lost."""
+    return 1.1 if size in UPPER else 1.0
+
+
+def _faster(size: int) -> float:
+    """A release that made large sizes faster."""
+    return _bandwidth(size) * (0.94 if size >= 2 * MIB else 1.0)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_lost_bandwidth_is_named_and_what_gets_faster_makes_no_night_red(
+    folder: Folder, seed: int
+) -> None:
+    nights = Nights(folder, seed)
+    nights.night(lambda _: 1.0, "--update-baselines")
+    for _ in range(6):
+        assert nights.night(lambda _: 1.0)["exit_code"] == 0
+    lost = nights.night(_bandwidth)
+    assert (_named(lost, "REGRESSED"), lost["session"]["outcomes"][0]) == (UPPER, "FAILED")
+    accepted = nights.night(_bandwidth, "--update-baselines", "--accept-regression=known")
+    assert accepted["exit_code"] == 0
+    for _ in range(6):
+        found = nights.night(_faster)
+        assert found["session"]["outcomes"] == ["FINE"], found["session"]["text"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", sweep(range(8)))
+def test_after_one_session_a_tenth_in_one_size_is_seen_and_nothing_else(
+    folder: Folder, seed: int
+) -> None:
+    nights = Nights(folder, seed)
+    nights.night(lambda _: 1.0, "--update-baselines")
+    slow = SIZES[2 * seed + 3]
+    found = nights.night(lambda size: 1.1 if size == slow else 1.0)
+    assert _named(found, "REGRESSED") == {slow}
+    assert nights.night(lambda _: 1.0)["session"]["outcomes"] == ["FINE"]

@@ -1,0 +1,334 @@
+"""Optimised HLO as XLA writes it for CPU, GPU and TPU, read: what calls what, and bytes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from busbw.model.words import Device
+from busbw.program import hlo
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.hlo import proof
+from tests.helpers import build
+from tests.unit.worker.backends.hlo import programs
+from tests.unit.worker.backends.hlo.programs import FIRST, SECOND
+
+BODY = "region_0.0_spmd"
+
+INNER_LOOP = """\
+%inner_body (p: (s32[], f32[1024])) -> (s32[], f32[1024]) {
+  %inner.1 = f32[1024]{0} all-reduce(%p), replica_groups={{0,1,2,3}}, to_apply=%region_1.0
+}
+"""
+CALLED = """\
+%called (p: f32[1024]) -> f32[1024] {
+  ROOT %nested.1 = f32[1024]{0} all-reduce(%p), replica_groups={{0,1,2,3}}, to_apply=%region_1.0
+}
+"""
+
+
+def _line(shape: str, op: str, groups: str = "{{0,1}}") -> str:
+    return f"  %x.1 = {shape} {op}(%p.0), channel_id=1, replica_groups={groups}, to_apply=%add"
+
+
+def _only(line: str) -> hlo.Instruction:
+    module = hlo.read("%one (p: f32[1]) -> f32[1] {\n" + line + "\n}\n")
+    (one,) = module.computations["one"]
+    return one
+
+
+def _ops(found: tuple[hlo.Instruction, ...], *wanted: str) -> list[str]:
+    return [one.op for one in found if one.op in wanted]
+
+
+def test_a_module_has_its_computations_by_name_and_knows_its_entry() -> None:
+    module = hlo.read(programs.CPU_CHAIN)
+    assert list(module.computations) == [
+        "region_1.0",
+        "wrapped_add_computation",
+        "region_0.0_spmd",
+        "main.0_spmd",
+    ]
+    assert module.entry == "main.0_spmd"
+    assert [one.op for one in module.computations["region_1.0"]] == ["parameter"] * 2 + ["add"]
+
+
+def test_every_collective_of_a_program_is_found_in_order() -> None:
+    found = hlo.read(programs.CPU_CHAIN).collectives()
+    assert [one.op for one in found] == ["all-reduce", "all-reduce"]
+    assert [one.result_bytes for one in found] == [4096, 4096]
+    assert found[1].text.startswith("%psum_invariant.13 = f32[1024]{0} all-reduce(")
+
+
+def test_a_program_without_collectives_has_none() -> None:
+    assert hlo.read("").collectives() == ()
+    assert _only("  %add.1 = f32[4]{0} add(%p.0, %p.1)").collective == ""
+
+
+def test_the_bodies_of_the_entry_s_loops_are_found_and_no_others() -> None:
+    loop = "%w.1 = (s32[]) while(%t), condition=%c, body=%inner_body"
+    module = hlo.read(programs.cpu(FIRST, SECOND, loop, computations=INNER_LOOP))
+    assert module.loop_bodies() == (BODY,)
+    assert hlo.read(programs.TPU_ALL_REDUCE).loop_bodies() == ("wide.region_0.0_spmd.sunk",)
+    assert hlo.read(programs.SINGLE).loop_bodies() == ()
+
+
+@pytest.mark.parametrize("turned_round", [False, True])
+def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry(
+    turned_round: bool,
+) -> None:
+    module = hlo.read(programs.cpu(FIRST, SECOND, turned_round=turned_round))
+    assert (module.entry, module.loop_bodies()) == ("main.0_spmd", (BODY,))
+    assert len(_ops(module.reached(BODY), "all-reduce")) == 2
+    assert _ops(module.reached(module.entry), "all-reduce") == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "%call.1 = f32[1024]{0} call(%p), to_apply=%called",
+        "%fusion.1 = f32[1024]{0} fusion(%p), kind=kCustom, calls=%called",
+        "%a.1 = ((f32[1024]), f32[1024], u32[]) async-start(%p), calls=%called",
+        "%a.1 = f32[1024]{0} custom-call(%p), called_computations={%called}",
+    ],
+)
+def test_what_a_computation_calls_is_reached_with_it(call: str) -> None:
+    module = hlo.read(programs.cpu(call, computations=CALLED))
+    assert len(_ops(module.reached(BODY), "all-reduce")) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%c.1 = f32[1024]{0} conditional(%i, %p, %p), branch_computations={%called, %other}",
+        "%c.1 = f32[1024]{0} conditional(%i, %p, %p), true_computation=%called, "
+        "false_computation=%other",
+        "%w.1 = (s32[]) while(%t), condition=%called, body=%called",
+    ],
+)
+def test_a_branch_and_an_inner_loop_may_never_run_and_are_not_reached(line: str) -> None:
+    module = hlo.read(programs.cpu(line, computations=CALLED))
+    assert _ops(module.reached(BODY), "all-reduce") == []
+    assert len(module.collectives()) == 1
+
+
+def test_the_parts_of_a_fusion_are_left_out_where_only_its_result_is_written() -> None:
+    line = "%fusion.1 = f32[1024]{0} fusion(%p), kind=kLoop, calls=%called"
+    module = hlo.read(programs.cpu(line, computations=CALLED))
+    assert _ops(module.reached(BODY, fused=False), "all-reduce", "fusion") == ["fusion", "fusion"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "array_bytes"),
+    [
+        ("f32[]", 0),
+        ("f32[1024]{0}", 4096),
+        ("f32[1024]{0:T(1024)}", 4096),
+        ("f32[1024]{0:T(1024)S(1)}", 4096),
+        ("bf16[2048]{0:T(1024)(128)(2,1)}", 4096),
+        ("bf16[8,128]{1,0:T(8,128)(2,1)S(1)}", 2048),
+        ("f32[4,256,1]{1,2,0:T(1,128)S(1)}", 4096),
+        ("f16[10]{0}", 20),
+        ("s32[3,5]{1,0}", 60),
+        ("f64[4]{0}", 32),
+        ("pred[7]{0}", 7),
+        ("(f32[512]{0}, f32[512]{0})", 4096),
+        ("(f32[256]{0:T(256)S(1)}, f32[256]{0:T(256)}, f32[256]{0}, f32[256]{0})", 4096),
+        ("(f32[2]{0}, f32[2]{0}, f32[2]{0}, f32[2]{0}, f32[2]{0}, /*index=5*/f32[2]{0})", 48),
+    ],
+)
+def test_what_a_collective_gives_is_the_sum_of_the_arrays_of_its_shape(
+    shape: str, array_bytes: int
+) -> None:
+    one = _only(_line(shape, "all-to-all"))
+    assert (one.op, one.result_bytes) == ("all-to-all", array_bytes)
+
+
+@pytest.mark.parametrize(
+    ("shape", "op", "kind", "result_bytes"),
+    [
+        ("f32[1024]{0}", "all-reduce-start", "all-reduce", 4096),
+        ("(f32[1024]{0}, f32[1024]{0})", "all-reduce-start", "all-reduce", 8192),
+        ("((f32[1024]{0}), f32[1024]{0})", "all-reduce-start", "all-reduce", 4096),
+        ("((f32[8]{0}, f32[4]{0}), (f32[8]{0}, f32[4]{0}))", "all-reduce-start", "all-reduce", 48),
+        ("(f32[256]{0}, f32[1024]{0})", "all-gather-start", "all-gather", 4096),
+        (
+            "(f32[1024]{0:T(1024)}, f32[1024]{0:T(1024)S(1)}, u32[]{:S(2)}, u32[]{:S(2)})",
+            "collective-permute-start",
+            "collective-permute",
+            4096,
+        ),
+        ("((f32[1024]{0}), f32[256]{0}, u32[])", "reduce-scatter-start", "reduce-scatter", 1024),
+    ],
+)
+def test_an_asynchronous_collective_is_its_start_which_names_input_and_result(
+    shape: str, op: str, kind: str, result_bytes: int
+) -> None:
+    one = _only(_line(shape, op))
+    assert (one.collective, one.result_bytes) == (kind, result_bytes)
+    assert _only(_line(shape, op.replace("-start", "-done"))).collective == ""
+
+
+@pytest.mark.parametrize("op", hlo.COLLECTIVES)
+def test_collectives_are_told_apart(op: str) -> None:
+    line = _line("f32[8]{0}", op)
+    assert _only(line).collective == _only(line.replace("%x.1", "ROOT %x.1")).collective == op
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  %all-reduce.3 = f32[8]{0} add(%all-reduce.1, %all-reduce.2)",
+        "  %fusion = f32[8]{0} fusion(%all-reduce.1), kind=kLoop, calls=%wrapped_all-reduce",
+        "  ROOT %tuple = (f32[8]{0}) tuple(%all-reduce.3)",
+        '  %a = f32[8]{0} add(%p), metadata={op_name="all-reduce(x)"}',
+        "  %all-reduce-done.1 = f32[1024]{0} all-reduce-done(%all-reduce-start.1)",
+    ],
+)
+def test_a_name_an_operand_or_an_end_is_no_collective(line: str) -> None:
+    assert _only(line).collective == ""
+
+
+def test_a_tuple_of_many_arrays_is_read_to_its_end() -> None:
+    module = hlo.read(programs.TPU_REDUCE_SCATTER)
+    parameter = module.computations["wide.region_0.0_spmd.sunk"][0]
+    assert (parameter.op, parameter.array_bytes) == ("parameter", (4096, 1024))
+
+
+CASE = build.case(ranks=8, mesh="2x4", payload_bytes=65536, protocol="device/chain2")
+GROUPS = "replica_groups={{0,1,2,3,4,5,6,7}}"
+RING = {
+    "emitter": "RotatedPincerEmitter",
+    "strategy": "UniDirection1DRingStrategy",
+    "debug": "\nUniDirection1DRingStrategy{colors:2 phases:1 cores:{8},{8} nophase0:0}",
+}
+COLOR = {"phase_rings": [{"ring_type": "ICI_RING_TYPE_UNIDIR_CW"}] * 2}
+OTHER_COLOR = {"phase_rings": [{"ring_type": "ICI_RING_TYPE_UNIDIR_CCW"}] * 2}
+SPARSECORE = {
+    "device_type": "DEVICE_TYPE_SPARSECORE",
+    "collective_offload_config": {
+        "all_reduce_offload_config": {
+            "ici_strategy_config": {"color_strategies": [COLOR, OTHER_COLOR]}
+        },
+        "is_conditional_collective_offload": False,
+    },
+}
+
+
+def all_reduce(config: object = None, operand: str = "own") -> str:
+    text = "" if config is None else f", backend_config={json.dumps(config)}"
+    return f"%ar = f32[16384]{{0}} all-reduce(%{operand}), {GROUPS}, to_apply=%add{text}"
+
+
+def published(*configs: object) -> dict[str, str]:
+    """What is read of collectives with these configurations."""
+    lines = "\n".join("  " + all_reduce(config) for config in configs)
+    module = hlo.read(f"%body (own: f32[16384]) -> f32[16384] {{\n{lines}\n}}")
+    return hlo.algorithm_of(module.collectives())
+
+
+def test_an_algorithm_is_read_with_colors_and_phases() -> None:
+    assert published({"collective_algorithm_config": RING, "flag_configs": []}) == {
+        "colors": "2",
+        "emitter": "RotatedPincerEmitter",
+        "phases": "1",
+        "strategy": "UniDirection1DRingStrategy",
+    }
+    config = {"collective_algorithm_config": {"emitter": "SinglePhaseRingSumEmitter", "debug": ""}}
+    assert published(config) == {"emitter": "SinglePhaseRingSumEmitter"}
+
+
+def test_the_sparse_cores_rings_are_counted_and_what_differs_is_joined() -> None:
+    assert published(SPARSECORE) == {
+        "colors": "2",
+        "offload": "SparseCore",
+        "phases": "2",
+        "rings": "UNIDIR_CCW+UNIDIR_CW",
+    }
+    other = {**RING, "strategy": "StrategyRing"}
+    found = published({"collective_algorithm_config": RING}, {"collective_algorithm_config": other})
+    assert found["strategy"] == "UniDirection1DRingStrategy+StrategyRing"
+    assert found["colors"] == "2"
+
+
+@pytest.mark.parametrize(
+    "config", [None, {}, {"flag_configs": []}, {"collective_algorithm_config": {}}, [1], "text"]
+)
+def test_what_is_not_published_is_not_made_up(config: object) -> None:
+    assert published(config) == {}
+    # Nor is what was cut off.
+    line = all_reduce({"collective_algorithm_config": RING})[:-10]
+    module = hlo.read(f"%body (own: f32[4]) -> f32[4] {{\n  {line}\n}}")
+    assert hlo.algorithm_of(module.collectives()) == {}
+
+
+STARTED = """\
+%called (param: f32[16384]) -> f32[16384] {{
+  %param = f32[16384]{{0}} parameter(0)
+  ROOT {collective}
+}}, execution_thread="sparsecore"
+
+%body (held: (s32[], f32[16384])) -> (s32[], f32[16384]) {{
+  %held = (s32[], f32[16384]{{0}}) parameter(0)
+  %own = f32[16384]{{0}} get-tuple-element(%held), index=1
+  {start}
+  %done = f32[16384]{{0}} {kind}-done(%started)
+}}
+
+ENTRY %main (own: f32[16384]) -> (s32[], f32[16384]) {{
+  %own.1 = f32[16384]{{0}} parameter(0)
+  ROOT %while.1 = (s32[], f32[16384]{{0}}) while(%own.1), condition=%more, body=%body
+}}
+"""
+CALL_START = (
+    "%started = ((f32[16384]{0}, token[]), f32[16384]{0}) call-start(%own), "
+    'async_execution_thread="sparsecore", to_apply=%called'
+)
+# The form of newer releases: the started call owns scratch memory, larger than the payload.
+CUSTOM_CALL = (
+    "%started = ((), (), (s32[24576]{0:T(1024)}, s32[131072]{0:T(1)S(15)}, s32[0]{0})) "
+    'custom-call-start(), async_execution_thread="sparsecore", custom_call_target="made up", '
+    "called_computations={%called}"
+)
+
+
+STARTS = pytest.mark.parametrize(
+    ("start", "kind"), [(CALL_START, "call"), (CUSTOM_CALL, "custom-call")], ids=["call", "custom"]
+)
+
+
+def started(start: str, kind: str, collective: str) -> str:
+    return STARTED.format(start=start, kind=kind, collective=collective)
+
+
+@STARTS
+def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
+    start: str, kind: str
+) -> None:
+    text = started(start, kind, all_reduce(SPARSECORE, "param"))
+    found = proof.find(text, proof.wanted(CASE, 1, device=Device.TPU))
+    assert found.starts
+    assert found.around == ()
+    assert hlo.algorithm_of(found.collectives)["offload"] == "SparseCore"
+
+
+@STARTS
+def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: str) -> None:
+    text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
+    with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
+        proof.find(text, proof.wanted(CASE, 1, device=Device.TPU))
+
+
+@pytest.mark.parametrize(
+    "operands",
+    [
+        "%a.1, %b",
+        "a.1, b",
+        "f32[8,2]{1,0:T(8,128)} %a.1, (f32[], s32[]) %b",
+        "f32[8,2]{1,0} a.1, /*index=1*/f32[] b",
+    ],
+)
+def test_what_an_instruction_takes_has_names_in_every_form(operands: str) -> None:
+    line = f'  ROOT %x.1 = (f32[8]{{0}}, s32[]) tuple({operands}), metadata={{op_name="f(a, c)"}}'
+    assert _only(line).operands == ("a.1", "b")

@@ -1,0 +1,206 @@
+"""A recorded session's launches, judged again. No test lives here.
+
+What stands in the results is read back; what the options said is handed to the judge as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from busbw import wire
+from busbw.baselines.store import find, find_compiled, find_published
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Compiled, Failure, Measurement, Plan, Run
+from busbw.model.machine import Compiler, Environment, EnvironmentKey, Topology
+from busbw.model.verdict import Verdict
+from busbw.model.words import Device, Outcome
+from busbw.session import compilation, judgement, references
+from busbw.session.outputs import document_of
+from busbw.session.settings import Settings
+from busbw.session.state import Collected, Judged, Measured, ProgramJob, Programs, TimedJob
+from tests.helpers.recorded_sessions import Recorded
+
+# After every baseline that was recorded.
+BEGAN = datetime(2027, 1, 1, tzinfo=UTC)
+
+# When the compilers were recorded, of which one's result has the date for the next one's.
+COMPILED = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def results(recorded: Recorded, root: Path) -> dict[str, Any]:
+    """The results of `recorded`, whose baselines lie below `root`, as they are judged now."""
+    return _compiled(recorded, root) if recorded.is_compiled else _measured(recorded, root)
+
+
+def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
+    given = recorded.given
+    specs = tuple(wire.from_json(Spec, one) for one in given["specs"])
+    rows = dict(zip(specs, recorded.results["cases"], strict=True))
+    jobs = _jobs(given, specs, root)
+    environment = wire.from_json(Environment, recorded.results["environment"])
+    device = Device(given["device"])
+    slice_keys = _known(specs, given["slice_keys"], EnvironmentKey)
+    target = SimpleNamespace(
+        device=device, unreached=given["unreached"], slice_key=slice_keys.__getitem__
+    )
+    machine = SimpleNamespace(target=target, process_hosts=())
+    settings = _settings(given, baselines=root, history=None)
+    paired = given["settings"]["paired"]
+    keys = [job.key for job in jobs.values()]
+    collected = Collected(settings=settings, began=BEGAN)
+    measured = Measured(
+        collected=collected,
+        machine=machine,  # type: ignore[arg-type]
+        specs=specs,
+        jobs=jobs,
+        skipped={
+            spec: Verdict(
+                spec=spec, outcome=Outcome(row["outcome"]), failed=row["failed"], text=row["text"]
+            )
+            for spec, row in rows.items()
+            if spec not in jobs
+        },
+        environment=environment,
+        plan=_plan(given["plan"]),
+        levels={} if paired else references.levels_at(collected, keys, device),
+        measurements={
+            spec: Measurement(
+                case=job.case,
+                runs=_runs(rows[spec]["launches"]),
+                failures=_all(Failure, rows[spec]["failures"]),
+            )
+            for spec, job in jobs.items()
+        },
+        references={
+            spec: Measurement(case=job.case, runs=_runs(rows[spec]["reference_launches"]))
+            for spec, job in jobs.items()
+        },
+    )
+    judged = judgement.judged(measured, given["skip"])
+    return _document(judged)
+
+
+def _document(judged: Judged) -> dict[str, Any]:
+    found = document_of(judged)
+    assert isinstance(found, dict)
+    # No options were recorded.
+    return {**found, "command": ""}
+
+
+def _jobs(given: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[Spec, TimedJob]:
+    keys = _known(specs, given["keys"], EnvironmentKey)
+    jobs = {
+        spec: TimedJob(case=one, key=keys[spec])
+        for spec, one in _known(specs, given["cases"], Case).items()
+    }
+    if given["settings"]["paired"]:
+        return jobs
+    limit = given["settings"]["memory_limit_bytes"]
+    return {
+        spec: replace(
+            job,
+            stored=find(root, job.key, job.case, memory_limit_bytes=limit),
+            published=find_published(root, job.key, job.case),
+        )
+        for spec, job in jobs.items()
+    }
+
+
+def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
+    """What the options said."""
+    said = given["settings"]
+    settings = SimpleNamespace(
+        against=said.get("paired") or None,
+        require_baselines=said["require_baselines"],
+        require_signature=False,
+        update_baselines=said["update_baselines"],
+        accept_regression=said.get("accept_regression"),
+        memory_limit_bytes=said.get("memory_limit_bytes"),
+        fail_above=None,
+        names_cases=False,
+        ranks=4,
+        absent_frameworks=tuple(said.get("absent_frameworks", ())),
+        writes_baselines=False,
+        **{"compile": None, "history": None, "soak_s": None, "repeat": (), **more},
+    )
+    return settings  # type: ignore[return-value]
+
+
+def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
+    given = recorded.given
+    specs = tuple(_compile_spec(one) for one in given["compile_specs"])
+    compilers = _all(Compiler, given["compilers"])
+    topologies = _all(Topology, given["topologies"])
+    labels = list(dict.fromkeys(spec.compiler for spec in specs))
+    each = len(compilers) // len(labels) if labels else 0
+    described = {(labels[place // each], one.topology): one for place, one in enumerate(compilers)}
+    asked = SimpleNamespace(
+        accept_changes=given["settings"]["accept_changes"], topologies=topologies
+    )
+    jobs: dict[Spec, ProgramJob] = {}
+    found: dict[Spec, Compiled | Failure] = {}
+    by_name = {one.name: one for one in topologies}
+    for place, (key, case, kind, answer) in zip(given["results_of"], given["results"], strict=True):
+        spec = specs[place]
+        job = ProgramJob(
+            topology=by_name[spec.topology],
+            compiler=spec.compiler,
+            case=wire.from_json(Case, case),
+            key=wire.from_json(EnvironmentKey, key),
+        )
+        jobs[spec] = replace(job, stored=find_compiled(root, job.key, job.case))
+        found[spec] = (
+            wire.from_json(Compiled, answer)
+            if kind == "Compiled"
+            else wire.from_json(Failure, answer)
+        )
+    skipped = {
+        spec: Verdict(
+            spec=spec, outcome=Outcome(row["outcome"]), failed=row["failed"], text=row["text"]
+        )
+        for spec, row in zip(specs, recorded.results["cases"], strict=True)
+        if spec not in jobs
+    }
+    programs = Programs(
+        collected=Collected(
+            settings=_settings(given, compile=asked, baselines=root), began=COMPILED
+        ),
+        specs=specs,
+        compilers=described,
+        jobs=jobs,
+        skipped=skipped,
+        results=found,
+    )
+    judged = compilation.judged(programs, given["skip"])
+    return _document(judged)
+
+
+def _compile_spec(row: Mapping[str, Any]) -> Spec:
+    spec = wire.from_json(Spec, row["spec"])
+    return replace(spec, topology=row["topology"], compiler=row["compiler"])
+
+
+def _known(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:
+    """Those that were there, by their Spec."""
+    return {
+        spec: wire.from_json(kind, row)
+        for spec, row in zip(specs, rows, strict=True)
+        if row is not None
+    }
+
+
+def _plan(row: Mapping[str, Any]) -> Plan:
+    return wire.from_json(Plan, row)
+
+
+def _runs(rows: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
+    return _all(Run, rows)
+
+
+def _all(kind: type[Any], rows: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(wire.from_json(kind, row) for row in rows)

@@ -1,0 +1,135 @@
+"""The schema in docs/, from the classes of the document; no test lives here.
+
+``python -m tests.unit.report.schemas`` writes it again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import json
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from busbw import wire
+from busbw.model.limits import Within, check_some
+from busbw.report.figures import PROGRAM_FIGURES, SOAK_FIGURES, TIMED_FIGURES
+from busbw.report.results import Results
+
+PUBLISHED = Path(__file__).parents[3] / "docs" / "results.schema.json"
+
+FIGURES = (*TIMED_FIGURES, *PROGRAM_FIGURES, *SOAK_FIGURES)
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_NOT_EMPTY = {"minItems": 1}
+_ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
+_PERCENT = (25, 50, 90, 99)
+_FRACTION = {"minimum": 0, "maximum": 1}
+
+# What the type of a field does not say, by its name or with that of its class.
+_MORE: Mapping[str, Mapping[str, Any]] = {
+    "EnvironmentKey.ranks": {"minimum": 2},
+    "began": {"format": "date-time"},
+    "accuracy": _FRACTION,
+    "outcomes": _NOT_EMPTY,
+    "times_s": _NOT_EMPTY,
+    "samples_s": _NOT_EMPTY,
+    "epochs_s": _NOT_EMPTY,
+    "figures": {
+        "properties": {one.id: {"type": "number"} for one in FIGURES if one.kept},
+        "additionalProperties": False,
+    },
+    "quantiles_s": {
+        "items": {
+            "type": "object",
+            "properties": {f"p{percent}": _ABOVE_0 for percent in _PERCENT},
+            "required": [f"p{percent}" for percent in _PERCENT],
+            "additionalProperties": False,
+        }
+    },
+}
+
+
+def schema() -> dict[str, Any]:
+    """The schema of results: every key is required, and no other is accepted."""
+    definitions: dict[str, Any] = {}
+    _of(Results, "", definitions)
+    own = definitions.pop(Results.__name__)
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": draft, **own, "$defs": dict(sorted(definitions.items()))}
+
+
+def text() -> str:
+    return _laid_out(schema()) + "\n"
+
+
+def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return {**_of(arguments[0], name, definitions), **_limits(arguments[1])}
+    if origin in (typing.Union, types.UnionType):
+        inner = _of(arguments[0], name, definitions)
+        return {"anyOf": [inner, {"type": "null"}]}
+    if origin is tuple:
+        length = len(arguments) if arguments[-1] is not Ellipsis else None
+        of_pair = {} if length is None else {"minItems": length, "maxItems": length}
+        return {"type": "array", "items": _of(arguments[0], name, definitions), **of_pair}
+    if origin is not None and issubclass(origin, Mapping):
+        items = _of(arguments[1], name, definitions)
+        return {"type": "object", "additionalProperties": items}
+    if hasattr(kind, "parse"):
+        return {"type": "string"}
+    if hasattr(kind, "of_stored"):
+        kind = wire.stored_kind(kind)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if kind.__name__ not in definitions:
+            definitions[kind.__name__] = {}
+            definitions[kind.__name__] = _object(kind, definitions)
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+    if issubclass(kind, enum.Enum):
+        return {"enum": [one.value for one in kind]}
+    return {"type": _PLAIN[kind]}
+
+
+def _limits(check: object) -> dict[str, Any]:
+    if check is check_some:
+        return {"minItems": 1}
+    if not isinstance(check, Within):
+        return {}
+    is_whole = isinstance(check.least, int)
+    return {"minimum": check.least} if is_whole else {"exclusiveMinimum": 0}
+
+
+def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    properties = {}
+    for one in dataclasses.fields(kind):
+        found = _of(hints[one.name], one.name, definitions)
+        more = _MORE.get(f"{kind.__name__}.{one.name}", _MORE.get(one.name, {}))
+        found = {"const": one.default} if one.name in ("document", "version") else found
+        (found["anyOf"][0] if "anyOf" in found else found).update(more)
+        properties[one.name] = found
+    return {
+        "description": " ".join(inspect.cleandoc(kind.__doc__).split()),
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _laid_out(value: Any, indent: str = "") -> str:
+    """As JSON, with an object in one line where it fits."""
+    line = json.dumps(value)
+    if len(indent + line) <= 100 or not isinstance(value, dict):
+        return line
+    inner = f"{indent}  "
+    rows = [f"{inner}{json.dumps(key)}: {_laid_out(one, inner)}" for key, one in value.items()]
+    return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+
+
+if __name__ == "__main__":
+    PUBLISHED.write_text(text(), encoding="utf-8")

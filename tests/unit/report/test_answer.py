@@ -1,0 +1,133 @@
+"""The answer: what failed, worst first, and the session's line last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.model.words import FailureKind, Outcome, SessionOutcome
+from busbw.report.answer import answer_lines, failure_lines
+from tests.helpers import build
+
+KIB = 1024
+FINE = SessionVerdict(outcomes=(SessionOutcome.FINE,), text="measured")
+RED = {"red": True, "bold": True}
+
+
+def _failed(size: int, outcome: Outcome = Outcome.REGRESSED, **changes: Any) -> Verdict:
+    spec = build.spec(payload_bytes=size, **changes.pop("spec", {}))
+    return build.verdict(outcome, failed=True, spec=spec, **changes)
+
+
+def _slow(size: int, ratio: float, limit: float = 2.0, **spec: Any) -> Verdict:
+    return _failed(size, ratio=ratio, limit=limit, spec=spec)
+
+
+def _lines(*verdicts: Verdict) -> list[str]:
+    """Those of cases."""
+    *lines, last = (line.text for line in answer_lines(verdicts, FINE))
+    assert last == "FINE: measured"
+    return lines
+
+
+def test_a_regression_is_one_line_with_the_ratio_and_the_limit() -> None:
+    assert _lines(build.verdict(), _slow(256 * KIB, 3.5)) == [
+        "1 REGRESSED: jax 256K 3.50 x (limit 2.00 x)"
+    ]
+
+
+def test_cases_of_a_kind_share_a_line_worst_first_and_a_limit_is_said_where_it_changes() -> None:
+    found = [_slow(KIB, 2.1), _slow(2 * KIB, 3.5), _slow(4 * KIB, 1.04, limit=1.02)]
+    assert _lines(*found) == [
+        "3 REGRESSED: jax 2K 3.50 x (limit 2.00 x), 1K 2.10 x, 4K 1.040 x (limit 1.020 x)"
+    ]
+
+
+def test_only_the_first_of_many_are_named() -> None:
+    (line,) = _lines(*(_slow(number * KIB, 9.0 - number) for number in range(1, 7)))
+    assert line.endswith("4K 5.00 x, and 2 more")
+
+
+def test_what_differs_between_cases_of_the_session_is_named() -> None:
+    other = build.verdict(spec=build.spec(framework="tensorflow", dtype="int32"))
+    assert _lines(other, _slow(KIB, 3.0)) == ["1 REGRESSED: jax float32 1K 3.00 x (limit 2.00 x)"]
+
+
+def test_the_worst_outcome_comes_first_and_equal_reasons_are_said_once() -> None:
+    broken = [_failed(size * KIB, Outcome.FAILED, text="killed by SIGKILL") for size in (1, 2)]
+    assert _lines(_slow(4 * KIB, 3.0), *broken) == [
+        "2 FAILED: jax 1K, 2K: killed by SIGKILL",
+        "1 REGRESSED: jax 4K 3.00 x (limit 2.00 x)",
+    ]
+
+
+def test_of_many_sizes_with_one_reason_the_first_and_the_last_are_named() -> None:
+    found = [_failed(2**size * KIB, Outcome.NO_BASELINE, text="none") for size in range(6)]
+    assert _lines(*found) == ["6 NO_BASELINE: jax 1K to 32K: none"]
+
+
+def test_a_case_that_did_not_fail_is_not_named() -> None:
+    assert _lines(build.verdict(Outcome.NOISY), build.verdict(Outcome.IMPROVED)) == []
+
+
+def test_a_compiled_case_is_named_with_its_topology() -> None:
+    def found(topology: str, **changes: Any) -> Verdict:
+        spec = build.spec(topology=topology)
+        return Verdict(spec=spec, outcome=Outcome.CHANGED, text="ring -> tree", **changes)
+
+    assert _lines(found("v5e:2x4", failed=True), found("v4:2x2x1", failed=False)) == [
+        "1 CHANGED: jax v5e:2x4 4K: ring -> tree"
+    ]
+
+
+def test_of_many_kinds_the_last_are_counted() -> None:
+    found = [_slow(KIB, 3.0, dtype=f"d{number}") for number in range(12)]
+    assert _lines(*found)[-1] == "and 4 cases more: see the tables"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "markup"),
+    [
+        ((SessionOutcome.FINE,), {"green": True}),
+        ((SessionOutcome.FAILED,), {"red": True}),
+        ((SessionOutcome.SLOWER, SessionOutcome.NO_VERDICT), {"red": True}),
+    ],
+)
+def test_the_session_stands_last_in_its_colour(
+    outcomes: tuple[SessionOutcome, ...], markup: dict[str, bool]
+) -> None:
+    session = SessionVerdict(outcomes=outcomes, text="all sizes")
+    first, last = answer_lines([_slow(KIB, 3.0)], session)
+    assert first.markup == RED
+    assert (last.text, last.markup) == (session.headline(), markup)
+
+
+def test_the_end_of_a_log_is_shown_once_for_cases_that_failed_alike() -> None:
+    failure = build.failure(FailureKind.CRASHED, message="it broke", log="one\ntwo", exit_code=3)
+    found = [_failed(size * KIB, Outcome.FAILED, failure=failure) for size in (1, 2, 4)]
+    lines = failure_lines([build.verdict(), *found])
+    assert lines[:2] == ["", "jax-default-float32-1K and 2 cases more:"]
+    assert lines[-3:] == ["    end of the worker's log:", "        one", "        two"]
+    assert "    exit code 3" in lines
+
+
+def test_no_line_of_a_log_is_a_command_of_the_runner_of_a_workflow() -> None:
+    log = "::add-mask::a\n  ::error::b\nc ::d\ne ##[warning]f"
+    failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=log)
+    lines = failure_lines([_failed(KIB, Outcome.FAILED, failure=failure)])
+    assert not any(line.lstrip().startswith("::") or "##[" in line for line in lines)
+    shown = [line.strip() for line in lines]
+    wanted = [
+        "\\::stop-commands::x",
+        "\\::add-mask::a",
+        "\\::error::b",
+        "c ::d",
+        "e #\\#[warning]f",
+    ]
+    assert [one for one in shown if one in wanted] == wanted
+
+
+def test_without_an_account_there_is_no_line() -> None:
+    assert failure_lines([build.verdict(), _slow(KIB, 3.0)]) == []

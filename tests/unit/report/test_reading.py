@@ -1,0 +1,139 @@
+"""Results that are read back: what is kept, and what is said of bad ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw import wire
+from busbw.model.words import Outcome
+from busbw.report.reading import DocumentError, read_results
+from tests.helpers import build
+from tests.helpers.results_files import document, program, session, verdict
+
+
+def test_what_was_written_is_read() -> None:
+    written = verdict(4096, 6.0)
+    found = session(written, host="vm", commit="abc")
+    assert (found.began, found.environment.host, found.version("jax")) == (
+        build.BEGAN,
+        "vm",
+        "jax 0.10.0",
+    )
+    assert found.environment == build.environment(host="vm", commit="abc")
+    (read,) = found.verdicts
+    assert read == replace(written, spec=read.spec)
+    assert (read.spec.framework, read.spec.payload_bytes) == ("jax", 4096)
+
+
+def test_a_case_out_of_memory_has_no_rate_and_one_that_was_not_resolved_no_case() -> None:
+    unresolved = build.verdict(Outcome.SKIPPED, case=None, now=None)
+    found, skipped = session(verdict(4096, None), unresolved).verdicts
+    assert (found.outcome, found.now, found.baseline) == (Outcome.OUT_OF_MEMORY, None, None)
+    assert (skipped.outcome, skipped.case, skipped.spec) == (
+        *(Outcome.SKIPPED, None),
+        replace(unresolved.spec, ranks=None),
+    )
+
+
+def test_results_of_an_earlier_busbw_are_refused_with_what_helps() -> None:
+    written = document(verdict(4096, 6.0))
+    del written["document"], written["version"]
+    with pytest.raises(DocumentError) as refused:
+        read_results(json.dumps({"schema": 12, **written}), "old.json")
+    assert str(refused.value) == (
+        "old.json: this does not say what it is; accepted is 'busbw results' of "
+        "version 1: record it again with --results"
+    )
+
+
+def _changed(path: tuple[str | int, ...], value: Any) -> str:
+    written = document(verdict(4096, 6.0))
+    at: Any = written
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return json.dumps(written)
+
+
+@pytest.mark.parametrize("began", ["2026-01-02T05:04:05+02:00", "2026-01-01T22:04:05-05:00"])
+def test_a_moment_of_another_zone_is_the_same_moment(began: str) -> None:
+    found = read_results(_changed(("began",), began), "mine.json")
+    assert found.began.isoformat() == "2026-01-02T03:04:05+00:00"
+
+
+CASE = ("cases", 0, "case")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("version",), 13, "'busbw results' of version 13; accepted is 'busbw results' of "),
+        (("version",), True, "'busbw results' of version True; accepted is 'busbw results' of "),
+        (("document",), "busbw history", "this says 'busbw history' of version 1; accepted is "),
+        (("began",), "today", "began: expected a moment such as"),
+        (("began",), "2026-01-02T03:04:05", "began: expected a moment such as"),
+        (("cases",), {}, "cases: expected a list, got {}"),
+        (("cases", 0), 3, "cases[0]: expected an object, got 3"),
+        (("environment", "key", "ranks"), 1, "environment.key.ranks: expected 2 or more, got 1"),
+        (("environment", "key", "device_kind"), None, "device_kind: expected a string, got None"),
+        (("environment", "versions", "jax", "jax"), 1, "environment.versions.jax.jax: expected"),
+        (("cases", 0, "outcome"), "FINE", "cases[0].outcome: expected one of PASS, REGRESSED"),
+        (("cases", 0, "limit"), -1, "cases[0].limit: expected a number above 0, got -1"),
+        (("cases", 0, "now", "busbw_gb_per_s"), 0, "now.busbw_gb_per_s: expected"),
+        (
+            ("cases", 0, "now", "busbw_gb_per_s"),
+            float("nan"),
+            "expected a finite number, got nan",
+        ),
+        (("cases", 0, "now", "busbw_gb_per_s"), 10**400, "now.busbw_gb_per_s: expected"),
+        (("cases", 0, "published", "source"), None, "published.source: expected a string"),
+        (("cases", 0, "ceiling", "bytes_per_s"), "1", "cases[0].ceiling.bytes_per_s: expected"),
+        ((*CASE, "payload_bytes"), 0, "case.payload_bytes: "),
+        ((*CASE, "protocol"), "x", "cases[0].case.protocol: expected a clock first"),
+        ((*CASE, "collective"), "x", "cases[0].case: collective: expected one of all_"),
+        ((*CASE, "axes"), "x", "cases[0].case.axes: expected none without a mesh"),
+        ((*CASE, "ranks"), 1, "cases[0].case: one rank is no collective"),
+        ((*CASE, "dtype"), "int32", "case.dtype: expected float32, got int32; it is not what its"),
+        ((*CASE, "program"), "a.py:f", "case.workload: it is not what its spec asks for"),
+        (("cases", 0, "id"), "x", "cases[0].id: expected jax-psum-float32-4K, as its spec says, "),
+        (
+            ("cases", 0, "spec", "compiler"),
+            "0.0.42",
+            "cases[0].id: expected 0.0.42-jax-psum-float32-4K",
+        ),
+        (("environment",), None, "cases[0].spec.topology: missing; without an environment it is"),
+        (
+            ("cases", 0, "program"),
+            wire.to_json(program(4096, 8192).program),
+            "cases[0].program: expected none; with an environment it is measured",
+        ),
+    ],
+)
+def test_an_error_names_the_file_the_place_and_what_is_accepted(
+    path: tuple[str | int, ...], value: Any, said: str
+) -> None:
+    with pytest.raises(DocumentError) as refused:
+        read_results(_changed(path, value), "night.json")
+    assert str(refused.value).startswith("night.json: ")
+    assert said in str(refused.value)
+
+
+def test_what_was_measured_is_for_no_topology() -> None:
+    written = document(verdict(4096, 6.0))
+    written["cases"][0]["spec"]["topology"] = "v5e:2x4"
+    written["cases"][0]["id"] = "v5e:2x4-" + written["cases"][0]["id"]
+    with pytest.raises(DocumentError) as refused:
+        read_results(json.dumps(written), "night.json")
+    assert str(refused.value) == (
+        "night.json: cases[0].spec.topology: expected none; with an environment it is measured"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, b"\xff\xfe\x00", "[]", "null", "{}"])
+def test_what_is_no_document_is_refused(text: str | bytes) -> None:
+    with pytest.raises(DocumentError, match=r"^night\.json: "):
+        read_results(text, "night.json")

@@ -1,0 +1,216 @@
+"""Tables as values, and the forms of a table: another form is a file more, and nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw import locks
+from busbw.report.renderers import RENDERERS, rendered
+from busbw.report.renderers.markdown import filled, item
+from busbw.report.renderers.text import render
+from busbw.report.session import session_tables
+from busbw.report.table import (
+    Column,
+    Row,
+    Table,
+    TextLine,
+    attributes,
+    percent_text,
+    rows_of,
+)
+from tests.helpers import build
+from tests.helpers.report_text import RED, TABLE
+
+
+def test_a_cell_is_the_value_as_its_column_writes_it_and_nothing_for_none() -> None:
+    columns = (Column("share", "share", text=percent_text), Column("name", "name"))
+    table = Table(columns=columns, rows=(), missing="-")
+    assert table.cells(Row({"share": 0.256, "name": None})) == ["26", "-"]
+
+
+def test_a_row_without_a_value_for_a_column_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        Table(columns=(Column("share"),), rows=()).cells(Row({"sahre": 1}))
+
+
+def test_values_that_no_column_shows_are_left_out() -> None:
+    assert Table(columns=(Column("a"),), rows=()).cells(Row({"a": 1, "b": 2})) == ["1"]
+
+
+def test_attributes_of_nothing_are_none() -> None:
+    assert attributes(3 + 4j, "real", "imag") == {"real": 3.0, "imag": 4.0}
+    assert attributes(None, "real") == {"real": None}
+
+
+# Each begins as a formula of a spreadsheet does.
+FORMULAS = ("=cmd|' /C calc'!A0", "+SUM(1)", "-x", "@SUM(1)", "\t=1")
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_text_is_a_formula_in_csv(text: str) -> None:
+    columns = (Column(text), Column("ok"))
+    table = Table(columns=columns, rows=rows_of([{text: text, "ok": "a=b"}]))
+    written = io.StringIO("\n".join(rendered("csv", table)), newline="")
+    assert list(csv.reader(written)) == [[f"'{text}", "ok"], [f"'{text}", "a=b"]]
+
+
+def test_a_control_character_is_an_escape_in_csv() -> None:
+    table = Table(columns=(Column("a"),), rows=rows_of([{"a": "\r=1\x1b"}]))
+    assert rendered("csv", table) == ["a", r"\r=1\x1b"]
+
+
+def test_numbers_stay_numbers_in_csv() -> None:
+    table = Table(columns=(Column("a"), Column("b")), rows=rows_of([{"a": -1.5, "b": "-2e-05"}]))
+    assert rendered("csv", table) == ["a,b", "-1.5,-2e-05"]
+
+
+ROOT = Path(__file__).parents[3]
+
+_HYPHENS = '''
+"""A table with hyphens between raw values."""
+
+from ..table import TextLine
+
+
+def render(table):
+    """A line for each row."""
+    rows = [[row.values[column.id] for column in table.columns] for row in table.rows]
+    return [TextLine("-".join(map(str, row))) for row in rows]
+'''
+
+_SHOWN = """
+from busbw.report.renderers import rendered
+from busbw.report.session import session_tables
+from busbw.plugin.config import judged_of
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    judged = judged_of(config)
+    verdicts = tuple(judged.verdicts.values())
+    tables = session_tables(verdicts)
+    for line in rendered("hyphens", *tables):
+        terminalreporter.write_line(f"hyphens: {line}")
+"""
+
+
+def test_forms_have_the_names_of_their_files() -> None:
+    assert sorted(RENDERERS) == ["csv", "markdown", "text"]
+
+
+@pytest.mark.sessions
+def test_a_new_file_renders_the_table_of_a_session(tmp_path: Path) -> None:
+    skipped = shutil.ignore_patterns("__pycache__")
+    for name in ("busbw", "perf"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=skipped)
+    (tmp_path / "busbw/report/renderers/hyphens.py").write_text(_HYPHENS)
+    (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text() + _SHOWN)
+    words = ["-m", "pytest", "perf", "--frameworks=fake", "--payloads=1M", "--launches=1"]
+    done = subprocess.run(
+        [sys.executable, *words, "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), locks.MACHINE: str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("hyphens: ")]
+    assert row.startswith("hyphens: 1048576-") and row.endswith("-NO_BASELINE"), done.stdout
+
+
+def _texts(table: Table) -> list[str]:
+    return [line.text for line in render(table)]
+
+
+def test_cells_stand_below_headings_and_units_and_notes_below_their_rows() -> None:
+    assert _texts(TABLE) == [
+        "",
+        "a group",
+        " payload  median  busbw  outcome",
+        "                   GB/s",
+        "      4K    1 ms    1.5  PASS",
+        "      1M                 FAILED",
+        "          a reason",
+        "a source",
+    ]
+
+
+def test_title_rows_and_notes_keep_their_markup() -> None:
+    marked = {line.text.strip(): line.markup for line in render(TABLE) if line.markup}
+    assert marked == {"a group": {"bold": True}, "1M                 FAILED": RED, "a reason": RED}
+
+
+def test_without_a_title_headings_and_units_there_are_only_rows() -> None:
+    table = Table(columns=(Column("name"),), rows=rows_of([{"name": "a"}]))
+    assert render(table) == [TextLine("a")]
+
+
+def test_a_column_that_fits_is_as_wide_as_its_longest_cell_and_others_let_it_stick_out() -> None:
+    columns = (Column("name", fits=True, width=2, left=True), Column("count", width=2, gap=2))
+    rows = rows_of([{"name": "a", "count": 1}, {"name": "abc", "count": 1000}])
+    table = Table(columns=columns, rows=rows, indent=4)
+    assert _texts(table) == ["    a     1", "    abc  1000"]
+    narrow = (replace(columns[0], fits=False), columns[1])
+    assert _texts(replace(table, columns=narrow)) == ["    a    1", "    abc  1000"]
+
+
+def test_what_is_missing_is_written_as_the_table_says() -> None:
+    assert _texts(replace(TABLE, missing="-"))[5] == "      1M       -      -  FAILED"
+
+
+def test_columns_are_as_wide_as_their_widest_cell_and_units_stand_behind_headings() -> None:
+    assert rendered("markdown", replace(TABLE, missing="-")) == [
+        "a group",
+        "",
+        "| payload | median | busbw (GB/s) | outcome |",
+        "|--------:|-------:|-------------:|:--------|",
+        "|      4K |   1 ms |          1.5 | PASS    |",
+        "|      1M |      - |            - | FAILED  |",
+        "",
+        "- 1M: a reason",
+        "",
+        "a source",
+    ]
+
+
+def test_csv_has_raw_values_below_ids_and_quotes_what_it_must() -> None:
+    table = Table(columns=(Column("a_s"), Column("b")), rows=rows_of([{"a_s": 0.5, "b": 'x,"'}]))
+    table = replace(table, rows=(*table.rows, Row({"a_s": None, "b": "y"})))
+    assert rendered("csv", table) == ["a_s,b", '0.5,"x,"""', ",y"]
+
+
+def test_without_a_title_and_notes_there_is_only_the_table() -> None:
+    bare = replace(TABLE, title=None, rows=TABLE.rows[:1], notes=())
+    assert [line[0] for line in rendered("markdown", bare)] == ["|"] * 3
+
+
+LONG = "a-word-with-hyphens " * 8
+
+
+def test_an_item_is_wrapped_below_its_own_beginning_and_no_word_is_broken() -> None:
+    first, second = item(LONG)
+    assert first.startswith("- a-word") and second.startswith("  a-word")
+    assert max(map(len, (first, second))) <= 100
+    assert all(word == "a-word-with-hyphens" for word in second.split())
+
+
+def test_sections_stand_where_the_text_names_them(tmp_path: Path) -> None:
+    text = tmp_path / "one.md"
+    text.write_text("# One\n\n{figures}\n\nThe end\n")
+    lines = filled(text, figures=["{a}", "b"])
+    assert lines == ["# One", "", "{a}", "b", "", "The end"]
+
+
+def test_the_table_of_a_session_has_seconds_and_bytes() -> None:
+    (table,) = session_tables([build.verdict(ratio=1.5)], verbose=True)
+    row = table.rows[0].values
+    assert (row["payload_bytes"], row["best_s"], row["median_s"]) == (4096, 9e-4, 1e-3)
+    assert (row["ratio"], row["outcome"]) == (1.5, "PASS")

@@ -1,0 +1,204 @@
+"""A session as one JSON document: what the published schema says, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+
+from busbw import wire
+from busbw.model.launch import Measurement
+from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Straggler, Verdict
+from busbw.model.words import FailureKind, FoundBy, Outcome, SessionOutcome
+from busbw.report.results import Results
+from busbw.stats.launches import quantiles_s
+from tests.helpers import build
+from tests.helpers.results_files import compiled_text, program, results
+from tests.unit.report.schemas import PUBLISHED, text
+
+RUN = build.run(
+    1e-3,
+    2e-3,
+    injected="delay:5%@1M",
+    injected_ratio=1.06,
+    clocks_s={"host": 1e-3, "device": 0.9e-3},
+    dispatch_s=2e-5,
+    first_call_s=0.1,
+    rank_times_s=(0.8e-3, 0.9e-3),
+    process_times_s=(0.9e-3, 1e-3),
+    over_processes_s={"slowest": 1e-3, "median": 0.95e-3, "fastest": 0.9e-3},
+    process_own_s=(1e-4, 0.0),
+    phases_s={"sampling": 0.2},
+    peak_memory_bytes=1 << 20,
+)
+# A failure and a case of which all is known that can be.
+LACKING = build.out_of_memory(
+    found=FoundBy.PREDICTED,
+    needed_bytes=2,
+    available_bytes=1,
+    capacity_bytes=3,
+    process_bytes=4,
+    exit_code=-9,
+    log="the end",
+)
+COMPARED = build.verdict(
+    Outcome.REGRESSED,
+    failed=True,
+    baseline=build.summary(),
+    ratio=2.0,
+    ratio_interval=(1.9, 2.1),
+    ratio_error=0.02,
+    limit=1.6,
+    provisional=True,
+    ceiling=Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True),
+    straggler=Straggler(process=1, ratio=2.1, host="b", rank=3),
+    published=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0, doubt="old"),
+)
+OUT = build.verdict(
+    Outcome.OUT_OF_MEMORY,
+    spec=build.spec(payload_bytes=8192),
+    now=None,
+    failure=LACKING,
+    expected=True,
+    published=Reference(source="a paper", oom=True),
+)
+UNRESOLVED = build.verdict(
+    Outcome.SKIPPED, spec=build.spec(payload_bytes=1024), case=None, now=None
+)
+SHIFTED = SessionVerdict(
+    outcomes=(SessionOutcome.MACHINE_SHIFT, SessionOutcome.DRIFT),
+    text="measured",
+    stack=Answer(text="nothing slower", is_slower=None),
+    machine=Answer(text="1.1 x", is_slower=True),
+)
+
+
+def _document(*verdicts: Verdict, session: SessionVerdict | None = SHIFTED) -> dict[str, Any]:
+    measured = Measurement(case=build.case(), runs=(RUN, RUN), failures=(LACKING,))
+    return results(
+        *verdicts,
+        environment=build.environment(flags={"XLA_FLAGS": "--x"}, load=0.5, clock_mhz=2400.0),
+        session=session,
+        measurements={COMPARED.spec: measured},
+        references={COMPARED.spec: measured},
+        measuring_s=12.5,
+        spent_s={"starting": 2.0, "measuring": 10.0},
+        process_hosts=("a", "b"),
+    )
+
+
+def _complaints(document: object) -> list[str]:
+    schema = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    found = jsonschema.Draft202012Validator(schema).iter_errors(document)
+    return [f"{error.json_path}: {error.message}" for error in found]
+
+
+def test_the_published_schema_is_the_generated_one() -> None:
+    published = PUBLISHED.read_text(encoding="utf-8")
+    assert published == text(), "run: python -m tests.unit.report.schemas"
+    jsonschema.Draft202012Validator.check_schema(json.loads(published))
+
+
+@pytest.mark.parametrize("session", [SHIFTED, None])
+def test_a_document_is_plain_valid_and_read_back_as_it_was(session: SessionVerdict | None) -> None:
+    document = _document(COMPARED, OUT, UNRESOLVED, session=session)
+    plain = json.loads(json.dumps(document, allow_nan=False))
+    assert document == plain
+    assert _complaints(plain) == []
+    assert wire.to_json(wire.from_json(Results, plain)) == document
+
+
+def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
+    document = _document()
+    assert (document["document"], document["version"]) == ("busbw results", 1)
+    assert document["began"] == "2026-01-02T03:04:05+00:00"
+    assert document["environment"] | {"device": "cpu", "load": 0.5} == document["environment"]
+    assert document["environment"]["key"]["ranks"] == 4
+    assert document["plan"]["samples"] == build.plan().samples
+    assert document["session"] == {
+        "outcomes": ["MACHINE_SHIFT", "DRIFT"],
+        "text": "measured",
+        "stack": {"text": "nothing slower", "is_slower": None},
+        "machine": {"text": "1.1 x", "is_slower": True},
+    }
+    assert (document["measuring_s"], document["process_hosts"]) == (12.5, ["a", "b"])
+
+
+def test_a_compared_case_has_both_summaries_the_limit_and_every_sample() -> None:
+    (case,) = _document(COMPARED)["cases"]
+    assert (case["id"], case["outcome"]) == ("jax-default-float32-4K", "REGRESSED")
+    assert case["case"]["payload_bytes"] == 4096
+    assert (case["ratio"], case["ratio_interval"], case["limit"]) == (2.0, [1.9, 2.1], 1.6)
+    assert case["now"] == case["baseline"]
+    assert case["published"]["source"] == "a paper"
+    assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3]] * 2
+    assert case["launches"] == case["reference_launches"]
+    assert case["launches"][0]["launch"] == "1.0"
+    assert case["quantiles_s"][0] == quantiles_s(RUN)
+    assert case["failures"][0]["found"] == "predicted"
+
+
+def test_a_case_has_the_share_of_its_ceiling_that_it_reached() -> None:
+    reached, lost = _document(COMPARED, replace(COMPARED, now=None))["cases"]
+    assert reached["figures"]["ceiling_share"] == 0.75
+    assert "ceiling_share" not in lost["figures"] and lost["ceiling"] == reached["ceiling"]
+
+
+def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:
+    lost, case = _document(OUT, UNRESOLVED)["cases"]
+    assert (lost["now"], lost["ratio_interval"], lost["expected"]) == (None, None, True)
+    assert lost["failure"]["kind"] == FailureKind.OUT_OF_MEMORY.value
+    assert (case["case"], case["launches"], case["failures"]) == (None, [], [])
+    assert (case["id"], case["ceiling"]) == ("jax-default-float32-1K", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param(("extra",), 1, id="an unknown key at the top"),
+        pytest.param(("version",), 2, id="another version"),
+        pytest.param(("document",), "busbw history", id="another document"),
+        pytest.param(("environment", "key", "ranks"), 1, id="one rank"),
+        pytest.param(("environment", "device"), "abacus", id="an unknown device"),
+        pytest.param(("session", "outcome"), "GREEN", id="an unknown session outcome"),
+        pytest.param(("session", "outcomes"), [], id="a session of which nothing holds"),
+        pytest.param(("session", "machine"), "slower", id="an answer without its question"),
+        pytest.param(("environment", "clock_mhz"), 0, id="a processor that stands still"),
+        pytest.param(("cases", 0, "ratio_error"), -0.1, id="an error below 0"),
+        pytest.param(("cases", 0, "quantiles_s", 0), {"p25": 1.0}, id="a quantile of four"),
+        pytest.param(("cases", 0, "outcome"), "SLOWISH", id="an unknown outcome"),
+        pytest.param(("cases", 0, "failed"), None, id="no word on whether it failed"),
+        pytest.param(("cases", 0, "now", "median_s"), -1.0, id="a time below 0"),
+        pytest.param(("cases", 0, "now", "extra"), 1.0, id="an unknown key in a summary"),
+        pytest.param(("cases", 0, "ceiling", "bytes_per_s"), 0, id="a ceiling on the floor"),
+        pytest.param(("cases", 0, "figures", "ratio"), "half", id="a figure in words"),
+        pytest.param(("cases", 0, "ratio_interval"), [1.0], id="half an interval"),
+        pytest.param(("cases", 0, "launches", 0, "injected_ratio"), 0, id="no time at all"),
+        pytest.param(("cases", 0, "launches", 0, "samples_s"), [], id="a launch without samples"),
+        pytest.param(("cases", 0, "published", "oom"), "no", id="a word for a truth value"),
+        pytest.param(("cases", 1, "failure", "kind"), "TIRED", id="an unknown kind of failure"),
+        pytest.param(("cases", 1, "failure", "found"), "guessed", id="an unknown way of finding"),
+    ],
+)
+def test_the_schema_refuses_a_broken_document(path: tuple[str | int, ...], value: object) -> None:
+    document: Any = json.loads(json.dumps(_document(COMPARED, OUT)))
+    place = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    assert _complaints(document) != []
+
+
+def test_the_schema_takes_what_was_compiled() -> None:
+    written = compiled_text(program(4096, 8192), missing="no plugin")
+    assert _complaints(json.loads(written)) == []
+
+
+def test_the_schema_refuses_a_document_that_lacks_a_key() -> None:
+    document = _document(COMPARED)
+    for key in document:
+        lacking = {other: value for other, value in document.items() if other != key}
+        assert _complaints(lacking) == [f"$: {key!r} is a required property"]

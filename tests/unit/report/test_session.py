@@ -1,0 +1,203 @@
+"""What a terminal shows of a session: the header, all tables, and what an interrupt left."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from busbw.model.machine import Environment
+from busbw.model.verdict import Curve, SizeGroup
+from busbw.model.words import Device
+from busbw.report.renderers import rendered
+from busbw.report.session import (
+    change_tables,
+    curve_tables,
+    header_lines,
+    measured_table,
+    session_tables,
+)
+from busbw.report.table import Table
+from tests.helpers import build
+
+FOLDER = PurePosixPath("amd-epyc-2c/4r")
+
+
+def _header(
+    environment: Environment | None = None, root: Path = Path("gone"), **unreached: str
+) -> list[str]:
+    return list(header_lines(environment or build.environment(), root, unreached))
+
+
+def _on_tpu(**key: Any) -> Environment:
+    tpu = build.key(device_kind="TPU v5 lite", cores=None, **key)
+    return build.environment(device=Device.TPU, key=tpu)
+
+
+def test_a_cpu_says_its_cores_and_that_its_devices_are_virtual() -> None:
+    assert _header()[0] == ("busbw device: AMD EPYC (CPU, 2 cores), 4 virtual devices; asked for")
+
+
+@pytest.mark.parametrize(
+    ("device", "cores", "shown"),
+    [
+        (Device.CPU, 2, "(CPU, 2 cores, quota 0.25 CPU), "),
+        (Device.GPU, None, "(GPU, quota 0.25 CPU), "),
+    ],
+)
+def test_a_cpu_quota_is_said_beside_any_device(
+    device: Device, cores: int | None, shown: str
+) -> None:
+    flags = {"CPU quota": "0.25 CPU"}
+    found = build.environment(device=device, key=build.key(cores=cores), flags=flags)
+    assert shown in _header(found)[0]
+
+
+def test_the_devices_of_several_processes_of_a_cpu_are_not_virtual() -> None:
+    found = build.environment(key=build.key(processes=4))
+    assert _header(found)[0].startswith("busbw device: AMD EPYC (CPU, 2 cores), 4 ranks, 1 host, ")
+
+
+def test_why_other_devices_were_not_found_is_said_only_if_more_is_asked_for() -> None:
+    found = build.environment(not_found=("no TPU to measure on (jax: no libtpu)",))
+    assert "libtpu" not in "".join(_header(found))
+    lines = header_lines(found, None, {}, verbose=True)
+    assert lines[1] == "busbw device: no TPU to measure on (jax: no libtpu)"
+
+
+@pytest.mark.parametrize(
+    ("key", "shape"),
+    [
+        ({"ranks": 8}, "8 ranks;"),
+        ({"ranks": 8, "mesh": "2x4"}, "8 ranks in a 2x4 mesh;"),
+        ({"ranks": 16, "hosts": 4, "processes": 4}, "16 ranks, 4 hosts, 4 processes;"),
+        (
+            {"ranks": 2, "processes": 2, "shared": True},
+            "2 ranks, 1 host, 2 processes, on a shared device;",
+        ),
+    ],
+)
+def test_an_accelerator_says_ranks_mesh_and_hosts(key: dict[str, Any], shape: str) -> None:
+    assert f"busbw device: TPU v5 lite (TPU), {shape}" in _header(_on_tpu(**key))[0]
+
+
+def test_every_framework_says_its_versions() -> None:
+    versions = {"jax": {"jax": "0.10.0", "jaxlib": "0.10.1"}, "tensorflow": {"tensorflow": "2.20"}}
+    lines = _header(build.environment(versions=versions))
+    assert "busbw jax: jax 0.10.0, jaxlib 0.10.1" in lines
+    assert "busbw tensorflow: tensorflow 2.20" in lines
+
+
+def test_a_framework_that_does_not_reach_the_device_is_not_passed_over_in_silence() -> None:
+    lines = _header(tensorflow="not built for it")
+    assert "busbw tensorflow: does not reach the device: not built for it" in lines
+
+
+def test_the_baselines_folder_is_named_and_whether_it_is_there(tmp_path: Path) -> None:
+    assert _header(root=tmp_path)[-1] == f"busbw baselines: {tmp_path / FOLDER} (none yet)"
+    (tmp_path / FOLDER).mkdir(parents=True)
+    assert _header(root=tmp_path)[-1] == f"busbw baselines: {tmp_path / FOLDER}"
+
+
+def shown(*tables: Table) -> list[str]:
+    """As a terminal shows them."""
+    return rendered("text", *tables)
+
+
+def test_verdicts_come_before_curves() -> None:
+    curve = Curve(latency_s=1e-5, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
+    tables = session_tables([build.verdict()], [_group(curve)])
+    assert [table.columns[-1].id for table in tables] == ["outcome", "curve"]
+
+
+def test_a_session_without_verdicts_has_no_tables() -> None:
+    assert session_tables([]) == []
+
+
+def test_an_interrupted_session_says_what_it_has_measured() -> None:
+    (line,) = shown(measured_table([(build.case(), build.summary())], launches=5))
+    assert line.startswith("jax.all_reduce.psum.float32.4K ")
+    assert line.endswith("1 ms  algbw 4 GB/s, busbw 6 GB/s  (3 of 5 launches)")
+
+
+def test_an_interrupt_before_anything_was_measured_says_that() -> None:
+    assert shown(measured_table([], launches=3)) == ["nothing was measured before the interrupt"]
+
+
+def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
+    case = build.case(payload_bytes=2**20)
+    changes = [
+        ("a.json", case, None, build.baseline(1e-3, 2e-3, 3e-3), "NO_BASELINE"),
+        ("a.json", case, build.baseline(1e-3), build.baseline(), ""),
+        ("b.json", case, build.baseline(), build.baseline(1e-3), ""),
+    ]
+    lines = shown(*change_tables(changes))
+    assert [line for line in lines if line.startswith("baselines")] == [
+        "baselines written: a.json",
+        "baselines written: b.json",
+    ]
+    assert (
+        "none -> 2 ms (0.7864 GB/s busbw, 3 launches of 1 session, pinned 2 ms)  NO_BASELINE"
+        in lines[2]
+    )
+    assert "float32 1M" in lines[2]
+    assert (
+        "1 ms (1.573 GB/s busbw, 1 launch of 1 session, pinned 1 ms) -> out of memory" in lines[3]
+    )
+    assert "out of memory -> 1 ms" in lines[-1]
+
+
+def test_a_changed_baseline_of_two_launches_shows_the_median_of_both() -> None:
+    changes = [("a.json", build.case(), None, build.baseline(1e-3, 2e-3), "PASS")]
+    lines = shown(*change_tables(changes))
+    assert "none -> 1.5 ms" in lines[-1]
+
+
+def test_no_changed_baselines_are_no_lines() -> None:
+    assert shown(*change_tables([])) == []
+
+
+def _group(now: Curve, before: Curve | None = None, framework: str = "jax") -> SizeGroup:
+    case = build.case(framework=framework)
+    return SizeGroup(case=case, before=before, now=now, shifted="")
+
+
+BEFORE = Curve(latency_s=52.06e-6, bandwidth_bytes_per_s=3.412e9, rms_log_error=0.05)
+NOW = Curve(latency_s=60.34e-6, bandwidth_bytes_per_s=3.401e9, rms_log_error=0.081)
+
+
+def test_a_group_without_a_baseline_has_its_figures_of_now_below_what_was_fitted() -> None:
+    assert shown(*curve_tables([_group(NOW)])) == [
+        "",
+        "latency + payload / bandwidth, fitted to all payloads:",
+        "    jax all_reduce (psum)  latency 60.3 us, bandwidth 3.40 GB/s (fit error 8 %)",
+    ]
+
+
+def test_a_group_with_a_baseline_has_both_before_and_now() -> None:
+    (line,) = shown(*curve_tables([_group(NOW, BEFORE)]))[2:]
+    assert line == (
+        "    jax all_reduce (psum)  latency 52.1 us -> 60.3 us, bandwidth 3.41 GB/s -> 3.40 GB/s "
+        "(fit error 8 %)"
+    )
+
+
+def test_the_figures_of_several_groups_stand_below_one_another() -> None:
+    groups = [_group(NOW, framework=name) for name in ("jax", "tensorflow")]
+    first, second = shown(*curve_tables(groups))[2:]
+    assert first.index("latency") == second.index("latency")
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "bytes_per_s", "words"),
+    [
+        (0.0, 1.2341e12, "latency too small to see, bandwidth 1234 GB/s (fit error 0 %)"),
+        (999.6e-6, 3.4e9, "latency 1000 us,"),
+    ],
+)
+def test_no_figure_is_written_with_an_exponent(
+    latency_s: float, bytes_per_s: float, words: str
+) -> None:
+    curve = Curve(latency_s=latency_s, bandwidth_bytes_per_s=bytes_per_s, rms_log_error=0.0)
+    assert words in shown(*curve_tables([_group(curve)]))[2]

@@ -1,0 +1,286 @@
+"""The tables of verdicts: a line for each case, and the reasons below it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from busbw.model.verdict import Ceiling, Reference, Verdict
+from busbw.model.words import Outcome
+from busbw.report.table import TextLine
+from busbw.report.verdicts import compiled_tables, legend
+from tests.helpers import build
+from tests.helpers.report_text import verdict_lines
+from tests.helpers.results_files import RELEASE, program
+
+RED = {"red": True, "bold": True}
+
+
+def _rows(*verdicts: Verdict) -> list[TextLine]:
+    """The lines below the head of the only group."""
+    return verdict_lines(verdicts)[4:]
+
+
+def test_a_group_has_a_heading_of_its_own_and_is_not_repeated() -> None:
+    small, large = build.verdict(), build.verdict(spec=build.spec(payload_bytes=2**20))
+    other = build.verdict(case=build.case(framework="tensorflow", strategy="ring"))
+    headings = [
+        line.text for line in verdict_lines([small, large, other]) if line.markup == {"bold": True}
+    ]
+    assert headings == [
+        "jax all_reduce (psum), 4 ranks, sum of float32",
+        "tensorflow all_reduce (ring), 4 ranks, sum of float32",
+    ]
+
+
+def test_a_case_that_was_never_resolved_stands_under_what_was_asked_for() -> None:
+    lines = verdict_lines([build.verdict(Outcome.SKIPPED, case=None, now=None)])
+    assert lines[1].text == "jax all_reduce float32"
+
+
+def test_a_line_has_the_payload_the_times_the_rates_and_the_outcome() -> None:
+    (row,) = _rows(build.verdict())
+    assert row.text.split() == ["4K", "1000.0", "4.000", "6.000", "-10+10", "PASS"]
+
+
+def test_with_more_verbosity_a_line_has_the_best_launch_and_the_overhead_of_a_call() -> None:
+    of_samples = {"p99_s": 2e-3, "first_call_s": 0.01, "samples": 30}
+    found = build.verdict(now=build.summary(best_s=0.9e-3, dispatch_s=5e-5, **of_samples))
+    head, _, row = (line.text for line in verdict_lines([found], verbose=True)[2:])
+    assert head.split() == [
+        *("size", "time", "best", "algbw", "busbw", "range"),
+        *("p99", "first", "per", "call", "outcome"),
+    ]
+    assert row.split()[1:3] == ["1000.0", "900.0"]
+    assert row.split()[-4:] == ["2000.0", "10000.0", "50.0", "PASS"]
+    assert legend([found]) == legend([found], verbose=True)[:-1]
+    said = "p99: over the samples of all launches; of 30 samples; first: the first call"
+    assert legend([found], verbose=True)[-1] == said
+    more = build.verdict(now=build.summary(**of_samples | {"samples": 120}))
+    assert "; of 30 to 120 samples; " in legend([found, more], verbose=True)[-1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outcome": Outcome.OUT_OF_MEMORY, "expected": True},
+        {"outcome": Outcome.REGRESSED, "provisional": True},
+    ],
+)
+def test_the_widest_tables_fit_80_columns(changes: dict[str, Any]) -> None:
+    slow = build.summary(median_s=0.9876543, algbw_gb_per_s=12.345, busbw_gb_per_s=18.765)
+    fast = build.summary(median_s=0.0654321, algbw_gb_per_s=432.109, busbw_gb_per_s=987.654)
+    slow, fast = (
+        replace(one, best_s=0.97 * one.median_s, worst_s=9 * one.median_s) for one in (slow, fast)
+    )
+    for now, ceiling in ((slow, None), (fast, LINKS)):
+        found = build.verdict(
+            spec=build.spec(payload_bytes=2**30),
+            now=now,
+            ceiling=ceiling,
+            baseline=now,
+            ratio=12.34,
+            limit=10.01,
+            text="",
+            **changes,
+        )
+        widths = {len(line.text) for line in verdict_lines([found]) if "published" not in line.text}
+        assert max(widths) <= 80, verdict_lines([found])
+
+
+def test_a_compared_line_has_the_baseline_and_the_ratio() -> None:
+    (row,) = _rows(build.verdict(baseline=build.summary(median_s=2e-3), ratio=0.5))
+    assert row.text.split()[-3:] == ["2000.0", "0.50", "PASS"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"), [(1.0312, "1.031"), (1.0049, "1.005"), (1.156, "1.16"), (2.5, "2.50")]
+)
+def test_the_limit_stands_right_of_the_ratio(limit: float, text: str) -> None:
+    head, _, row = (
+        line.text for line in verdict_lines([build.verdict(ratio=1.0, limit=limit)])[2:]
+    )
+    assert head.split()[-3:] == ["ratio", "limit", "outcome"]
+    assert row.split()[-3:] == ["1.00", text, "PASS"]
+    assert head.index("limit") + len("limit") == row.index(text) + len(text)
+
+
+def test_a_group_without_any_has_no_such_column_and_a_case_without_one_has_no_figure() -> None:
+    without, with_one = build.verdict(), build.verdict(limit=1.03)
+    assert "limit" not in verdict_lines([without])[2].text
+    lines = verdict_lines([with_one, without])
+    assert "limit" in lines[2].text
+    assert lines[4].text.split()[-2:] == ["1.030", "PASS"]
+    assert lines[5].text.split()[-2:] == ["-10+10", "PASS"]
+
+
+def test_the_columns_stand_below_their_heads() -> None:
+    head, units, row = (line.text for line in verdict_lines([build.verdict()])[2:])
+    assert head.index("outcome") == row.index("PASS")
+    assert head.index("algbw") + len("algbw") == units.index("GB/s") + len("GB/s")
+    assert "range" in head and "%" in units
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PASS, Outcome.NO_BASELINE])
+def test_what_needs_no_reason_is_one_line(outcome: Outcome) -> None:
+    assert len(_rows(build.verdict(outcome))) == 1
+
+
+@pytest.mark.parametrize(
+    "outcome", [o for o in Outcome if o not in (Outcome.PASS, Outcome.NO_BASELINE)]
+)
+def test_every_other_outcome_gives_its_reason_below(outcome: Outcome) -> None:
+    row, reason = _rows(build.verdict(outcome, text="because"))
+    assert row.text.endswith(outcome.value)
+    assert reason.text.strip() == "because"
+
+
+def test_the_reason_of_a_failure_is_left_to_the_answer_unless_more_is_asked_for() -> None:
+    found = build.verdict(Outcome.REGRESSED, failed=True, text="because")
+    assert len(_rows(found)) == 1
+    assert verdict_lines([found], verbose=True)[-1].text.strip() == "because"
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_fails_is_red_whatever_its_outcome(outcome: Outcome) -> None:
+    assert _rows(build.verdict(outcome, failed=True))[0].markup == RED
+
+
+@pytest.mark.parametrize(
+    ("outcome", "markup"),
+    [
+        (Outcome.PASS, {"green": True}),
+        (Outcome.NOISY, {"yellow": True}),
+        (Outcome.NO_BASELINE, {}),
+    ],
+)
+def test_an_outcome_has_its_colour(outcome: Outcome, markup: dict[str, bool]) -> None:
+    assert _rows(build.verdict(outcome))[0].markup == markup
+
+
+@pytest.mark.parametrize(
+    ("one", "words", "meaning"),
+    [
+        (build.verdict(provisional=True), "PASS *", "* provisional: "),
+        (build.verdict(Outcome.OUT_OF_MEMORY, expected=True), "OUT_OF_MEMORY +", "+ expected: "),
+    ],
+)
+def test_a_provisional_or_expected_outcome_has_a_mark_that_is_explained(
+    one: Verdict, words: str, meaning: str
+) -> None:
+    assert _rows(one)[0].text.endswith(words)
+    assert legend([one, build.verdict()])[-1].startswith(meaning)
+
+
+def test_only_what_is_shown_is_explained() -> None:
+    assert legend([]) == legend([build.verdict(Outcome.SKIPPED, now=None)]) == []
+    (spread,) = legend([build.verdict()])
+    assert spread.startswith("range: ")
+    _, limit = legend([build.verdict(limit=1.1)])
+    assert limit.startswith("limit: ")
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        (Reference(source="a paper", oom=True), "published: out of memory"),
+        (Reference(source="a paper", oom=False, algbw_gb_per_s=1.5), "published: algbw 1.5 GB/s"),
+        (
+            Reference(source="a paper", oom=False, algbw_gb_per_s=1.5, doubt="a slip?"),
+            "published: algbw 1.5 GB/s (a slip?)",
+        ),
+    ],
+)
+def test_a_published_figure_is_shown_below_and_marked_as_such(
+    reference: Reference, words: str
+) -> None:
+    _, line, _ = _rows(build.verdict(published=reference))
+    assert words == line.text.strip()
+
+
+def test_the_source_of_published_figures_is_said_once_below_each_group() -> None:
+    reference = Reference(source="a paper", oom=True)
+    first = build.verdict(published=reference)
+    other = build.verdict(published=reference, case=build.case(framework="tensorflow"))
+    texts = [line.text for line in verdict_lines([first, first, other])]
+    source = "published figures, by another method: a paper"
+    assert [source, ""] == texts[texts.index(source) :][:2]
+    assert len([text for text in texts if text == source]) == 2
+
+
+LINKS = Ceiling(bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in use", sure=True)
+MEMORY = Ceiling(bytes_per_s=7e9, most_bytes_per_s=8e9, text="memory of 9.00 GB/s", sure=True)
+
+
+def _of(payload: int, ceiling: Ceiling | None, **changes: Any) -> Verdict:
+    return build.verdict(spec=build.spec(payload_bytes=payload), ceiling=ceiling, **changes)
+
+
+def test_without_a_ceiling_there_is_no_column_and_no_line() -> None:
+    assert "ceiling" not in "\n".join(line.text for line in verdict_lines([build.verdict()]))
+
+
+def test_the_share_of_the_ceiling_stands_beside_busbw_and_below_what_it_is() -> None:
+    head, units, row, last = (line.text for line in verdict_lines([_of(4096, LINKS)])[2:])
+    assert row.split() == ["4K", "1000.0", "4.000", "6.000", "75", "-10+10", "PASS"]
+    end = head.index("ceil") + len("ceil")
+    assert (units[end - 1], row[end - 2 : end]) == ("%", "75")
+    assert head.index("busbw") < head.index("ceil") < head.index("range")
+    assert head.index("outcome") == row.index("PASS")
+    assert last == "ceiling 8.00 GB/s: links: 2 of 4 in use"
+
+
+@pytest.mark.parametrize(
+    ("busbw_gb_per_s", "words"),
+    [(8.0, "100"), (8.4, "105"), (0.8, "10"), (0.24, "3"), (0.0004, "0.005")],
+)
+def test_a_small_share_keeps_its_digits(busbw_gb_per_s: float, words: str) -> None:
+    now = build.summary(busbw_gb_per_s=busbw_gb_per_s)
+    row, _ = _rows(_of(4096, LINKS, now=now))
+    assert row.text.split()[4] == words
+
+
+def test_a_case_without_a_time_has_a_ceiling_and_no_share_of_it() -> None:
+    failed = _of(2**20, LINKS, now=None, outcome=Outcome.FAILED, text="above")
+    _, row, reason, last = (line.text for line in _rows(_of(4096, LINKS), failed))
+    assert row.split() == ["1M", "FAILED"]
+    assert (reason.strip(), last) == ("above", "ceiling 8.00 GB/s: links: 2 of 4 in use")
+
+
+def test_several_ceilings_of_a_group_say_for_which_payloads_they_are() -> None:
+    found = [_of(4096, LINKS), _of(2**20, LINKS), _of(2**28, MEMORY)]
+    assert [line.text for line in _rows(*found)[3:]] == [
+        "ceiling 8.00 GB/s for 4K to 1M: links: 2 of 4 in use",
+        "ceiling 7.00 GB/s for 256M: memory of 9.00 GB/s",
+    ]
+
+
+def test_a_group_without_a_ceiling_beside_one_with_it_has_no_column() -> None:
+    other = build.verdict(case=build.case(framework="tensorflow"))
+    heads = [line.text for line in verdict_lines([_of(4096, LINKS), other]) if "size" in line.text]
+    assert ["ceil" in head for head in heads] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"in_switch": True, "most_bytes_per_s": 14e9},
+            "in use; adding up in the switch up to 14.0 GB/s",
+        ),
+        ({"sure": False}, "in use; the chip's figures are not sure"),
+    ],
+)
+def test_a_ceiling_says_what_else_is_to_be_known_of_it(changes: dict[str, Any], words: str) -> None:
+    assert _rows(_of(4096, replace(LINKS, **changes)))[-1].text.endswith(words)
+
+
+def test_what_was_compiled_has_a_table_for_each_topology_and_release() -> None:
+    first, second = program(1024, 2048), program(4096, 8192)
+    found = compiled_tables([first, second, program(1024, 2048, topology="h100:8")])
+    assert [(one.title and one.title.text, len(one.rows)) for one in found] == [
+        (f"v5e:2x4: jax all_reduce (psum), 8 ranks by {RELEASE}", 2),
+        (f"h100:8: jax all_reduce (psum), 8 ranks by {RELEASE}", 1),
+    ]

@@ -1,0 +1,234 @@
+"""What a session hands on to baselines, by its own verdict and by each case's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw import grid
+from busbw.baselines.store import find
+from busbw.judge.case import summary_of
+from busbw.model.verdict import SessionVerdict
+from busbw.model.words import Device, Outcome, SessionOutcome
+from busbw.session import references
+from busbw.session.acceptance import accepted, takes_slower
+from busbw.session.options import given
+from busbw.session.settings import Settings, settings_of
+from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
+from tests.helpers import build
+
+
+@pytest.fixture(autouse=True)
+def without_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lock no stack, for which pip would ask an index."""
+    monkeypatch.setattr(references, "locked", lambda measured, frameworks: ())
+
+
+def settings(root: Path, **changes: Any) -> Settings:
+    """Those of a session that writes below `root`."""
+    usual = {"update_baselines": "all"}
+    asked = settings_of(given(root, frameworks="fake"))
+    return replace(asked, baselines=root, **{**usual, **changes})
+
+
+def judged(
+    root: Path,
+    *,
+    outcome: Outcome = Outcome.NO_BASELINE,
+    session: SessionOutcome = SessionOutcome.FINE,
+    times_s: tuple[float, ...] = (1e-3, 1.1e-3),
+    **changes: Any,
+) -> Judged:
+    """A session that measured one case, at its end."""
+    spec, asked, key = build.spec(), settings(root, **changes), build.key()
+    stored = find(root, key, build.case())
+    target = grid.choose_target(
+        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
+    )
+    measured = Measured(
+        collected=Collected(settings=asked, grid=(spec,)),
+        machine=Machine(target=target, probes=()),
+        specs=(spec,),
+        jobs={spec: TimedJob(case=build.case(), key=key, stored=stored)},
+        skipped={},
+        environment=build.environment(commit="abc"),
+        plan=build.plan(),
+        measurements={spec: build.measurement(*times_s)},
+    )
+    return Judged(
+        collected=measured.collected,
+        session=SessionVerdict(outcomes=(session,), text="because"),
+        verdicts={spec: build.verdict(outcome, now=summary_of(build.case(), times_s))},
+        observed=measured,
+    )
+
+
+def write(found: Judged) -> Judged:
+    """What was written; the exit code stays as it was."""
+    written = accepted(found)
+    assert written.exit_code is None
+    return written
+
+
+def test_a_fine_session_is_written_with_its_commit(tmp_path: Path) -> None:
+    (change,) = write(judged(tmp_path)).changes
+    assert change.after is not None
+    assert change.after.times_s == (1e-3, 1.1e-3)
+    assert change.after.sessions[0].commit == "abc"
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        outcome
+        for outcome in SessionOutcome
+        if outcome.is_failure and outcome is not SessionOutcome.FAILED
+    ],
+)
+def test_no_other_session_writes_anything_and_it_says_why(
+    tmp_path: Path, session: SessionOutcome
+) -> None:
+    written = write(judged(tmp_path, session=session))
+    assert written.notes == (f"no baseline was written: {session.value}: because",)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_session_that_failed_and_has_no_verdict_either_writes_nothing(tmp_path: Path) -> None:
+    found = judged(tmp_path, session=SessionOutcome.FAILED)
+    outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
+    both = replace(found, session=replace(found.session, outcomes=outcomes))
+    assert write(found).changes and not write(both).changes
+
+
+WHY: dict[str, Any] = {"accept_regression": "why"}
+NAMED = {**WHY, "names_cases": True}
+NEW, BETTER = {"update_baselines": "new"}, {"update_baselines": "improved"}
+
+# By outcome and time over the pinned one, what becomes of a stored session of 1 ms: another joins
+# it, replaces it, is refused, or is left; plainly, with a reason, named, =new and =improved.
+TABLE = {
+    (Outcome.PASS, 1.05): ("joins", "joins", "joins", "left", "left"),
+    (Outcome.PASS, 1.6): ("refused", "left", "replaces", "left", "left"),
+    (Outcome.IMPROVED, 0.9): ("replaces", "replaces", "replaces", "left", "replaces"),
+    (Outcome.IMPROVED, 0.5): ("replaces", "replaces", "replaces", "left", "replaces"),
+    (Outcome.REGRESSED, 1.2): ("joins", "replaces", "replaces", "left", "left"),
+    (Outcome.REGRESSED, 3.0): ("refused", "replaces", "replaces", "left", "left"),
+    (Outcome.NOISY, 1.1): ("left", "left", "left", "left", "left"),
+    (Outcome.NOISY, 1.4): ("left", "left", "left", "left", "left"),
+    (Outcome.FAILED, 1.0): ("left", "left", "left", "left", "left"),
+    (Outcome.SKIPPED, 1.0): ("left", "left", "left", "left", "left"),
+}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ratio", "asked", "becomes"),
+    [
+        (outcome, ratio, asked, becomes)
+        for (outcome, ratio), row in TABLE.items()
+        for asked, becomes in zip(({}, WHY, NAMED, NEW, BETTER), row, strict=True)
+    ],
+)
+def test_what_becomes_of_a_stored_session(
+    tmp_path: Path, outcome: Outcome, ratio: float, asked: dict[str, Any], becomes: str
+) -> None:
+    write(judged(tmp_path, times_s=(1e-3,)))
+    now_s = round(1e-3 * ratio, 9)
+    written = accepted(judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked))
+    sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
+    assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
+    assert written.exit_code == (pytest.ExitCode.TESTS_FAILED if becomes == "refused" else None)
+    assert all(change.why for change in written.changes)
+
+
+def test_a_reason_accepts_no_case_that_only_happens_to_be_slower(tmp_path: Path) -> None:
+    write(judged(tmp_path, times_s=(1e-3,)))
+    (note,) = write(judged(tmp_path, outcome=Outcome.PASS, times_s=(1.6e-3,), **WHY)).notes
+    assert "30.0 % above the 1 ms pinned" in note
+    assert note.endswith("; it is PASS: -k with its name accepts it")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "moved", "changes", "why", "lost"),
+    [
+        (Outcome.REGRESSED, False, WHY, "REGRESSED", True),
+        (Outcome.PASS, True, WHY, "moved with others", True),
+        (Outcome.REGRESSED, True, WHY, "REGRESSED, moved with others", True),
+        (Outcome.PASS, False, NAMED, "PASS, named", True),
+        (Outcome.NO_BASELINE, False, {}, "NO_BASELINE", False),
+    ],
+)
+def test_a_change_says_why_it_was_written_and_whether_it_lost(
+    tmp_path: Path, outcome: Outcome, moved: bool, changes: dict[str, Any], why: str, lost: bool
+) -> None:
+    if lost:
+        write(judged(tmp_path, times_s=(1e-3,)))
+    now = judged(tmp_path, outcome=outcome, times_s=(2e-3,), **changes)
+    now = replace(now, moved=frozenset({build.case()} if moved else ()))
+    written = write(now)
+    (change,) = written.changes
+    assert (change.why, change.lost) == (why, lost)
+    said = "; accepted as a loss: jax.all_reduce.psum.float32.4K 2.00 x its accepted time"
+    assert written.session.text.endswith(said) == lost
+    assert ("accepted as a loss" in written.session.text) == lost
+
+
+def test_an_accepted_loss_is_in_the_verdict_within_the_budget_and_without_memory_too(
+    tmp_path: Path,
+) -> None:
+    write(judged(tmp_path, times_s=(1e-3,)))
+    within = write(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(1.08e-3,), **WHY))
+    name = "jax.all_reduce.psum.float32.4K"
+    assert within.session.text.endswith(f"accepted as a loss: {name} 1.080 x its accepted time")
+
+
+def test_what_drifted_replaces_what_is_stored_although_it_passed(tmp_path: Path) -> None:
+    write(judged(tmp_path, times_s=(1e-3,)))
+    now = judged(tmp_path, outcome=Outcome.PASS, times_s=(1.02e-3,))
+    write(replace(now, moved=frozenset({build.case()})))
+    assert _sessions(tmp_path) == [(1.02e-3,)]
+
+
+def test_a_loss_beyond_the_budget_never_joins_however_many_sessions_there_are(
+    tmp_path: Path,
+) -> None:
+    """The median of the sessions would hide it."""
+    for _ in range(4):
+        write(judged(tmp_path, outcome=Outcome.PASS, times_s=(1e-3,)))
+    written = accepted(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(3e-3,)))
+    assert written.exit_code == pytest.ExitCode.TESTS_FAILED
+    (note,) = written.notes
+    assert "its level would be 3 ms, 3 x the 1 ms pinned" in note
+    assert _sessions(tmp_path) == [(1e-3,)] * 4
+
+
+def _sessions(root: Path) -> list[tuple[float, ...]]:
+    found = find(root, build.key(), build.case()).baseline
+    assert found is not None
+    return [one.times_s for one in found.sessions]
+
+
+@pytest.mark.parametrize(
+    ("time_s", "changes", "taken"),
+    [
+        (1.09e-3, {}, True),
+        (1.11e-3, {}, False),
+        (1.11e-3, {"accept_regression": "why"}, True),
+        (1.09e-3, {"update_baselines": "new"}, False),
+        (1.09e-3, {"update_baselines": "improved"}, False),
+    ],
+)
+def test_slower_times_are_taken_within_the_budget_or_with_a_reason(
+    tmp_path: Path, time_s: float, changes: dict[str, str], taken: bool
+) -> None:
+    asked = settings(tmp_path, **changes)
+    found = takes_slower(asked, build.baseline(1e-3), build.measurement(time_s), 0.10)
+    assert found is taken
+
+
+def test_whatever_has_no_pin_or_another_protocol_is_taken(tmp_path: Path) -> None:
+    asked, slow = settings(tmp_path), build.measurement(9.0)
+    for stored in (None, build.baseline(), build.baseline(1e-3, protocol="host/another")):
+        assert takes_slower(asked, stored, slow, 0.10)

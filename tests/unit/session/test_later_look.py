@@ -1,0 +1,41 @@
+"""What confirms a suspicion on a CPU comes later; what is scripted or in turn does not wait."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from busbw.judge.policy import POLICIES
+from busbw.model.words import Device
+from busbw.session import measurement
+from tests.helpers import build
+
+
+def _resolved(device: Device, *, paired: bool = False) -> Any:
+    return cast(Any, SimpleNamespace(policy=POLICIES[device], paired=paired))
+
+
+@pytest.mark.parametrize(
+    ("resolved", "frameworks", "seconds"),
+    [
+        (_resolved(Device.CPU), ["jax"], 60),
+        (_resolved(Device.CPU), ["fake", "tensorflow"], 60),
+        (_resolved(Device.CPU), ["fake"], 0),
+        (_resolved(Device.CPU), [], 0),
+        (_resolved(Device.CPU, paired=True), ["jax"], 0),
+        (_resolved(Device.TPU), ["jax"], 0),
+        (_resolved(Device.GPU), ["jax"], 0),
+    ],
+)
+def test_how_long_after_the_first_launches_of_suspects_others_confirm(
+    resolved: Any, frameworks: list[str], seconds: float
+) -> None:
+    suspects = [build.spec(framework=name) for name in frameworks]
+    assert measurement._later_s(resolved, suspects) == seconds
+
+
+def test_only_a_cpu_has_other_work_that_is_over_a_minute_later() -> None:
+    waits = {device: policy.later_s for device, policy in POLICIES.items()}
+    assert waits == {Device.CPU: 60.0, Device.GPU: 0.0, Device.TPU: 0.0}

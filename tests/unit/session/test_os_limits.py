@@ -1,0 +1,100 @@
+"""Limits of the operating system: a sentence says which one was reached and how to raise it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+
+import busbw
+from busbw.driver.bundle import Bundle
+from busbw.session.option import UsageError
+from busbw.session.os_limits import explained_as
+from tests.helpers.session_fixtures import folder, forked, written
+from tests.helpers.session_folder import Folder
+
+__all__ = ["folder", "forked", "written"]
+
+# The limit holds while the session measures, and not for what pytest writes and loads.
+LIMITED = """
+import os
+import resource
+
+import pytest
+
+BEFORE = resource.getrlimit(resource.{name})
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+    resource.setrlimit(resource.{name}, ({limit}, BEFORE[1]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish():
+    resource.setrlimit(resource.{name}, BEFORE)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "sentence"),
+    [
+        (
+            "RLIMIT_NOFILE",
+            'len(os.listdir("/proc/self/fd")) + 4',
+            "Too many open files; raise the limit on open files (ulimit -n)",
+        ),
+        (
+            "RLIMIT_FSIZE",
+            "10_000",
+            "File too large; raise the limit on the size of a file (ulimit -f)",
+        ),
+    ],
+)
+def test_a_session_that_reaches_a_limit_is_a_usage_error(
+    folder: Folder, name: str, limit: str, sentence: str
+) -> None:
+    with (folder.path / "conftest.py").open("a") as conftest:
+        conftest.write(LIMITED.format(name=name, limit=limit))
+    ran = folder.run(exit_code=4, reports=False)
+    assert ran.sentence.endswith(sentence)
+    assert "INTERNALERROR" not in ran.text and "Traceback" not in ran.text
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.EAGAIN])
+def test_the_error_is_said_with_its_file_and_what_helps(number: int) -> None:
+    words = f"^/tmp/file: {os.strerror(number)}; .+"
+    with pytest.raises(UsageError, match=words), explained_as(UsageError):
+        raise OSError(number, os.strerror(number), "/tmp/file")
+
+
+def test_an_error_that_is_no_limit_is_raised_as_it_is() -> None:
+    with pytest.raises(FileNotFoundError), explained_as(UsageError):
+        raise FileNotFoundError(errno.ENOENT, "there is no such file")
+
+
+@pytest.mark.parametrize("limit", [1, 60_000])
+def test_a_bundle_that_cannot_be_written_leaves_nothing(
+    limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the folder `model`, which is copied as a whole, has a file above the larger limit."""
+    source, target = tmp_path / "busbw", tmp_path / "temporary"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(busbw.__file__).parent, source, ignore=ignored)
+    (source / "model" / "large.py").write_text(f"# {'x' * 70_000}\n")
+    target.mkdir()
+    monkeypatch.setattr("busbw.__file__", str(source / "__init__.py"))
+    monkeypatch.setattr("tempfile.tempdir", str(target))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        with pytest.raises(OSError) as error:
+            Bundle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert error.value.errno == errno.EFBIG
+    assert not list(target.iterdir())

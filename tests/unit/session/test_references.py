@@ -1,0 +1,329 @@
+"""What cases are held against: levels of their machine, and what today's cases share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw import grid
+from busbw.baselines.document import TIMED, BaselineError
+from busbw.baselines.files import drafted
+from busbw.baselines.store import find
+from busbw.baselines.updates import Accepted, Rules, save
+from busbw.driver.bundle import worker_hash
+from busbw.history.files import append, read
+from busbw.history.lines import Series, earlier
+from busbw.judge.levels import Levels
+from busbw.model.case import Case
+from busbw.model.launch import Measurement
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import HOST, OWN_CODE, Record
+from busbw.model.verdict import SessionVerdict
+from busbw.model.words import Device, SessionOutcome
+from busbw.session import judgement, references
+from busbw.session.options import given
+from busbw.session.outputs import appended
+from busbw.session.settings import Against, Settings, settings_of
+from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
+from busbw.stacks import lock as locks
+from busbw.stacks.interpreter import Distribution, Installed
+from busbw.stacks.lock import Lock
+from tests.helpers import build
+from tests.helpers.history_lines import line
+
+KEY, OTHER_KEY = build.key(), build.key(ranks=2)
+BEGAN = datetime(2026, 3, 4, 3, 5, 7, tzinfo=UTC)
+SIZES = tuple(1024 << power for power in range(8))
+
+
+def _stored(
+    root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "2026-01-02T03:00:00Z"
+) -> None:
+    """A baseline of a millisecond for each of `cases`."""
+    session = Record(at=at)
+    measured = [Measurement(case=case, runs=(build.run(1e-3),)) for case in cases]
+    with drafted(root, TIMED) as draft:
+        accepted = [build.accepted(one, session, key=key) for one in measured]
+        save(draft, accepted, session=session, rules=Rules(budget=0.1))
+
+
+def _settings(root: Path, **changes: Any) -> Settings:
+    usual = {"baselines": root / "baselines", "history": root / "history"}
+    return replace(settings_of(given(root, frameworks="fake")), **{**usual, **changes})
+
+
+def _levels(
+    settings: Settings,
+    keys: Sequence[EnvironmentKey] = (KEY,),
+) -> dict[EnvironmentKey, Levels]:
+    collected = Collected(settings=settings, began=BEGAN)
+    return references.levels_at(collected, keys, Device.CPU)
+
+
+def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> Measured:
+    """A session that measured these."""
+    target = grid.choose_target(
+        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
+    )
+    settings = _settings(root)
+    jobs = {
+        build.spec(framework=one.case.framework, payload_bytes=one.case.payload_bytes): TimedJob(
+            case=one.case,
+            key=KEY,
+            stored=find(settings.baselines, KEY, one.case),
+        )
+        for one in measurements
+    }
+    return Measured(
+        collected=Collected(settings=settings, began=BEGAN),
+        machine=Machine(target=target, probes=()),
+        specs=tuple(jobs),
+        jobs=jobs,
+        skipped={},
+        environment=build.environment(**environment),
+        plan=build.plan(),
+        levels=_levels(settings),
+        measurements=dict(zip(jobs, measurements)),
+    )
+
+
+def _judged(measured: Measured) -> Judged:
+    return Judged(
+        collected=measured.collected,
+        session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
+        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
+        observed=measured,
+    )
+
+
+def _cases(count: int, **changes: Any) -> list[Case]:
+    return [build.case(payload_bytes=size, **changes) for size in SIZES[:count]]
+
+
+def _each(cases: list[Case], time_s: float = 1e-3) -> list[Measurement]:
+    return [Measurement(case=case, runs=(build.run(time_s),) * 3) for case in cases]
+
+
+def test_levels_are_those_of_all_cases_with_baselines_on_the_machine(tmp_path: Path) -> None:
+    root = tmp_path / "baselines"
+    _stored(root, build.case(), build.case(framework="tensorflow"))
+    _stored(root, build.case(strategy="ring"), build.case(payload_bytes=8192))
+    _stored(root, build.case(ranks=2), key=OTHER_KEY)
+    found = _levels(_settings(tmp_path), [KEY, KEY])
+    assert {key: len(one.cases) for key, one in found.items()} == {KEY: 4}
+
+
+def test_published_figures_are_nobody_s_levels(tmp_path: Path) -> None:
+    root = tmp_path / "baselines"
+    _stored(root, build.case())
+    (path,) = root.rglob("*.json")
+    path.with_name("published.all_reduce.paper.json").write_text("{}")
+    assert list(_levels(_settings(tmp_path))) == [KEY]
+
+
+def test_where_there_is_no_history_the_baselines_alone_are_the_levels(tmp_path: Path) -> None:
+    _stored(tmp_path / "baselines", build.case())
+    settings = _settings(tmp_path, history=None)
+    (found,) = _levels(settings).values()
+    assert len(found.sessions) == 1
+
+
+AT = "2026-01-02T03:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        # Ten times as slow, as if a loss had been accepted.
+        (
+            {"[1000.0]": "[10000.0]", '"pinned_us": 1000.0': '"pinned_us": 10000.0'},
+            f"the session of {AT} has 10000 us here, 1000 us in the history",
+        ),
+        # It fits now, whatever it takes.
+        (
+            {
+                f'"times_us": {{"{AT}": [1000.0]}}': f'"out_of_memory": "{AT}"',
+                '"pinned_us": 1000.0, "pinned_date": "2026-01-02", ': "",
+            },
+            f"the session of {AT} has no time here, 1000 us in the history",
+        ),
+    ],
+)
+def test_a_baseline_that_its_line_in_the_history_contradicts_is_refused(
+    tmp_path: Path, edit: Mapping[str, str], said: str
+) -> None:
+    _stored(tmp_path / "baselines", build.case(), at=AT)
+    settings = _settings(tmp_path)
+    append(tmp_path / "history", KEY, [line(case=build.case(), at=AT, times_us=(1000.0,))])
+    assert _levels(settings)
+    (path,) = (tmp_path / "baselines").rglob("*.json")
+    text = path.read_text()
+    for before, after in edit.items():
+        assert before in text
+        text = text.replace(before, after)
+    path.write_text(text)
+    with pytest.raises(BaselineError) as refused:
+        _levels(settings)
+    assert str(refused.value).startswith(f"{path}: float32 4K: {said}")
+
+
+def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
+    """Else every night would seem to have changed something."""
+    _stored(tmp_path / "baselines", build.case(), at="2026-01-02T03:00:00Z")
+    run = build.run(1.2345678e-3, 1.4e-3, versions={"jax": "0.10.0", "jaxlib": "0.10.0"})
+    measured = _measured(
+        tmp_path,
+        [Measurement(case=build.case(), runs=(run,) * 3)],
+        versions={"jax": dict(run.versions)},
+        flags={"XLA_FLAGS": "--a"},
+    )
+    assert not appended(_judged(measured)).errors
+    lines = read(tmp_path / "history", KEY)
+    (later,) = earlier(lines, Series(framework="jax"))
+    ((key, today),) = references.today(measured).items()
+    assert key == KEY
+    assert later.began == today.began == BEGAN
+    assert later.times_s == today.times_s
+    ((before,), (now,)) = (*later.records.values(), *today.records.values())
+    assert before.lasting == now.lasting
+    assert now.lasting["jaxlib"] == "0.10.0" and now.lasting["XLA_FLAGS"] == "--a"
+    assert {HOST, OWN_CODE} <= now.lasting.keys()
+
+
+def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_history_too(
+    tmp_path: Path,
+) -> None:
+    measured = _measured(
+        tmp_path, [Measurement(case=build.case(), runs=(build.run(1.23456789e-3),))]
+    )
+    ((_, job),) = measured.jobs.items()
+    (found,) = measured.measurements.values()
+    record = references.record_of(measured, found)
+    with drafted(tmp_path / "baselines", TIMED) as draft:
+        accepted = Accepted(key=KEY, measurement=found, record=record)
+        save(draft, [accepted], session=record, rules=Rules(budget=0.1))
+    appended(_judged(measured))
+    (levels,) = _levels(_settings(tmp_path)).values()
+    assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
+
+
+def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_own(
+    tmp_path: Path,
+) -> None:
+    ours, theirs = _cases(8), _cases(7, framework="tensorflow")
+    _stored(tmp_path / "baselines", *ours, *theirs)
+    measured = _measured(tmp_path, [*_each(ours, 1.5e-3), *_each(theirs)])
+    limits = references.assessments(measured)
+    assert {name: one.off for name, one in limits[KEY].session_limits.shared.items()} == {
+        "jax": pytest.approx(0.405465),
+        "tensorflow": pytest.approx(0.0, abs=1e-9),
+    }
+    parts = [limits[KEY].limits[job.case].common_shift for job in measured.jobs.values()]
+    assert parts == pytest.approx([0.405465] * 8 + [0.0] * 7, abs=1e-6)
+
+
+def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_path: Path) -> None:
+    _stored(tmp_path / "baselines", *_cases(7))
+    measured = _measured(
+        tmp_path,
+        [
+            *_each(_cases(6)),
+            Measurement(case=_cases(7)[6], runs=(), failures=(build.out_of_memory(),)),
+            *_each([build.case(framework="tensorflow")]),
+        ],
+    )
+    limits = references.assessments(measured)
+    assert set(limits[KEY].limits) == set(_cases(6))
+
+
+def test_nights_of_a_reference_that_other_code_of_ours_measured_say_nothing_of_the_machine(
+    tmp_path: Path,
+) -> None:
+    lock = Lock(
+        framework="jax", python="3.12.4", platform="linux-x86_64", date="2026-01-31", packages=()
+    )
+    night = line(is_reference=True, stack=lock.digest, paired=True)
+    own = replace(night, session="f" * 16, times_us=(2e3,), worker=worker_hash())
+    append(tmp_path / "history", KEY, [night, own])
+    settings = _settings(tmp_path, against=Against(is_baseline=True, locks={"jax": lock}))
+    found = references.nights_of(settings, [TimedJob(case=own.case, key=KEY)])
+    (one,) = found[KEY, "jax"] or ()
+    assert one.times_s == {own.case: (2e-3,)}
+
+
+def _installed(origin: str = "") -> Installed:
+    jax = Distribution(
+        name="jax",
+        version="2",
+        needs=(),
+        extras=(),
+        origin=origin,
+        installer="pip",
+        record="8" * 64,
+    )
+    return Installed(python="3.12.4", platform="linux-x86_64", distributions={"jax": jax})
+
+
+def test_a_stack_that_no_index_has_is_not_locked_and_a_note_gives_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "installed", lambda python: _installed("file:///jax"))
+    measured = _measured(tmp_path, [build.measurement(1e-3)])
+    (note,) = references.locked(measured, ["jax"])
+    assert note.startswith(
+        "jax: its stack is not locked as a reference: jax 2 was installed from file:///jax: "
+    )
+    assert not locks.paths_below(measured.settings.baselines, "jax")
+
+
+@pytest.mark.parametrize(
+    ("asked", "replaces"), [("all", True), ("new", False), ("improved", False)]
+)
+def test_a_stack_that_is_locked_is_replaced_where_all_times_are_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, replaces: bool
+) -> None:
+    packages = (
+        locks.Package(
+            name="jax",
+            version="2",
+            url="https://x/jax-2-py3-none-any.whl",
+            sha256="7" * 64,
+            record="8" * 64,
+        ),
+    )
+    monkeypatch.setattr(references, "installed", lambda python: _installed())
+    monkeypatch.setattr(references, "packages_of", lambda stack, python: packages)
+    measured = _measured(tmp_path, [build.measurement(1e-3)])
+    settings = replace(measured.settings, update_baselines=asked)
+    tonight = replace(
+        measured,
+        collected=replace(measured.collected, settings=settings),
+    )
+    references.locked(tonight, ["jax"])
+    (path,) = locks.paths_below(settings.baselines, "jax")
+    first = locks.read(path)
+    packages = (replace(packages[0], sha256="9" * 64),)
+    assert bool(references.locked(tonight, ["jax"])) is replaces
+    assert (locks.read(path) != first) is replaces
+
+
+def test_a_session_that_lost_a_host_has_no_verdict_whatever_its_launches_say(
+    tmp_path: Path,
+) -> None:
+    whole = _measured(tmp_path, [build.measurement(1e-3, 1e-3, 1e-3)])
+    assert SessionOutcome.NO_VERDICT not in judgement.judged(whole, "").session.outcomes
+    found = judgement.judged(replace(whole, lost="the agent on b is gone"), "").session
+    assert SessionOutcome.NO_VERDICT in found.outcomes
+    assert "the agent on b is gone" in found.text
+
+
+def test_a_history_that_is_not_appended_to_is_an_error(tmp_path: Path) -> None:
+    found = _judged(_measured(tmp_path, [build.measurement(1e-3)]))
+    (tmp_path / "history").write_text("")
+    (error,) = appended(found).errors
+    assert error.startswith("the history was not appended to: ")

@@ -1,0 +1,246 @@
+"""What is asked for and cannot be measured: a sentence that says what is accepted.
+
+Options are read as the plugin reads them, and asked of a session without pytest; that pytest says
+the sentence and ends with exit code 4 is in `tests/contract/plugin/test_usage_errors.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from busbw import locks
+from busbw.model.case import GridError
+from busbw.session import selection
+from busbw.session.display import Display, Screen
+from busbw.session.option import UsageError
+from busbw.session.options import OPTIONS as DECLARED
+from busbw.session.options import given
+from busbw.session.phases import Surroundings, judged
+from busbw.session.settings import settings_of
+from busbw.session.state import Collected
+from tests.contract.plugin.test_reference_options import AGAINST
+
+WHOLE = "accepted is a whole number from "
+SECONDS = "accepted is a number of seconds above 0"
+NO_LIMITS = ("25", "0%", "1x", "x", "%", "-5%", "nan%", "inf%", "1,5x")
+SIZE = "is not a size; expected a whole number of bytes with K, M or G"
+DTYPES = "expected one of float32, bfloat16, float16, int32, got "
+DELAY = "; expected delay:AMOUNT, where AMOUNT is for example 15%, 20us or 1ms"
+INJECTED = "expected one of delay, memory, got "
+TWO = ("--processes=2", "--ranks-per-process=2")
+NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
+SHARE = "--share-devices"
+PAIRS = (AGAINST, "--launches=2", "--payloads=1K,1M")
+LEVELS = "expected slices, hosts, processes, devices"
+
+# One option with several values, and what the sentence has of each.
+VALUES = [
+    ("--payloads", ["", "abc", "0", "-1K", "1K,,2K", "1.5K"], SIZE),
+    ("--launches", ["0", "-1", "few"], f"{WHOLE}1"),
+    ("--launches", [""], "--launches: expected a value, got an empty text"),
+    ("--fail-above", [""], "--fail-above: expected a value, got an empty text"),
+    ("--ranks", ["0", "1"], "fewer than two ranks are not a collective"),
+    ("--ranks", ["-3", "many", "2.5"], f"{WHOLE}2"),
+    ("--case-timeout", ["0", "-1", "soon", "nan", "inf"], SECONDS),
+    ("--time-budget", ["0", "-1", "soon", "nan", "inf", ""], f"--time-budget: {{!r}}; {SECONDS}"),
+    ("--device-wait", ["forever"], SECONDS),
+    ("--agents-wait", ["soon"], SECONDS),
+    ("--agents", ["0", "-1", "many", "1.5"], "a whole number from 1"),
+    ("--memory-limit", ["much", "0", "1K:1G", "-1G"], "is not a size"),
+    ("--fail-above", [*NO_LIMITS], "--fail-above: {!r}; accepted is a loss such as 25%"),
+    (
+        "--dtypes",
+        ["float64", "float8", "float128", "int8", "int64", "bfloat8"],
+        f"{DTYPES}{{!r}}",
+    ),
+    ("--frameworks", ["", ",", "keras"], "expected one of jax, tensorflow, fake"),
+    ("--mesh", ["2by4", "2x", "0x4", "2x4x"], "--mesh: {!r} is not a mesh; expected up to 6 "),
+    ("--mesh", ["1", "1x1"], "--mesh: {}: fewer than two ranks are not a collective"),
+    (
+        "--inject",
+        ["delay", "delay:", "delay:0%", "delay:-5%", "delay:5"],
+        f"--inject: {{!r}}{DELAY}",
+    ),
+    ("--inject", ["delay:5%/M", "delay:often"], f"--inject: {{!r}}{DELAY}"),
+    ("--inject", ["chaos", "payload:10%", "sleep:60%"], INJECTED),
+    ("--against-env", ["NAME", "=value", ""], "--against-env: {!r}; accepted is NAME=VALUE"),
+    ("--try-env", ["NAME", "=value", ""], "--try-env: {!r}; accepted is NAME=VALUE"),
+    ("--against", ["/nowhere/python", "", "keras=python3"], "--against: {!r} is not an executable"),
+    ("--against=fake", ["/nowhere/python"], "--against: {!r} is not an executable program"),
+    (
+        "--python",
+        ["fake", "keras=python3", "=python3"],
+        "expected FRAMEWORK=INTERPRETER with one of jax, tensorflow, fake, got ",
+    ),
+    ("--inject", ["memory:much", "memory:", "delay:5%@much", "delay:5%@1K+"], "is not a size"),
+]
+OPTIONS = [
+    (["--payloads=4M:1K"], "'4M:1K' begins above its end (4M > 1K)"),
+    (["--payloads=1KB"], SIZE),
+    (["--payloads=1K:2K:3K"], "expected begin:end, such as 1K:1024M"),
+    (["--payloads=8:128M:1"], "begin:end:factor, such as 8:128M:4, with a factor from 2 to 1024"),
+    (["--payloads=1022"], "1022 bytes is not a whole number of float32 elements of 4 bytes"),
+    (
+        ["--placement=beside"],
+        "--placement: expected one of default, in_place, out_of_place, got 'beside'",
+    ),
+    (
+        ["--collectives=all_gather", "--placement=in_place"],
+        "busbw: all_gather has no placement in_place; it has out_of_place",
+    ),
+    (
+        ["--collectives=reduce_scatter", "--placement=in_place"],
+        "busbw: reduce_scatter has no placement in_place; it has out_of_place",
+    ),
+    (["--reduce-ops=product"], "--reduce-ops: expected one of sum, max, min, got 'product'"),
+    (
+        ["--collectives=reduce_scatter", "--reduce-ops=max"],
+        "busbw: reduce_scatter has no reduce op max; it has sum",
+    ),
+    (["--strategies=magic"], "expected one of default, psum, ring"),
+    (["--strategies=nccl"], "fake has none of the strategies nccl; it has default, fake"),
+    (
+        ["--collectives=broadcast"],
+        "--collectives: expected one of all_reduce, all_gather, reduce_scatter, all_to_all, "
+        "permute, got 'broadcast'",
+    ),
+    (
+        ["--collectives=all_gather", "--payloads=1K,1028"],
+        "a payload of 1028 is not 4 equal blocks of float32, which all_gather over 4 ranks needs",
+    ),
+    (["--mesh=2x3", "--ranks=4"], "--mesh: 2x3 has 6 ranks, --ranks=4 asks for 4"),
+    (["--page=-"], "--page: '-'; accepted is a file: --results alone may be '-'"),
+    (["--metrics=-"], "--metrics: '-'; accepted is a file: --results alone may be '-'"),
+    (["--axes=y"], "--axes: there is no --mesh whose axes they could be"),
+    (["--mesh=2x4", "--axes=z"], "is no axis of the mesh 2x4; it has x, y"),
+    (["--mesh=2x4", "--axes=xy"], "is no axis of the mesh 2x4; it has x, y"),
+    (["--mesh=2x4", "--axes=x,"], "is no axis of the mesh 2x4; it has x, y"),
+    (
+        ["--mesh=1x4", "--axes=x"],
+        "--axes: 'x': one rank along these axes of 1x4 is not a collective",
+    ),
+    (["--mesh=hosts:2,devices:2"], "a mesh of hosts:2,devices:2 has 2 hosts, there are 1"),
+    (["--processes=4", "--mesh=hosts:2,devices:4"], "has 2 hosts, there are 4"),
+    (["--mesh=hosts:2,devices:x"], LEVELS),
+    (["--mesh=hosts:2,hosts:2"], "each once"),
+    (["--mesh=nodes:2,devices:2"], LEVELS),
+    ([*NAMED, "--axes=x"], "'x' is no axis of the mesh hosts:2,devices:4; it has hosts, dev"),
+    ([*NAMED, "--ranks-per-process=2"], "--mesh: hosts:2,devices:4 has 8 ranks"),
+    (["--processes=0"], f"{WHOLE}1"),
+    (["--processes=two"], f"{WHOLE}1"),
+    (["--processes=2", "--ranks-per-process=0"], f"{WHOLE}1"),
+    (["--ranks-per-process=2"], "there are no --processes whose ranks they could be"),
+    ([*TWO, "--ranks=6"], "2 processes of 2 have 4 ranks"),
+    ([SHARE], "--share-devices: expected several --processes, such as --processes=2"),
+    (
+        [SHARE, "--processes=2", "--device=cpu"],
+        f"{SHARE}: not with --device=cpu, whose devices are",
+    ),
+    (
+        [SHARE, "--processes=2", "--device=tpu"],
+        f"{SHARE}: not with --device=tpu: libtpu belongs to",
+    ),
+    ([SHARE, *TWO], "--ranks-per-process: not with --share-devices, where each process has one"),
+    ([SHARE, "--processes=2", "--agents=local"], f"--agents: not with {SHARE}, which is for the"),
+    ([SHARE, "--processes=2", "--hosts=a,b"], f"--hosts: not with {SHARE}, which is for the GPUs"),
+    ([SHARE, "--processes=2", "--program=a:b"], f"{SHARE}: not with --program, which is compiled"),
+    ([SHARE, "--topology=v5e:2x4"], f"{SHARE}: not with --topology, which measures nothing"),
+    (["--agents=2", "--processes=3"], "2 agents cannot share --processes=3 equally; accepted is "),
+    (["--agents=local", "--topology=v5e:2x4"], "--agents: not with --topology"),
+    (["--listen=127.0.0.1:0"], "--listen: there are no --agents=N"),
+    (["--listen=127.0.0.1:0", "--agents=local"], "--listen: there are no --agents=N"),
+    (["--secret-file=secret"], "--secret-file: there are no --agents=N"),
+    (["--secret-file=secret", "--agents=local"], "--secret-file: there are no --agents=N"),
+    (["--libtpu=0.0.40"], "--libtpu: only with --topology"),
+    (["--accept-compiled-changes"], "--accept-compiled-changes: only with --topology"),
+    (["--python=fake=/bin/false"], "/bin/false: the worker ended with exit code 1"),
+    (
+        ["--against=/bin/false"],
+        "busbw: the reference: /bin/false: the worker ended with exit code 1",
+    ),
+    (
+        ["--try-env=A=B", "--against=baseline"],
+        "--try-env: not with --against=baseline, whose nights are a history",
+    ),
+    (
+        ["--fail-above=25%", AGAINST],
+        "--fail-above: not with --against: it is a limit against stored times",
+    ),
+    (["--update-baselines", "--accept-regression="], "accepted is a reason in words"),
+    (["--update-baselines", "--accept-regression=  "], "accepted is a reason in words"),
+    (["--accept-regression=why"], "--accept-regression: needs --update-baselines"),
+    (
+        ["--accept-regression=why", "--update-baselines=new"],
+        "--accept-regression: needs --update-baselines",
+    ),
+    # What is slowed down on purpose, or measured in turn, becomes no baseline.
+    (["--inject=delay:5%", "--update-baselines"], "--update-baselines: not with --inject: "),
+    (["--inject=delay:5%", "--prune-baselines"], "--prune-baselines: not with --inject: "),
+    (
+        [AGAINST, "--update-baselines"],
+        "--update-baselines: not with --against: these are no ",
+    ),
+    ([AGAINST, "--prune-baselines"], "--prune-baselines: not with --against: these are no times "),
+    (["--against-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
+    (["--try-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
+    # Otherwise it would be a trial that tries nothing, and green.
+    (
+        [*PAIRS, "--inject=delay:15%@4M"],
+        "--inject: 4M is no payload of the selected tests; they have 1K, 1M",
+    ),
+    (
+        ["--device=tpu"],
+        "busbw: --device=tpu: no TPU to measure on (fake: not in the script)",
+    ),
+    (
+        ["--device=gpu"],
+        "busbw: --device=gpu: no GPU to measure on (fake: not in the script)",
+    ),
+]
+
+
+USUAL = ("--frameworks=fake", "--payloads=1M", "--launches=1")
+
+
+def _refused(root: Path, *words: str) -> str:
+    """The sentence with which a session of these options ends before it measures."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    for one in DECLARED:
+        parser.add_argument(one.flag_name, **one.arguments)
+    options = vars(parser.parse_args([*USUAL, *words]))
+    with pytest.raises((UsageError, GridError)) as refused:
+        collected = Collected(settings=settings_of(given(root, **options)))
+        collected, specs = selection.with_specs(collected)
+        problem = selection.problem(collected, specs)
+        if problem:
+            raise UsageError(problem)
+        judged(collected, specs, Surroundings(display=Display(Screen())))
+    return str(refused.value)
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for no session of another folder, and is asked for no baselines."""
+    monkeypatch.setenv(locks.MACHINE, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("CI", "BUSBW_FAKE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        *(([f"{option}={one}"], said.format(one)) for option, of, said in VALUES for one in of),
+        *OPTIONS,
+    ],
+)
+def test_what_is_accepted_is_said_in_three_lines_and_nothing_is_written(
+    tmp_path: Path, options: list[str], said: str
+) -> None:
+    sentence = f"busbw: {_refused(tmp_path, *options)}"
+    assert said in sentence
+    assert len(f"ERROR: {sentence}") <= 3 * 80
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,335 @@
+"""Wheels are believed with their hashes only; environments are built whole and once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw import locks
+from busbw.stacks import build, interpreter
+from busbw.stacks.lock import Lock, Package, StackError
+from tests.helpers.sweep import sweep
+from tests.helpers.wheels import Machine, venv, wheel
+
+pytestmark = pytest.mark.slow
+
+_SAYS = "import core, framework; print(core.VERSION, framework.VERSION, core.__file__)"
+
+
+def _said(python: str) -> str:
+    done = subprocess.run([python, "-I", "-c", _SAYS], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("by", sweep(["uv", "pip"]))
+def test_it_has_what_the_lock_says_and_is_built_once(
+    machine: Machine, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = machine.lock()
+    if by == "pip":
+        monkeypatch.setattr(build, "uv_command", list)
+    assert bool(build.uv_command()) is (by == "uv")
+    found = build.built(machine.cache, lock, [machine.python])
+    assert (
+        _said(found.python) == f"2.1 1.0 {found.folder}/venv" + _said(found.python).split("venv")[1]
+    )
+    shutil.rmtree(build.wheels_of(machine.cache))
+    shutil.rmtree(machine.index)
+    assert build.built(machine.cache, lock, []) == found
+    assert build.all_built(machine.cache) == (found,)
+
+
+@pytest.mark.parametrize("by", sweep(["uv", "pip"]))
+def test_it_is_built_again_offline_and_without_what_uv_keeps(
+    machine: Machine, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An index drops releases, and so does a cache: what a stack needs is kept with it."""
+    lock = machine.lock()
+    if by == "pip":
+        monkeypatch.setattr(build, "uv_command", list)
+    before = build.built(machine.cache, lock, [machine.python])
+    shutil.rmtree(before.folder)
+    shutil.rmtree(machine.index)
+    for name in ("UV_CACHE_DIR", "PIP_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "emptied"))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    assert build.built(machine.cache, lock, [machine.python]) == before
+    assert _said(before.python).startswith("2.1 1.0")
+
+
+@pytest.mark.parametrize("by", sweep(["pip", "uv"]))
+def test_installers_read_a_lock_without_busbw(machine: Machine, by: str, tmp_path: Path) -> None:
+    path = tmp_path / "pylock.framework.toml"
+    path.write_text(machine.lock().text)
+    python = venv(tmp_path / "theirs")
+    install = ["install", "--quiet", "-r", str(path)]
+    uv = [*build.uv_command(), "pip", *install, "--no-config", f"--python={python}"]
+    pip = [sys.executable, "-m", "pip", "--python", python, *install]
+    subprocess.run(uv if by == "uv" else pip, check=True)
+    assert _said(python).startswith("2.1 1.0")
+
+
+@pytest.mark.exhaustive
+def test_one_that_was_cut_short_is_found_and_done_again(machine: Machine) -> None:
+    lock = machine.lock()
+    found = build.built(machine.cache, lock, [machine.python])
+    (found.folder / "complete").unlink()
+    (found.folder / "uv.left").mkdir()
+    next((found.folder / "venv").glob("lib/*/site-packages/core.py")).unlink()
+    (torn,) = build.all_built(machine.cache)
+    assert torn.is_torn
+    assert not build.built(machine.cache, lock, [machine.python]).is_torn
+    assert _said(found.python).startswith("2.1 1.0")
+    names = sorted(path.name for path in found.folder.iterdir())
+    assert names == ["complete", "pylock.toml", "requirements.txt", "venv"]
+
+
+@pytest.mark.exhaustive
+def test_what_uv_keeps_elsewhere_is_not_what_is_installed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_LINK_MODE", "symlink")
+    lock = machine.lock()
+    found = build.built(machine.cache, lock, [machine.python])
+    other = build.built(machine.cache.with_name("another"), lock, [machine.python])
+    (core,) = (found.folder / "venv").glob("lib/*/site-packages/core.py")
+    core.write_text("VERSION = '6.6'\n")
+    assert _said(other.python).startswith("2.1 1.0")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("change", ["edited", "added", "removed"])
+def test_one_that_somebody_changed_is_found_and_done_again(machine: Machine, change: str) -> None:
+    lock = machine.lock()
+    found = build.built(machine.cache, lock, [machine.python])
+    _said(found.python)
+    assert not build.all_built(machine.cache)[0].is_torn
+    (core,) = (found.folder / "venv").glob("lib/*/site-packages/core.py")
+    if change == "edited":
+        core.write_text("VERSION = '6.6'\n")
+    elif change == "added":
+        (core.parent / "plugin.py").write_text("")
+    else:
+        core.unlink()
+    assert build.all_built(machine.cache)[0].is_torn
+    assert build.built(machine.cache, lock, [machine.python]) == found
+    assert _said(found.python).startswith("2.1 1.0")
+    assert not (core.parent / "plugin.py").exists()
+
+
+@pytest.mark.exhaustive
+def test_two_sessions_that_want_one_build_it_once(machine: Machine) -> None:
+    lock = machine.lock()
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(build.built, machine.cache, lock, [machine.python]) for _ in range(2)]
+    assert both[0].result() == both[1].result()
+    assert _said(both[0].result().python).startswith("2.1 1.0")
+
+
+@pytest.mark.exhaustive
+def test_a_python_that_is_not_there_is_named_with_what_is(machine: Machine) -> None:
+    lock = replace(machine.lock(), python="3.99.1")
+    with pytest.raises(
+        StackError,
+        match=rf"needs Python 3\.99 for .*, and {machine.python} is 3\.\S+ for \S+; install",
+    ):
+        build.built(machine.cache, lock, [machine.python])
+    assert [one.is_torn for one in build.all_built(machine.cache)] == [True]
+
+
+@pytest.mark.exhaustive
+def test_a_lock_of_another_platform_is_refused(machine: Machine) -> None:
+    lock = replace(machine.lock(), platform="win-amd64")
+    with pytest.raises(StackError, match=r"needs Python .* for win-amd64, and .*; accept tonight"):
+        build.built(machine.cache, lock, [machine.python])
+
+
+@pytest.mark.exhaustive
+def test_what_cannot_be_installed_leaves_nothing_but_its_mark_to_be_done_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = machine.lock()
+    monkeypatch.setattr(
+        build, "uv_command", lambda: [sys.executable, "-c", "raise SystemExit('no')"]
+    )
+    with pytest.raises(StackError, match="could not build the reference: no"):
+        build.built(machine.cache, lock, [machine.python])
+    (torn,) = build.all_built(machine.cache)
+    assert torn.is_torn and not (torn.folder / "venv").exists()
+
+
+@pytest.mark.exhaustive
+def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(
+    machine: Machine, tmp_path: Path
+) -> None:
+    lock = machine.lock()
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(StackError, match=rf"{file}/stacks/\w+ cannot be built: .*Not a directory"):
+        build.built(file, lock, [machine.python])
+
+
+@pytest.mark.exhaustive
+def test_what_no_lock_names_is_removed_and_what_is_being_built_is_not(machine: Machine) -> None:
+    lock = machine.lock()
+    kept = build.built(machine.cache, lock, [machine.python])
+    other = replace(lock, flags={"XLA_FLAGS": "--xla_one=1"}, packages=lock.packages[:1])
+    gone = build.built(machine.cache, other, [machine.python])
+    torn, busy = (build.folder_of(machine.cache) / name for name in ("torn", "busy"))
+    torn.mkdir()
+    busy.mkdir()
+    with locks.folder(busy.resolve(), 0.0):
+        assert set(build.prune(machine.cache, [lock])) == {gone.folder, torn}
+    assert _said(kept.python).startswith("2.1 1.0")
+    wheel = build.wheel_of(machine.cache, lock.packages[0]).parent
+    assert set(build.prune(machine.cache, [replace(lock, packages=lock.packages[1:])])) == {
+        busy,
+        kept.folder,
+        wheel,
+    }
+    assert build.all_built(machine.cache) == ()
+
+
+def test_each_package_has_the_wheel_of_the_index_with_its_hash(machine: Machine) -> None:
+    core, framework = machine.lock().packages
+    assert (core.name, core.version, core.wheel) == ("core", "2.1", "core-2.1-py3-none-any.whl")
+    content = (machine.index / framework.wheel).read_bytes()
+    assert framework.sha256 == hashlib.sha256(content).hexdigest()
+    assert not machine.cache.exists()
+
+
+@pytest.mark.exhaustive
+def test_what_the_index_does_not_have_is_an_error_with_the_words_of_pip(machine: Machine) -> None:
+    (machine.index / "core-2.1-py3-none-any.whl").unlink()
+    with pytest.raises(StackError, match=r"pip says: .*core==2\.1"):
+        machine.lock()
+
+
+@pytest.mark.exhaustive
+def test_what_has_sources_alone_cannot_be_locked(machine: Machine) -> None:
+    found = interpreter.installed(machine.python).stack(["framework"])
+    (machine.index / "framework-1.0-py3-none-any.whl").unlink()
+    (machine.index / "framework-1.0.tar.gz").write_bytes(b"sources")
+    with pytest.raises(StackError, match=r"pip says: .*framework==1\.0"):
+        build.packages_of(found, machine.python)
+
+
+def test_wheels_are_fetched_once_and_kept_when_the_index_drops_them(machine: Machine) -> None:
+    lock = machine.lock()
+    paths = build.fetched(machine.cache, lock, machine.python)
+    assert [path.name for path in paths] == [one.wheel for one in lock.packages]
+    assert [path.parent.name for path in paths] == [one.sha256 for one in lock.packages]
+    shutil.rmtree(machine.index)
+    assert build.fetched(machine.cache, lock, machine.python) == paths
+    assert sorted(path.name for path in build.wheels_of(machine.cache).iterdir()) == sorted(
+        one.sha256 for one in lock.packages
+    )
+
+
+@pytest.mark.exhaustive
+def test_a_lock_with_another_hash_is_refused(machine: Machine) -> None:
+    lock = machine.lock()
+    core, framework = lock.packages
+    changed = replace(lock, packages=(replace(core, sha256="0" * 64), framework))
+    with pytest.raises(StackError, match=r"pip says: .*Expected sha256 0{64}"):
+        build.fetched(machine.cache, changed, machine.python)
+    assert not list(build.wheels_of(machine.cache).iterdir())
+
+
+@pytest.mark.exhaustive
+def test_another_build_of_the_same_version_is_not_what_was_measured(machine: Machine) -> None:
+    wheel(machine.index, "core", "2.1", files={"core.py": "VERSION = 'rebuilt'\n"})
+    lock = machine.lock()
+    with pytest.raises(StackError, match=r"core 2\.1: core\S+ from the index contains other files"):
+        build.fetched(machine.cache, lock, machine.python)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("scheme", ["purelib", "platlib"])
+def test_files_that_installing_moves_out_of_the_data_folder_are_those_of_the_wheel(
+    machine: Machine, tmp_path: Path, scheme: str
+) -> None:
+    moved = {f"framework-1.0.data/{scheme}/framework/__init__.py": "VERSION = 1\n"}
+    native = wheel(machine.index, "framework", "1.0", files=moved)
+    other = replace(machine, python=venv(tmp_path / "other", native))
+    (path,) = build.fetched(other.cache, other.lock(), other.python)
+    assert path.name == native.name
+
+
+@pytest.mark.exhaustive
+def test_a_kept_wheel_that_somebody_edited_is_refused_with_its_path(machine: Machine) -> None:
+    lock = machine.lock()
+    path = build.fetched(machine.cache, lock, machine.python)[0]
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(StackError, match=rf"{path} was changed since it was fetched: its sha256"):
+        build.fetched(machine.cache, lock, machine.python)
+
+
+def test_a_kept_wheel_of_another_hash_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+    sha256 = hashlib.sha256(b"as fetched").hexdigest()
+    package = Package(
+        name="core", version="2.1", url="x/core-2.1.whl", sha256=sha256, record="f" * 64
+    )
+    lock = Lock(
+        framework="framework",
+        python="3.12.4",
+        platform="linux-x86_64",
+        date="2026-01-31",
+        packages=(package,),
+    )
+    path = build.wheel_of(tmp_path, package)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"exchanged")
+    with pytest.raises(StackError, match=rf"{path} was changed since it was fetched: its sha256"):
+        build.fetched(tmp_path, lock, "no interpreter")
+
+
+LOCK = Lock(
+    framework="framework", python="3.12.4", platform="linux-x86_64", date="2026-01-31", packages=()
+)
+
+
+@pytest.fixture
+def installing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What goes wrong, if anything, while a module is installed without an installer."""
+    problems = list[str]()
+
+    def install(folder: Path, *given: object) -> None:
+        (folder / "venv").mkdir()
+        (folder / "venv" / "core.py").write_text("VERSION = '2.1'\n")
+        for one in problems:
+            raise StackError(one)
+
+    monkeypatch.setattr(build, "_fitting", lambda lock, pythons: "python")
+    monkeypatch.setattr(build, "_install", install)
+    return problems
+
+
+def test_of_an_environment_that_could_not_be_installed_nothing_is_left(
+    installing: list[str], tmp_path: Path
+) -> None:
+    installing.append("no space left")
+    with pytest.raises(StackError, match="no space left"):
+        build.built(tmp_path, LOCK, [])
+    assert [one.is_torn for one in build.all_built(tmp_path)] == [True]
+    assert not list((build.folder_of(tmp_path) / LOCK.digest).iterdir())
+
+
+@pytest.mark.usefixtures("installing")
+def test_an_edit_of_as_many_bytes_is_found(tmp_path: Path) -> None:
+    found = build.built(tmp_path, LOCK, [])
+    assert not found.is_torn
+    core = found.folder / "venv" / "core.py"
+    state = core.stat()
+    core.write_text(core.read_text().replace("2.1", "6.6"))
+    os.utime(core, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    assert core.stat().st_size == state.st_size
+    assert build.all_built(tmp_path)[0].is_torn

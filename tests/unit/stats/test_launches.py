@@ -1,0 +1,132 @@
+"""Quantiles, launch times, spread, means, and the levels of looks, against known figures."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import strategies as st
+
+from busbw.stats.launches import (
+    Estimate,
+    launch_time_s,
+    look_levels,
+    of_launches,
+    quantile,
+    relative_mad,
+    shift_of_samples,
+    spent,
+)
+from busbw.stats.variance import t_quantile
+from tests.helpers import build
+
+TIMES = st.lists(st.floats(min_value=1e-7, max_value=1e3), min_size=1, max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("q", "value"), [(0.0, 1.0), (0.25, 2.0), (0.5, 3.0), (0.6, 3.4), (1.0, 5.0)]
+)
+def test_a_quantile_is_linear_between_order_statistics(q: float, value: float) -> None:
+    assert pytest.approx(value) == quantile([5.0, 1.0, 4.0, 2.0, 3.0], q)
+
+
+def test_the_time_of_a_launch_is_the_first_quartile_of_its_samples() -> None:
+    assert pytest.approx(2.0) == launch_time_s(build.run(5.0, 1.0, 4.0, 2.0, 3.0))
+
+
+def test_the_spread_is_the_scaled_median_deviation_over_the_median() -> None:
+    # median 10; deviations 2, 1, 0, 1, 5, of which the median is 1
+    assert pytest.approx(0.14826) == relative_mad([8.0, 9.0, 10.0, 11.0, 15.0])
+
+
+def test_a_single_time_has_no_spread() -> None:
+    assert relative_mad([1e-3]) == 0
+
+
+def test_the_estimate_of_launches_is_student_s_own() -> None:
+    found = of_launches([1.0, 2.0, 3.0, 4.0])
+    assert (found.mean, found.freedom) == (2.5, 3)
+    assert found.error == pytest.approx(math.sqrt(5 / 3) / 2)
+
+
+def test_a_bound_is_so_many_errors_from_the_mean_on_its_side() -> None:
+    found = Estimate(mean=1.0, error=0.1, freedom=5)
+    assert found.lower(0.05) == pytest.approx(1 - 0.201504837)
+    assert found.upper(0.05) == pytest.approx(1 + 0.201504837)
+
+
+def test_a_launch_that_is_slower_in_every_sample_is_shifted_by_just_that() -> None:
+    before = [1.0, 1.2, 0.9, 1.1]
+    assert shift_of_samples(before, [1.1 * s for s in before]) == pytest.approx(math.log(1.1))
+
+
+def test_a_drift_that_hits_both_sides_cancels() -> None:
+    drift = [1.0, 1.5, 2.0, 4.0, 3.0]
+    assert shift_of_samples(drift, [1.05 * s for s in drift]) == pytest.approx(math.log(1.05))
+
+
+def test_a_stalled_sample_hardly_moves_the_shift() -> None:
+    before = [1.0] * 12
+    after = [1.02, 1.0, 0.98] * 4
+    stalled = [*after[:-1], 50.0]
+    assert abs(shift_of_samples(before, stalled) - shift_of_samples(before, after)) < 0.01
+
+
+def test_launches_of_unequal_length_are_compared_all_with_all() -> None:
+    assert shift_of_samples([1.0, 1.0], [2.0, 2.0, 90.0]) == pytest.approx(math.log(2))
+
+
+def test_the_shift_back_is_the_same_the_other_way() -> None:
+    one, other = [1.0, 1.3, 0.8], [1.1, 1.2, 1.4]
+    assert shift_of_samples(one, other) == pytest.approx(-shift_of_samples(other, one))
+
+
+SHAPES = (-4.0, -1.0, 0.0, 1.0, 3.0)
+
+
+def _bounds(counts: tuple[int, ...], rate: float, shape: float) -> list[float]:
+    """The levels as bounds in standard deviations."""
+    return [t_quantile(level, math.inf) for level in look_levels(counts, rate, shape)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nothing_is_spent_at_first_and_all_at_last_and_ever_more_in_between(shape: float) -> None:
+    shares = [spent(tenths / 10, shape) for tenths in range(11)]
+    assert shares[0] == 0 and shares[-1] == pytest.approx(1)
+    assert shares == sorted(set(shares))
+
+
+def test_a_higher_shape_spends_earlier() -> None:
+    halves = [spent(0.5, shape) for shape in SHAPES]
+    assert halves == sorted(set(halves))
+    assert spent(0.5, 0) == 0.5
+
+
+def test_a_single_look_has_the_whole_rate() -> None:
+    assert look_levels((6,), 0.05, 1.0) == (0.05,)
+
+
+# K. M. Anderson, the R package gsDesign: gsDesign(k = 3, alpha = 0.025, sfu = sfHSD, sfupar = -4).
+def test_the_bounds_are_those_of_gsdesign() -> None:
+    assert _bounds((1, 2, 3), 0.025, -4.0) == pytest.approx([3.0107, 2.5465, 1.9992], abs=2e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_looks_err_more_often_than_the_last_alone_and_less_than_their_sum(shape: float) -> None:
+    found = look_levels((6, 9, 12, 16, 21, 28, 37, 49), 0.001, shape)
+    assert max(found) < 0.001 < sum(found)
+
+
+@pytest.mark.parametrize("shape", (0.0, 1.0))
+def test_so_many_of_normal_sums_cross_any_bound_as_may(shape: float) -> None:
+    counts, rate, draws = (2, 3, 5, 9), 0.1, 4000
+    bounds = _bounds(counts, rate, shape)
+    chance = random.Random(20260104)
+    crossed = 0
+    for _ in range(draws):
+        values = [chance.gauss(0.0, 1.0) for _ in range(counts[-1])]
+        crossed += any(
+            sum(values[:count]) > bound * math.sqrt(count) for count, bound in zip(counts, bounds)
+        )
+    assert crossed / draws == pytest.approx(rate, abs=3 * math.sqrt(rate * (1 - rate) / draws))

@@ -1,0 +1,416 @@
+"""Options to Specs and Specs to Cases: the grid's order, the choice of a device, every refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from busbw import grid
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES
+from busbw.grid import Target
+from busbw.model.case import Asked, GridError, Spec
+from busbw.model.machine import EnvironmentKey, Probe
+from busbw.model.words import Clock, Device
+from tests.helpers import build
+
+
+def _asked(**changes: Any) -> Asked:
+    ordinary: dict[str, Any] = {"frameworks": ("jax",), "named": True, "payloads": (1024,)}
+    return Asked(**{**ordinary, **changes})
+
+
+def _grid(**changes: Any) -> tuple[Spec, ...]:
+    return grid.specs(_asked(**changes))
+
+
+def test_the_grid_is_ordered_by_framework_strategy_dtype_and_payload() -> None:
+    grid = _grid(
+        frameworks=("tensorflow", "jax"),
+        strategies=("default", "ring", "psum"),
+        dtypes=("float32", "float16"),
+        payloads=(1024, 2048),
+    )
+    assert [spec.id for spec in grid[:3]] == [
+        "tensorflow-default-float32-1K",
+        "tensorflow-default-float32-2K",
+        "tensorflow-default-float16-1K",
+    ]
+    assert grid[-1].id == "jax-psum-float16-2K"
+
+
+def test_a_framework_takes_the_strategies_that_it_knows() -> None:
+    grid = _grid(frameworks=("jax", "tensorflow"), strategies=("psum", "ring"))
+    assert [(s.framework, s.strategy) for s in grid] == [("jax", "psum"), ("tensorflow", "ring")]
+
+
+def test_collectives_follow_each_other_in_the_order_asked_for_payloads_running_fastest() -> None:
+    grid = _grid(
+        collectives=("permute", "all_reduce"), dtypes=("int32", "float32"), payloads=(1024, 2048)
+    )
+    assert [spec.id for spec in grid] == [
+        "jax-permute-out_of_place-default-int32-1K",
+        "jax-permute-out_of_place-default-int32-2K",
+        "jax-permute-out_of_place-default-float32-1K",
+        "jax-permute-out_of_place-default-float32-2K",
+        "jax-default-int32-1K",
+        "jax-default-int32-2K",
+        "jax-default-float32-1K",
+        "jax-default-float32-2K",
+    ]
+
+
+def test_every_id_of_the_whole_grid_is_unique() -> None:
+    grid = _grid(
+        frameworks=("jax", "tensorflow", "fake"),
+        strategies=("default", "psum", "ring", "fake"),
+        collectives=tuple(COLLECTIVES),
+        reduce_ops=REDUCE_OPS,
+        placements=("in_place", "out_of_place"),
+        dtypes=tuple(DTYPES),
+        payloads=(1024, 2048),
+    )
+    assert len(grid) == len({spec.id for spec in grid})
+    assert {spec.collective for spec in grid} == set(COLLECTIVES)
+
+
+@pytest.mark.parametrize(
+    ("collective", "placement", "reduce_op"),
+    [
+        ("all_reduce", "in_place", "sum"),
+        ("all_gather", "out_of_place", "none"),
+        ("reduce_scatter", "out_of_place", "sum"),
+        ("all_to_all", "out_of_place", "none"),
+        ("permute", "out_of_place", "none"),
+    ],
+)
+def test_left_alone_a_collective_is_in_place_where_it_can_be(
+    collective: str, placement: str, reduce_op: str
+) -> None:
+    (spec,) = _grid(collectives=(collective,))
+    assert (spec.collective, spec.placement, spec.reduce_op) == (collective, placement, reduce_op)
+
+
+def test_reduce_ops_are_for_collectives_that_have_them_and_the_others_appear_once() -> None:
+    grid = _grid(
+        collectives=("all_reduce", "reduce_scatter", "permute"), reduce_ops=("max", "sum", "min")
+    )
+    assert [(spec.collective, spec.reduce_op) for spec in grid] == [
+        ("all_reduce", "max"),
+        ("all_reduce", "sum"),
+        ("all_reduce", "min"),
+        ("reduce_scatter", "sum"),
+        ("permute", "none"),
+    ]
+
+
+def test_placements_are_taken_as_far_as_the_collective_has_them() -> None:
+    grid = _grid(collectives=("all_reduce", "all_gather"), placements=("out_of_place", "in_place"))
+    assert [(spec.collective, spec.placement) for spec in grid] == [
+        ("all_reduce", "out_of_place"),
+        ("all_reduce", "in_place"),
+        ("all_gather", "out_of_place"),
+    ]
+
+
+def test_the_default_placement_and_its_name_are_one_spec() -> None:
+    assert len(_grid(placements=("default", "in_place"))) == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"collectives": ("all_gather",)}, {"reduce_ops": ("max",)}, {"mesh": "2x2"}]
+)
+def test_what_tensorflow_has_not_drops_it_where_nobody_named_it(changes: dict[str, Any]) -> None:
+    grid = _grid(frameworks=("tensorflow", "jax"), named=False, **changes)
+    assert [spec.framework for spec in grid] == ["jax"]
+
+
+def test_tensorflow_takes_its_sum_and_its_all_reduce_out_of_many() -> None:
+    grid = _grid(
+        frameworks=("tensorflow",),
+        collectives=("all_reduce", "permute"),
+        reduce_ops=("sum", "max"),
+    )
+    assert [(spec.collective, spec.reduce_op) for spec in grid] == [("all_reduce", "sum")]
+
+
+def test_strategies_of_the_all_reduce_leave_other_collectives_to_the_default() -> None:
+    grid = _grid(collectives=("all_reduce", "permute"), strategies=("psum", "default"))
+    assert [(spec.collective, spec.strategy) for spec in grid] == [
+        ("all_reduce", "psum"),
+        ("all_reduce", "default"),
+        ("permute", "default"),
+    ]
+
+
+def test_ranks_mesh_axes_and_clock_are_in_every_spec() -> None:
+    asked = {"ranks": 8, "mesh": "2x4", "axes": "y", "clock": "device"}
+    for spec in _grid(**asked, collectives=("all_reduce", "all_gather")):
+        assert {name: getattr(spec, name) for name in asked} == asked
+
+
+BOTH = {"frameworks": ("jax", "tensorflow")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"frameworks": ()}, "nothing to measure"),
+        ({"dtypes": ()}, "nothing to measure"),
+        ({"payloads": ()}, "nothing to measure"),
+        ({"payloads": (1026,)}, ".*1026 bytes is not a whole number of float32"),
+        ({"strategies": ("ring",)}, "jax has none of .* ring; it has default, psum"),
+        (
+            {"collectives": ("all_reduce", "reduce_scatter"), "reduce_ops": ("max",)},
+            "reduce_scatter has no reduce op max; it has sum$",
+        ),
+        (
+            {"collectives": ("all_gather",), "placements": ("in_place",)},
+            "all_gather has no placement in_place; it has out_of_place$",
+        ),
+        (
+            {"collectives": ("reduce_scatter",), "placements": ("in_place",)},
+            "reduce_scatter has no placement in_place; it has out_of_place$",
+        ),
+        (
+            {**BOTH, "collectives": ("all_gather",)},
+            "tensorflow has no all_gather; it has all_reduce",
+        ),
+        (
+            {**BOTH, "reduce_ops": ("max", "min")},
+            "tensorflow has no reduce op max, min; it has sum",
+        ),
+        ({**BOTH, "mesh": "2x2"}, r"tensorflow lays ranks out in no mesh \(2x2\)"),
+        (
+            {**BOTH, "strategies": ("psum",)},
+            "tensorflow has none of the strategies psum; it has default,",
+        ),
+        (
+            {"frameworks": ("tensorflow",), "named": False, "collectives": ("permute",)},
+            ".*tensorflow has no permute; it has all_reduce",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_an_error_that_names_what_can(
+    changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(GridError, match=f"^{said}"):
+        _grid(**changes)
+
+
+def test_a_payload_is_a_whole_number_of_elements_of_its_dtype() -> None:
+    assert len(_grid(payloads=(1026,), dtypes=("float16",))) == 1
+
+
+def _target(
+    *probes: Probe,
+    device: Device | None = None,
+    ranks: int | None = None,
+    named: tuple[str, ...] = (),
+) -> Target:
+    return grid.choose_target(device=device, ranks=ranks, probes=probes, named=named)
+
+
+CPU = build.probe(build.device_set(), tpu="no libtpu", gpu="no CUDA")
+
+
+def test_left_to_itself_it_takes_a_tpu_before_a_gpu_before_a_cpu() -> None:
+    every = [build.device_set(device) for device in Device]
+    assert Device.TPU is _target(build.probe(*every)).device
+    without_tpu = [found for found in every if found.device is not Device.TPU]
+    assert Device.GPU is _target(build.probe(*without_tpu)).device
+
+
+def test_without_an_accelerator_it_takes_the_cpu_and_says_why() -> None:
+    target = _target(CPU)
+    assert Device.CPU is target.device
+    assert target.why == "using CPU: no TPU or GPU found"
+    assert target.not_found == (
+        "no TPU to measure on (jax: no libtpu)",
+        "no GPU to measure on (jax: no CUDA)",
+    )
+
+
+def test_a_single_device_is_no_collective_and_is_passed_over_aloud() -> None:
+    target = _target(build.probe(build.device_set(Device.GPU, ranks=1), build.device_set()))
+    assert Device.CPU is target.device
+    assert "1 rank (GPU), two are needed" in target.why
+
+
+def test_a_device_asked_for_is_never_replaced_by_another() -> None:
+    with pytest.raises(GridError, match=r"no TPU to measure on \(jax: no libtpu\)"):
+        _target(CPU, device=Device.TPU)
+
+
+def test_a_device_asked_for_is_there_because_it_was_asked_for() -> None:
+    assert _target(CPU, device=Device.CPU).why == "asked for"
+
+
+def test_more_ranks_than_devices_are_an_error_with_both_numbers() -> None:
+    with pytest.raises(GridError, match=r"4 ranks \(TPU\), 8 asked for"):
+        _target(build.probe(build.device_set(Device.TPU)), device=Device.TPU, ranks=8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "mesh", "lying"),
+    [
+        ({}, "2x4", "2x4"),
+        ({"mesh": "8x1"}, "8x1", "2x4"),
+        ({"ranks": 4}, "", ""),
+        ({"ranks": 4, "mesh": "2x2"}, "2x2", ""),
+    ],
+)
+def test_a_slice_keeps_its_shape_however_ranks_are_laid_out_on_it(
+    changes: dict[str, Any], mesh: str, lying: str
+) -> None:
+    target = _target(build.probe(build.device_set(Device.TPU, ranks=8, mesh="2x4")))
+    spec = build.spec(**changes)
+    assert (target.key(spec).mesh, target.slice_key(spec).mesh) == (mesh, lying)
+    assert target.key(spec).ranks == target.slice_key(spec).ranks
+
+
+def test_virtual_devices_come_in_any_number() -> None:
+    assert Device.CPU is _target(CPU, device=Device.CPU, ranks=8).device
+
+
+def test_a_framework_that_does_not_reach_the_device_is_listed_with_its_words() -> None:
+    tensorflow = build.probe(framework="tensorflow", tpu="not built for it")
+    target = _target(build.probe(build.device_set(Device.TPU)), tensorflow)
+    assert target.unreached == {"tensorflow": "not built for it"}
+    assert {"jax"} == set(target.sets)
+
+
+def test_a_framework_asked_for_by_name_must_reach_the_device() -> None:
+    tensorflow = build.probe(framework="tensorflow", tpu="not built for it")
+    with pytest.raises(GridError, match="tensorflow does not reach the TPU: not built for it"):
+        _target(build.probe(build.device_set(Device.TPU)), tensorflow, named=("tensorflow",))
+
+
+def test_the_key_of_a_target_says_where_a_time_holds() -> None:
+    assert build.key() == _target(CPU).key(build.spec())
+    assert build.key(ranks=8) == _target(CPU, ranks=8).key(build.spec(ranks=8))
+
+
+@pytest.mark.parametrize(("ranks", "mesh"), [(None, "2x2"), (4, "2x2"), (2, "")])
+def test_the_mesh_is_in_the_key_where_all_devices_take_part(ranks: int | None, mesh: str) -> None:
+    target = _target(build.probe(build.device_set(Device.TPU, mesh="2x2")), ranks=ranks)
+    wanted = EnvironmentKey(device_kind="TPU", ranks=ranks or 4, mesh=mesh)
+    assert target.key(build.spec(ranks=ranks)) == wanted
+
+
+def test_a_spec_is_resolved_to_true_ranks_and_the_true_strategy() -> None:
+    assert build.case() == grid.resolve(build.spec(), _target(CPU))
+
+
+def test_default_and_its_true_name_are_the_same_case() -> None:
+    target = _target(CPU)
+    named = grid.resolve(build.spec(strategy="psum"), target)
+    assert named == grid.resolve(build.spec(strategy="default"), target)
+
+
+def test_a_strategy_that_the_device_lacks_is_an_error_that_names_those_it_has() -> None:
+    with pytest.raises(
+        GridError, match=r"jax has no strategy ring for all_reduce on the CPU; it has .*psum"
+    ):
+        grid.resolve(build.spec(strategy="ring"), _target(CPU))
+
+
+def test_a_spec_of_a_framework_off_the_device_is_an_error_with_its_words() -> None:
+    target = _target(CPU, build.probe(framework="tensorflow", cpu="import failed"))
+    with pytest.raises(GridError, match="tensorflow does not reach the CPU: import failed"):
+        grid.resolve(build.spec(framework="tensorflow"), target)
+    with pytest.raises(GridError, match="fake does not reach the CPU: not probed"):
+        grid.resolve(build.spec(framework="fake"), target)
+
+
+ALL_CLOCKS = (Clock.HOST, Clock.DISPATCH, Clock.DEVICE)
+
+
+def test_the_protocol_begins_with_the_device_s_first_clock_where_nobody_chose_one() -> None:
+    clocks = (Clock.DEVICE, Clock.HOST)
+    target = _target(build.probe(build.device_set(Device.TPU, clocks=clocks)))
+    assert grid.resolve(build.spec(), target).protocol.text == "device/chain2"
+
+
+@pytest.mark.parametrize("clock", ALL_CLOCKS)
+def test_a_clock_asked_for_is_in_the_protocol(clock: Clock) -> None:
+    target = _target(build.probe(build.device_set(clocks=ALL_CLOCKS)))
+    case = grid.resolve(build.spec(clock=clock.value), target)
+    assert (case.protocol.text, case.clock) == (f"{clock.value}/chain2", clock)
+
+
+def test_a_clock_that_the_device_has_not_is_an_error_that_names_its_own() -> None:
+    clocks = (Clock.HOST, Clock.DISPATCH)
+    target = _target(build.probe(build.device_set(clocks=clocks)))
+    with pytest.raises(
+        GridError, match=r"^jax has no clock device on the CPU; it has host, dispatch$"
+    ):
+        grid.resolve(build.spec(clock="device"), target)
+
+
+def test_a_mesh_and_its_axes_are_in_the_case_and_the_mesh_in_the_key() -> None:
+    target = _target(CPU, ranks=8)
+    spec = build.spec(ranks=8, mesh="2x4", axes="y")
+    case = grid.resolve(spec, target)
+    assert (case.mesh, case.axes, case.ranks, case.group_size) == ("2x4", "y", 8, 4)
+    assert target.key(spec) == build.key(ranks=8, mesh="2x4")
+
+
+@pytest.mark.parametrize(("mesh", "ranks"), [("2x4", 8), ("2x1", 2), ("3", 3)])
+def test_a_mesh_that_is_not_all_the_ranks_is_an_error_with_both_numbers(
+    mesh: str, ranks: int
+) -> None:
+    wanted = rf"a mesh of {mesh} has {ranks} ranks, there are 4 \(CPU\); --ranks says how many"
+    with pytest.raises(GridError, match=wanted):
+        grid.resolve(build.spec(mesh=mesh), _target(CPU))
+
+
+@pytest.mark.parametrize(
+    ("framework", "collective", "strategy"),
+    [
+        ("jax", "all_gather", "lax"),
+        ("jax", "permute", "lax"),
+        ("jax", "all_reduce", "psum"),
+        ("fake", "all_to_all", "fake"),
+    ],
+)
+def test_other_collectives_than_the_all_reduce_have_the_framework_s_own_strategy(
+    framework: str, collective: str, strategy: str
+) -> None:
+    target = _target(build.probe(build.device_set(), framework=framework))
+    spec = build.spec(framework=framework, collective=collective)
+    assert grid.resolve(spec, target).strategy == strategy
+
+
+def test_a_strategy_named_for_another_collective_is_an_error() -> None:
+    with pytest.raises(GridError, match=r"no strategy psum for permute on the CPU; it has default"):
+        grid.resolve(build.spec(collective="permute", strategy="psum"), _target(CPU))
+
+
+@pytest.mark.parametrize(
+    ("collective", "payload_bytes", "fits"),
+    [
+        ("all_gather", 16, True),
+        ("all_gather", 20, False),
+        ("reduce_scatter", 8, False),
+        ("all_to_all", 4 * 1025, False),
+        ("all_to_all", 4 * 1024, True),
+        ("all_reduce", 4, True),
+        ("permute", 20, True),
+    ],
+)
+def test_a_payload_is_cut_into_equal_blocks_of_whole_elements_or_refused(
+    collective: str, payload_bytes: int, fits: bool
+) -> None:
+    spec = build.spec(collective=collective, payload_bytes=payload_bytes)
+    if fits:
+        assert grid.resolve(spec, _target(CPU)).payload_bytes == payload_bytes
+    else:
+        with pytest.raises(GridError, match=f"not 4 equal blocks of float32, which {collective}"):
+            grid.resolve(spec, _target(CPU))
+
+
+def test_blocks_are_cut_for_the_group_and_not_for_all_ranks() -> None:
+    spec = build.spec(collective="all_gather", payload_bytes=8, mesh="2x2", axes="y")
+    assert grid.resolve(spec, _target(CPU)).group_size == 2

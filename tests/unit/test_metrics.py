@@ -1,0 +1,119 @@
+"""Sizes and bandwidths: every formula against figures that were worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw import metrics
+from busbw.model.words import payload_text
+from tests.helpers import build
+
+KIB, MIB = 1024, 1024**2
+
+
+@pytest.mark.parametrize(
+    ("text", "payload_bytes"),
+    [
+        ("1", 1),
+        ("1536", 1536),
+        ("1K", KIB),
+        ("1k", KIB),
+        ("64M", 64 * MIB),
+        ("1024M", 2**30),
+        ("1G", 2**30),
+        (" 4K ", 4 * KIB),
+    ],
+)
+def test_a_size_counts_in_powers_of_1024(text: str, payload_bytes: int) -> None:
+    assert payload_bytes == metrics.parse_payload(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "0K", "-1K", "1.5M", "1T", "K", "1 K", "4KiB", "1KB", "one"]
+)
+def test_what_is_no_size_is_refused_with_what_is_accepted(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a size; expected a whole number of bytes"):
+        metrics.parse_payload(text)
+
+
+@given(st.integers(min_value=1, max_value=2**40))
+def test_a_payload_as_text_is_read_back(payload_bytes: int) -> None:
+    assert payload_bytes == metrics.parse_payload(payload_text(payload_bytes))
+
+
+def test_a_payload_range_doubles_until_its_end() -> None:
+    sizes = metrics.parse_payloads("1K:1024M")
+    assert len(sizes) == 21
+    assert sizes[:3] == (KIB, 2 * KIB, 4 * KIB)
+    assert sizes[-1] == 2**30
+
+
+def test_a_payload_range_stops_before_what_lies_beyond_its_end() -> None:
+    assert metrics.parse_payloads("3K:11K") == (3 * KIB, 6 * KIB)
+
+
+def test_a_payload_range_of_one_size_is_that_size() -> None:
+    assert metrics.parse_payloads("4K:4K") == (4 * KIB,)
+
+
+def test_a_comma_list_is_sorted_and_has_no_repeats() -> None:
+    wanted = (KIB, 2 * KIB, 4 * KIB, MIB)
+    assert wanted == metrics.parse_payloads("1M,4K,1K:4K")
+
+
+@pytest.mark.parametrize("text", ["", "4K,", "1K:", ":1K", "1K:2K:4K", "4K;8K"])
+def test_what_is_no_list_of_sizes_is_refused_with_the_grammar(text: str) -> None:
+    with pytest.raises(ValueError, match="; expected "):
+        metrics.parse_payloads(text)
+
+
+def test_a_range_that_begins_above_its_end_is_refused_with_both() -> None:
+    with pytest.raises(ValueError, match="2M > 1K"):
+        metrics.parse_payloads("2M:1K")
+
+
+def test_algbw_is_the_payload_over_the_time_in_decimal_gigabytes() -> None:
+    assert pytest.approx(1.073741824) == metrics.algbw_gb_per_s(2**30, 1.0)
+
+
+@pytest.mark.parametrize(("ranks", "factor"), [(2, 1.0), (4, 1.5), (8, 1.75), (64, 1.96875)])
+def test_the_bus_factor_of_an_all_reduce_is_that_of_nccl_tests(ranks: int, factor: float) -> None:
+    assert factor == metrics.bus_factor(build.case(ranks=ranks))
+
+
+@pytest.mark.parametrize(
+    ("collective", "factor"),
+    [
+        ("all_reduce", 1.5),
+        ("all_gather", 0.75),
+        ("reduce_scatter", 0.75),
+        ("all_to_all", 0.75),
+        ("permute", 1.0),
+    ],
+)
+def test_each_collective_has_the_bus_factor_of_nccl_tests(collective: str, factor: float) -> None:
+    assert factor == metrics.bus_factor_of(collective, 4)
+
+
+@pytest.mark.parametrize(
+    ("collective", "axes", "factor"),
+    [
+        ("all_gather", "", 0.875),
+        ("reduce_scatter", "y", 0.75),
+        ("all_to_all", "x", 0.5),
+        ("all_reduce", "y", 1.5),
+        ("permute", "", 1.0),
+    ],
+)
+def test_the_bus_factor_is_the_collective_s_over_one_group(
+    collective: str, axes: str, factor: float
+) -> None:
+    case = build.case(collective=collective, ranks=8, mesh="2x4", axes=axes)
+    assert factor == metrics.bus_factor(case)
+
+
+def test_busbw_is_algbw_times_the_bus_factor() -> None:
+    case = build.case(payload_bytes=2**30, ranks=8)
+    assert pytest.approx(1.75 * 1.073741824 / 2) == metrics.busbw_gb_per_s(case, 2.0)

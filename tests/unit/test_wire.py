@@ -1,0 +1,291 @@
+"""Values to JSON and back: nothing is lost, and nonsense is refused with the path to it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw import wire
+from busbw.driver.process import Exit
+from busbw.hosts import messages
+from busbw.model.case import Case
+from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
+from busbw.model.machine import DeviceSet
+from busbw.model.words import Clock, Device, Extra, FailureKind, FoundBy
+from tests.helpers import build
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+VALUES = (
+    build.case(mesh="4x4"),
+    build.plan(memory_limit_bytes=2**30),
+    build.run(1e-3, 1.1e-3, peak_memory_bytes=5),
+    build.run(
+        1e-3,
+        clocks_s={"host": 1e-3, "device": 9e-4},
+        dispatch_s=1e-5,
+        first_call_s=0.1,
+        rank_times_s=(1e-3, 2e-3),
+        phases_s={"sampling": 0.2},
+        compiled_memory_bytes=7,
+        injected="delay:5%",
+        injected_ratio=1.06,
+    ),
+    Injection(extra=Extra.DELAY, seconds=1e-5, share=0.05),
+    Injection(extra=Extra.MEMORY, limit_bytes=2**30, payloads=(4096, 2**20)),
+    build.key(mesh="2x4"),
+    build.out_of_memory(found=FoundBy.PREDICTED, needed_bytes=2, available_bytes=1),
+    build.probe(
+        build.device_set(),
+        build.device_set(Device.TPU, mesh="2x4", clocks=(Clock.DEVICE, Clock.HOST)),
+        gpu="no driver",
+    ),
+    build.environment(flags={"XLA_FLAGS": "--x"}, load=0.5),
+    build.measurement(1e-3, failures=(build.failure(),)),
+    build.baseline(1e-3, 1.1e-3),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pair:
+    ends: tuple[float, float]
+    name: str = ""
+
+
+def _changed(document: Any, key: str, value: Any) -> dict[str, Any]:
+    return {**document, key: value}
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_a_value_comes_back_through_json_as_it_was(value: Any) -> None:
+    line = json.dumps(wire.to_json(value))
+    assert value == wire.from_json(type(value), json.loads(line))
+
+
+def test_an_enum_is_written_as_its_word() -> None:
+    assert wire.to_json(build.failure(FailureKind.KILLED))["kind"] == "KILLED"
+    assert str is type(wire.to_json(FailureKind.KILLED))
+
+
+def test_a_tuple_is_written_as_a_list() -> None:
+    assert wire.to_json(build.run(1e-3, 2e-3))["samples_s"] == [1e-3, 2e-3]
+
+
+def test_an_unknown_key_is_refused_and_the_accepted_ones_are_named() -> None:
+    document = _changed(wire.to_json(build.plan()), "lunches", 3)
+    with pytest.raises(wire.WireError, match=r"plan\.lunches: unknown key; accepted .* launches"):
+        wire.from_json(Plan, document, "plan")
+
+
+def test_a_missing_key_is_refused_unless_it_has_a_default() -> None:
+    with pytest.raises(wire.WireError, match=r"Case\.framework: missing"):
+        wire.from_json(Case, {})
+    assert Plan() == wire.from_json(Plan, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "words"),
+    [
+        ("launch", 1, "expected a string, got 1"),
+        ("launch", None, "expected a string, got None"),
+        ("iterations", "8", "expected a whole number, got '8'"),
+        ("iterations", 8.0, "expected a whole number, got 8.0"),
+        ("iterations", True, "expected a whole number, got True"),
+        ("compile_s", "soon", "expected a number, got 'soon'"),
+        ("compile_s", False, "expected a number, got False"),
+        ("compile_s", float("nan"), "expected a finite number, got nan"),
+        ("compile_s", float("inf"), "expected a finite number, got inf"),
+        pytest.param("compile_s", 10**400, "expected a number, got 1000", id="compile_s-huge"),
+        ("samples_s", 1.0, "expected a list, got 1.0"),
+        ("versions", ["jax"], "expected an object, got"),
+        ("proof", "psum", "expected an object, got 'psum'"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_what_was_expected(key: str, wrong: Any, words: str) -> None:
+    document = _changed(wire.to_json(build.run()), key, wrong)
+    with pytest.raises(wire.WireError, match=rf"Run\.{key}: {words}"):
+        wire.from_json(Run, document)
+
+
+def test_the_path_leads_into_lists_and_mappings() -> None:
+    document = wire.to_json(build.run(1.0, 2.0, 3.0))
+    with pytest.raises(wire.WireError, match=r"run\.samples_s\[1\]: expected a number, got 'x'"):
+        wire.from_json(Run, _changed(document, "samples_s", [1.0, "x", 3.0]), "run")
+    with pytest.raises(wire.WireError, match=r"run\.versions\.jax: expected a string, got 1"):
+        wire.from_json(Run, _changed(document, "versions", {"jax": 1}), "run")
+
+
+def test_the_path_leads_into_values_within_values() -> None:
+    document = wire.to_json(build.measurement(1e-3))
+    document["runs"][0]["proof"]["payload_copies"] = "none"
+    with pytest.raises(wire.WireError, match=r"Measurement\.runs\[0\]\.proof\.payload_copies: "):
+        wire.from_json(Measurement, document)
+
+
+def test_a_word_that_the_enum_lacks_is_refused_and_its_words_are_named() -> None:
+    document = _changed(wire.to_json(build.device_set()), "device", "abacus")
+    with pytest.raises(wire.WireError, match="expected one of cpu, gpu, tpu, got 'abacus'"):
+        wire.from_json(DeviceSet, document)
+
+
+@pytest.mark.parametrize("word", [None, 1, ["KILLED"], {"KILLED": 1}])
+def test_what_is_not_even_a_word_is_no_enum(word: Any) -> None:
+    document = _changed(wire.to_json(build.failure()), "kind", word)
+    with pytest.raises(wire.WireError, match=r"Failure\.kind: expected one of UNAVAILABLE, "):
+        wire.from_json(Failure, document)
+
+
+def test_a_whole_number_is_a_number() -> None:
+    run = wire.from_json(Run, _changed(wire.to_json(build.run()), "samples_s", [1, 2]))
+    assert run.samples_s == (1.0, 2.0)
+    assert {float} == {type(sample) for sample in run.samples_s}
+
+
+def test_none_is_accepted_only_where_a_value_may_be_absent() -> None:
+    document = wire.to_json(build.failure(exit_code=None))
+    assert wire.from_json(Failure, document).exit_code is None
+    with pytest.raises(wire.WireError, match="message"):
+        wire.from_json(Failure, _changed(document, "message", None))
+
+
+def test_an_injection_without_its_kind_or_with_one_that_is_none_is_refused() -> None:
+    with pytest.raises(wire.WireError, match=r"Injection\.extra: missing"):
+        wire.from_json(Injection, {"share": 0.05})
+    with pytest.raises(wire.WireError, match="expected one of delay, memory"):
+        wire.from_json(Injection, {"extra": "nap"})
+
+
+def test_a_pair_is_a_list_of_two() -> None:
+    assert _Pair(ends=(1.0, 2.0)) == wire.from_json(_Pair, {"ends": [1, 2]})
+    with pytest.raises(wire.WireError, match=r"ends: expected a list of 2, got 3 items"):
+        wire.from_json(_Pair, {"ends": [1, 2, 3]})
+
+
+def test_a_long_wrong_value_is_shown_in_part() -> None:
+    with pytest.raises(wire.WireError) as caught:
+        wire.from_json(Plan, {"launches": "x" * 5000})
+    assert len(str(caught.value)) < 200
+
+
+@given(JSON)
+def test_any_other_document_is_refused_and_nothing_worse(document: Any) -> None:
+    with pytest.raises(wire.WireError):
+        wire.from_json(Run, document)
+
+
+@given(st.sampled_from(sorted(wire.to_json(build.run()))), JSON)
+def test_any_value_in_any_place_is_accepted_or_refused_and_nothing_worse(
+    key: str, wrong: Any
+) -> None:
+    document = _changed(wire.to_json(build.run()), key, wrong)
+    try:
+        run = wire.from_json(Run, document)
+    except wire.WireError as error:
+        assert f"Run.{key}" in str(error)
+    else:
+        assert run == wire.from_json(Run, wire.to_json(run))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", r"1:1: not JSON"),
+        (b'{"a": 1,}', r"1:\d+: not JSON"),
+        (b"\xef\xbb\xbf{}", "BOM"),
+        (b"ab\xff", r"byte 2: not UTF-8"),
+        (b"[" * 200_000, "nested too deeply"),
+        (b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
+        (b'{"a":' * 200_000, "nested too deeply"),
+        (b"[1" + b"0" * 5000 + b"]", "a whole number of 5001 digits"),
+        (b'{"a": 1, "b": 2, "a": 3}', "the key 'a' occurs twice"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_no_json_is_refused_with_the_place_and_nothing_worse(
+    content: bytes, says: str
+) -> None:
+    with pytest.raises(wire.WireError, match=says):
+        wire.parsed(content)
+
+
+def test_what_is_json_is_parsed_from_text_and_from_bytes() -> None:
+    assert wire.parsed('{"a": [1, 2.5, null, true, "\u00e4"]}') == {"a": [1, 2.5, None, True, "ä"]}
+    assert wire.parsed(json.dumps({"a": "ä"}).encode()) == {"a": "ä"}
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**5000], ids=lambda n: n.bit_length())
+def test_a_whole_number_that_no_machine_counts_to_is_refused(number: int) -> None:
+    with pytest.raises(wire.WireError, match=r"Plan\.seed: expected a whole number of 64 bits"):
+        wire.from_json(Plan, {"seed": number})
+
+
+def test_text_that_cannot_be_written_is_refused_in_words_that_can() -> None:
+    for document in ({"message": "\ud800"}, {"message\udfff": ""}):
+        with pytest.raises(wire.WireError) as caught:
+            wire.from_json(Failure, {**wire.to_json(build.failure()), **document})
+        assert str(caught.value).encode()
+    with pytest.raises(wire.WireError, match=r"versions.*expected text"):
+        wire.from_json(Run, _changed(wire.to_json(build.run()), "versions", {"\ud800": "1"}))
+
+
+def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
+    join = messages.Join(rank=0, host="a\x1b[2J\u202e", python="3\x9b\x7f\r")
+    found = wire.from_json(messages.Join, wire.to_json(join))
+    assert (found.host, found.python) == (r"a\x1b[2J\u202e", r"3\x9b\x7f\r")
+    over = messages.encoded(Exit(exit_code=0, log="a\n\tb\x07 \N{SNOWMAN}"))
+    read = messages.decoded(Exit, over)
+    assert read.log == "a\n\tb\\x07 \N{SNOWMAN}"
+    with pytest.raises(wire.WireError, match=r"message\.kin\\x1bd: unknown key"):
+        messages.decoded(messages.Hello, b'{"kin\\u001bd": 1}')
+
+
+@pytest.mark.parametrize(
+    ("text", "harmless"),
+    [
+        ("::error::a", ": :error::a"),
+        ("a\n \u3000::warning::b\n", "a\n \u3000: :warning::b\n"),
+        ("a ##[error]b", "a # #[error]b"),
+        ("a::b ::c # [d] ##", "a::b ::c # [d] ##"),
+    ],
+)
+def test_what_github_would_run_gets_a_space(text: str, harmless: str) -> None:
+    assert wire.without_commands(text) == harmless
+
+
+def test_what_is_nested_without_end_is_shown_in_part() -> None:
+    document: Any = []
+    for _ in range(100_000):
+        document = [document]
+    with pytest.raises(wire.WireError, match=r"Plan\.seed: expected a whole number, got "):
+        wire.from_json(Plan, {"seed": document})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{\n<<<<<<< HEAD\n  1\n=======\n>>>>>>> theirs\n}", "2:1: a Git conflict marker, '<<<"),
+        ("{\n||||||| base\n>>>>>>> theirs\n}", "2:1: a Git conflict marker, '|||||||"),
+        ("{\n=======\n>>>>>>> a\x1b[2J\n}", "2:1: a Git conflict marker, '======='"),
+        ("version https://git-lfs.github.com/spec/v1\noid", "1:1: a Git LFS pointer, not the file"),
+        ("{\n  <<<<<<< HEAD\n}", "2:3: not JSON"),
+        ("{\n<<<<<<<<<<<<< a row\n}", "2:1: not JSON"),
+    ],
+)
+def test_what_git_left_in_a_file_is_named_for_what_it_is(text: str, said: str) -> None:
+    with pytest.raises(wire.WireError) as refused:
+        wire.parsed(text.encode())
+    assert str(refused.value).startswith(said)
+    assert str(refused.value).isprintable()
+
+
+def test_the_words_of_git_in_a_value_are_a_value() -> None:
+    assert wire.parsed('{"a": "<<<<<<< HEAD"}') == {"a": "<<<<<<< HEAD"}

@@ -1,0 +1,541 @@
+"""What counts as proof: the right collectives in each round, over the right ranks, and no copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from busbw.model.launch import Proof
+from busbw.model.words import Device, FailureKind
+from busbw.program import hlo
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.hlo import proof
+from busbw.worker.backends.hlo.proof import Proved, Wanted
+from tests.helpers import build
+from tests.unit.worker.backends.hlo import programs
+from tests.unit.worker.backends.hlo.programs import (
+    FIRST,
+    GPU_COPY,
+    GPU_COUNT,
+    GPU_DONE,
+    SECOND,
+    gpu,
+    started,
+)
+
+# What is asked for beside, or instead of, an all-reduce.
+OUT_OF_PLACE: dict[str, Any] = {"placement": "out_of_place"}
+APART: dict[str, Any] = {"reduce_op": "none", **OUT_OF_PLACE}
+PERMUTE: dict[str, Any] = {"collective": "permute", "reduce_op": "none"}
+GATHER: dict[str, Any] = {"collective": "all_gather", **APART}
+BFLOAT16: dict[str, Any] = {"dtype": "bfloat16", "payload_bytes": 2048}
+
+CALLED = """\
+%called (p: f32[1024]) -> f32[1024] {
+  ROOT %nested.1 = f32[1024]{0} all-reduce(%p), channel_id=1, replica_groups={{0,1,2,3}}, \
+use_global_device_ids=true, to_apply=%region_1.0
+}
+"""
+
+
+def _proof(text: str, per_round: int = 2, *, strict: bool = True, **changes: Any) -> Proof:
+    wanted = Wanted(case=build.case(**changes), per_round=per_round, strict=strict)
+    return proof.prove(text, wanted)
+
+
+def _refused(text: str, per_round: int = 2, *, strict: bool = True, **changes: Any) -> str:
+    with pytest.raises(MeasuringError) as caught:
+        _proof(text, per_round, strict=strict, **changes)
+    assert caught.value.kind is FailureKind.NOT_A_COLLECTIVE
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("turned_round", [False, True])
+def test_a_chain_of_two_all_reduces_is_proved_wherever_its_loop_s_body_stands(
+    turned_round: bool,
+) -> None:
+    assert _proof(programs.cpu(FIRST, SECOND, turned_round=turned_round)) == Proof(
+        collectives={"all-reduce": 2},
+        payload_copies=0,
+        algorithm="psum",
+        copies_per_call=0,
+        array_bytes=4096,
+        groups=((0, 1, 2, 3),),
+    )
+
+
+def test_a_tpu_s_chain_is_proved_through_its_layouts() -> None:
+    assert _proof(programs.TPU_ALL_REDUCE, 1).collectives == {"all-reduce": 1}
+
+
+def test_a_gpu_s_start_that_has_what_it_takes_is_proved_as_well() -> None:
+    found = _proof(programs.GPU_WITH_OPERANDS, 1)
+    assert (found.collectives, found.array_bytes) == ({"all-reduce": 1}, 4096)
+
+
+def test_a_tpu_s_permute_is_its_start_and_the_copy_beside_it_is_counted() -> None:
+    proof = _proof(programs.TPU_PERMUTE, 1, strict=False, **PERMUTE)
+    assert (proof.collectives, proof.payload_copies) == ({"collective-permute": 1}, 1)
+    message = _refused(programs.TPU_PERMUTE, 1, **PERMUTE)
+    assert "the payload is copied between collectives: %copy.9" in message
+
+
+def test_a_tpu_s_all_gather_is_proved_and_what_a_call_copies_once_is_counted() -> None:
+    proof = _proof(programs.TPU_ALL_GATHER, 1, **GATHER)
+    assert (proof.collectives, proof.array_bytes) == ({"all-gather": 1}, 4096)
+    assert (proof.payload_copies, proof.copies_per_call) == (0, 3)
+
+
+def test_an_all_to_all_of_a_tuple_of_blocks_is_the_payload_and_its_copies_count() -> None:
+    changes: dict[str, Any] = {"collective": "all_to_all", "reduce_op": "none"}
+    proof = _proof(programs.CPU_ALL_TO_ALL, 1, strict=False, **changes)
+    assert (proof.collectives, proof.array_bytes) == ({"all-to-all": 1}, 4096)
+    # One of the slices that it is cut into, and the concatenation.
+    assert proof.payload_copies == 2
+
+
+def test_a_reduce_scatter_that_xla_makes_an_all_reduce_is_none() -> None:
+    message = _refused(
+        programs.TPU_REDUCE_SCATTER, 1, collective="reduce_scatter", placement="out_of_place"
+    )
+    assert message.startswith(
+        "expected 1 reduce-scatter of 1024 bytes (float32) over 4 ranks in each round of the loop, "
+        "XLA compiled {'all-reduce': 1}, 0 of them there, such as %all-reduce.2 = f32[1024]"
+    )
+
+
+def test_a_single_call_has_its_collective_in_the_entry() -> None:
+    proof = _proof(programs.SINGLE, 1, protocol="dispatch/chain2")
+    assert (proof.collectives, proof.copies_per_call) == ({"all-reduce": 1}, 0)
+
+
+def test_a_loop_is_no_single_call_and_a_single_call_no_loop() -> None:
+    message = _refused(programs.CPU_CHAIN, 1, protocol="dispatch/chain2")
+    assert "over 4 ranks, XLA compiled {'all-reduce': 2}, 0 of them there" in message
+    assert "0 of them there" in _refused(programs.SINGLE, 1)
+
+
+def test_a_program_without_the_collective_is_none() -> None:
+    message = _refused(programs.cpu("%add.9 = s32[] add(%a, %b)"))
+    assert message == (
+        "expected 2 all-reduce of 4096 bytes (float32) over 4 ranks in each round of the loop, "
+        "XLA compiled none, 0 of them there"
+    )
+
+
+BRANCH = "%c.1 = f32[1024]{0} conditional(%i, %p, %p), branch_computations={%called, %other}"
+INNER_LOOP = "%w.1 = (s32[], f32[1024]) while(%t), condition=%called.2, body=%called"
+
+
+@pytest.mark.parametrize(
+    ("body", "outside", "said"),
+    [
+        # Too few, or too many, in a round.
+        ((FIRST,), (), "XLA compiled {'all-reduce': 1}, 1 of them there"),
+        ((FIRST, SECOND, SECOND), (), "XLA compiled {'all-reduce': 3}, 3 of them there"),
+        # Taken out of the loop, and shown; or beside it.
+        ((FIRST,), (SECOND,), "{'all-reduce': 2}, 1 of them there, such as %psum_invariant.13 = f"),
+        ((), (FIRST, SECOND), "{'all-reduce': 2}, 0 of them there"),
+        ((FIRST, SECOND), (FIRST,), "{'all-reduce': 3}, 2 of them there"),
+        # One that may not run in every round.
+        ((FIRST, BRANCH), (), "{'all-reduce': 2}, 1 of them there, such as ROOT %nested.1"),
+        ((FIRST, INNER_LOOP), (), "{'all-reduce': 2}, 1 of them there, such as ROOT %nested.1"),
+        # Another kind in its place, and one that names no groups.
+        (
+            (FIRST, SECOND.replace(" all-reduce(", " all-gather(")),
+            (),
+            "{'all-reduce': 1, 'all-gather': 1}, 1 of them there, such as %psum_inv",
+        ),
+        ((FIRST, SECOND.replace("replica_groups={{0,1,2,3}}, ", "")), (), "in groups {0,1,2,3}"),
+    ],
+)
+def test_another_number_kind_or_place_of_collectives_is_refused(
+    body: tuple[str, ...], outside: tuple[str, ...], said: str
+) -> None:
+    called = CALLED if BRANCH in body or INNER_LOOP in body else ""
+    assert said in _refused(programs.cpu(*body, entry=outside, computations=called))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%call.1 = f32[1024]{0} call(%psum_invariant.12), to_apply=%called",
+        "%a.1 = ((f32[1024]), f32[1024], u32[]) async-start(%psum_invariant.12), calls=%called",
+    ],
+)
+def test_one_in_a_computation_that_every_round_calls_is_there(line: str) -> None:
+    proof = _proof(programs.cpu(FIRST, line, computations=CALLED), strict=False)
+    assert proof.collectives == {"all-reduce": 2}
+
+
+@pytest.mark.parametrize("shape", ["f32[512]", "f32[2048]", "bf16[1024]", "f64[1024]"])
+def test_other_bytes_than_the_payload_s_are_refused_with_the_line(shape: str) -> None:
+    line = SECOND.replace("f32[1024]", shape)
+    message = _refused(programs.cpu(FIRST, line), strict=False)
+    assert f"XLA compiled %psum_invariant.13 = {shape}" in message
+    # Nor may a payload of half the width be summed in full.
+    message = _refused(programs.CPU_CHAIN, **BFLOAT16)
+    assert "expected 2 all-reduce of 2048 bytes (bfloat16)" in message
+    assert "f32[1024]{0} all-reduce(" in message
+
+
+def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
+    """What is raised of a CPU's program of two all-reduces."""
+    case = build.case(**changes)
+    with pytest.raises(MeasuringError) as caught:
+        proof.prove(text, proof.wanted(case, 2, device=Device.CPU))
+    return caught.value
+
+
+def test_a_cpu_s_collective_of_as_many_float32_is_one_of_another_dtype() -> None:
+    found = _on_a_cpu(programs.CPU_CHAIN, **BFLOAT16)
+    assert found.kind is FailureKind.OTHER_DTYPE
+    assert str(found) == "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        SECOND.replace("f32[1024]", "f32[512]"),
+        SECOND.replace("f32[1024]", "s32[1024]"),
+        SECOND.replace("f32[1024]", "bf16[1024]"),
+        SECOND.replace("{{0,1,2,3}}", "{{0,1},{2,3}}"),
+        SECOND.replace(" all-reduce(", " all-gather("),
+    ],
+)
+def test_beside_a_wider_one_another_program_is_still_no_collective(second: str) -> None:
+    found = _on_a_cpu(programs.cpu(FIRST, second), **BFLOAT16)
+    assert found.kind is FailureKind.NOT_A_COLLECTIVE
+
+
+def test_a_wide_payload_in_another_width_is_not_taken_for_one_that_was_widened() -> None:
+    text = programs.CPU_CHAIN.replace("f32[1024]", "f64[1024]")
+    assert _on_a_cpu(text).kind is FailureKind.NOT_A_COLLECTIVE
+
+
+def test_a_long_instruction_stands_on_a_line_of_its_own_and_no_line_is_long() -> None:
+    many = ", ".join(["f32[8]"] * 500)
+    line = SECOND.replace("f32[1024]{0}", f"({many})")
+    sentence, below = _refused(programs.cpu(FIRST, line), strict=False).splitlines()
+    assert "expected 2 all-reduce of 4096 bytes" in sentence and sentence.endswith("(...):")
+    assert below.startswith("%psum_invariant.13 = (f32[8], ")
+    assert max(len(sentence), len(below)) <= 300
+    line = SECOND.replace("{{0,1,2,3}}", "{{0,1}}") + "x" * 5000
+    assert len(_refused(programs.cpu(FIRST, line))) < 600
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "{{0,1},{2,3}}",
+        "{{0,1}}",
+        "{{0,1,2}}",
+        "[2,2]<=[4]",
+        "{{3,2,1,0}}",
+        "mesh['x'=2,'y'=2] {'y'}",
+        "mesh['x'=2,'y'=2] {'y','x'}",
+        "mesh['ranks'=2] {'ranks'}",
+        "mesh['ranks'=8] {'ranks'}",
+        "mesh['ranks'=4] {'ranks':(1)2}",
+        "mesh['ranks'=4], device_ids=(3,2,1,0) {'ranks'}",
+    ],
+)
+def test_other_groups_than_all_ranks_are_refused_with_both(groups: str) -> None:
+    line = SECOND.replace("{{0,1,2,3}}", groups)
+    message = _refused(programs.cpu(FIRST, line))
+    assert "over 4 ranks in each round of the loop in groups {0,1,2,3}, XLA compiled" in message
+    assert f"replica_groups={groups.removesuffix('x')}" in message
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "{}",
+        "[1,4]<=[4]",
+        "{{0,1,2,3}}",
+        "mesh['ranks'=4] {'ranks'}",
+        "mesh['x'=2,'y'=2] {'x','y'}",
+    ],
+)
+def test_all_ranks_may_be_named_in_any_form(groups: str) -> None:
+    lines = (line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND))
+    assert _proof(programs.cpu(*lines)).groups == ((0, 1, 2, 3),)
+
+
+@pytest.mark.parametrize(
+    ("axes", "groups", "right"),
+    [
+        ("y", "{{0,1},{2,3}}", True),
+        ("y", "{{2,3},{0,1}}", True),
+        ("y", "[2,2]<=[4]", True),
+        ("y", "{{0,2},{1,3}}", False),
+        ("y", "{{0,1}}", False),
+        ("y", "{{0,1,2,3}}", False),
+        ("x", "{{0,2},{1,3}}", True),
+        ("x", "[2,2]<=[2,2]T(1,0)", True),
+        ("x", "[2,2]<=[4]", False),
+        ("y", "mesh['x'=2,'y'=2] {'y'}", True),
+        ("y", "mesh['x'=2,'y'=2] {'x'}", False),
+        ("y", "mesh['x'=2,'y'=2] {'x','y'}", False),
+        ("y", "mesh['x'=2,'y'=2], device_ids=([4]<=[2,2]T(1,0)) {'y'}", False),
+        ("x", "mesh['x'=2,'y'=2] {'x'}", True),
+        ("x", "mesh['x'=2,'y'=2] {'y'}", False),
+        ("x", "mesh['x'=4] {'x':(1)2}", False),
+    ],
+)
+def test_along_an_axis_the_groups_must_be_exactly_the_axis_s(
+    axes: str, groups: str, right: bool
+) -> None:
+    text = programs.cpu(*(line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND)))
+    changes: dict[str, Any] = {"mesh": "2x2", "axes": axes}
+    if right:
+        expected = {"y": ((0, 1), (2, 3)), "x": ((0, 2), (1, 3))}[axes]
+        assert _proof(text, **changes).groups == expected
+    else:
+        assert "over 2 ranks" in _refused(text, **changes)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "right"),
+    [
+        ("{{0,1},{1,2},{2,3},{3,0}}", True),
+        ("{{3,0},{2,3},{0,1},{1,2}}", True),
+        ("{{1,0},{2,1},{3,2},{0,3}}", False),
+        ("{{0,1},{1,2},{2,3}}", False),
+        ("{{0,1},{1,0},{2,3},{3,2}}", False),
+        ("{{0,0},{1,1},{2,2},{3,3}}", False),
+        ("{}", False),
+    ],
+)
+def test_a_permute_s_pairs_must_be_exactly_each_rank_to_the_next(pairs: str, right: bool) -> None:
+    text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", pairs)
+    if right:
+        assert _proof(text, 1, strict=False, **PERMUTE).groups == ((0, 1, 2, 3),)
+    else:
+        assert f"source_target_pairs={pairs}" in _refused(text, 1, strict=False, **PERMUTE)
+
+
+def test_a_permute_along_an_axis_goes_round_within_each_group() -> None:
+    text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,0},{2,3},{3,2}}")
+    found = _proof(text, 1, strict=False, mesh="2x2", axes="y", **PERMUTE)
+    assert found.groups == ((0, 1), (2, 3))
+
+
+COPY = '%copy.12 = f32[1024]{0} copy(%get-tuple-element.35), metadata={op_name="while/body"}'
+FUSION = (
+    "%multiply_fusion.1 = f32[1024]{0} fusion(%psum_invariant.12), kind=kLoop, "
+    "calls=%fused_computation"
+)
+FUSED = """\
+%fused_computation (p: f32[1024]) -> f32[1024] {
+  %p = f32[1024]{0} parameter(0)
+  ROOT %multiply.1 = f32[1024]{0} multiply(%p, %p)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "computations"),
+    [
+        (COPY, ""),
+        (COPY.replace("{0}", "{0:T(1024)S(1)}"), ""),
+        (FUSION, FUSED),
+        ("%a.1 = f32[1024]{0} add(%psum_invariant.12, %psum_invariant.12)", ""),
+        ("%b.1 = f32[1024]{0} broadcast(%constant.1), dimensions={}", ""),
+        (
+            "%copy-start.1 = (f32[1024]{0:T(1024)}, f32[1024]{0:T(1024)}, u32[]{:S(2)}) "
+            "copy-start(%gte.1)",
+            "",
+        ),
+        ("%call.1 = f32[1024]{0} call(%p), to_apply=%fused_computation", FUSED),
+    ],
+)
+def test_whatever_goes_over_the_payload_in_the_loop_is_refused_where_none_may(
+    line: str, computations: str
+) -> None:
+    text = programs.cpu(FIRST, line, SECOND, computations=computations)
+    assert "the payload is copied between collectives: " in _refused(text)
+    assert _proof(text, strict=False).payload_copies == 1
+
+
+def test_a_move_between_a_chip_s_memories_is_counted_and_refused_nowhere() -> None:
+    """A TPU may hold a small payload in its own memory while the collective runs."""
+    move = (
+        "%copy-start.1 = (f32[1024]{0:T(1024)S(1)}, f32[1024]{0:T(1024)}, u32[]{:S(2)}) "
+        "copy-start(%gte.1)"
+    )
+    assert _proof(programs.cpu(FIRST, move, SECOND)).payload_copies == 1
+
+
+@pytest.mark.parametrize("line", [COPY, FUSION])
+def test_in_the_entry_it_is_made_once_in_a_call_and_counted_as_that(line: str) -> None:
+    proof = _proof(programs.cpu(FIRST, SECOND, entry=(line,), computations=FUSED))
+    assert (proof.payload_copies, proof.copies_per_call) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%copy.5 = s32[] copy(%get-tuple-element.34)",
+        "%copy.6 = f32[16]{0} copy(%broadcast.2)",
+        "%bitcast.6 = f32[1,1024]{1,0} bitcast(%get-tuple-element.35)",
+        "%gte.9 = f32[1024]{0} get-tuple-element(%param), index=2",
+        "%copy-done.1 = f32[1024]{0} copy-done(%copy-start.1)",
+        '%a.1 = f32[1024]{0} custom-call(), custom_call_target="AllocateBuffer"',
+        "%tuple.9 = (f32[1024]{0}, f32[1024]{0}) tuple(%a, %b)",
+        "%ob.1 = (f32[1024]{0}, f32[1024]{0}) opt-barrier(%tuple.9)",
+    ],
+)
+def test_counters_small_arrays_and_mere_names_are_no_copies_of_the_payload(line: str) -> None:
+    assert _proof(programs.cpu(FIRST, line, SECOND)).payload_copies == 0
+
+
+def test_a_block_of_a_payload_of_blocks_is_worth_counting() -> None:
+    block = "%copy.1 = f32[256]{0} copy(%get-tuple-element.64)"
+    smaller = "%copy.1 = f32[255]{0} copy(%get-tuple-element.64)"
+    for line, copies in ((block, 1), (smaller, 0)):
+        text = programs.TPU_ALL_GATHER.replace("  %bitcast.6", f"  {line}\n  %bitcast.6")
+        assert _proof(text, 1, strict=False, **GATHER).payload_copies == copies
+
+
+def test_a_collective_s_own_sum_and_its_end_are_no_copies() -> None:
+    start = FIRST.replace(" all-reduce(", " all-reduce-start(")
+    done = "%d.1 = f32[1024]{0} all-reduce-done(%psum_invariant.12)"
+    proof = _proof(programs.cpu(start, done, SECOND))
+    assert (proof.collectives, proof.payload_copies) == ({"all-reduce": 2}, 0)
+
+
+TWICE = GPU_COPY.replace("get-tuple-element.27", "copy.7")
+BEFORE = GPU_COPY.replace("copy.6", "copy.7")
+INPUT = started(of="copy.6", is_sync=True)
+
+
+def _found_on(text: str, device: Device = Device.GPU, **changes: Any) -> Proved:
+    return proof.find(text, proof.wanted(build.case(**changes), 1, device=device))
+
+
+def _refused_of_gpu(text: str, device: Device = Device.GPU, **changes: Any) -> str:
+    with pytest.raises(MeasuringError) as caught:
+        _found_on(text, device, **changes)
+    assert caught.value.kind is FailureKind.NOT_A_COLLECTIVE
+    return str(caught.value)
+
+
+def _algorithm(found: Proved) -> dict[str, str]:
+    return hlo.algorithm_of(found.collectives)
+
+
+def test_a_chain_in_place_is_one_all_reduce_a_turn_and_nothing_beside_it() -> None:
+    found = _found_on(programs.GPU_IN_PLACE)
+    assert [one.op for one in found.collectives] == ["all-reduce-start"]
+    assert (found.around, found.around_loop) == ((), ())
+
+
+def test_kernels_libraries_and_modes_are_published_and_a_field_at_its_default_says_nothing() -> (
+    None
+):
+    assert _algorithm(_found_on(programs.GPU_IN_PLACE)) == {"strategy": "TRITON_ONE_SHOT"}
+    assert _algorithm(_found_on(programs.GPU_WAITED_FOR)) == {}
+    text = programs.GPU_WAITED_FOR.replace('"backend":"DEFAULT"', '"backend":"NVSHMEM"')
+    text = text.replace("COLLECTIVES_MODE_INVALID", "COLLECTIVES_SYMMETRIC_MEMORY")
+    assert _algorithm(_found_on(text)) == {"backend": "NVSHMEM", "mode": "SYMMETRIC_MEMORY"}
+
+
+def test_a_configuration_of_another_form_says_nothing() -> None:
+    text = programs.GPU_WAITED_FOR.replace(programs.config(is_sync=True), "backend_config={}")
+    assert _algorithm(_found_on(text)) == {}
+    cut = programs.GPU_WAITED_FOR.replace(
+        '"collective_backend_config":{', '"collective_backend_config":3'
+    )
+    assert _algorithm(_found_on(cut)) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "starts"), [(programs.GPU_IN_PLACE, True), (programs.GPU_WAITED_FOR, False)]
+)
+def test_what_is_waited_for_at_once_is_not_started_apart(text: str, starts: bool) -> None:
+    assert _found_on(text).starts is starts
+
+
+def test_the_copy_of_the_input_belongs_to_it_out_of_place_and_on_gpus_alone() -> None:
+    text = programs.GPU_OUT_OF_PLACE
+    assert [one.op for one in _found_on(text, **OUT_OF_PLACE).around] == ["copy"]
+    assert "%copy.6 = f32[1024]{0} copy(" in _refused_of_gpu(text)
+    for device in (Device.CPU, Device.TPU):
+        assert "%copy.6 = " in _refused_of_gpu(text, device, **OUT_OF_PLACE)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            (GPU_COPY, INPUT, GPU_DONE, GPU_COPY.replace("copy.6", "copy.8"), GPU_COUNT),
+            "%copy.8 = ",
+        ),
+        ((BEFORE, TWICE, INPUT, GPU_DONE, GPU_COUNT), "%copy.7 = "),
+        (
+            (
+                "%copy.6 = f32[1024]{0} fusion(%get-tuple-element.27), kind=kLoop, calls=%fused_m",
+                INPUT,
+                GPU_DONE,
+                GPU_COUNT,
+            ),
+            "%copy.6 = f32[1024]{0} fusion(",
+        ),
+    ],
+)
+def test_out_of_place_nothing_else_that_goes_over_the_payload_is(
+    lines: tuple[str, ...], said: str
+) -> None:
+    assert f"the payload is copied between collectives: {said}" in _refused_of_gpu(
+        gpu(*lines), **OUT_OF_PLACE
+    )
+
+
+def test_buffers_in_another_memory_are_copied_once_in_a_call() -> None:
+    found = _found_on(programs.GPU_OWN_BUFFERS)
+    assert (found.around, [one.op for one in found.around_loop]) == ((), ["copy"])
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        (programs.GPU_ALL_GATHER, GATHER),
+        (programs.GPU_REDUCE_SCATTER, {"collective": "reduce_scatter", **OUT_OF_PLACE}),
+        (programs.GPU_ALL_TO_ALL, {"collective": "all_to_all", **APART}),
+        (programs.GPU_PERMUTE, {**PERMUTE, **OUT_OF_PLACE}),
+    ],
+)
+def test_the_other_collectives_are_proved_through_their_starts(
+    text: str, changes: dict[str, Any]
+) -> None:
+    found = _found_on(text, **changes)
+    assert len(found.collectives) == 1
+    assert (found.around, found.around_loop, found.starts) == ((), (), False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (gpu(GPU_COUNT), "XLA compiled none, 0 of them there"),
+        (programs.GPU_DECOMPOSED, "XLA compiled {'all-gather': 1}, 0 of them there"),
+        (
+            programs.GPU_IN_STEPS,
+            "XLA compiled {'reduce-scatter': 1, 'all-reduce': 1, 'all-gather': 1}",
+        ),
+        (programs.GPU_IN_PLACE.replace("{{0,1,2,3}}", "{{0,1},{2,3}}"), "in groups {0,1,2,3}"),
+        (programs.GPU_IN_PLACE.replace("f32[1024]{0} all", "f32[512]{0} all"), "of 4096 bytes"),
+        (
+            gpu(started(is_sync=True), GPU_DONE, started(is_sync=True), GPU_DONE, GPU_COUNT),
+            "XLA compiled {'all-reduce': 2}, 2 of them there",
+        ),
+    ],
+)
+def test_another_program_is_not_the_collective(text: str, said: str) -> None:
+    assert said in _refused_of_gpu(text)
+
+
+def test_an_instruction_is_called_by_what_stands_before_its_shape() -> None:
+    lines = hlo.read(programs.GPU_OUT_OF_PLACE).computations["region_0.0_spmd"]
+    assert [lines[0].name, lines[3].name, lines[-1].name] == ["%param", "%copy.6", "%tuple.14"]

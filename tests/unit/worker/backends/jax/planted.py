@@ -1,0 +1,131 @@
+"""A soak of a real JAX program on CPU devices into whose result a fault is planted.
+
+``python -m tests.unit.worker.backends.jax.planted FAULT COLLECTIVE ROUND...`` prints for each ROUND
+a line of JSON: the Wrong that was found, and what was planted, as rank, element and bit.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from busbw import grid, wire
+from busbw.collectives import COLLECTIVES
+from busbw.model.case import Spec
+from busbw.model.launch import LaunchId, Plan
+from busbw.model.soak import Soaked
+from busbw.model.words import Device
+from busbw.model.workload import Workload
+from busbw.worker.backends.jax import program as jax_program
+from busbw.worker.backends.jax.backend import JaxBackend
+from busbw.worker.backends.values import memory_at
+from busbw.worker.backends.words import Words
+from busbw.worker.measure import MeasureSession
+
+RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
+Memories = Mapping[int, Any]
+Planted = tuple[int, "int | None", "int | None"]
+
+
+class Faults:
+    """Changes the words of each rank's result after a round; `before` are of the one before."""
+
+    def __init__(self, values: Words, draw: int, before: Memories, chance: random.Random) -> None:
+        self._values, self._draw, self._before, self._chance = values, draw, before, chance
+
+    def flip(self, held: Memories) -> Planted:
+        """One bit of one rank's buffer."""
+        rank = self._chance.choice(sorted(held))
+        at, bit = self._chance.randrange(held[rank].size), self._chance.randrange(32)
+        held[rank][at] ^= np.uint32(1 << bit)
+        return rank, at, bit
+
+    def stale(self, held: Memories) -> Planted:
+        """A chunk of what was there before."""
+        rank = self._chance.choice(sorted(held))
+        count = held[rank].size // 4
+        begin = self._chance.randrange(held[rank].size - count)
+        held[rank][begin : begin + count] = self._before[rank][begin : begin + count]
+        return rank, None, None
+
+    def swap(self, held: Memories) -> Planted:
+        """Two ranks have each other's result."""
+        one, other = sorted(self._chance.sample(sorted(held), 2))
+        first = held[one].copy()
+        held[one][:], held[other][:] = held[other], first
+        return one, None, None
+
+    def miss(self, held: Memories) -> Planted:
+        """What one rank put in is missing in the sum of another."""
+        rank, other = self._chance.sample(sorted(held), 2)
+        values = held[rank].view(np.float32)
+        theirs = np.resize(self._values.start(other, self._draw)[0], values.size)
+        values[:] = values.astype(np.float64) - theirs
+        return rank, None, None
+
+    def early(self, held: Memories) -> Planted:
+        """The end is not there yet: of its words those that are not zero anyway."""
+        rank = self._chance.choice(sorted(held))
+        begin = self._chance.randrange(held[rank].size - 16)
+        first = begin + int(np.flatnonzero(held[rank][begin:])[0])
+        held[rank][begin:] = 0
+        return rank, first, None
+
+
+def _words_of(program: Any, result: Any) -> Memories:
+    shards = program._own(result)
+    return {
+        rank: memory_at(one.data.unsafe_buffer_pointer(), one.data.size, np.uint32)
+        for rank, one in sorted(shards.items())
+    }
+
+
+def planting(fault: str, number: int, found: list[Planted]) -> Callable[..., Any]:
+    """In place of `JaxProgram._called`."""
+    called, rounds = jax_program.JaxProgram._called, [0]
+    before: dict[int, Any] = {}
+    chance = random.Random(number)
+
+    def planted(self: Any, iterations: int) -> tuple[Any, Any]:
+        counted, result = called(self, iterations)
+        rounds[0] += 1
+        held = _words_of(self, result)
+        if rounds[0] == number:
+            faults = Faults(self._values, self.draw, before, chance)
+            found.append(getattr(faults, fault)(held))
+        elif rounds[0] == number - 1:
+            before.update({rank: words.copy() for rank, words in held.items()})
+        return counted, result
+
+    return planted
+
+
+def main(fault: str, name: str, *numbers: str) -> None:
+    backend = JaxBackend(Device.CPU, RANKS)
+    probes = [backend.probe()]
+    target = grid.choose_target(device=Device.CPU, ranks=None, probes=probes, named=["jax"])
+    collective = COLLECTIVES[name]
+    workload = Workload(
+        collective=name,
+        reduce_op="sum" if collective.reduce_ops else "none",
+        placement=collective.placements[0],
+    )
+    spec = Spec(framework="jax", payload_bytes=PAYLOAD_BYTES, workload=workload)
+    case, key = grid.resolve(spec, target), target.key(spec)
+    session, called = MeasureSession(backend, LaunchId(name="x")), jax_program.JaxProgram._called
+    for number in map(int, numbers):
+        planted: list[Planted] = []
+        jax_program.JaxProgram._called = planting(fault, number, planted)  # type: ignore[method-assign]
+        answer = session.soak(case, Plan(), key, SECONDS)
+        jax_program.JaxProgram._called = called  # type: ignore[method-assign]
+        wrong = answer.wrong if isinstance(answer, Soaked) else None
+        print(json.dumps({"found": wrong and wire.to_json(wrong), "planted": planted}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,201 @@
+"""The real JAX back end on virtual CPU devices: what it measures, proves and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.collectives import COLLECTIVES
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import LocalTransport
+from busbw.driver.schedules import Schedule, Side, Stack
+from busbw.model import variables
+from busbw.model.case import Spec
+from busbw.model.words import FailureKind
+from tests.helpers import build
+from tests.helpers import frameworks as real
+from tests.helpers.frameworks import Results, run_of
+
+pytestmark = real.needs("jax")
+
+PAYLOAD = 4096
+SIZES = (4, 100, 1024, 2**20)
+
+
+def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> Spec:
+    collective = COLLECTIVES[changes.get("collective", "all_reduce")]
+    ordinary = {
+        "reduce_op": "sum" if collective.reduce_ops else "none",
+        "placement": collective.placements[0],
+    }
+    return build.spec(payload_bytes=payload_bytes, **{**ordinary, **changes})
+
+
+SPECS = {
+    **{f"{size} bytes": _spec(size) for size in SIZES},
+    **{name: _spec(collective=name) for name in COLLECTIVES},
+    "all_reduce out of place": _spec(placement="out_of_place"),
+    **{op: _spec(reduce_op=op) for op in ("max", "min")},
+    **{dtype: _spec(dtype=dtype) for dtype in ("int32", "float16", "bfloat16")},
+    **{f"permute of {dtype}": _spec(collective="permute", dtype=dtype) for dtype in ("int32",)},
+    **{axis: _spec(mesh="2x2", axes=axis) for axis in "xy"},
+    "gather along y": _spec(collective="all_gather", mesh="2x2", axes="y"),
+    "permute along x": _spec(collective="permute", mesh="2x2", axes="x"),
+    "dispatch": _spec(clock="dispatch"),
+    "dispatch out of place": _spec(clock="dispatch", placement="out_of_place"),
+    "device": _spec(clock="device"),
+    "device gather": _spec(clock="device", collective="all_gather"),
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return dict(zip(SPECS, real.launch(list(SPECS.values()), ranks=4)))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_payload_is_summed_and_checked_on_every_rank(results: Results, size: int) -> None:
+    run = run_of(results, f"{size} bytes")
+    assert run.proof.collectives == {"all-reduce": 4}
+    assert run.proof.payload_copies == 0
+    assert (run.proof.array_bytes, run.proof.groups) == (size, ((0, 1, 2, 3),))
+    # Every element of four ranks: as many as one rank's bytes.
+    assert run.values_checked % size == 0
+    assert run.values_checked >= 5 * size
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_every_collective_is_proved_and_checked(results: Results, name: str) -> None:
+    collective, run = COLLECTIVES[name], run_of(results, name)
+    assert list(run.proof.collectives) == [collective.hlo]
+    assert run.iterations % run.proof.collectives[collective.hlo] == 0
+    assert run.proof.array_bytes == collective.output_bytes(PAYLOAD, 4)
+    assert run.proof.groups == ((0, 1, 2, 3),)
+    assert (run.proof.payload_copies == 0) == collective.copy_free
+    assert run.values_checked % (collective.output_bytes(PAYLOAD, 4)) == 0
+    assert run.proof.read_from == "optimised HLO"
+
+
+def test_out_of_place_there_is_one_collective_in_a_round(results: Results) -> None:
+    found = [run_of(results, name) for name in ("all_reduce out of place", "all_to_all", "permute")]
+    assert [dict(run.proof.collectives) for run in found] == [
+        {"all-reduce": 1},
+        {"all-to-all": 1},
+        {"collective-permute": 1},
+    ]
+    assert min(run.iterations for run in found) > 1
+
+
+@pytest.mark.parametrize("name", ["max", "min", "int32", "float16", "permute of int32"])
+def test_other_operations_and_dtypes_are_exact_too(results: Results, name: str) -> None:
+    proof = run_of(results, name).proof
+    expected = {"collective-permute": 1} if "permute" in name else {"all-reduce": 4}
+    assert (proof.array_bytes, proof.collectives) == (PAYLOAD, expected)
+
+
+def test_bfloat16_that_xla_sums_as_float32_is_no_number(results: Results) -> None:
+    said = "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
+    real.refused(results["bfloat16"], FailureKind.OTHER_DTYPE, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "hlo", "groups"),
+    [
+        ("y", "all-reduce", ((0, 1), (2, 3))),
+        ("x", "all-reduce", ((0, 2), (1, 3))),
+        ("gather along y", "all-gather", ((0, 1), (2, 3))),
+        ("permute along x", "collective-permute", ((0, 2), (1, 3))),
+    ],
+)
+def test_along_an_axis_of_a_mesh_the_groups_are_the_axis_s(
+    results: Results, name: str, hlo: str, groups: tuple[tuple[int, ...], ...]
+) -> None:
+    run = run_of(results, name)
+    assert list(run.proof.collectives) == [hlo]
+    assert run.proof.groups == groups
+    assert run.proof.array_bytes == PAYLOAD
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "all_gather", "y", "max"])
+def test_by_the_host_s_clock_a_run_has_that_clock_s_time_and_its_phases(
+    results: Results, name: str
+) -> None:
+    run = run_of(results, name)
+    real.check_clock(run, "host")
+    assert run.first_call_s is not None and run.first_call_s > 0
+    assert run.compiled_memory_bytes is not None and run.compiled_memory_bytes >= PAYLOAD
+
+
+@pytest.mark.parametrize("name", ["dispatch", "dispatch out of place"])
+def test_by_the_clock_dispatch_a_sample_is_a_single_call(results: Results, name: str) -> None:
+    run = run_of(results, name)
+    real.check_clock(run, "dispatch")
+    assert run.proof.collectives == {"all-reduce": 1}
+
+
+@pytest.mark.parametrize("name", ["device", "device gather"])
+def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(
+    results: Results, name: str
+) -> None:
+    real.check_clock(run_of(results, name), "device")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_any_number_of_ranks_from_two_is_measured(ranks: int) -> None:
+    (found,) = real.launch([_spec()], ranks=ranks)
+    assert run_of({"": found}, "").proof.groups == (tuple(range(ranks)),)
+
+
+# What a worker that follows another one does with a case, and what JAX says that it compiled.
+_AFTER_ANOTHER = """
+import jax
+from busbw.model import variables
+from busbw.model.launch import LaunchId
+from busbw.model.words import Device
+from busbw.worker import backends, measure
+from tests import build
+loaded = []
+jax.monitoring.register_event_listener(
+    lambda event, **_: loaded.append(event) if event.endswith("/cache_hits") else None
+)
+real.prepare("jax", Device.CPU)
+backend = backends.load("jax", Device.CPU, 4)
+loaded.clear()
+desk = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
+run = desk.measure(build.case(framework="jax", strategy="psum"), real.QUICK)
+say([len(loaded), run.values_checked > 0, run.proof.collectives])
+"""
+
+
+@pytest.mark.exhaustive
+def test_what_one_worker_compiled_the_next_one_loads_proves_and_checks(tmp_path: Path) -> None:
+    script = f"os.environ[{variables.PROGRAMS!r}] = {str(tmp_path)!r}\n" + _AFTER_ANOTHER
+    (first,), (second,) = (real.said(script) for _ in range(2))
+    assert first == [0, True, {"all-reduce": 4}]
+    assert second == [1, True, {"all-reduce": 4}]
+
+
+@pytest.mark.exhaustive
+def test_the_sides_of_a_pair_share_no_program() -> None:
+    bundle = Bundle()
+    try:
+        stacks = {side: Stack(starters={"jax": real.starter("jax", 4)}) for side in Side}
+        keys = real.keys_of([_spec()], ranks=4)
+        Schedule(Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, shared=True).run()
+        kept = sorted((bundle.path / "programs" / "jax").iterdir())
+        assert [one.name for one in kept] == ["candidate", "reference"]
+        assert all(list(one.glob("jit_chain-*")) for one in kept)
+    finally:
+        bundle.remove()
+
+
+@pytest.mark.exhaustive
+def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one() -> None:
+    (found,) = real.launch([_spec(2**26)], ranks=4)
+    run = run_of({"": found}, "")
+    assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None
+    assert 0.75 < run.predicted_memory_bytes / run.peak_memory_bytes < 1.25

@@ -1,0 +1,106 @@
+"""The program that has every link of a torus, as the compiler for TPUs leaves it; and on a CPU."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw.collectives.base import pairs_of
+from tests.helpers import frameworks as real
+from tests.unit.worker.backends.jax.test_user_program import _programs
+
+pytestmark = [real.needs("jax")]
+
+ROOT = Path(__file__).parents[5]
+STEP = """
+from busbw.worker.backends.jax import chips
+
+def step(devices):
+    return chips.step(devices)
+"""
+
+# The extents of each torus, the devices of a chip, and along which axes it is closed.
+TORI = {
+    "v5e:4x4": ((4, 4, 1), 1, ()),
+    "v5p:2x2x4": ((2, 2, 4), 1, (2,)),
+    "v5p:4x4x4": ((4, 4, 4), 1, (0, 1, 2)),
+    "tpu7x:4x4x4": ((4, 4, 4), 2, (0, 1, 2)),
+}
+
+
+def _links(extents: tuple[int, ...], closed: tuple[int, ...]) -> int:
+    """How many a torus of chips has, each counted once a way."""
+    chips, found = 1, 0
+    for extent in extents:
+        chips *= extent
+    for axis, extent in enumerate(extents):
+        each = extent if axis in closed and extent > 2 else extent - 1
+        found += 2 * each * chips // extent
+    return found
+
+
+@pytest.mark.exhaustive
+@real.needs("libtpu")
+@pytest.mark.parametrize("topology", TORI)
+def test_every_link_of_the_torus_is_in_it_once_each_way(tmp_path: Path, topology: str) -> None:
+    extents, cores, closed = TORI[topology]
+    (tmp_path / "links.py").write_text(STEP)
+    _programs({"links": f"{tmp_path}/links.py:step"}, topology, tmp_path / "cache")
+    (kept,) = (tmp_path / "cache").rglob("*.json.gz")
+    text = json.loads(gzip.decompress(kept.read_bytes()))["text"]
+    lines = [line for line in text.splitlines() if " collective-permute" in line]
+    pairs = [pair for line in lines if "-done(" not in line for pair in pairs_of(line) or ()]
+    chips = extents[0] * extents[1] * extents[2]
+    within = 2 * chips if cores == 2 else 0
+    assert len(pairs) == len(set(pairs)) == _links(extents, closed) * cores + within
+    assert {(b, a) for a, b in pairs} == set(pairs)
+
+
+_MEASURED = """
+import contextlib, json, jax
+from functools import partial
+from busbw import wire
+from busbw.model.words import Device
+from busbw.worker.backends.framework import read_files
+from busbw.worker.backends.jax import chips, versions
+
+jax.config.update("jax_num_cpu_devices", 4)
+
+@contextlib.contextmanager
+def recording(folder):
+    with versions.recording(folder, Device.CPU):
+        yield partial(read_files, folder)
+
+devices = jax.devices("cpu")
+for found in (chips.measured(devices, 5), chips.carried(devices, 5, 4096, recording)):
+    print(json.dumps(wire.to_json(found)))
+"""
+
+
+@pytest.mark.exhaustive
+def test_each_chip_and_link_has_a_time_for_every_round() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED],
+        cwd=ROOT,
+        # As a worker on a CPU: libtpu, which one process has at a time, records nothing for others.
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    alone, found = map(json.loads, done.stdout.splitlines()[-2:])
+    assert alone["ranks"] == found["ranks"] == [0, 1, 2, 3]
+    assert alone["links_s"] == {}
+    for rows in (alone["compute_s"], alone["copy_s"], *found["links_s"].values()):
+        assert [len(row) for row in rows] == [5] * 4
+        assert all(seconds > 0 for row in rows for seconds in row)
+    assert found["pairs"]["x+"] == [[0, 1], [1, 2], [2, 3], [3, 0]]
+    assert found["pairs"]["x-"] == [[0, 3], [1, 0], [2, 1], [3, 2]]

@@ -1,0 +1,262 @@
+"""What XLA's compilers make of the programs that measure, without a TPU and without a GPU.
+
+Each is skipped where it is not installed. One worker compiles everything, as the driver starts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from busbw.hardware.topologies import GPUS, topology_of
+from busbw.model.launch import Compiled, Failure
+from busbw.model.words import GIB, Device, FailureKind, FoundBy
+from tests.helpers import frameworks as real
+from tests.helpers.sweep import sweep
+
+pytestmark = real.needs("jax")
+needs_libtpu = real.needs("libtpu")
+needs_cuda = real.needs("jax_plugins.xla_cuda13")
+
+SIZES = {"1K": 1024, "64K": 65536, "1M": 2**20}
+OUT_OF_PLACE = {"placement": "out_of_place"}
+APART = {"reduce_op": "none", **OUT_OF_PLACE}
+OTHERS: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "all_gather": ("all-gather", APART),
+    "reduce_scatter": ("reduce-scatter", OUT_OF_PLACE),
+    "all_to_all": ("all-to-all", APART),
+    "permute": ("collective-permute", APART),
+}
+CHIPS = [f"{name}:8" for name in GPUS]
+
+# A name, a topology, and what is asked for beside a JAX all-reduce of 1M.
+ON_TPUS: Mapping[str, real.Wanted] = {
+    **{f"v5e {name}": ("v5e:2x4", {"payload_bytes": size}) for name, size in SIZES.items()},
+    **{f"v6e {name}": ("v6e:2x4", {"payload_bytes": size}) for name, size in SIZES.items()},
+    "v2": ("v2:2x2", {}),
+    "v4": ("v4:2x2x2", {}),
+    "tpu7x": ("tpu7x:2x2x1", {}),
+    "v5e fits": ("v5e:2x4", {"payload_bytes": 12 * GIB}),
+    "v5e too large": ("v5e:2x4", {"payload_bytes": 16 * GIB}),
+    "v5e out of place": ("v5e:2x4", {"payload_bytes": 12 * GIB, **OUT_OF_PLACE}),
+    "v5e along y": ("v5e:2x4", {"mesh": "2x4", "axes": "y"}),
+    "v5e along hosts": ("v5e:2x4", {"mesh": "hosts:2,devices:4", "axes": "hosts"}),
+    "v5e along devices": ("v5e:2x4", {"mesh": "hosts:2,devices:4", "axes": "devices"}),
+    "v5e other hosts": ("v5e:2x4", {"mesh": "hosts:4,devices:2", "axes": "hosts"}),
+    "v5e gather": ("v5e:2x4", {"collective": "all_gather", **APART}),
+}
+ON_GPUS: Mapping[str, real.Wanted] = {
+    **{chip: (chip, {}) for chip in CHIPS},
+    "small": ("h100:8", {"payload_bytes": 1024}),
+    "large": ("h100:8", {"payload_bytes": 64 * 2**20}),
+    "two hosts": ("h100:2x8", {}),
+    "along y": ("h100:8", {"mesh": "2x4", "axes": "y"}),
+    "out of place": ("h100:8", OUT_OF_PLACE),
+    **{name: ("h100:8", {"collective": name, **given}) for name, (_, given) in OTHERS.items()},
+    "fits": ("h100:8", {"payload_bytes": 64 * GIB}),
+    "too large": ("h100:8", {"payload_bytes": 128 * GIB}),
+    "too large out of place": ("h100:8", {"payload_bytes": 64 * GIB, **OUT_OF_PLACE}),
+    "fits a larger one": ("h200:8", {"payload_bytes": 64 * GIB, **OUT_OF_PLACE}),
+}
+
+
+class Asked:
+    """What the compiler is for each topology, and what became of each that is wanted."""
+
+    def __init__(self, wanted: Mapping[str, real.Wanted]) -> None:
+        self.compilers = real.compilers(dict.fromkeys(topology for topology, _ in wanted.values()))
+        self.answers = real.compiled(wanted, self.compilers)
+
+    def compiled(self, name: str) -> Compiled:
+        found = self.answers[name]
+        assert isinstance(found, Compiled), found
+        return found
+
+    def out_of_memory(self, name: str) -> Failure:
+        found = self.answers[name]
+        real.refused(found, FailureKind.OUT_OF_MEMORY, "")
+        assert isinstance(found, Failure)
+        return found
+
+
+@pytest.fixture(scope="module")
+def tpus() -> Asked:
+    return Asked(ON_TPUS)
+
+
+@pytest.fixture(scope="module")
+def gpus() -> Asked:
+    return Asked(ON_GPUS)
+
+
+@needs_libtpu
+def test_a_topology_is_what_jax_would_see_on_it(tpus: Asked) -> None:
+    seen = {
+        name: (one.devices.device_kind, one.devices.ranks, one.devices.mesh)
+        for name, one in tpus.compilers.items()
+        if one.devices is not None
+    }
+    assert seen == {
+        "v2:2x2": ("TPU v2", 8, "2x2"),
+        "v4:2x2x2": ("TPU v4", 8, "2x2x2"),
+        "v5e:2x4": ("TPU v5 lite", 8, "2x4"),
+        "v6e:2x4": ("TPU v6 lite", 8, "2x4"),
+        "tpu7x:2x2x1": ("TPU7x", 8, "2x2"),
+    }
+    assert all(one.release.startswith("libtpu 0.0.") for one in tpus.compilers.values())
+    assert all("Built on" in one.build for one in tpus.compilers.values())
+
+
+@needs_libtpu
+@pytest.mark.parametrize("name", [*(f"v5e {s}" for s in SIZES), *(f"v6e {s}" for s in SIZES), "v2"])
+def test_a_chain_is_one_all_reduce_a_turn_and_its_algorithm_is_published(
+    tpus: Asked, name: str
+) -> None:
+    found = tpus.compiled(name)
+    assert found.collectives == {"all-reduce": 1}
+    assert found.groups == "1x8"
+    assert found.algorithm["emitter"].endswith("Emitter")
+    assert found.temporary_bytes == 0
+
+
+@needs_libtpu
+def test_the_algorithm_depends_on_the_payload(tpus: Asked) -> None:
+    assert len({tpus.compiled(f"v5e {size}").algorithm["emitter"] for size in SIZES}) > 1
+
+
+@needs_libtpu
+def test_a_tpu7x_hands_it_to_the_sparse_cores_with_memory_of_its_own(tpus: Asked) -> None:
+    found = tpus.compiled("tpu7x")
+    assert found.algorithm["offload"] == "SparseCore"
+    assert found.algorithm["colors"].isdecimal()
+    assert found.starts
+    assert found.temporary_bytes >= 2**20
+
+
+@needs_libtpu
+def test_what_does_not_fit_is_out_of_memory_with_the_compiler_s_figures(tpus: Asked) -> None:
+    assert tpus.compiled("v5e fits").peak_bytes >= 12 * GIB
+    for name, needed in (("v5e too large", 16), ("v5e out of place", 24)):
+        found = tpus.out_of_memory(name)
+        assert (found.needed_bytes, found.available_bytes) == (needed * GIB, int(15.75 * GIB))
+
+
+@needs_libtpu
+def test_groups_and_other_collectives_are_compiled_as_they_are_measured(tpus: Asked) -> None:
+    assert tpus.compiled("v5e along y").groups == "2x4"
+    assert tpus.compiled("v5e gather").collectives == {"all-gather": 1}
+
+
+@needs_libtpu
+def test_between_hosts_and_within_one_it_is_compiled_by_itself(tpus: Asked) -> None:
+    for name in ("v5e along hosts", "v5e along devices"):
+        assert tpus.compiled(name).collectives == {"all-reduce": 1}
+    said = "a mesh of hosts:4,devices:2 has 4 hosts, there are 2"
+    real.refused(tpus.answers["v5e other hosts"], FailureKind.UNAVAILABLE, said)
+
+
+@needs_cuda
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_gpu_is_what_jax_would_see_of_it(gpus: Asked, chip: str) -> None:
+    one = gpus.compilers[chip]
+    assert one.devices is not None, one.missing
+    assert one.devices.device is Device.GPU
+    assert one.devices.device_kind == topology_of(chip).device_kind
+    assert (one.devices.ranks, one.devices.hosts, one.devices.mesh) == (8, 1, "")
+    assert one.release.startswith("jax-cuda13-pjrt 0.")
+
+
+@needs_cuda
+def test_two_hosts_are_two_processes(gpus: Asked) -> None:
+    devices = gpus.compilers["h100:2x8"].devices
+    assert devices is not None
+    assert (devices.ranks, devices.hosts, devices.processes) == (16, 2, 2)
+
+
+@needs_cuda
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_small_chain_is_two_all_reduces_a_turn_in_place_with_nothing_beside_them(
+    gpus: Asked, chip: str
+) -> None:
+    found = gpus.compiled(chip)
+    assert (found.collectives, found.groups) == ({"all-reduce": 2}, "1x8")
+    assert (found.around, found.around_loop) == ({}, {})
+    assert found.alias_bytes == 2**20
+    assert found.temporary_bytes < 4096
+
+
+@needs_cuda
+def test_a_large_chain_is_one_a_turn(gpus: Asked) -> None:
+    assert gpus.compiled("large").collectives == {"all-reduce": 1}
+
+
+@needs_cuda
+def test_the_compiler_s_own_kernels_are_published_and_depend_on_the_payload(
+    gpus: Asked,
+) -> None:
+    published = [gpus.compiled(name).algorithm for name in ("small", "h100:8", "large")]
+    assert published == [{"strategy": "TRITON_ONE_SHOT"}, {"strategy": "TRITON_TWO_SHOT"}, {}]
+
+
+@needs_cuda
+def test_an_a100_has_none_of_them_and_waits_at_once(gpus: Asked) -> None:
+    found = gpus.compiled("a100:8")
+    assert (found.algorithm, found.starts) == ({}, False)
+    assert gpus.compiled("h100:8").starts
+
+
+@needs_cuda
+def test_groups_on_gpus_and_copies_out_of_place_are_compiled_as_they_are_measured(
+    gpus: Asked,
+) -> None:
+    assert gpus.compiled("two hosts").groups == "1x16"
+    assert gpus.compiled("along y").groups == "2x4"
+    found = gpus.compiled("out of place")
+    assert (found.collectives, found.around) == ({"all-reduce": 1}, {"copy": 1})
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_collectives_are_themselves_without_a_copy(gpus: Asked, name: str) -> None:
+    found = gpus.compiled(name)
+    assert found.collectives == {OTHERS[name][0]: 1}
+    assert (found.around, found.around_loop) == ({}, {})
+
+
+@needs_cuda
+def test_what_is_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
+    gpus: Asked,
+) -> None:
+    assert gpus.compiled("fits").peak_bytes >= 64 * GIB
+    assert gpus.compiled("fits a larger one").peak_bytes >= 128 * GIB
+    for name in ("too large", "too large out of place"):
+        found = gpus.out_of_memory(name)
+        assert found.found is FoundBy.PREDICTED and found.needed_bytes is not None
+        assert 0 <= found.needed_bytes - 128 * GIB < 4096
+        assert found.available_bytes == GPUS["h100"].memory_bytes
+
+
+TWICE = "forms.versions.varying(jax.lax.psum(jax.lax.psum(values, axes), axes), axes)"
+
+
+@pytest.mark.parametrize(
+    ("topology", "collective", "wanted", "said"),
+    sweep(
+        [
+            pytest.param("v5e:2x4", "values + values", 1, "compiled none", marks=needs_libtpu),
+            pytest.param("h100:8", "values + values", 2, "compiled none", marks=needs_cuda),
+            pytest.param("h100:8", TWICE, 2, "compiled {'all-reduce': 4}", marks=needs_cuda),
+        ],
+        in_gate=2,
+    ),
+)
+def test_a_program_with_another_number_of_collectives_is_no_collective(
+    tmp_path: Path, topology: str, collective: str, wanted: int, said: str
+) -> None:
+    mesh = "2x4" if topology.startswith("v5e") else ""
+    answer = real.sabotaged_program(topology, collective, tmp_path, mesh=mesh)
+    assert FailureKind.NOT_A_COLLECTIVE.value in answer
+    assert f"expected {wanted} all-reduce of 1048576 bytes" in answer
+    assert f"XLA {said}" in answer

@@ -1,0 +1,172 @@
+"""The check on the devices themselves, on virtual ones, and work that is injected into programs.
+
+What a test wants to see of a program is asserted in the process that has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from busbw.collectives import COLLECTIVES
+from busbw.model.launch import Injection
+from busbw.model.words import Extra, FailureKind
+from tests.helpers import frameworks as real
+from tests.helpers.frameworks import Results, Sabotage, run_of
+
+pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
+
+# Short stretches, so that a buffer has many and a rest; the host may look at what is wrong only.
+ON_DEVICES = """
+from busbw.worker.backends import values
+from busbw.worker.backends.jax import program as check
+work_of = program.work_of
+put(program, "work_of", lambda case, mesh, *, virtual: work_of(case, mesh, virtual=False))
+put(check, "_CHECKED_AT_ONCE", 64)
+"""
+
+NOT_ON_THE_HOST = """
+def check(self, rank, number, iterations, got):
+    raise AssertionError(f"rank {rank} was looked at on the host")
+put(values.Values, "check", check)
+"""
+
+OFF_BY_ONE_BIT = """
+right = door.JaxProgram.run
+def run(self, iterations):
+    right(self, iterations)
+    self._result = self._result.at[{place}].multiply(1 + 2**-23)
+put(door.JaxProgram, "run", run)
+"""
+
+SIZES = (16, 4000)
+PLACES = (0, 64, 500, 999)
+
+
+def _case(name: str, payload_bytes: int) -> dict[str, Any]:
+    reduce_op = "sum" if COLLECTIVES[name].reduce_ops else "none"
+    return {
+        "collective": name,
+        "reduce_op": reduce_op,
+        "placement": "out_of_place",
+        "payload_bytes": payload_bytes,
+    }
+
+
+SABOTAGES = {
+    **{
+        f"{name} {size}": Sabotage(code=ON_DEVICES + NOT_ON_THE_HOST, case=_case(name, size))
+        for name in COLLECTIVES
+        for size in SIZES
+    },
+    **{
+        f"{name} wrong at {place}": Sabotage(
+            code=ON_DEVICES + OFF_BY_ONE_BIT.format(place=2 * 1000 + place), case=_case(name, 4000)
+        )
+        for name in ("all_reduce", "all_to_all")
+        for place in PLACES
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return real.sabotaged("jax", SABOTAGES)
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_right_is_found_right_without_the_host(
+    results: Results, name: str, size: int
+) -> None:
+    run_of(results, f"{name} {size}")
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "all_to_all"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_wrong_element_is_found_wherever_it_is_and_named_by_the_host(
+    results: Results, name: str, place: int
+) -> None:
+    found = results[f"{name} wrong at {place}"]
+    real.refused(found, FailureKind.WRONG_RESULT, f"rank 2, element {place}: ")
+
+
+# A step of the busy loop is three shifts and exclusive ors; the collective has none.
+BUSY = """
+right = door.JaxProgram.__init__
+def init(self, *arguments, **options):
+    right(self, *arguments, **options)
+    assert (" xor(" in self._call.as_text()) == {delays}
+put(door.JaxProgram, "__init__", init)
+"""
+NOT_BUSY, BUSY = BUSY.format(delays=False), BUSY.format(delays=True)
+# What a compiler would do that sees what the loop gives.
+NO_STEPS = """
+right = door.JaxProgram.run
+def run(self, iterations):
+    self.delay_steps = 0
+    right(self, iterations)
+put(door.JaxProgram, "run", run)
+"""
+
+DELAY = Injection(extra=Extra.DELAY, share=3.0)
+SECONDS = Injection(extra=Extra.DELAY, seconds=5e-3)
+
+DISPATCH = {"protocol": "dispatch/chain2"}
+BY_DEVICE = {"protocol": "device/chain2"}
+# A collective that takes long enough to be measured on a busy machine.
+LARGE = {"payload_bytes": 2**20}
+OUT_OF_PLACE = {"placement": "out_of_place", **LARGE}
+GATHER = {"collective": "all_gather", "reduce_op": "none", **OUT_OF_PLACE}
+
+DELAYED = {
+    "without": Sabotage(code=NOT_BUSY),
+    "delay": Sabotage(code=BUSY, case=LARGE, injection=DELAY),
+    "delay in seconds": Sabotage(code=BUSY, case=LARGE, injection=SECONDS),
+    "delay out of place": Sabotage(code=BUSY, case=OUT_OF_PLACE, injection=DELAY),
+    "delay of a gather": Sabotage(code=BUSY, case=GATHER, injection=DELAY),
+    "delay of single calls": Sabotage(code="", case=DISPATCH, injection=DELAY),
+    "delay by the device's clock": Sabotage(code="", case=BY_DEVICE, injection=DELAY),
+    "delay of no steps": Sabotage(code=NO_STEPS, case=LARGE, injection=DELAY),
+    "without again": Sabotage(code=NOT_BUSY),
+}
+
+
+@pytest.fixture(scope="module")
+def delayed() -> Results:
+    return real.sabotaged("jax", DELAYED)
+
+
+@pytest.mark.parametrize(
+    "name", ["delay", "delay in seconds", "delay out of place", "delay of a gather"]
+)
+def test_a_delay_is_in_the_program_and_touches_no_value(delayed: Results, name: str) -> None:
+    run = run_of(delayed, name)
+    assert run.injected == ("delay:5000us" if "seconds" in name else "delay:300%")
+    assert run.values_checked > 0
+    # How large it is, is asked of the fake, whose clock is exact: this machine may be busy.
+    assert run.injected_ratio is not None and run.injected_ratio > 1
+
+
+@pytest.mark.parametrize("name", ["without", "without again"])
+def test_without_an_injection_nothing_is_beside_the_collective(delayed: Results, name: str) -> None:
+    run = run_of(delayed, name)
+    assert (run.injected, run.injected_ratio) == ("", None)
+    assert run.proof.collectives == {"all-reduce": 4}
+    assert run.proof.payload_copies == 0
+
+
+def test_a_launch_whose_program_lost_the_delay_is_no_run(delayed: Results) -> None:
+    said = "the delay was not applied: with delay:300% a collective took "
+    real.refused(delayed["delay of no steps"], FailureKind.UNAVAILABLE, said)
+
+
+def test_a_delay_of_single_calls_is_unavailable_and_no_number(delayed: Results) -> None:
+    said = "a delay is for chains, not single calls"
+    real.refused(delayed["delay of single calls"], FailureKind.UNAVAILABLE, said)
+
+
+def test_a_delay_that_the_clock_does_not_time_is_unavailable(delayed: Results) -> None:
+    said = "a delay runs between collectives, which the device's clock does not time; measure it"
+    real.refused(delayed["delay by the device's clock"], FailureKind.UNAVAILABLE, said)

@@ -1,0 +1,273 @@
+"""JAX's back end, broken in every way that would give a number for something else: none gives one.
+
+All in one process: what a sabotage replaced is put back before the next one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.collectives.base import groups_of
+from busbw.model.launch import Failure, Run
+from busbw.model.words import FailureKind
+from tests.helpers import frameworks as real
+from tests.helpers.frameworks import Results, Sabotage, refused
+
+pytestmark = real.needs("jax")
+
+NOTHING = Sabotage(code="")
+
+WITHOUT_THE_COLLECTIVE = """
+from busbw.worker.backends.jax import collective as forms
+put(forms.lowerings, "lower", lambda case, axes, values: values + values)
+"""
+
+HALF_THE_RANKS = """
+import jax
+from busbw.worker.backends.jax import collective as forms
+halves = [[0, 1], [2, 3]]
+whole = jax.shard_map
+put(jax, "shard_map", lambda *args, **options: whole(*args, check_vma=False, **options))
+put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.psum(
+    values, axes, axis_index_groups=halves))
+"""
+
+THE_OTHER_AXIS = """
+from busbw.worker.backends.jax import collective as forms
+right = forms.form_of
+put(program, "form_of", lambda case, axes, rounds, **options: right(
+    case, ("x",), rounds, **options))
+"""
+
+TO_THE_RANK_BEFORE = """
+import jax
+from busbw.worker.backends.jax.lowerings import permute
+pairs = [(i, (i - 1) % 4) for i in range(4)]
+put(permute, "lower", lambda case, axes, values: jax.lax.ppermute(values, axes, pairs))
+"""
+
+MAXIMUM_FOR_SUM = """
+import jax
+from busbw.worker.backends.jax import versions
+from busbw.worker.backends.jax.lowerings import all_reduce
+put(all_reduce, "lower", lambda case, axes, values: versions.varying(
+    jax.lax.pmax(values, axes), axes))
+"""
+
+# A round of the four that reads what the last one read.
+ONE_ROUND_APART = """
+from busbw.worker.backends.jax import collective as forms
+right = forms._ping_pong
+put(forms, "_ping_pong", lambda one, number, first, second: (one(first), second)
+    if {apart} and number == 3 else right(one, number, first, second))
+"""
+
+ONE_OF_FOUR_LEFT_OUT = """
+from busbw.worker.backends.jax import collective as forms
+right = forms._ping_pong
+put(forms, "_ping_pong", lambda one, number, first, second: (first, second)
+    if number == 3 else right(one, number, first, second))
+"""
+
+TOO_FEW_TURNS = """
+right = door.JaxProgram.run
+def run(self, iterations):
+    right(self, max(0, iterations - self.step))
+put(door.JaxProgram, "run", run)
+"""
+
+TOO_FEW_TURNS_UNSEEN = """
+right = door.JaxProgram.run
+def run(self, iterations):
+    right(self, max(0, iterations - self.step))
+    self._counted = iterations // self.step
+put(door.JaxProgram, "run", run)
+"""
+
+STALE = """
+right = door.JaxProgram.run
+last = {}
+def run(self, iterations):
+    right(self, iterations)
+    now = self._result.copy()
+    if iterations in last:
+        self._result = last[iterations]
+    last[iterations] = now
+put(door.JaxProgram, "run", run)
+"""
+
+OFF_BY_ONE_BIT = """
+right = door.JaxProgram.run
+def run(self, iterations):
+    right(self, iterations)
+    self._result = self._result.at[2 * 1024 + 700].multiply(1 + 2**-23)
+put(door.JaxProgram, "run", run)
+"""
+
+# Both back in the same place of a result that is right as a whole.
+TWO_RANKS_SWAPPED = """
+import jax
+right = door.JaxProgram.run
+def run(self, iterations):
+    right(self, iterations)
+    sharding, ranks = self._result.sharding, self._result.reshape(4, -1)
+    self._result = jax.device_put(ranks[jax.numpy.array([0, 2, 1, 3])].reshape(-1), sharding)
+put(door.JaxProgram, "run", run)
+"""
+
+# The compiled program is the right one, but nobody calls it.
+NOT_RUN = """
+put(door.JaxProgram, "run", lambda self, iterations: vars(self).update(
+    _counted=iterations // self.step, _result=self._buffers[self._work.result]))
+"""
+
+HALF_THE_DEVICES = """
+import jax, numpy
+put(door.JaxBackend, "_mesh", lambda self, case: jax.sharding.Mesh(
+    numpy.array(jax.devices()[:2]), ("ranks",)))
+"""
+
+ALL_ON_ONE_DEVICE = """
+import jax
+right = door.JaxProgram.run
+def run(self, iterations):
+    right(self, iterations)
+    self._result = jax.device_put(self._result, jax.devices()[1])
+put(door.JaxProgram, "run", run)
+"""
+
+BEFORE_THE_LOOP = """
+from busbw.worker.backends.jax import collective as forms
+right = forms.chain
+def chain(one, asked, *buffers, step, delayed):
+    for number in range(step):
+        buffers = one(number, *buffers)
+    return right(lambda number, *held: held, asked, *buffers)
+put(forms, "chain", chain)
+"""
+
+IN_A_BRANCH = """
+import jax
+from busbw.worker.backends.jax import collective as forms
+right = forms.lowerings.lower
+put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.cond(
+    values[0] < 0, lambda v: v + v, lambda v: right(case, axes, v), values))
+"""
+
+ONE_BUFFER_ON_THE_CPU = """
+from busbw.worker.backends.jax import collective as forms
+right = forms.form_of
+put(program, "form_of", lambda case, axes, rounds, **options: right(
+    case, axes, rounds, **{**options, "virtual": False}))
+"""
+
+PERMUTE = {
+    "collective": "permute",
+    "reduce_op": "none",
+    "strategy": "lax",
+    "placement": "out_of_place",
+}
+ALONG_Y = {"mesh": "2x2", "axes": "y"}
+MAX = {"reduce_op": "max"}
+
+SABOTAGES = {
+    "nothing": NOTHING,
+    "without the collective": Sabotage(code=WITHOUT_THE_COLLECTIVE),
+    "half the ranks": Sabotage(code=HALF_THE_RANKS),
+    "the other axis": Sabotage(code=THE_OTHER_AXIS, case=ALONG_Y),
+    "all axes": Sabotage(code=THE_OTHER_AXIS.replace('("x",)', '("x", "y")'), case=ALONG_Y),
+    "to the rank before": Sabotage(code=TO_THE_RANK_BEFORE, case=PERMUTE),
+    "maximum for sum": Sabotage(code=MAXIMUM_FOR_SUM),
+    "no round apart": Sabotage(code=ONE_ROUND_APART.replace("{apart}", "False")),
+    "one round apart": Sabotage(code=ONE_ROUND_APART.replace("{apart}", "True")),
+    "one round apart in a maximum": Sabotage(
+        code=ONE_ROUND_APART.replace("{apart}", "True"), case=MAX
+    ),
+    "one of four left out": Sabotage(code=ONE_OF_FOUR_LEFT_OUT, case=MAX),
+    "too few turns": Sabotage(code=TOO_FEW_TURNS, case=MAX),
+    "too few turns unseen": Sabotage(code=TOO_FEW_TURNS_UNSEEN),
+    "stale": Sabotage(code=STALE),
+    "stale maximum": Sabotage(code=STALE, case=MAX),
+    "off by one bit": Sabotage(code=OFF_BY_ONE_BIT),
+    "two ranks swapped": Sabotage(code=TWO_RANKS_SWAPPED, case=PERMUTE),
+    "not run": Sabotage(code=NOT_RUN),
+    "not run out of place": Sabotage(code=NOT_RUN, case=PERMUTE),
+    "half the devices": Sabotage(code=HALF_THE_DEVICES),
+    "all on one device": Sabotage(code=ALL_ON_ONE_DEVICE),
+    "before the loop": Sabotage(code=BEFORE_THE_LOOP),
+    "in a branch": Sabotage(code=IN_A_BRANCH),
+    "one buffer on the CPU": Sabotage(code=ONE_BUFFER_ON_THE_CPU),
+    "nothing again": NOTHING,
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return real.sabotaged("jax", SABOTAGES)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["nothing", "no round apart", "nothing again"])
+def test_without_sabotage_there_is_a_run(results: Results, name: str) -> None:
+    assert isinstance(results[name], Run), results[name]
+
+
+# What is said of each.
+REFUSED = {
+    FailureKind.NOT_A_COLLECTIVE: {
+        "without the collective": "XLA compiled none, 0 of them there",
+        "half the ranks": "in groups {0,1,2,3}, XLA compiled %",
+        "the other axis": "in groups {0,1},{2,3}, XLA compiled %",
+        "all axes": "in groups {0,1},{2,3}, XLA compiled %",
+        "to the rank before": "source_target_pairs={{0,3},{1,0},{2,1},{3,2}}",
+        # XLA finds that two rounds are the same work, and does it once.
+        "one round apart": "XLA compiled {'all-reduce': 3}, 3 of them there",
+        "one round apart in a maximum": "XLA compiled {'all-reduce': 3}, 3 of them there",
+        "one of four left out": "XLA compiled {'all-reduce': 3}, 3 of them there",
+        "before the loop": "XLA compiled {'all-reduce': 4}, 0 of them there, such as %psum",
+        "in a branch": "XLA compiled {'all-reduce': 4}, 0 of them there, such as ",
+        "one buffer on the CPU": "the payload is copied between collectives: %copy",
+    },
+    FailureKind.WRONG_RESULT: {
+        # Its place is named.
+        "maximum for sum": "rank 0, element 0: ",
+        "too few turns": "rounds, expected ",
+        "too few turns unseen": "rank 0, element 0: ",
+        "stale": "rank 0, element ",
+        "stale maximum": "rank 0, element ",
+        "off by one bit": "rank 2, element 700: ",
+        "not run": "rank 0, element 0: ",
+        "not run out of place": "rank 0, element 0: ",
+        "two ranks swapped": "rank 1, element 0: ",
+    },
+    FailureKind.WRONG_WORLD: {
+        "half the devices": "2 devices take part, expected 4",
+        "all on one device": "the result is on 1 devices, expected 4",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, found in REFUSED.items() for name in found]
+)
+def test_another_program_result_or_world_is_a_failure_and_no_number(
+    results: Results, kind: FailureKind, name: str
+) -> None:
+    refused(results[name], kind, REFUSED[kind][name])
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("half the ranks", ((0, 1), (2, 3))),
+        ("the other axis", ((0, 2), (1, 3))),
+        ("all axes", ((0, 1, 2, 3),)),
+    ],
+)
+def test_the_groups_that_xla_compiled_are_shown_as_it_writes_them(
+    results: Results, name: str, groups: tuple[tuple[int, ...], ...]
+) -> None:
+    found = results[name]
+    assert isinstance(found, Failure), found
+    # JAX 0.12 names them by the axes of a mesh, earlier ones list them.
+    assert groups_of(found.message, 4) == groups

@@ -1,0 +1,236 @@
+"""Programs of users, compiled for chips that are not there: what changed, and what they may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from busbw import grid
+from busbw.driver.parallel import Job
+from busbw.grid import program_spec
+from busbw.hardware.topologies import topology_of
+from busbw.judge.compiled import differences
+from busbw.model.launch import Compiled, Failure
+from busbw.model.verdict import Difference
+from busbw.model.words import FailureKind
+from tests.helpers import frameworks as real
+from tests.unit.program.test_inventory import EXPECTED, rows_of
+
+pytestmark = [real.needs("jax"), real.needs("libtpu")]
+
+STEPS, VARIANTS = "tests/unit/program/steps.py", "tests/unit/program/variants.py"
+USUAL = ("data_parallel", "fsdp", "tensor_parallel", "experts")
+
+# What each fault must be called at, and where.
+FAULTS: Mapping[str, tuple[str, ...]] = {
+    "dropped_psum": (
+        "all-reduce of float32 8388612 along data: 1 per step -> none (",
+        "steps.py:3",
+    ),
+    "replicated": ("reduce-scatter of bfloat16 4M along data: 4 per step -> none (", "steps.py:"),
+    "doubled_gather": ("all-gather of bfloat16 2M along data: 8 -> 16 per step (", "steps.py:"),
+    "wide": ("reduce-scatter of float32 8M along data: none -> 4 per step (", "steps.py:49"),
+    "in_the_loop": ("all-reduce of ", "per step (", "steps.py:49"),
+}
+# What moves nothing, and what it is compared with.
+SILENT = {
+    "renamed": "fsdp",
+    "reordered": "tensor_parallel",
+    "another_name": "experts",
+    "another_seed": "seeded",
+}
+
+# What a user's module may do: its text, and what is said.
+MODULES: Mapping[str, tuple[str, str]] = {
+    "raises": (
+        "def step(devices):\n    raise ValueError('no such\\nshape')\n",
+        "ValueError: no such",
+    ),
+    "ends": ("import sys\n\ndef step(devices):\n    sys.exit(3)\n", "SystemExit: 3"),
+    "is no Python": ("def step(devices:\n", "SyntaxError"),
+    "lacks a module": ("import gone\n", "ModuleNotFoundError: No module named 'gone'"),
+    "lacks the function": ("def other(devices): ...\n", "has no attribute 'step'"),
+    "gives nothing": ("def step(devices): ...\n", "gives NoneType; expected what jax.jit"),
+    "is not lowered": (
+        "import jax\n\ndef step(devices):\n    return jax.jit(lambda x: x)\n",
+        "expected what jax.jit(...).lower(...) gives",
+    ),
+    "takes other devices": (
+        "import jax, jax.numpy as jnp\n\ndef step(devices):\n"
+        "    return jax.jit(jnp.sum).lower(jnp.ones(8))\n",
+        "it is made for other devices (cpu) than those that it was given",
+    ),
+    "wants a larger mesh": (
+        "import jax\n\ndef step(devices):\n    jax.make_mesh((16,), ('x',), devices=devices)\n",
+        "ValueError: ",
+    ),
+}
+PAIR = """
+import jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+print("a line that is no reply")
+
+def step(devices):
+    mesh = jax.make_mesh((len(devices),), ("x",), devices=devices,
+                         axis_types=(jax.sharding.AxisType.Explicit,))
+    rows = jax.ShapeDtypeStruct((1024,), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+    return jax.jit(lambda rows: jnp.sum(rows)), (rows,)
+"""
+
+
+LOOPS = """
+from functools import partial
+import jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+def step(devices):
+    mesh = jax.make_mesh((len(devices),), ("x",), devices=devices)
+
+    @partial(jax.shard_map, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    def run(rows):
+        inner = lambda _, held: jax.lax.psum(held, "x") * 0.1
+        outer = lambda _, held: jax.lax.fori_loop(0, 3, inner, held) + 1
+        held = jax.lax.fori_loop(0, 4, outer, rows)
+        held = jax.lax.cond(held[0] > 0, lambda h: jax.lax.pmax(h, "x"), lambda h: h, held)
+        more, turn = lambda h: jnp.sum(h) < 1e3, lambda h: jax.lax.pmin(h, "x") + 1
+        return jax.lax.while_loop(more, turn, held)
+
+    rows = jax.ShapeDtypeStruct((8192,), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+    return jax.jit(run), (rows,)
+
+def mapped(devices):
+    rows = jax.ShapeDtypeStruct((len(devices), 1024), jnp.float32)
+    return jax.pmap(lambda row: jax.lax.psum(row, "i"), "i", devices=devices), (rows,)
+"""
+
+
+def _answers(
+    sources: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
+) -> dict[str, Compiled | Failure]:
+    devices = real.compilers([topology])[topology].devices
+    assert devices is not None
+    jobs = {
+        name: Job(
+            case=grid.resolve_on(program_spec("jax", source), devices)[0],
+            topology=topology_of(topology),
+        )
+        for name, source in sources.items()
+    }
+    with real.compiling() as parallel:
+        parallel.cache = cache
+        parallel.run(list(jobs.values()))
+        return {name: parallel.results[job] for name, job in jobs.items()}
+
+
+def _programs(
+    names: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
+) -> dict[str, Compiled]:
+    found = _answers(names, topology, cache)
+    assert not [one for one in found.values() if isinstance(one, Failure)]
+    return {name: one for name, one in found.items() if isinstance(one, Compiled)}
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Compiled]:
+    steps = {name: f"{STEPS}:{name}" for name in USUAL}
+    steps["dense_step"] = "examples/dense_step.py:dense_step"
+    return _programs(steps | {name: f"{VARIANTS}:{name}" for name in (*FAULTS, *SILENT, "seeded")})
+
+
+@pytest.mark.exhaustive
+def test_the_four_steps_hold_what_was_counted_by_hand(programs: dict[str, Compiled]) -> None:
+    for name in USUAL:
+        assert rows_of(programs[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
+
+
+def test_the_example_sums_its_gradient_once(programs: dict[str, Compiled]) -> None:
+    (use,) = programs["dense_step"].uses
+    assert (use.name, use.times) == ("all-reduce of float32 1M along data", 1)
+    assert "dense_step.py:" in use.source
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_at_its_place(programs: dict[str, Compiled], fault: str) -> None:
+    from tests.unit.program.variants import CHANGES
+
+    changed = [one.text for one in _changes(programs, CHANGES[fault][0], fault)]
+    wanted = FAULTS[fault]
+    assert any(all(text in one for text in wanted) for one in changed), changed
+
+
+@pytest.mark.parametrize("variant", SILENT)
+def test_what_moves_no_collective_is_silent(programs: dict[str, Compiled], variant: str) -> None:
+    assert _changes(programs, SILENT[variant], variant) == []
+
+
+def _changes(programs: dict[str, Compiled], before: str, now: str) -> list[Difference]:
+    found = differences(programs[before], programs[now])
+    return [one for one in found if "memory" not in one.what]
+
+
+def test_whatever_a_module_does_is_a_sentence(tmp_path: Path) -> None:
+    sources = {}
+    for at, (name, (text, _)) in enumerate(MODULES.items()):
+        path = tmp_path / f"module{at}.py"
+        path.write_text(text)
+        sources[name] = f"{path}:step"
+    sources["cannot be divided"] = f"{VARIANTS}:uneven"
+    said = {name: text for name, (_, text) in MODULES.items()}
+    said["cannot be divided"] = "should evenly divide"
+    for name, answer in _answers(sources).items():
+        real.refused(answer, FailureKind.PROGRAM_ERROR, said[name])
+
+
+def test_a_jitted_function_and_its_arguments_will_do_and_may_print(tmp_path: Path) -> None:
+    (tmp_path / "pair.py").write_text(PAIR)
+    (found,) = _programs({"pair": f"{tmp_path}/pair.py:step"}).values()
+    (one,) = found.uses or ()
+    assert (one.kind, one.axes, one.payload_bytes) == ("all_reduce", "x", 4)
+    # Nothing is left beside the user's own files.
+    assert [path.name for path in tmp_path.iterdir()] == ["pair.py"]
+
+
+@pytest.mark.parametrize(
+    "topology",
+    ["v5e:2x4", pytest.param("h100:8", marks=real.needs("jax_plugins.xla_cuda13"))],
+)
+def test_loops_are_multiplied_out_and_what_may_not_run_is_said(
+    tmp_path: Path, topology: str
+) -> None:
+    (tmp_path / "loops.py").write_text(LOOPS)
+    sources = {name: f"{tmp_path}/loops.py:{name}" for name in ("step", "mapped")}
+    found = _programs(sources, topology)
+    runs = {one.name: one.times_text(one.times) for one in found["step"].uses}
+    assert runs == {
+        "all-reduce of float32 4K along x": "12 per step",
+        "all-reduce (max) of float32 4K along x": "at most 1 per step",
+        "all-reduce (min) of float32 4K along x": "1 per iteration",
+    }
+    (one,) = found["mapped"].uses
+    assert (one.payload_bytes, one.ranks, one.times) == (4096, 8, 1)
+
+
+@pytest.mark.exhaustive
+def test_lines_that_moved_are_named_although_the_program_is_the_same(tmp_path: Path) -> None:
+    path, sources = tmp_path / "train.py", []
+    for above in ("", "\n\n\n"):
+        path.write_text(above + PAIR)
+        (found,) = _programs({"train": f"{path}:step"}, cache=tmp_path / "cache").values()
+        sources.append((found.uses or ())[0].source)
+    first, second = (int(one.rpartition(":")[2]) for one in sources)
+    assert second == first + 3
+
+
+def test_two_files_of_the_same_name_are_two_programs(tmp_path: Path) -> None:
+    sources = {}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(
+            f"def step(devices):\n    raise ValueError({name!r})\n"
+        )
+        sources[name] = f"{tmp_path}/{name}/train.py:step"
+    for name, answer in _answers(sources).items():
+        real.refused(answer, FailureKind.PROGRAM_ERROR, f"ValueError: {name}")

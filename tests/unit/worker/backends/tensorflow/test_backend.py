@@ -1,0 +1,94 @@
+"""The real TensorFlow back end on logical CPU devices: what it measures, proves and refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from busbw.model.case import Spec
+from busbw.model.words import FailureKind
+from tests.helpers import build
+from tests.helpers import frameworks as real
+from tests.helpers.frameworks import Results, run_of
+
+pytestmark = real.needs("tensorflow")
+
+PAYLOAD = 4096
+OTHERS = ("reduction_to_one_device", "hierarchical_copy")
+SIZES = (4, 100, 1024, 2**26)
+
+
+def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> Spec:
+    return build.spec(framework="tensorflow", payload_bytes=payload_bytes, **changes)
+
+
+SPECS = {
+    **{f"{size} bytes": _spec(size) for size in SIZES},
+    **{name: _spec(strategy=name) for name in OTHERS},
+    **{dtype: _spec(strategy="ring", dtype=dtype) for dtype in ("float16", "int32")},
+    "out of place": _spec(placement="out_of_place"),
+    "dispatch": _spec(clock="dispatch"),
+    "device": _spec(clock="device"),
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return dict(zip(SPECS, real.launch(list(SPECS.values()), ranks=4)))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_default_is_the_ring_checked_on_every_rank(results: Results, size: int) -> None:
+    run = run_of(results, f"{size} bytes")
+    assert run.proof.collectives == {"CollectiveReduceV2": 4}
+    assert run.proof.algorithm == "ring"
+    assert (run.proof.array_bytes, run.proof.groups) == (size, ((0, 1, 2, 3),))
+    assert run.proof.read_from == "executed graph"
+    # Every element of four ranks: as many as one rank's bytes.
+    assert run.values_checked % size == 0
+    # After the warm-up, the short chain and every sample's long one, whatever else there was.
+    assert run.values_checked >= (2 + len(run.samples_s)) * size
+
+
+@pytest.mark.parametrize("strategy", OTHERS)
+def test_strategies_that_reduce_to_one_device_say_so(results: Results, strategy: str) -> None:
+    run = run_of(results, strategy)
+    assert set(run.proof.collectives) == {"AddN"}
+    assert run.proof.algorithm == strategy
+    assert run.proof.read_from == "executed graph"
+
+
+def test_half_precision_is_exact_too(results: Results) -> None:
+    assert run_of(results, "float16").proof.array_bytes == PAYLOAD
+
+
+def test_an_algorithm_that_tensorflow_replaced_is_no_number(results: Results) -> None:
+    real.refused(results["int32"], FailureKind.NOT_A_COLLECTIVE, "AddN")
+
+
+@pytest.mark.parametrize("name", ["1024 bytes", "out of place", *OTHERS])
+def test_by_the_host_s_clock_a_run_has_that_clock_s_time_and_its_phases(
+    results: Results, name: str
+) -> None:
+    run = run_of(results, name)
+    real.check_clock(run, "host")
+    assert run.iterations >= 2
+    if name not in OTHERS:
+        assert run.proof.collectives == {"CollectiveReduceV2": 4}
+
+
+def test_by_the_clock_dispatch_a_sample_is_a_single_call(results: Results) -> None:
+    run = run_of(results, "dispatch")
+    real.check_clock(run, "dispatch")
+    assert run.proof.collectives == {"CollectiveReduceV2": 4}
+
+
+def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(results: Results) -> None:
+    real.check_clock(run_of(results, "device"), "device")
+
+
+def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(results: Results) -> None:
+    run = run_of(results, f"{2**26} bytes")
+    assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None
+    assert 0.75 < run.predicted_memory_bytes / run.peak_memory_bytes < 1.25

@@ -1,0 +1,186 @@
+"""TensorFlow's back end, broken in every way that would give a number for something else.
+
+All in one process: what a sabotage replaced is put back before the next one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.model.launch import Injection, Run
+from busbw.model.words import Extra, FailureKind
+from tests.helpers import frameworks as real
+from tests.helpers.frameworks import Results, Sabotage, refused
+
+pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
+
+NOTHING = Sabotage(code="")
+
+WITHOUT_THE_COLLECTIVE = """
+put(program, "_all_reduce", lambda values: values + values)
+"""
+
+# The ring's own launcher, of which each replica has one, told of a smaller group.
+HALF_THE_RANKS = """
+from tensorflow.python.distribute import cross_device_utils
+launcher = cross_device_utils.CollectiveReplicaLauncher
+right = launcher.all_reduce
+def all_reduce(self, *arguments, **options):
+    number = int(self._device.rsplit(":", 1)[-1])
+    kept = self._group_size, self._group_key
+    self._group_size, self._group_key = 2, 1000 + number // 2
+    try:
+        return right(self, *arguments, **options)
+    finally:
+        self._group_size, self._group_key = kept
+put(launcher, "all_reduce", all_reduce)
+"""
+
+ONE_TOO_FEW = """
+right = program.TensorflowProgram.run
+put(program.TensorflowProgram, "run", lambda self, iterations: right(self, max(0, iterations - 1)))
+"""
+
+ONE_TOO_FEW_UNSEEN = """
+right = program.TensorflowProgram.run
+def run(self, iterations):
+    right(self, max(0, iterations - 1))
+    self._counted = iterations
+put(program.TensorflowProgram, "run", run)
+"""
+
+# Every round reads the values that the first one read.
+NOT_CHAINED = """
+from dataclasses import replace
+right = program._loop
+put(program, "_loop", lambda case, *given: right(
+    replace(case, workload=replace(case.workload, placement="out_of_place")), *given))
+"""
+
+STALE = """
+right = program.TensorflowProgram.run
+last = {}
+def run(self, iterations):
+    right(self, iterations)
+    now = self._result
+    self._result = last.get(iterations, now)
+    last[iterations] = now
+put(program.TensorflowProgram, "run", run)
+"""
+
+OFF_BY_ONE_BIT = """
+import tensorflow as tf
+right = program.TensorflowProgram.check
+def check(self, iterations):
+    found = self._local(self._result)
+    with tf.device(found[2].backing_device):
+        wrong = found[2].numpy().copy()
+        wrong[700] *= 1 + 2**-23
+        found[2] = tf.constant(wrong)
+    self._local = lambda values: found
+    try:
+        return right(self, iterations)
+    finally:
+        del self._local
+put(program.TensorflowProgram, "check", check)
+"""
+
+HALF_THE_DEVICES = """
+right = door.make_strategy
+put(backend, "_strategies", {})
+put(door, "make_strategy", lambda name, devices: right(name, devices[:2]))
+"""
+
+BEFORE_THE_LOOP = """
+import tensorflow as tf
+def loop(case, strategy, values, turns):
+    summed = strategy.run(program._all_reduce, args=(values,))
+    return tf.while_loop(
+        lambda turn, _: turn < turns, lambda turn, held: (turn + 1, held), (tf.constant(0), summed)
+    )
+put(program, "_loop", loop)
+"""
+
+ANOTHER_ALGORITHM = """
+right = door.make_strategy
+put(backend, "_strategies", {})
+put(door, "make_strategy", lambda name, devices: right("reduction_to_one_device", devices))
+"""
+
+TWICE = """
+right = program._all_reduce
+put(program, "_all_reduce", lambda values: right(right(values)))
+"""
+
+# Whether they are there can be asked all the same.
+BY_ITSELF = """
+import importlib.util, sys
+assert not {"jax", "sklearn"} & set(sys.modules)
+importlib.util.find_spec("jax"), importlib.util.find_spec("sklearn")
+"""
+
+SABOTAGES = {
+    "nothing": NOTHING,
+    "by itself": Sabotage(code=BY_ITSELF),
+    "without the collective": Sabotage(code=WITHOUT_THE_COLLECTIVE),
+    "one too few": Sabotage(code=ONE_TOO_FEW),
+    "one too few out of place": Sabotage(code=ONE_TOO_FEW, case={"placement": "out_of_place"}),
+    "one too few unseen": Sabotage(code=ONE_TOO_FEW_UNSEEN),
+    "not chained": Sabotage(code=NOT_CHAINED),
+    "stale": Sabotage(code=STALE),
+    "off by one bit": Sabotage(code=OFF_BY_ONE_BIT),
+    "half the devices": Sabotage(code=HALF_THE_DEVICES),
+    "before the loop": Sabotage(code=BEFORE_THE_LOOP),
+    "another algorithm": Sabotage(code=ANOTHER_ALGORITHM),
+    "twice": Sabotage(code=TWICE),
+    "nothing again": NOTHING,
+    "half the ranks": Sabotage(code=HALF_THE_RANKS),
+    "delay": Sabotage(code="", injection=Injection(extra=Extra.DELAY, share=0.1)),
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return real.sabotaged("tensorflow", SABOTAGES)
+
+
+# "by itself" also says that what TensorFlow has no need of is not imported beside it.
+@pytest.mark.parametrize("name", ["nothing", "by itself", "nothing again"])
+def test_without_sabotage_there_is_a_run(results: Results, name: str) -> None:
+    assert isinstance(results[name], Run), results[name]
+
+
+# What is said of each.
+REFUSED = {
+    FailureKind.NOT_A_COLLECTIVE: {
+        "without the collective": "ring is 4 x CollectiveReduceV2, for float32 TensorFlow put no ",
+        "half the ranks": "is over 2 ranks, expected 4",
+        "before the loop": "TensorFlow took the reduction out of the loop: ",
+        "another algorithm": "ring is 4 x CollectiveReduceV2, for float32 TensorFlow put {'AddN'",
+        "twice": "TensorFlow put {'CollectiveReduceV2': 8}",
+    },
+    FailureKind.WRONG_RESULT: {
+        # Its place is named.
+        "one too few": "the program ran 0 rounds, expected 1",
+        "one too few out of place": "the program ran 0 rounds, expected 1",
+        "one too few unseen": "rank 0, element 0: ",
+        "not chained": "rank 0, element 0: ",
+        "stale": "rank 0, element ",
+        "off by one bit": "rank 2, element 700: ",
+    },
+    FailureKind.WRONG_WORLD: {
+        "half the devices": "2 replicas take part, expected 4",
+    },
+    FailureKind.UNAVAILABLE: {
+        "delay": "TensorFlow's program cannot do a delay",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, found in REFUSED.items() for name in found]
+)
+def test_another_program_result_or_world_is_a_failure_and_no_number(
+    results: Results, kind: FailureKind, name: str
+) -> None:
+    refused(results[name], kind, REFUSED[kind][name])

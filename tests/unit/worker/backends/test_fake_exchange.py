@@ -1,0 +1,39 @@
+"""What processes of the fake framework tell each other."""
+
+from __future__ import annotations
+
+import socket
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from busbw.driver.network import free_ports
+from busbw.model.cluster import Cluster, ClusterMember, members_of
+from busbw.worker.backends.fake.exchange import Exchange
+from tests.helpers.agents import HOST
+
+_LISTENS_S = 0.1
+
+
+def _members(port: int, name: str) -> tuple[ClusterMember, ...]:
+    return members_of(Cluster(processes=2), (f"{HOST}:{port}", name))
+
+
+def _told(member: ClusterMember, value: float) -> list[list[float]]:
+    return Exchange(member)([value])
+
+
+def test_of_two_groups_with_the_same_port_each_hears_its_own() -> None:
+    (port,) = free_ports(1, HOST, socket.AF_INET)
+    ours, theirs = _members(port, "ours"), _members(port, "theirs")
+    with ThreadPoolExecutor(4) as pool:
+
+        def starts(member: ClusterMember, value: float) -> Future[list[list[float]]]:
+            found = pool.submit(_told, member, value)
+            time.sleep(_LISTENS_S)
+            return found
+
+        other, first = starts(theirs[1], 4.0), starts(ours[0], 1.0)
+        second = starts(ours[1], 2.0)
+        assert first.result() == second.result() == [[1.0], [2.0]]
+        assert not other.done()
+        assert starts(theirs[0], 3.0).result() == other.result() == [[3.0], [4.0]]

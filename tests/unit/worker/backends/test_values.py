@@ -1,0 +1,221 @@
+"""Exact values as arrays: what each rank starts with, and what of its result is wrong, named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import Draw
+from busbw.model.case import Case
+from busbw.model.words import FailureKind
+from busbw.worker.backends import values as held
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.values import Values, tiled
+from tests.helpers import build
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+NUMPY_DTYPES = ("float32", "float16", "int32")
+RANKS = range(2, 10)
+# Not a multiple of any period or stretch, and long enough for several of these.
+COUNT = 4 * 131
+
+
+def _case(**changes: Any) -> Case:
+    return build.case(payload_bytes=4 * COUNT, **changes)
+
+
+def _values(dtype: str = "float32", **changes: Any) -> Values:
+    reduces = COLLECTIVES[changes.get("collective", "all_reduce")].reduce_ops
+    case = _case(dtype=dtype, **{"reduce_op": "sum" if reduces else "none", **changes})
+    return Values(case, np.dtype(dtype))
+
+
+def _right(values: Values, rank: int, number: int = 0, rounds: int = 1) -> Array:
+    """A rank's right result, laid out in full."""
+    blocks = values.after(rank, number, rounds)
+    length = COUNT // len(blocks)
+    return np.concatenate([np.resize(block, length) for block in blocks])
+
+
+def _refused(values: Values, rank: int, got: Array, number: int = 0, rounds: int = 1) -> str:
+    with pytest.raises(MeasuringError) as caught:
+        values.check(rank, number, rounds, got)
+    assert caught.value.kind is FailureKind.WRONG_RESULT
+    return str(caught.value)
+
+
+def _sum_as_tree(values: list[Array]) -> Array:
+    """In pairs, then pairs of pairs."""
+    while len(values) > 1:
+        odd = [values[-1]] if len(values) % 2 else []
+        values = [a + b for a, b in zip(values[::2], values[1::2])] + odd
+    return values[0]
+
+
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+@pytest.mark.parametrize("ranks", RANKS)
+def test_a_chain_stays_exact_to_its_last_round_in_the_dtype_itself(dtype: str, ranks: int) -> None:
+    values = _values(dtype, ranks=ranks)
+    rounds = values.most_rounds()
+    held = [values.start(rank, 1) for rank in range(ranks)]
+    for _ in range(rounds):
+        held = [_sum_as_tree(held)] * ranks
+    wanted = values.after(0, 1, rounds)
+    assert held[0].dtype == wanted.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(held[0], wanted)
+
+
+def test_a_dtype_too_narrow_for_a_single_sum_is_unavailable() -> None:
+    with pytest.raises(MeasuringError, match="bfloat16 holds no exact sum over 257 ranks") as e:
+        Values(_case(dtype="bfloat16", ranks=257), np.float32).most_rounds()
+    assert e.value.kind is FailureKind.UNAVAILABLE
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_arrays_are_of_blocks_and_periods_in_the_dtype(collective: str, dtype: str) -> None:
+    values = _values(dtype, collective=collective)
+    draw = Draw(dtype=dtype, reduce_op=values.case.reduce_op, ranks=4, number=2)
+    begun, ended = values.start(3, 2), values.after(3, 2, 1)
+    assert begun.dtype == ended.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(begun, np.array(COLLECTIVES[collective].start(draw, 3)))
+    np.testing.assert_array_equal(ended, np.array(COLLECTIVES[collective].after(draw, 3, 1)))
+
+
+@pytest.mark.parametrize(("placement", "rounds"), [("in_place", 5), ("out_of_place", 1)])
+def test_out_of_place_any_number_of_rounds_is_one(placement: str, rounds: int) -> None:
+    values = _values(placement=placement)
+    np.testing.assert_array_equal(values.after(0, 0, 5), 4.0**rounds / 4 * values.after(0, 0, 1))
+
+
+def test_a_rank_s_place_in_its_group_decides_its_values_and_the_group_their_draw() -> None:
+    values = _values(ranks=8, mesh="2x4", axes="y")
+    alone = _values(ranks=4)
+    for rank in range(8):
+        group, position = divmod(rank, 4)
+        np.testing.assert_array_equal(values.start(rank, 1), alone.start(position, 1 + group))
+    across = _values(ranks=8, mesh="2x4", axes="x")
+    pair = _values(ranks=2)
+    for rank in range(8):
+        position, group = divmod(rank, 4)
+        np.testing.assert_array_equal(across.after(rank, 0, 1), pair.after(position, group, 1))
+
+
+def test_one_group_s_result_in_the_place_of_another_s_shows() -> None:
+    values = _values(ranks=8, mesh="2x4", axes="y")
+    other = _right(values, 5)
+    assert values.check(5, 0, 1, other) == COUNT
+    assert _refused(values, 1, other).startswith("rank 1, element ")
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_a_right_result_is_counted_in_full(collective: str) -> None:
+    values = _values(collective=collective)
+    parts = len(values.after(2, 0, 1))
+    size = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
+    got = np.concatenate([np.resize(block, size // parts) for block in values.after(2, 0, 1)])
+    assert values.check(2, 0, 1, got) == got.size
+
+
+@pytest.mark.parametrize("place", [0, 1, 130, 131, 262, COUNT - 1])
+@pytest.mark.parametrize("collective", ["all_reduce", "all_to_all", "all_gather"])
+def test_the_first_wrong_element_is_named_with_both_values(collective: str, place: int) -> None:
+    values = _values(collective=collective)
+    got = _right(values, 2)
+    wrong = got.copy()
+    wrong[place:] += 1
+    message = _refused(values, 2, wrong)
+    assert message == f"rank 2, element {place}: {got[place] + 1}, expected {got[place]}"
+
+
+def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_buffer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held, "_COMPARED_AT_ONCE", 16)
+    values = _values(collective="all_to_all")
+    for place in (15, 16, 100, 300, COUNT - 1):
+        wrong = _right(values, 1)
+        wrong[place] += 1
+        assert _refused(values, 1, wrong).startswith(f"rank 1, element {place}: ")
+    assert values.check(1, 0, 1, _right(values, 1)) == COUNT
+
+
+def test_no_number_is_a_wrong_element() -> None:
+    wrong = _right(_values(), 0)
+    wrong[7] = np.nan
+    assert _refused(_values(), 0, wrong).startswith("rank 0, element 7: nan, expected ")
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("change", [-4, -1, 1, 4])
+def test_a_result_of_another_size_is_wrong_however_right_what_is_there(
+    collective: str, change: int
+) -> None:
+    values = _values(collective=collective)
+    count = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
+    got = np.resize(values.after(0, 0, 1)[0], count + change)
+    message = _refused(values, 0, got)
+    assert message == f"rank 0 holds {count + change} elements, expected {count}"
+
+
+def test_the_result_of_the_draw_before_is_wrong() -> None:
+    values = _values()
+    for number in range(4):
+        stale = _right(values, 1, (number - 1) % 4)
+        assert "rank 1, element" in _refused(values, 1, stale, number)
+
+
+def test_a_round_too_few_or_too_many_is_wrong() -> None:
+    values = _values()
+    for rounds in (4, 6):
+        assert "rank 0, element 0" in _refused(values, 0, _right(values, 0, 0, rounds), 0, 5)
+
+
+def test_what_is_compared_at_once_is_whole_periods_and_no_more_than_needed() -> None:
+    period = np.arange(12.0)
+    assert tiled(period, 5).shape == (12,)
+    assert tiled(period, 25).shape == (36,)
+    assert tiled(period, 10**9).shape[0] <= held._COMPARED_AT_ONCE + 12
+    np.testing.assert_array_equal(tiled(period, 25), np.resize(period, 36))
+
+
+@pytest.mark.parametrize("threads", [False, True])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_every_rank_s_memory_is_laid_out_to_its_last_element(
+    monkeypatch: pytest.MonkeyPatch, collective: str, threads: bool
+) -> None:
+    monkeypatch.setattr(held, "_COMPARED_AT_ONCE", 16)
+    monkeypatch.setattr(held, "_BY_THREADS_BYTES", 1 if threads else 2**40)
+    values = _values(collective=collective)
+    size = COLLECTIVES[collective].input_bytes(4 * COUNT, 4) // 4
+    memories = {rank: np.full(size, np.nan, np.float32) for rank in (1, 3)}
+    values.lay_out(2, memories)
+    for rank, memory in memories.items():
+        blocks = values.start(rank, 2)
+        whole = [np.resize(block, size // len(blocks)) for block in blocks]
+        np.testing.assert_array_equal(memory, np.concatenate(whole))
+
+
+def test_memory_of_another_s_is_written_where_it_lies() -> None:
+    theirs = np.zeros(5, np.float16)
+    held.memory_at(theirs.ctypes.data, 3, np.float16)[...] = 7
+    assert theirs.tolist() == [7, 7, 7, 0, 0]
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
+    monkeypatch: pytest.MonkeyPatch, threads: bool
+) -> None:
+    monkeypatch.setattr(held, "_BY_THREADS_BYTES", 1 if threads else 2**40)
+    values = _values()
+    results = {rank: _right(values, rank) for rank in range(4)}
+    assert values.check_all(0, 1, results) == 4 * COUNT
+    for rank in range(4):
+        wrong = results[rank].copy()
+        wrong[9] += 1
+        with pytest.raises(MeasuringError, match=f"rank {rank}, element 9: "):
+            values.check_all(0, 1, {**results, rank: wrong})

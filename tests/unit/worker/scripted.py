@@ -1,0 +1,166 @@
+"""A program and a back end that do as they are told and write down what they were asked.
+
+The clock is the program's own: it moves when something is run, laid out or compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from busbw.model.case import Case
+from busbw.model.launch import Injection
+from busbw.model.machine import Probe
+from busbw.model.words import FailureKind
+from busbw.worker.backends.base import (
+    AbstractBackend,
+    AbstractProgram,
+    MeasuringError,
+    MemoryNeed,
+    Reader,
+    World,
+)
+from busbw.worker.sampling import Gathered, Phases, Sampled, Sampler, alone
+from tests.helpers import build
+
+Event = tuple[str, int]
+
+# Elements that a check compares, and seconds that it and laying out take.
+SURE = 3
+BESIDE_S = 100.0
+
+WORLD = World(device_kind="AMD EPYC", ranks=4, processes=1)
+
+
+class Program(AbstractProgram):
+    """Takes `seconds(turn)` for an iteration of its chain number `turn`, `call_s` for any call.
+
+    `calls` are the iterations of each call, `runs` of those that were not empty.
+    """
+
+    compile_s = 0.5
+    compiled_memory_bytes = 4242
+
+    def __init__(
+        self,
+        seconds: Callable[[int], float] = lambda _: 1e-3,
+        *,
+        call_s: Callable[[int], float] = lambda _: 0.0,
+        step: int = 1,
+        shortest: int = 0,
+        most: int = 1000,
+        wrong_at: int | None = None,
+    ) -> None:
+        self.step = step
+        self.shortest = shortest
+        self.most_iterations = most
+        self.proof = build.proof()
+        self.events: list[Event] = []
+        self.calls: list[int] = []
+        self.runs: list[int] = []
+        self.clock_s = 0.0
+        self._seconds = seconds
+        self._call_s = call_s
+        self._wrong_at = wrong_at
+
+    def now_s(self) -> float:
+        """The clock."""
+        return self.clock_s
+
+    def fresh(self) -> None:
+        self.clock_s += BESIDE_S
+        self.events.append(("fresh", 0))
+
+    def run(self, iterations: int) -> None:
+        self.clock_s += self._call_s(len(self.calls))
+        self.clock_s += iterations * self._seconds(len(self.runs)) if iterations else 0.0
+        self.events.append(("run", iterations))
+        self.calls.append(iterations)
+        self.runs += [iterations] if iterations else []
+
+    def check(self, iterations: int) -> int:
+        self.clock_s += BESIDE_S
+        if len(self.runs) - 1 == self._wrong_at:
+            raise MeasuringError(FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0")
+        self.events.append(("check", iterations))
+        return SURE
+
+    def device_peak_bytes(self) -> int | None:
+        return 77
+
+
+class Backend(AbstractBackend):
+    """Prepares its one program for whatever case."""
+
+    framework_path = "/somewhere/scripted"
+    versions = build.VERSIONS
+
+    def __init__(
+        self, program: Program, need: MemoryNeed | None = None, there: World = WORLD
+    ) -> None:
+        self.program = program
+        self.prepared_cases: list[Case] = []
+        self.injections: list[Injection | None] = []
+        self.released = False
+        self.recorded_runs: list[int] = []
+        self.recorded_into = Path()
+        self._need = need
+        self._world = there
+
+    def probe(self) -> Probe:
+        return build.probe(build.device_set())
+
+    def world(self) -> World:
+        return replace(self._world)
+
+    def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+        return (tuple(values),)
+
+    def now_s(self) -> float:
+        return self.program.clock_s
+
+    def memory_need(self, case: Case) -> MemoryNeed | None:
+        return self._need
+
+    @contextlib.contextmanager
+    def prepared(
+        self, case: Case, injection: Injection | None = None, *, soaking: bool = False
+    ) -> Iterator[AbstractProgram]:
+        self.prepared_cases.append(case)
+        self.injections.append(injection)
+        self.released = False
+        try:
+            yield self.program
+        finally:
+            self.released = True
+
+    @contextlib.contextmanager
+    def recording(self, folder: Path) -> Iterator[Reader]:
+        assert folder.is_dir()
+        self.recorded_into = folder
+        begun = len(self.program.calls)
+        yield lambda keep: ()
+        self.recorded_runs = self.program.calls[begun:]
+
+
+def sampler(program: Program, *, gathered: Gathered = alone, **options: Any) -> Sampler:
+    """For `program`, with four samples and time for them; `options` are the plan's."""
+    ordinary = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
+    return Sampler(
+        program,
+        build.plan(**{**ordinary, **options}),
+        program.now_s,
+        Phases(program.now_s),
+        gathered=gathered,
+    )
+
+
+def sampled(found: Sampler, *, single: bool = False) -> Sampled:
+    """What comes of turns until there are enough."""
+    found.begin(single=single)
+    while not found.enough:
+        found.turn()
+    return found.sampled()

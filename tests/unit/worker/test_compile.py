@@ -1,0 +1,195 @@
+"""The compile bench: what is kept between sessions, what decides about it, what does not fit."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw.collectives import COLLECTIVES
+from busbw.hardware.topologies import topology_of
+from busbw.model.case import Case
+from busbw.model.launch import Compiled, Failure, LaunchId
+from busbw.model.machine import Topology
+from busbw.model.words import FailureKind, FoundBy
+from busbw.worker import process
+from busbw.worker.backends.base import CompileError, Lowered, Optimized
+from busbw.worker.backends.fake.compiler import FakeCompiler
+from busbw.worker.compile import CompileSession
+from tests.helpers import build
+
+V5E = topology_of("v5e:2x4")
+H100 = topology_of("h100:8")
+CASE = build.case(ranks=8, framework="fake", strategy="fake", protocol="device/fake")
+
+LAUNCH = LaunchId.parse("1")
+
+
+class Counting(FakeCompiler):
+    """Counts what is really compiled; may refuse."""
+
+    def __init__(self, refusal: str = "") -> None:
+        super().__init__()
+        self.compiled = 0
+        self.refusal = refusal
+        self.program = ""
+
+    def lowered(self, case: Case, topology: Topology) -> Lowered:
+        lowered = super().lowered(case, topology)
+
+        def compiled() -> Optimized:
+            self.compiled += 1
+            if self.refusal:
+                raise CompileError(self.refusal)
+            return lowered.compiled()
+
+        return replace(lowered, text=lowered.text + self.program, compiled=compiled)
+
+
+def bench(compiler: FakeCompiler, cache: Path | None = None) -> CompileSession:
+    return CompileSession(compiler=compiler, launch=LAUNCH, cache=cache)
+
+
+def test_the_second_time_nothing_is_compiled_unless_there_is_no_cache(tmp_path: Path) -> None:
+    compiler = Counting()
+    first = bench(compiler, tmp_path).compile(CASE, V5E)
+    assert bench(compiler, tmp_path).compile(CASE, V5E) == first
+    assert isinstance(first, Compiled)
+    assert compiler.compiled == 1
+    for _ in range(2):
+        bench(compiler).compile(CASE, V5E)
+    assert compiler.compiled == 3
+
+
+def test_what_was_refused_is_kept_too(tmp_path: Path) -> None:
+    compiler = Counting("INTERNAL: no")
+    found = [bench(compiler, tmp_path).compile(CASE, V5E) for _ in range(2)]
+    assert compiler.compiled == 1
+    kinds = [one.kind for one in found if isinstance(one, Failure)]
+    assert kinds == [FailureKind.COMPILE_ERROR] * 2
+
+
+def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = Counting()
+    bench(compiler, tmp_path).compile(CASE, V5E)
+    bench(compiler, tmp_path).compile(CASE, topology_of("v6e:2x4"))
+    compiler.program = "another"
+    bench(compiler, tmp_path).compile(CASE, V5E)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_something=1")
+    bench(compiler, tmp_path).compile(CASE, V5E)
+    monkeypatch.setenv(process.RELEASE, "libtpu 2")
+    bench(compiler, tmp_path).compile(CASE, V5E)
+    assert compiler.compiled == 5
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda content: content[:20],
+        lambda content: content[:20] + bytes(255 - byte for byte in content[20:]),
+        lambda content: b"",
+        lambda content: gzip.compress(b"[" * 200_000),
+        lambda content: gzip.compress(b"5"),
+        lambda content: gzip.compress(b'{"error": 5}'),
+        lambda content: gzip.compress(b'{"text": "HloModule"}'),
+        lambda content: gzip.compress(b'{"text": "HloModule", "argument_bytes": NaN}'),
+    ],
+)
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
+    compiler = Counting()
+    bench(compiler, tmp_path).compile(CASE, V5E)
+    (kept,) = tmp_path.rglob("*.json.gz")
+    kept.write_bytes(damaged(kept.read_bytes()))
+    assert isinstance(bench(compiler, tmp_path).compile(CASE, V5E), Compiled)
+    assert compiler.compiled == 2
+
+
+def test_out_of_memory_has_the_compiler_s_figures() -> None:
+    words = (
+        "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
+        "temporaries (16.00G) exceeds available HBM (15.75G)"
+    )
+    found = bench(Counting(words)).compile(CASE, V5E)
+    assert isinstance(found, Failure)
+    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.RAISED)
+    assert (found.needed_bytes, found.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
+
+
+def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
+    payload = CASE.payload_bytes
+    found = bench(Counting()).compile(CASE, replace(H100, memory_bytes=payload - 1))
+    assert isinstance(found, Failure)
+    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
+    assert (found.needed_bytes, found.available_bytes) == (payload, payload - 1)
+    enough = replace(H100, memory_bytes=payload)
+    assert isinstance(bench(Counting()).compile(CASE, enough), Compiled)
+
+
+def test_where_there_is_no_compiler_the_case_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"missing": {"tpu": "no libtpu"}}')
+    found = bench(FakeCompiler()).compile(CASE, V5E)
+    assert isinstance(found, Failure)
+    assert (found.kind, found.message) == (FailureKind.UNAVAILABLE, "no libtpu")
+
+
+def test_a_program_that_lost_its_collective_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
+    lost = bench(FakeCompiler()).compile(CASE, V5E)
+    assert isinstance(lost, Failure)
+    assert lost.kind is FailureKind.NOT_A_COLLECTIVE
+    assert "expected 1 all-reduce of " in lost.message
+
+
+def _case(name: str, clock: str, **changes: str) -> Case:
+    asked = COLLECTIVES[name]
+    return build.case(
+        ranks=8,
+        framework="fake",
+        strategy="fake",
+        protocol=f"{clock}/fake",
+        collective=name,
+        placement=asked.placements[0],
+        reduce_op="sum" if asked.reduce_ops else "none",
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("clock", ["device", "dispatch"])
+@pytest.mark.parametrize("topology", [V5E, H100], ids=["v5e", "h100"])
+def test_every_collective_is_written_so_that_it_can_be_proved(
+    name: str, clock: str, topology: Topology
+) -> None:
+    found = bench(FakeCompiler()).compile(_case(name, clock), topology)
+    assert isinstance(found, Compiled), found
+    assert found.collectives == {COLLECTIVES[name].hlo: 1}
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_along_an_axis_the_groups_are_the_axis_s(name: str) -> None:
+    found = bench(FakeCompiler()).compile(_case(name, "device", mesh="2x4", axes="y"), V5E)
+    assert isinstance(found, Compiled), found
+    assert found.groups == "2x4"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_in_the_cache_is_not_waited_for(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    compiler = Counting()
+    first = bench(compiler, tmp_path).compile(CASE, V5E)
+    (kept,) = tmp_path.rglob("*.json.gz")
+    kept.unlink()
+    make(kept)
+    found = bench(compiler, tmp_path).compile(CASE, V5E)
+    assert compiler.compiled == 2
+    # A pipe cannot be replaced, and what a link leads to is not written.
+    assert found == first or "the compiled program cannot be kept" in str(found)
