@@ -149,13 +149,15 @@ class Group:
                 for index, one in seen.items()
                 if (isinstance(one, Ended) if together else self._failed(one))
             }
-            if not seen:
+            # A member that talks without end may not hold up the deadline.
+            is_over = not seen or self._clock() >= deadline_s
+            if is_over and not failed:
                 failed = {
                     index: Reply(one) for index, one in answers.items() if isinstance(one, Failure)
                 }
             if failed:
                 return self._cause(failed, doing)
-            if not seen:
+            if is_over:
                 return self._silent([index for index in requests if index not in answers], doing)
             for index, one in seen.items():
                 if isinstance(one, Reply) and index in requests:

@@ -51,7 +51,7 @@ Wanted = tuple[str, Mapping[str, object]]
 _BEGIN = """
 import json, os, sys
 sys.path.insert(0, os.getcwd())
-from tests.unit.worker.backends import real
+from tests.helpers import frameworks as real
 
 def say(value):
     print("RESULT", json.dumps(value), flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Iterator
@@ -118,7 +117,7 @@ def test_what_is_wrong_with_a_reference_counts_if_no_framework_has_one(busy: Fol
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "pylock.fake.toml: lock: line 1: expected NAME = VALUE"),
+        ("{", "pylock.fake.toml: lock: Invalid statement (at line 1, column 1)"),
         (None, "the reference needs Python 3.99 for linux-x86_64, and "),
     ],
 )
@@ -135,14 +134,6 @@ def test_changes_that_are_acknowledged_in_no_toml(busy: Folder) -> None:
     (busy.path / "baselines").mkdir()
     (busy.path / "baselines" / "acknowledged.toml").write_text("[[change")
     assert "acknowledged.toml: not TOML: " in said(busy)
-
-
-def test_a_stack_that_cannot_be_locked(busy: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed here")
-    monkeypatch.setenv("TPU_LIBRARY_PATH", "/opt/libtpu.so")
-    ending = said(busy, *JAX, "--update-baselines")
-    assert "TPU_LIBRARY_PATH=/opt/libtpu.so is loaded in place of what is installed" in ending
 
 
 def test_nothing_selected_is_pytest_s_own(busy: Folder) -> None:
