@@ -295,8 +295,10 @@ def _limit_text(found: rule.Decision, limit: rule.Limit, terms: Terms) -> str:
 def _notes(found: rule.Decision, state: State) -> Iterator[str]:
     """Yield what became of a suspicion, and that a loss is over."""
     if found.suspected and found.fresh is not None and not found.direction and not found.is_noisy:
-        confirmation = f"{math.exp(found.fresh):.3f} x"
-        yield f"seemed slower, but additional launches did not confirm it ({confirmation})"
+        yield (
+            "seemed slower, but additional launches did not confirm it "
+            f"({math.exp(found.fresh):.3f} x)"
+        )
     if state.repaired:
         yield f"repaired: back at its level after {plural(state.repaired, 'session')}"
 

@@ -208,8 +208,10 @@ def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -
 
 def _notes(outcome: Outcome, decision: Decision) -> Iterator[str]:
     if decision.dropped and outcome is not Outcome.REGRESSED:
-        pairs = plural(decision.dropped, "pair")
-        yield f"seemed slower after {pairs}, but additional pairs did not confirm it"
+        yield (
+            f"seemed slower after {plural(decision.dropped, 'pair')}, "
+            "but additional pairs did not confirm it"
+        )
 
 
 def _text(

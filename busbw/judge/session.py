@@ -265,8 +265,10 @@ def _reasons(
         yield f"cases that have a baseline were not measured: {'; '.join(about.missing)}"
     yield from about.fallen_back
     if about.suspected:
-        cases = ", ".join(about.suspected)
-        yield f"seemed slower, but --time-budget ran out before it was confirmed: {cases}"
+        yield (
+            "seemed slower, but --time-budget ran out before it was confirmed: "
+            f"{', '.join(about.suspected)}"
+        )
     if about.noisier > 1 and not about.accepted:
         often = about.noisy_sessions
         more = f", as in {often} of the last 10; --update-baselines accepts it" if often > 1 else ""

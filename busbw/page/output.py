@@ -36,9 +36,11 @@ def page_text(
 
     """
     try:
-        session = session_of(document, "this session")
-        if history is None or not folders:
-            return html(page([session], ()))
-        return html(page([session], nights.machines(history, baselines, set(folders))))
+        return html(
+            page(
+                [session_of(document, "this session")],
+                nights.machines(history, baselines, set(folders)) if history and folders else (),
+            )
+        )
     except (HistoryError, DocumentError, PictureError) as error:
         raise PageError(str(error)) from error

@@ -241,8 +241,13 @@ class MeasureSession:
 
     def _run(self, case: Case, program: AbstractProgram, sampler: Sampler) -> Run:
         slopes = sampler.sampled()
-        # Its calls are checked, too, and count among the checked values.
-        recorded = self._recorded(case, sampler, slopes)
+        recorded = None
+        if case.clock is Clock.DEVICE:
+            from busbw.worker import device_clock
+
+            # The recorded calls are checked, too, and count among the checked values.
+            calls = max(LEAST_SAMPLES, len(slopes.samples_s))
+            recorded = device_clock.record(self.backend, case, sampler, slopes, calls)
         run = Run(
             launch=self.launch,
             iterations=slopes.iterations,
@@ -261,17 +266,9 @@ class MeasureSession:
         )
         if len(slopes.by_process_s) > 1:
             run = _by_process(run, slopes)
-        if recorded is None:
-            return run
-        return _by_device(run, recorded, sampler, slopes.short_s or 0.0)
-
-    def _recorded(self, case: Case, sampler: Sampler, slopes: Sampled) -> Recorded | None:
-        if case.clock is not Clock.DEVICE:
-            return None
-        from busbw.worker import device_clock
-
-        calls = max(LEAST_SAMPLES, len(slopes.samples_s))
-        return device_clock.record(self.backend, case, sampler, slopes, calls)
+        if recorded is not None:
+            run = _by_device(run, recorded, sampler, slopes.short_s or 0.0)
+        return run
 
     def _check_fits(self, need: MemoryNeed, plan: Plan, key: EnvironmentKey | None) -> None:
         """In all processes, before any touches memory; those of one host share what it has left."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -69,16 +68,13 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Stops:
 
 
 def _await_stop(group: Group, launch: str) -> bool:
-    """Whether `launch` is of `group`; it has stopped then, and the others have said something."""
+    """Return whether `launch` is of `group`, after it has stopped."""
     workers = [worker for worker in group.members.values() if isinstance(worker, Worker)]
     stopping = [worker for worker in workers if worker.launch.text.startswith(launch)]
-    others = [worker for worker in workers if worker not in stopping]
-
-    def has_come() -> bool:
-        stopped = all(state(worker.pid) == "T" for worker in stopping)
-        return stopped and select.select(others, [], [], 0)[0] == others
-
-    return bool(stopping) and wait_until(has_come, LONG_S)
+    # The others wait for the stopped one before they say anything.
+    return bool(stopping) and wait_until(
+        lambda: all(state(worker.pid) == "T" for worker in stopping), LONG_S
+    )
 
 
 def passes(
