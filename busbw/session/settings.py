@@ -16,12 +16,13 @@ from typing import Any
 
 from busbw.baselines.store import frameworks_below
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
-from busbw.grid import program_spec
+from busbw.grid import is_dump, program_spec
 from busbw.model.case import Asked
 from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
 from busbw.stacks.lock import Lock
+from busbw.workloads.program import is_dump, program_spec
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
@@ -30,6 +31,7 @@ from .forms import BASELINE, LOCAL, checked, flag
 from .option import Given, usage_error
 from .options import OPTIONS
 from .repeat import words_of
+from .user_modules import check_function
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
@@ -177,7 +179,7 @@ def settings_of(given: Given) -> Settings:
         **outputs_of(given, values, root),
         history=history_of(given, values, root),
         compile=compile_settings_of(values, pythons, root),
-        programs=_programs(values["program"]),
+        programs=_programs(values["program"], is_local=not pythons and agents is None),
         soak_s=values["soak"],
         shared_devices=0,
         repeat=words_of(given),
@@ -240,14 +242,17 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
             raise ValueError(f"{flag(name)}: {unmeasured if topology else 'only with --topology'}")
 
 
-def _programs(sources: Sequence[str]) -> tuple[str, ...]:
-    """Return each program once. Raises ValueError for two of one name."""
+def _programs(sources: Sequence[str], *, is_local: bool) -> tuple[str, ...]:
+    """Return each program once. Raises ValueError for two of one name, and for no program."""
     found: dict[str, str] = {}
     for source in sources:
         # Two of one name would share a baseline.
         name = program_spec("", source).strategy
         if found.setdefault(name, source) != source:
             raise ValueError(f"--program: {found[name]} and {source} would both be called {name}")
+        if not is_dump(source):
+            with usage_error(ValueError, where="--program: "):
+                check_function(source, is_local=is_local)
     return tuple(found.values())
 
 

@@ -119,6 +119,7 @@ def test_a_text_that_is_no_program_is_an_outcome(folder: Folder) -> None:
         (["--program=gone.py:step"], "--program: gone.py: there is no such file"),
         (["--program=a-b:step"], "expected FILE.py:FUNCTION"),
         (["--program=train:1"], "expected FILE.py:FUNCTION"),
+        (["--program=train.py:stepp"], "train.py defines no stepp; its functions are step"),
     ],
 )
 def test_what_names_no_function_is_a_usage_error(
