@@ -22,7 +22,6 @@ from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
 from busbw.stacks.lock import Lock
-from busbw.workloads.program import is_dump, program_spec
 
 from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
