@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from busbw.history.files import HistoryError
 
-from . import fidelity, sweep
+from . import fidelity, planted_faults, sweep
 from .error_rates import command as error_rates
 from .faults import command as faults
 from .gpu import command as gpu
@@ -19,6 +19,7 @@ _HELP = {
     "sweep": ("where the wall time of a session goes", sweep),
     "error_rates": ("how often a verdict errs, simulated and recorded", error_rates),
     "faults": ("what it costs when a process is killed at a random moment", faults),
+    "planted_faults": ("which faults of a frozen list the quick tests find", planted_faults),
     "gpu": ("one GPU, in a few minutes; or the same parts on the CPU", gpu),
 }
 

@@ -312,8 +312,8 @@ OPTIONS = (
         choices=("all", "new", "improved"),
         ini=False,
         help="Accept the times of this session as baselines. all (if you give no value): every "
-        "measured case, also if it is slower, by up to 10 % on TPUs and GPUs and 25 % on a CPU in "
-        "all; new: only cases without a baseline; improved: only cases that IMPROVED",
+        "measured case, also if it is slower, by up to 10 percent on TPUs and GPUs and 25 percent "
+        "on a CPU; new: only cases without a baseline; improved: only cases that IMPROVED",
     ),
     _comparing(
         name="accept_regression",

@@ -308,7 +308,7 @@ import jax
 from busbw.worker.backends.jax import collective as forms
 from busbw.worker.backends.jax.compiler import JaxCompiler
 from busbw.worker.compile import CompileSession
-from tests import build
+from tests.helpers import build
 forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 bench = CompileSession(compiler=JaxCompiler(), launch="1")

@@ -28,7 +28,7 @@ def done(*options: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         ((SESSION, "--rank=-1"), "'-1'; accepted is a whole number from 0 on"),
         (("--session=here", "--rank=0"), "'here'; accepted is HOST:PORT"),
         (("--session=here:0", "--rank=0"), "'here:0'; accepted is HOST:PORT"),
-        (("--session=:4000", "--rank=0"), "':4000'; accepted is HOST:PORT"),
+        (("--session=:4000", "--rank=0"), "expected HOST:PORT, got ':4000'"),
         ((SESSION, "--rank=0", "--host-name="), "expected a value, got an empty text"),
         ((SESSION, "--rank=0", "--secret=mine"), "unrecognized arguments: --secret=mine"),
         ((SESSION, "--rank=0", "--secret-file=/none"), "/none: No such file or directory"),

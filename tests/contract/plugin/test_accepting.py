@@ -213,7 +213,9 @@ def test_the_file_has_one_line_a_payload_in_order_of_size(folder: Folder) -> Non
 def test_baselines_that_cannot_be_written_are_an_error_after_the_summary(folder: Folder) -> None:
     folder.fill_disk()
     ran = folder.run("--update-baselines", "--junitxml=", exit_code=1)
-    (last,) = (line for line in ran.text.splitlines() if line.startswith("ERROR: no baseline"))
+    (last,) = (
+        line for line in ran.text.splitlines() if line.startswith("ERROR: not all baselines")
+    )
     assert last.startswith("ERROR: not all baselines were written: ")
     assert last.endswith("fake.all_reduce.fake.json: File too large")
     assert "NO_BASELINE" in ran.text

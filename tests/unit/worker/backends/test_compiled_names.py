@@ -48,7 +48,7 @@ real.prepare("jax", None, Capability.COMPILE)
 from busbw.collectives import COLLECTIVES
 from busbw.worker.backends.base import CompileError
 from busbw.worker.backends.jax.compiler import JaxCompiler
-from tests import build
+from tests.helpers import build
 
 compiler = JaxCompiler()
 asked = json.loads(sys.argv[1])

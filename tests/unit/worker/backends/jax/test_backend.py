@@ -157,7 +157,7 @@ from busbw.model import variables
 from busbw.model.launch import LaunchId
 from busbw.model.words import Device
 from busbw.worker import backends, measure
-from tests import build
+from tests.helpers import build
 loaded = []
 jax.monitoring.register_event_listener(
     lambda event, **_: loaded.append(event) if event.endswith("/cache_hits") else None
