@@ -98,17 +98,12 @@ def measure_alone(
 
 def run_perf(folder: str, *arguments: str) -> list[Any]:
     """Run `pytest perf/`; return the cases of its results, which it leaves in the folder."""
-    results, baselines = results_file(folder), Path(folder) / "baselines"
+    results, baselines = Path(folder) / "results.json", Path(folder) / "baselines"
     baselines.mkdir(exist_ok=True)
     # No accepted time, program or cache has a part in a study.
     files = (f"--results={results}", f"--baselines={baselines}")
     run_module("pytest", "perf/", "-p", "no:cacheprovider", *files, *arguments, accepted=(0, 1))
     return list(json.loads(results.read_text())["cases"])
-
-
-def results_file(folder: str) -> Path:
-    """Return the path of the results of `run_perf`."""
-    return Path(folder) / "results.json"
 
 
 def failed_cases(cases: Iterable[Any]) -> list[str]:

@@ -3,9 +3,9 @@
 First, published calculations are repeated. "tensorflow分布式" calculates a ring of four GPUs for
 VGG-16 over 1 Gbit/s, and measured a step of 7.628 s. "placement的估计" counts what parameter
 servers exchange for 61.5 million parameters and 8 workers. Then training steps run here: the
-prediction is read from a curve of all-reduces by themselves (`pytest perf/`), which are half and
-twice as large; the communication is read from recordings (`busbw trace`). A step of one rank is the
-computation.
+prediction is that of a ring whose bandwidth and latency come from all-reduces by themselves
+(`pytest perf/`), which are half and twice as large; the communication is read from recordings
+(`busbw trace`). A step of one rank is the computation.
 
 Check: the repeated calculations are within 1 % of the published figures.
 """
@@ -62,20 +62,25 @@ def report(options: argparse.Namespace) -> Report:
     """Repeat the calculations, measure the steps, and return the report."""
     lines, failures = _published()
     with tempfile.TemporaryDirectory(prefix="busbw-study-") as folder:
-        single = argparse.Namespace(**{**vars(options), "ranks": 1})
-        computing_s = measurements.record_steps(single, folder)
+        computing_s = measurements.record_steps(
+            argparse.Namespace(**{**vars(options), "ranks": 1}), folder
+        )
         steps_s = measurements.record_steps(options, folder)
         inside_s = measurements.read_recordings(folder)
         sizes = sorted(
             {size for payload in options.payloads for size in (payload // 2, payload * 2)}
         )
-        _, problems = measurements.measure_alone(options, sizes, folder)
+        alone_s, problems = measurements.measure_alone(options, sizes, folder)
         rows = []
         for framework, payload in steps_s:
             case = (framework, payload)
-            estimate = _predict(framework, payload, computing_s[case], folder)
-            measured = (inside_s.get(case), steps_s[case])
-            rows.append(_row(framework, payload, computing_s[case], estimate, measured))
+            times_s = alone_s.get((framework, payload // 2)), alone_s.get((framework, payload * 2))
+            if None in times_s:
+                continue
+            estimate = _predict(payload, computing_s[case], options.ranks, times_s)
+            rows.append(
+                _row(case, computing_s[case], estimate, (inside_s.get(case), steps_s[case]))
+            )
     head = ["framework, gradient", "computing, ms", "communication: predicted, ms", "measured, ms"]
     head += ["measured / predicted", "step: predicted, ms", "measured, ms", "ratio"]
     heading = f"{options.ranks} ranks here:"
@@ -94,29 +99,28 @@ def _published() -> tuple[list[str], list[str]]:
 
 
 @functools.cache
-def _estimates(*arguments: str) -> list[Any]:
-    return list(json.loads(run_module("busbw", "estimate", *arguments, "--json"))["estimates"])
-
-
 def _estimate(method: str, *arguments: str) -> Any:
     """Return the estimate whose method begins with this text."""
-    estimates = _estimates(*arguments)
+    estimates = json.loads(run_module("busbw", "estimate", *arguments, "--json"))["estimates"]
     return next(estimate for estimate in estimates if estimate["method"].startswith(method))
 
 
-def _predict(framework: str, payload: int, computing_s: float, folder: str) -> Any:
+def _predict(payload: int, computing_s: float, ranks: int, times_s: Any) -> Any:
+    """Predict a ring whose line through the times of half and twice the payload is known."""
+    half_s, double_s = times_s
+    s_per_byte = max(double_s - half_s, 1e-12) / (1.5 * payload)
+    latency_s = max(0.0, half_s - s_per_byte * payload / 2) / (2 * (ranks - 1))
     return _estimate(
-        "",
+        "ring",
         f"--gradient-bytes={payload}B",
-        f"--curve={measurements.results_file(folder)}",
-        f"--curve-case={framework}",
+        f"--ranks={ranks}",
+        f"--bandwidth={2 * (ranks - 1) / ranks / s_per_byte / 1e6:.6f}MB/s,{latency_s * 1e6:.3f}us",
         f"--compute={computing_s * 1e6:.3f}us",
     )
 
 
 def _row(
-    framework: str,
-    payload: int,
+    case: tuple[str, int],
     computing_s: float,
     estimate: Any,
     measured: tuple[float | None, float],
@@ -124,7 +128,7 @@ def _row(
     inside_s, step_s = measured
     predicted_s = estimate["communication_s"]
     return [
-        f"{framework}, {payload_text(payload)}",
+        f"{case[0]}, {payload_text(case[1])}",
         _milliseconds(computing_s),
         _milliseconds(predicted_s),
         _milliseconds(inside_s) if inside_s else "-",

@@ -64,13 +64,13 @@ def test_a_loss_within_the_budget_joins_what_is_stored_with_exit_0(folder: Folde
 
 
 @pytest.mark.exhaustive
-def test_a_gain_within_the_budget_joins_what_is_stored(folder: Folder) -> None:
+def test_a_gain_replaces_what_is_stored(folder: Folder) -> None:
     folder.script(**TPU)
     folder.with_baselines()
     nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
     folder.script(**TPU, cases=[{"slower": 0.93}])
     assert folder.updated().outcomes == {"1M": "IMPROVED"}
-    assert len(stored(folder)["1M"]) == 4
+    assert len(stored(folder)["1M"]) == 1
 
 
 @pytest.mark.exhaustive
