@@ -101,14 +101,17 @@ def test_a_rooted_collective_is_one_and_passes_the_tests_of_all_with_a_file_of_w
     tmp_path: Path,
 ) -> None:
     copy = _copied(tmp_path, "rooted")
-    asked = ("--ranks=4", "--frameworks=fake,jax", "--collectives=broadcast")
-    assert copy.outcomes(*MEASURED, *asked) == {"fake": "NO_BASELINE", "jax": "NO_BASELINE"}
+    asked = (*MEASURED, "--ranks=4", "--frameworks=fake,jax", "--collectives=broadcast")
+    assert copy.outcomes(*asked) == {"fake": "NO_BASELINE", "jax": "NO_BASELINE"}
     assert copy.untouched()
     tests = tmp_path / "tests" / "unit" / "collectives"
     shutil.copytree(ROOT / "tests" / "unit" / "collectives", tests)
-    (tests.parent / "__init__.py").touch()
-    without = _pytest(tmp_path, "tests/unit/collectives", "-q").stdout
-    assert "test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere" in without
+    for package in (tests.parent, tests.parent.parent):
+        (package / "__init__.py").touch()
+    assert (
+        "test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere"
+        in _pytest(tmp_path, "tests/unit/collectives", "-q").stdout
+    )
     shutil.copy(NEW / "known" / "broadcast.py.txt", tests / "known" / "broadcast.py")
     assert "failed" not in _pytest(tmp_path, "tests/unit/collectives", "-q").stdout
 
