@@ -17,6 +17,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from .processes import BenchError
+
 _ROOT = Path(__file__).parents[1]
 _FAULTS = Path(__file__).parent / "data" / "planted_faults.json"
 _QUICK = "not framework and not sessions and not workers and not slow and not exhaustive"
@@ -38,10 +40,17 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
         checkout = Path(folder) / "checkout"
         shutil.copytree(_ROOT, checkout, ignore=shutil.ignore_patterns(".git", ".tox", "*cache*"))
         for fault in faults:
-            if options.package in (None, fault["package"]):
+            package = fault["package"]
+            if options.package in (None, package):
+                if package not in outcomes and _fails(checkout, _tests(checkout, package)):
+                    # Each fault would seem to be found.
+                    raise BenchError(f"the quick tests of {package} fail without a fault, too")
                 outcome = _outcome(checkout, fault)
-                outcomes.setdefault(fault["package"], Counter())[outcome] += 1
+                outcomes.setdefault(package, Counter())[outcome] += 1
                 missed += [str(fault["number"])] if outcome == "missed" else []
+    if not outcomes:
+        packages = ", ".join(dict.fromkeys(fault["package"] for fault in faults))
+        raise BenchError(f"--package: expected one of {packages}, got {options.package!r}")
     yield from ("| package | found | missed | no longer there |", "|---|---|---|---|")
     for package, counts in outcomes.items():
         yield f"| {package} | {counts['found']} | {counts['missed']} | {counts['gone']} |"
@@ -68,6 +77,9 @@ def _tests(checkout: Path, package: str) -> Sequence[str]:
 
 
 def _fails(checkout: Path, tests: Sequence[str]) -> bool:
+    if not tests:
+        # pytest would run all tests there are.
+        return False
     command = [sys.executable, "-m", "pytest", *tests, "-x", "-q", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": str(checkout), "BUSBW_FUZZ": "20"}
     try:
