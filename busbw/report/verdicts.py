@@ -69,7 +69,7 @@ def verdict_tables(
 def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
     if not any(verdict.now for verdict in verdicts):
         return []
-    lines = ["range: from the least to the greatest launch, relative to the time"]
+    lines = ["range: from the fastest to the slowest launch, relative to the time"]
     if any(verdict.limit for verdict in verdicts):
         lines.append(
             "limit: the ratio beyond which a case fails, if additional launches confirm it"
