@@ -14,13 +14,10 @@ from busbw.model.words import payload_text
 GB = 1e9
 
 # A size of MB would be ambiguous: 10^6 bytes or 2^20.
-SIZE_GRAMMAR = (
-    "a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3 (or k, m, g), and no B"
-)
+SIZE_GRAMMAR = "a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3, and no B"
 PAYLOAD_GRAMMAR = (
-    "a comma list of sizes and of begin:end ranges that double, such as 1K:1024M or 4K,64K,1M:16M, "
-    "or grow by a factor, such as 8:128M:4; "
-    f"a size is {SIZE_GRAMMAR}"
+    "a comma list of sizes and ranges; 1K:1024M doubles from size to size, 8:128M:4 grows by the "
+    f"factor 4. A size is {SIZE_GRAMMAR}"
 )
 
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}

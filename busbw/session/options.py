@@ -312,8 +312,8 @@ OPTIONS = (
         choices=("all", "new", "improved"),
         ini=False,
         help="Accept the times of this session as baselines. all (if you give no value): every "
-        "measured case, also if it is slower, by up to 10 percent on TPUs and GPUs and 25 percent "
-        "on a CPU; new: only cases without a baseline; improved: only cases that IMPROVED",
+        "measured case, also if it is slower than the first accepted time by up to 10 percent (25 "
+        "on a CPU); new: only cases without a baseline; improved: only cases that IMPROVED",
     ),
     _comparing(
         name="accept_regression",
@@ -329,8 +329,8 @@ OPTIONS = (
         repeats=False,
         flag=True,
         ini=False,
-        help="In the baseline files of the measured cases, delete the entries whose payload was "
-        "not selected in this session",
+        help="Delete stored times of payloads that this session did not select, from the files "
+        "of the measured cases",
     ),
     _compiling(
         name="program",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.contract.docs import example
@@ -38,8 +40,9 @@ def test_the_picture_is_that_of_the_regression() -> None:
 def test_the_first_session_is_shown_as_it_is_printed(folder: Folder) -> None:
     options = ("--frameworks=fake", "--payloads=4K:4M:4", "--launches=2")
     ran = folder.pytest("perf/", *options, exit_code=0, reports=False)
-    printed = ran.text.replace("fake all_reduce (fake)", "jax all_reduce (psum)")
-    assert unprinted(_FIRST, printed.replace("busbw: fake,", "busbw: jax,")) == []
+    printed = re.sub(r"(busbw: |--frameworks=)fake", r"\1jax", ran.text)
+    printed = printed.replace("fake all_reduce (fake)", "jax all_reduce (psum)")
+    assert unprinted(_FIRST, re.sub(r"--basetemp=\S+ -p \S+ ", "", printed)) == []
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,3 @@ def test_the_first_session_is_shown_as_it_is_printed(folder: Folder) -> None:
 def test_a_line_is_compared_by_its_words(line: str, is_printed: bool) -> None:
     printed = "first\n 64K   9.5  PASS\n===== last: 4 of 5 =====\n"
     assert unprinted([line], printed) == ([] if is_printed else [line])
-
-
-def test_lines_in_another_order_are_noticed() -> None:
-    assert unprinted(["a", "b"], "b\na\n") == ["b"]
