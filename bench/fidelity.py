@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
+import itertools
 import statistics
 import sys
 import tempfile
@@ -20,11 +20,10 @@ from typing import Any
 
 from busbw.model.case import Case
 from busbw.model.launch import Plan
-from busbw.model.words import MIB, Device
+from busbw.model.words import MIB
 from busbw.worker.backends.base import AbstractBackend
 from busbw.worker.sampling import Phases, Sampler, launch_time_s
 
-from .backend import Opened
 from .loops import LOOPS, Loop
 from .processes import answers
 
@@ -37,40 +36,29 @@ LARGE_BYTES = 16 * MIB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    payloads, frameworks = ",".join(PAYLOADS), ",".join(LOOPS)
     parser.add_argument(
         "--processes", type=int, default=5, help="processes for each table (default: 5)"
     )
-    parser.add_argument(
-        "--payloads", type=_names, default=PAYLOADS, help=f"default: {','.join(PAYLOADS)}"
-    )
-    parser.add_argument(
-        "--frameworks", type=_names, default=tuple(LOOPS), help=f"default: {','.join(LOOPS)}"
-    )
+    parser.add_argument("--payloads", default=payloads, help=f"default: {payloads}")
+    parser.add_argument("--frameworks", default=frameworks, help=f"default: {frameworks}")
     parser.set_defaults(lines=lines)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split(","))
 
 
 def lines(options: argparse.Namespace) -> Iterator[str]:
     """Yield a table for each framework and number of ranks, as Markdown."""
+    payloads, frameworks = options.payloads.split(","), options.frameworks.split(",")
     results: dict[tuple[str, int], list[Any]] = {}
-    for _ in range(options.processes):
-        for framework in options.frameworks:
-            for ranks in RANKS:
-                words = (framework, str(ranks), *options.payloads)
-                print("fidelity:", *words, file=sys.stderr, flush=True)
-                command = (sys.executable, "-m", "bench.fidelity", *words)
-                with tempfile.TemporaryDirectory() as folder:
-                    results.setdefault((framework, ranks), []).extend(
-                        answers([command], Path(folder), "fidelity")
-                    )
+    for _, framework, ranks in itertools.product(range(options.processes), frameworks, RANKS):
+        print("fidelity:", framework, ranks, *payloads, file=sys.stderr, flush=True)
+        request = {"task": "fidelity", "framework": framework, "device": "cpu", "ranks": ranks}
+        request |= {"payloads": payloads, "turns": TURNS}
+        with tempfile.TemporaryDirectory() as folder:
+            results.setdefault((framework, ranks), []).extend(answers([request], Path(folder)))
     for (framework, ranks), processes in results.items():
         yield from ("", f"### {framework}, {ranks} ranks, {len(processes)} processes", "")
-        yield "| payload | busbw, us | busbw / loop (range) |"
-        yield "|---|---|---|"
-        for payload in options.payloads:
+        yield from ("| payload | busbw, us | busbw / loop (range) |", "|---|---|---|")
+        for payload in payloads:
             yield _row(payload, [process[payload] for process in processes])
 
 
@@ -81,16 +69,8 @@ def _row(payload: str, results: Sequence[Mapping[str, float]]) -> str:
     return f"| {payload} | {busbw_us:.4g} | {ratio} |"
 
 
-def main(framework: str, ranks: int, payloads: Sequence[str]) -> None:
-    """Print one process's times and ratios by payload, as JSON."""
-    opened, make = Opened(framework, Device.CPU, ranks), LOOPS[framework]
-    cases = {payload: opened.case(payload) for payload in payloads}
-    results = {payload: compared(opened.backend, case, make) for payload, case in cases.items()}
-    print(json.dumps(results))
-
-
 def compared(
-    backend: AbstractBackend, case: Case, make: Callable[[int, int], Loop], turns: int = TURNS
+    backend: AbstractBackend, case: Case, make: Callable[[int, int], Loop], turns: int
 ) -> dict[str, float]:
     """Return busbw's time of `case`, the loop's time, and the median ratio of their pairs.
 
@@ -150,7 +130,3 @@ def _call_s(loop: Loop, iterations: int) -> float:
     begin_s = time.perf_counter()
     loop.run(iterations)
     return time.perf_counter() - begin_s
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,59 +38,64 @@ def session(
     name: str,
     *options: str,
     timeout_s: float = 3600.0,
-    exit_codes: Sequence[int] = (0,),
+    exit_codes: Collection[int] = (0,),
     baselines: Path | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Run `pytest perf/` and return its results, and its wall time as `wall_s`.
 
     Results, output and, unless given, baselines are written below `folder`. Raises BenchError at
     the timeout, or if the exit code is not among `exit_codes`.
     """
-    results, output = folder / f"{name}.json", folder / f"{name}.txt"
+    results, baselines = folder / f"{name}.json", baselines or folder / "baselines"
     results.unlink(missing_ok=True)
-    baselines = baselines or folder / "baselines"
     baselines.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "pytest", "perf/", "-q", "-p", "no:cacheprovider"]
     command += [f"--results={results}", f"--baselines={baselines}", *options]
     begin_s = time.monotonic()
-    end = f"did not end in {timeout_s:.0f} s"
     # If pytest is killed at the timeout, its workers end by themselves.
-    with output.open("w") as log, contextlib.suppress(subprocess.TimeoutExpired):
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=environment(),
-            cwd=ROOT,
-            timeout=timeout_s,
-            check=False,
-        )
-        if done.returncode in exit_codes and results.exists():
-            return {**json.loads(results.read_text()), "wall_s": time.monotonic() - begin_s}
-        end = f"ended with exit code {done.returncode}"
-    raise BenchError(f"the session {end}: {_reason(output.read_text(errors='replace'))}")
+    run([command], folder, name, timeout_s, environment() | dict(variables or {}), exit_codes)
+    return {**json.loads(results.read_text()), "wall_s": time.monotonic() - begin_s}
 
 
 def answers(
+    requests: Sequence[Mapping[str, Any]],
+    folder: Path,
+    timeout_s: float = 3600.0,
+    variables: Mapping[str, str] | None = None,
+) -> list[Any]:
+    """Return the results of processes of `bench.member` that run at the same time."""
+    command = [sys.executable, "-m", "bench.member"]
+    outputs = run(
+        [[*command, json.dumps({"parent": os.getpid(), **request})] for request in requests],
+        folder,
+        requests[0]["task"],
+        timeout_s,
+        {**os.environ, **(variables or {})},
+    )
+    return [json.loads(output.splitlines()[-1]) for output in outputs]
+
+
+def run(
     commands: Sequence[Sequence[str]],
     folder: Path,
     name: str,
-    *,
-    timeout_s: float = 3600.0,
-    env: Mapping[str, str] | None = None,
-) -> list[Any]:
-    """Run commands at the same time; return the JSON document in each one's last line of output.
+    timeout_s: float,
+    env: Mapping[str, str],
+    exit_codes: Collection[int] = (0,),
+) -> list[str]:
+    """Run commands at the same time, and return their outputs.
 
-    Their logs are ``NAME-0.txt`` and so on. Raises BenchError as soon as one fails, or at the
-    timeout. None of them is left running.
+    Outputs are written to ``NAME-0.txt`` and so on, and what the commands write to stderr to
+    ``NAME-0.log``. Raises BenchError as soon as a command fails, or at the timeout. None of them is
+    left running.
     """
     end_s, processes = time.monotonic() + timeout_s, list[subprocess.Popen[bytes]]()
-    paths = [folder / f"{name}-{number}.json" for number in range(len(commands))]
+    paths = [folder / f"{name}-{number}.txt" for number in range(len(commands))]
     with contextlib.ExitStack() as stack:
         for command, path in zip(commands, paths):
             output = stack.enter_context(path.open("w"))
-            log = stack.enter_context(path.with_suffix(".txt").open("w"))
+            log = stack.enter_context(path.with_suffix(".log").open("w"))
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=log, env=env, cwd=ROOT
             )
@@ -98,21 +103,21 @@ def answers(
             stack.callback(process.kill)
             processes.append(process)
         while True:
-            ends = [process.poll() for process in processes]
-            if None not in ends or any(ends) or time.monotonic() > end_s:
+            codes = [process.poll() for process in processes]
+            if None not in codes or any(codes) or time.monotonic() > end_s:
                 break
             time.sleep(_POLL_S)
     # A process that failed is the cause if others did not end.
-    for code, path in sorted(zip(ends, paths), key=lambda end: end[0] is None):
-        if code != 0:
-            end = f"gave no answer in {timeout_s:.0f} s" if code is None else f"ended with {code}"
-            text = path.with_suffix(".txt").read_text(errors="replace")
-            raise BenchError(f"{path.stem} {end}: {_reason(text)}")
-    return [json.loads(path.read_text().splitlines()[-1]) for path in paths]
+    for code, path in sorted(zip(codes, paths), key=lambda end: end[0] is None):
+        if code not in exit_codes:
+            end = f"did not end in {timeout_s:.0f} s" if code is None else f"ended with {code}"
+            raise BenchError(f"{path.stem} {end}: {_reason(path)}")
+    return [path.read_text() for path in paths]
 
 
-def _reason(text: str) -> str:
+def _reason(path: Path) -> str:
     """Return the first line with an error of pytest, or the last line."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    texts = [file.read_text(errors="replace") for file in (path, path.with_suffix(".log"))]
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("ERROR", "FAILED", "E "))]
     return next(iter([*errors, *lines[-1:]]), "it wrote nothing")[:400]

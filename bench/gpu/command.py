@@ -1,14 +1,18 @@
-"""Run the parts, and write the results after each."""
+"""Run the parts, and write the results after each, as JSON and as a page of Markdown."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
+import math
 import os
 import platform
+import re
+import subprocess
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,58 +22,55 @@ from busbw.model.words import Device
 from busbw.worker import sharing
 
 from ..processes import BenchError
-from . import surroundings, table
 from .parts import PARTS, Bench, Part
 
 # A GPU costs money by the minute; a CPU has no limit.
 LIMIT_S = 240.0
+# What can go wrong, and what decides times.
+_COUNTERS = "ECC,PAGE_RETIREMENT,ROW_REMAPPER,PERFORMANCE,CLOCK,TEMPERATURE,POWER,MEMORY"
+# NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0
+_CHANNEL = re.compile(r"Channel \d+(?:/\d+)? : .* via (\S+)")
+# NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>
+_INTERFACE = re.compile(r"\[\d+\]([^:\s]+):")
+_VERSION = re.compile(r"NCCL version \S+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parts = ",".join(PARTS)
     parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu", help="default: gpu")
-    parser.add_argument(
-        "--parts", type=_names, default=list(PARTS), help=f"comma list of {', '.join(PARTS)}"
-    )
+    parser.add_argument("--parts", default=parts, help=f"comma list; default: {parts}")
     parser.add_argument(
         "--out", type=Path, default=Path("bench-gpu"), help="folder of results (bench-gpu)"
     )
     parser.set_defaults(lines=lines)
 
 
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in PARTS:
-            raise argparse.ArgumentTypeError(f"expected some of {', '.join(PARTS)}, got {name!r}")
-    return names
-
-
 def lines(options: argparse.Namespace) -> Iterator[str]:
     """Run the parts, and yield where the results are. Raises SystemExit if a part failed."""
-    device = Device(options.device)
-    is_gpu = device is Device.GPU
-    if is_gpu:
+    names, device, end_s = options.parts.split(","), Device(options.device), math.inf
+    if not set(names) <= set(PARTS):
+        raise BenchError(f"--parts: expected some of {', '.join(PARTS)}, got {options.parts!r}")
+    if device is Device.GPU:
         _see_one_gpu()
+        end_s = time.monotonic() + LIMIT_S
     out: Path = options.out.absolute()
-    bench = Bench(device=device, out=out, end_s=time.monotonic() + LIMIT_S if is_gpu else None)
-    for folder in (out / surroundings.LOGS, bench.parts):
-        folder.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     # Workers inherit the environment of this process.
-    os.environ["NCCL_DEBUG"] = "INFO"
-    os.environ["NCCL_DEBUG_FILE"] = str(out / surroundings.LOGS / "nccl-%h-%p.log")
-    document = run(bench, {name: PARTS[name] for name in options.parts})
+    os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(out / "nccl-%h-%p.log")}
+    bench = Bench(device=device, out=out, end_s=end_s)
+    document = run(bench, {name: PARTS[name] for name in names})
     yield f"results: {out / 'gpu.json'}, {out / 'gpu.md'}"
     failed = [name for name, part in document["parts"].items() if part["problem"]]
     if failed:
-        raise SystemExit(f"bench gpu: parts that failed: {', '.join(failed)}")
+        raise BenchError(f"parts that failed: {', '.join(failed)}")
 
 
 def _see_one_gpu() -> None:
-    """Leave one GPU for this process and all that it starts. Raises SystemExit without any."""
+    """Leave one GPU for this process and all that it starts. Raises BenchError without any."""
     if not sharing.visible_gpus(os.environ):
-        raise SystemExit(
-            "bench gpu: there is no NVIDIA GPU here that this process sees; --device=cpu tries all "
-            "parts on the CPU"
+        raise BenchError(
+            "there is no NVIDIA GPU here that this process sees; --device=cpu tries all parts on "
+            "the CPU"
         )
     listed = os.environ.get("CUDA_VISIBLE_DEVICES") or "0"
     os.environ["CUDA_VISIBLE_DEVICES"] = listed.split(",")[0].strip()
@@ -90,32 +91,89 @@ def run(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
         "device": bench.device.value,
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
-        "transport": {},
-        "health": {"before": surroundings.health(bench.device)},
+        "health": {"before": health(bench.device)},
     }
     for name, part in parts.items():
         results[name] = _run_part(bench, name, part)
-        document["transport"] = surroundings.transport(bench.device, bench.out)
-        document["health"]["after"] = surroundings.health(bench.device)
+        document["transport"] = transport(bench)
+        document["health"]["after"] = health(bench.device)
         document["parts"] = {part: results[part] for part in PARTS if part in results}
         files.write(path, json.dumps(document, indent=1) + "\n")
-        files.write(bench.out / "gpu.md", table.page(document))
+        files.write(bench.out / "gpu.md", page(document))
     return document
 
 
 def _run_part(bench: Bench, name: str, part: Part) -> dict[str, Any]:
     begin_s, problem = time.monotonic(), ""
-    result: Mapping[str, Any] = {}
-    print(f"bench gpu: {name} ...", flush=True)
     try:
-        bench.left_s(1.0)
-        result = part(bench)
-    except BenchError as error:
-        problem, result = str(error), error.result
+        result: Mapping[str, Any] = part(bench)
     except Exception as error:
         # The other parts run whatever the error of this part is.
         traceback.print_exc()
-        problem = f"{type(error).__name__}: {error}"
+        problem, result = f"{type(error).__name__}: {error}", getattr(error, "result", {})
     seconds = time.monotonic() - begin_s
     print(f"bench gpu: {name}: {problem or 'done'} ({seconds:.0f} s)", flush=True)
     return {"seconds": seconds, "problem": problem, "result": result}
+
+
+def transport(bench: Bench) -> str:
+    """Return how bytes move between the processes; on a GPU by NCCL's logs."""
+    if bench.device is not Device.GPU:
+        return "gloo"
+    text = "\n".join(path.read_text(errors="replace") for path in bench.out.glob("nccl-*.log"))
+    ways, interfaces = (sorted(set(pattern.findall(text))) for pattern in (_CHANNEL, _INTERFACE))
+    version = next(iter(_VERSION.findall(text)), "NCCL")
+    over = ", ".join(ways) or "a transport that its log does not name"
+    return f"{version} over {over} ({', '.join(interfaces)})"
+
+
+def health(device: Device) -> Sequence[str]:
+    """Return the counters of the GPUs as nvidia-smi prints them."""
+    if device is not Device.GPU:
+        return []
+    try:
+        # A driver that hangs may not end the benchmark.
+        smi = subprocess.run(
+            ["nvidia-smi", "-q", "-d", _COUNTERS], capture_output=True, check=True, timeout=30
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return [f"{type(error).__name__}: {error}"]
+    return smi.stdout.decode(errors="replace").splitlines()
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """Return the results of all parts as lines and tables of Markdown."""
+    lines = [
+        f"Two processes on one {document['device'].upper()}, {document['transport']}: this shows "
+        "that the path works, and is not the bandwidth of a GPU or of NVLink.",
+        "",
+        f"Begun {document['began']}, with Python {document['python']}.",
+    ]
+    for name, part in document["parts"].items():
+        result = {"problem": part["problem"] or "none", **part["result"]}
+        rows = result.pop("rows", [])
+        lines += ["", f"## {name}", "", f"It took {part['seconds']:.0f} s.", ""]
+        lines += [f"- {key}: {_cell(value)}" for key, value in result.items()]
+        lines += _table(rows)
+    before, after = document["health"]["before"], document["health"]["after"]
+    lines += ["", "## health", "", "Counters by nvidia-smi, and their changes:", "", "```diff"]
+    # With so many unchanged lines around each change it has all counters.
+    lines += difflib.unified_diff(before, after, "before", "after", lineterm="", n=1000)
+    return "\n".join([*lines, "```"]) + "\n"
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a table with a column for each key of any row."""
+    if not rows:
+        return
+    heads = list(dict.fromkeys(key for row in rows for key in row))
+    yield from ("", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
+    for row in rows:
+        yield f"| {' | '.join(_cell(row.get(head, '')) for head in heads)} |"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_cell(part)}" for name, part in value.items())
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")

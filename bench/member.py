@@ -1,0 +1,175 @@
+"""Do a task of a benchmark with a back end of busbw, in a process that was started for it.
+
+The request is JSON in the command line, and the result JSON in the last line of the output. In a
+group every process does the same task.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+from unittest import mock
+
+from busbw import grid, wire
+from busbw.frameworks import FRAMEWORKS
+from busbw.metrics import parse_payload
+from busbw.model.case import Case, Spec
+from busbw.model.cluster import ClusterMember
+from busbw.model.words import MIB, Capability, Device, payload_text
+from busbw.model.workload import Workload
+from busbw.worker import process, sharing
+from busbw.worker.backends.base import AbstractBackend, MeasuringError
+
+from . import fidelity
+from .loops import LOOPS
+
+# The memory of a process on the CPU, as if the machine had no more.
+_CPU_LIMIT_BYTES = 256 * MIB
+# Payloads to try, relative to the payload at which memory is predicted to end.
+_TRIED = (0.5, 0.8, 0.9, 0.96, 0.98, 1.02, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0)
+
+
+class Opened:
+    """The back end, and the target of its cases.
+
+    Open it in a process before the framework is imported: it may start the process anew.
+    """
+
+    def __init__(
+        self, framework: str, device: Device, ranks: int, member: ClusterMember | None
+    ) -> None:
+        for name, value in FRAMEWORKS[framework].environment[Capability.MEASURE].items():
+            os.environ.setdefault(name, value)
+        process.prepare(device)
+        if member is not None:
+            # These variables may not be there when the process starts anew.
+            sharing.prepare(member)
+        from busbw.worker.backends import load
+
+        self.framework, self.ranks = framework, ranks
+        self.rank = member.index if member is not None else 0
+        self.backend: AbstractBackend = load(framework, device, ranks, member)
+        # In a group the driver would merge the probes of all processes, which are equal.
+        probe = self.backend.probe()
+        self._target = grid.choose_target(device=device, ranks=ranks, probes=[probe], named=[])
+
+    def case(self, payload: str) -> Case:
+        """Return the case of an all-reduce."""
+        spec = Spec(
+            framework=self.framework,
+            workload=Workload(),
+            payload_bytes=parse_payload(payload),
+            ranks=self.ranks,
+        )
+        return grid.resolve(spec, self._target)
+
+    def failure(self, case: Case, limit_bytes: float = math.inf) -> str:
+        """Run a case once and check its values; return the message of a failure.
+
+        On the CPU it is also a failure to need more than `limit_bytes`.
+        """
+        need = self.backend.memory_need(case)
+        if need is not None and need.needed_bytes > limit_bytes:
+            return f"{need.needed_bytes} bytes needed, {limit_bytes} available"
+        try:
+            with self.backend.prepared(case) as program:
+                program.fresh()
+                program.run(program.step)
+                program.check(program.step)
+        except MeasuringError as error:
+            return str(error)
+        return ""
+
+
+def _compare(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Compare the times of some payloads with those of a loop written by hand."""
+    backend, make, turns = opened.backend, LOOPS[opened.framework], request["turns"]
+    return {
+        payload: fidelity.compared(backend, opened.case(payload), make, turns)
+        for payload in request["payloads"]
+    }
+
+
+def _plant_wrong_bit(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Flip a bit of the middle element on rank 1, and return the failure of this process."""
+    import jax
+    import numpy as np
+
+    from busbw.worker.backends.jax.program import JaxProgram
+
+    call = JaxProgram._called
+
+    def flipped(program: JaxProgram, iterations: int) -> tuple[Any, Any]:
+        counted, result = call(program, iterations)
+        (shard,) = result.addressable_shards
+        values = np.array(shard.data)
+        # Rank 0 flips nothing.
+        values.view(np.uint32)[values.size // 2] ^= opened.rank
+        arrays = [jax.device_put(values, shard.device)]
+        return counted, jax.make_array_from_single_device_arrays(
+            result.shape, result.sharding, arrays
+        )
+
+    with mock.patch.object(JaxProgram, "_called", flipped):
+        return {"failure": opened.failure(opened.case("64K"))}
+
+
+def _find_memory_end(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Find the predicted largest payload, and the payloads that did and did not fit."""
+    limit_bytes, needed_bytes = _limit_and_need(opened, opened.case("64M"))
+    predicted = 64 * MIB * limit_bytes // needed_bytes
+    fits, fails, message = 0, 0, ""
+    for share in _TRIED:
+        tried = max(1, round(share * predicted / MIB)) * MIB
+        message = opened.failure(opened.case(payload_text(tried)), limit_bytes)
+        if any(row[0] for row in opened.backend.gathered([float(bool(message))])):
+            fails = tried
+            break
+        fits = tried
+    return {
+        "limit_bytes": limit_bytes,
+        "predicted_payload_bytes": predicted,
+        "fits_payload_bytes": fits,
+        "fails_payload_bytes": fails,
+        "failure": message,
+    }
+
+
+def _limit_and_need(opened: Opened, case: Case) -> tuple[int, int]:
+    """Return the memory of a process, and the predicted or compiled part that a case needs."""
+    need = opened.backend.memory_need(case)
+    if need is not None:
+        return _CPU_LIMIT_BYTES, need.needed_bytes
+    import jax
+
+    with opened.backend.prepared(case) as program:
+        assert program.compiled_memory_bytes is not None
+        return int(
+            jax.local_devices()[0].memory_stats()["bytes_limit"]
+        ), program.compiled_memory_bytes
+
+
+_TASKS: Mapping[str, Callable[[Opened, Mapping[str, Any]], dict[str, Any]]] = {
+    "fidelity": _compare,
+    "wrong": _plant_wrong_bit,
+    "memory": _find_memory_end,
+}
+
+
+def main(text: str) -> None:
+    request = json.loads(text)
+    process.tie_to_parent(request["parent"])
+    member = request.get("member")
+    member = wire.from_json(ClusterMember, member, "member") if member else None
+    opened = Opened(request["framework"], Device(request["device"]), request["ranks"], member)
+    print(json.dumps(_TASKS[request["task"]](opened, request)), flush=True)
+    # Do not wait for the end of the other process.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
