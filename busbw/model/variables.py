@@ -39,8 +39,6 @@ _END = r"(?=$|[/\s:;,='\"()])"
 
 _OF_URL = re.compile(r"(?<=://)[^\s/'\"<>]+(?=@)")
 _MASK = "***"
-# In bytes of any kind, where a name ends within the same text for sure.
-_IN_BYTES = re.compile(rb"/(?:home|Users)/[\w.+-]+(?=/)|(?<=://)[\w:.%+-]+(?=@)")
 
 # What glibc is told as a process starts.
 _TUNABLES = "GLIBC_TUNABLES"
@@ -113,15 +111,6 @@ def public(text: str, environment: Mapping[str, str], home: str) -> str:
     for secret in _secrets(environment):
         text = text.replace(secret, _MASK)
     return without_homes(_OF_URL.sub(_MASK, text), home)
-
-
-def public_bytes(content: bytes, environment: Mapping[str, str], home: str) -> bytes:
-    """The same of a binary format: what is masked stays as long as it was; not of root's home."""
-    own = [home] if home.startswith("/") and len(home) > len("/root") else []
-    for text in (*_secrets(environment), *own):
-        one = text.encode("utf-8", "surrogateescape")
-        content = content.replace(one, b"*" * len(one))
-    return _IN_BYTES.sub(lambda found: b"*" * len(found[0]), content)
 
 
 def _secrets(environment: Mapping[str, str]) -> list[str]:
