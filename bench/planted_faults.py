@@ -72,8 +72,8 @@ def _outcome(checkout: Path, fault: Mapping[str, str]) -> str:
 def _tests(checkout: Path, package: str) -> Sequence[str]:
     """Return the unit tests of a package; those of busbw's own modules lie in no folder."""
     unit = checkout / "tests" / "unit"
-    found = [unit / package] if package != "files" else sorted(unit.glob("test_*.py"))
-    return [str(path) for path in found if path.exists()]
+    paths = [unit / package] if package != "files" else sorted(unit.glob("test_*.py"))
+    return [str(path) for path in paths if path.exists()]
 
 
 def _fails(checkout: Path, tests: Sequence[str]) -> bool:
