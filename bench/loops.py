@@ -1,28 +1,15 @@
 """The loops that busbw's times are compared with, each written as a person would write it.
 
-A loop lays out its input (`fresh`) and runs several all-reduces in one call (`run`). Nothing of
-busbw is used, nothing is checked and nothing proved.
+A loop is an all-reduce of float32 over virtual devices. It lays out new input on every rank
+(`fresh`), runs several all-reduces in one call (`run`), and waits for either. `shortest` is the
+number of iterations that a long call is compared with, as in busbw. Nothing of busbw is used,
+nothing is checked and nothing proved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
-
-class Loop(Protocol):
-    """An all-reduce of float32 over virtual devices, many times in one call.
-
-    `shortest` is the number of iterations that a long call is compared with, as in busbw.
-    """
-
-    shortest: int
-
-    def fresh(self) -> None:
-        """Lay out new input on every rank, and wait for it."""
-
-    def run(self, iterations: int) -> None:
-        """Run so many all-reduces, and wait for them."""
+from typing import Any
 
 
 class JaxLoop:
@@ -119,6 +106,8 @@ class TensorflowLoop:
         for value in self._strategy.experimental_local_results(values):
             value._numpy()
 
+
+Loop = JaxLoop | TensorflowLoop
 
 # By framework, each made of a payload in bytes and a number of ranks.
 LOOPS: Mapping[str, Callable[[int, int], Loop]] = {"jax": JaxLoop, "tensorflow": TensorflowLoop}
