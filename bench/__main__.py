@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from busbw.history.files import HistoryError
 
-from . import fidelity, planted_faults, sweep
+from . import faults, fidelity, planted_faults, sweep
 from .error_rates import command as error_rates
-from .faults import command as faults
 from .gpu import command as gpu
 from .processes import BenchError
 

@@ -2,182 +2,134 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGSTOP, SIGTERM
 from typing import Any
 
 import pytest
 
-from bench.faults.command import table
-from bench.faults.hits import LAYOUTS, LEAVING, MEASURING, MOMENTS, Hit, Result, drawn, surprises
-from bench.faults.sandbox import PAYLOADS, Sandbox
+from bench.faults import PAYLOADS, Hit, damage, draw, surprises_of
 from busbw.history.files import append
 from tests.helpers import history_lines as lines
 
-WHY = "the worker was killed (SIGKILL) while measuring jax.all_reduce.psum.float32.1K"
-LOST: dict[str, Any] = {
-    "exit_code": 1,
-    "lost": 1,
-    "failures": (WHY,),
-    "output": f"test session\nFAILED: killed in 1 of 2 launches: {WHY}\n",
-}
-ENDED: dict[str, Any] = {"lost": None}
-FOLDER = ("busbw-0.a",)
-
-
-def result(target: str = "worker", number: signal.Signals = SIGKILL, **changes: Any) -> Result:
-    return Result(hit=Hit(target=target, signal=number, moment=MEASURING), **changes)
-
-
-def unexpected(end: Result) -> str:
-    """Return the last column of the table, which has one row for this result."""
-    *_, row = table("local", [end])
-    return row.split(" | ")[-1].strip(" |")
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        result(),
-        result(**LOST),
-        result("agent", **LOST),
-        result("session", SIGSTOP),
-        result("session", exit_code=-9, folders=FOLDER, **ENDED),
-        result("session", SIGTERM, exit_code=-15, folders=FOLDER, **ENDED),
-        result("session", SIGINT, exit_code=2, **ENDED),
-        # The signal came when all was done.
-        result("session", SIGINT, exit_code=-2),
-        result("session", struck=False),
-    ],
-)
-def test_what_a_hit_has_to_cost_is_no_surprise(end: Result) -> None:
-    assert list(surprises(end)) == []
-    assert unexpected(end) == "0"
-
-
-@pytest.mark.parametrize(
-    ("end", "message"),
-    [
-        (result(traces=("process 7",)), "left: process 7"),
-        (result(folders=FOLDER), "left: busbw-0.a"),
-        (result(exit_code=None), "the session never ended"),
-        (result(exit_code=4, **ENDED), "no results, exit code 4"),
-        (result(exit_code=1), "exit code 1 with 0 lost"),
-        (result(**LOST | {"lost": 3}), "3 lost by one hit"),
-        (result(**LOST | {"failures": ("as it left",)}), "lost while nothing was measured"),
-        (
-            result(**LOST | {"output": "FINE: 7 cases measured"}),
-            "a launch is lost and the output has no FAILED",
-        ),
-        (result(**LOST | {"exit_code": 0}), "exit code 0 with 1 lost"),
-        (result(**LOST, green=("1K is PASS",)), "lost and 1K is PASS"),
-        (result("session", SIGINT, exit_code=0, **ENDED), "exit code 0, expected 2"),
-        (result("session", SIGINT, exit_code=2, folders=FOLDER, **ENDED), "left: busbw-0.a"),
-        (result("session", SIGSTOP, lost=1), "1 lost"),
-        (result("session", exit_code=0, **ENDED), "exit code 0, expected -9"),
-    ],
-)
-def test_what_is_more_is_said_in_words_and_counted(end: Result, message: str) -> None:
-    assert list(surprises(end)) == [message]
-    assert unexpected(end) == "1"
-
-
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_every_signal_to_everything_comes_in_every_part_of_a_session(layout: Any) -> None:
-    every = len(layout.targets) * len(layout.signals) * len(MOMENTS)
-    hits = drawn(layout, 2 * every, 1)
-    counted = Counter((hit.target, hit.signal, hit.moment) for hit in hits)
-    assert len(counted) == every and set(counted.values()) == {2}
-    assert {hit.member for hit in hits} == ({""} if layout.members == 1 else {"0", "1"})
-    assert all(0.1 <= hit.fraction <= 0.9 for hit in hits)
-    assert {hit.launch for hit in hits if hit.moment == LEAVING} == {1}
-    assert {hit.launch for hit in hits if hit.moment == MEASURING} == {1, 2}
-
-
-def test_the_same_seed_draws_the_same_and_another_one_does_not() -> None:
-    local = LAYOUTS["local"]
-    assert drawn(local, 20, 1) == drawn(local, 20, 1) != drawn(local, 20, 2)
-
-
-OURS = "aaaaaaaaaaaaaaaa"
+ROOT = Path(__file__).parents[3]
 WHOLE = len(PAYLOADS)
 
 
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Sandbox:
-    sandbox = Sandbox(tmp_path)
-    for root in (tmp_path / "before" / "history", sandbox.history):
-        append(root, lines.KEY, lines.session(lines.SESSION))
-    return sandbox
+def case(launches: int = 2, message: str = "") -> dict[str, Any]:
+    failure = {"failed": bool(message), "failure": {"message": message}}
+    return {"id": "1K", "launches": [{}] * launches, "outcome": "PASS", **failure}
 
 
-def appended(sandbox: Sandbox, cases: int) -> Path:
-    return append(sandbox.history, lines.KEY, lines.session(OURS, cases)).path
+ALL = [case(), case()]
+LOST = [case(), case(1, "the worker was killed (SIGKILL) while measuring 1K")]
 
 
-def damage(sandbox: Sandbox, *, ended: bool) -> list[str]:
-    return sandbox.damage(stored=WHOLE, ended=ended)
+@pytest.mark.parametrize(
+    ("target", "number", "exit_code", "cases"),
+    [
+        ("worker", SIGKILL, 0, ALL),
+        ("worker", SIGKILL, 1, LOST),
+        ("session", SIGSTOP, 0, ALL),
+        ("session", SIGKILL, -9, None),
+        ("session", SIGTERM, -15, None),
+        ("session", SIGINT, 2, None),
+        # The signal came when all was done.
+        ("session", SIGINT, -2, ALL),
+        ("session", SIGKILL, 0, ALL),
+    ],
+)
+def test_what_a_hit_may_cost_is_no_surprise(
+    target: str, number: Any, exit_code: int, cases: Any
+) -> None:
+    assert list(surprises_of(Hit(target=target, signal=number), exit_code, cases)) == []
 
 
-def test_a_whole_session_is_no_damage_and_a_torn_line_is(sandbox: Sandbox) -> None:
-    assert damage(sandbox, ended=True) == []
-    path = appended(sandbox, WHOLE)
-    assert damage(sandbox, ended=False) == []
+@pytest.mark.parametrize(
+    ("target", "number", "exit_code", "cases", "message"),
+    [
+        ("worker", SIGKILL, None, ALL, "exit code None, expected 0"),
+        ("worker", SIGKILL, 0, None, "no results"),
+        ("worker", SIGKILL, 1, ALL, "exit code 1, expected 0"),
+        ("worker", SIGKILL, 0, LOST, "exit code 0, expected 1"),
+        ("worker", SIGKILL, 1, LOST * 2, "2 lost by one hit"),
+        ("worker", SIGKILL, 1, [case(1, "as it left")], "lost: 1K: as it left"),
+        ("worker", SIGKILL, 1, [case(1)], "lost: 1K: PASS"),
+        ("session", SIGINT, 0, None, "exit code 0, expected 2"),
+        ("session", SIGSTOP, 1, LOST, "1 lost by one hit"),
+        ("session", SIGKILL, 0, None, "exit code 0, expected -9"),
+    ],
+)
+def test_what_is_more_is_a_surprise(
+    target: str, number: Any, exit_code: int | None, cases: Any, message: str
+) -> None:
+    assert list(surprises_of(Hit(target=target, signal=number), exit_code, cases)) == [message]
+
+
+def test_every_signal_to_every_target_comes_as_often_and_the_same_by_the_same_seed() -> None:
+    hits = list(draw(48, 1, 9.0))
+    assert set(Counter((hit.target, hit.signal, hit.launch) for hit in hits).values()) == {2}
+    assert hits == list(draw(48, 1, 9.0)) != list(draw(48, 2, 9.0))
+
+
+def _appended(folder: Path, cases: int) -> Path:
+    return append(folder / "history", lines.KEY, lines.session("a" * 16, cases)).path
+
+
+def _tear(folder: Path) -> None:
+    path = _appended(folder, WHOLE)
     path.write_bytes(path.read_bytes() + b'{"torn')
-    assert len(damage(sandbox, ended=True)) == 1
 
 
-def test_a_session_that_went_on_has_appended_and_a_part_of_one_is_damage(sandbox: Sandbox) -> None:
-    (missing,) = damage(sandbox, ended=False)
-    assert missing == "the history has 0 lines of the session, expected 7"
-    appended(sandbox, 3)
-    (part,) = damage(sandbox, ended=True)
-    assert part == "the history has 3 lines of the session, expected 7"
-
-
-def test_a_line_that_was_there_and_is_not_is_damage(sandbox: Sandbox) -> None:
-    path = appended(sandbox, WHOLE + 1)
+def _lose_a_line(folder: Path) -> None:
+    path = _appended(folder, WHOLE + 1)
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
-    assert damage(sandbox, ended=False) == ["the history has lost lines"]
 
 
-def test_a_history_that_cannot_be_read_is_damage(sandbox: Sandbox) -> None:
-    path = appended(sandbox, WHOLE)
-    path.write_bytes(b"nonsense\n" + path.read_bytes())
-    (message,) = damage(sandbox, ended=False)
-    assert str(path) in message
+def _leave_a_temporary_file(folder: Path) -> None:
+    _appended(folder, WHOLE)
+    (folder / "baselines").mkdir()
+    (folder / "baselines" / "x.json.part").write_text("{}")
 
 
-def test_a_file_beside_the_baselines_is_damage(sandbox: Sandbox) -> None:
-    appended(sandbox, WHOLE)
-    sandbox.baselines.mkdir()
-    (sandbox.baselines / "x.json.part").write_text("{}")
-    assert damage(sandbox, ended=False) == ["x.json.part is new or gone"]
-
-
-ROOT = Path(__file__).parents[3]
+@pytest.mark.parametrize(
+    ("change", "ended", "message"),
+    [
+        (lambda folder: None, True, ""),
+        (lambda folder: _appended(folder, WHOLE), False, ""),
+        (lambda folder: None, False, "history: 0 new entries, expected 7"),
+        (lambda folder: _appended(folder, 3), True, "history: 3 new entries, expected 7"),
+        (_tear, True, "2026.jsonl"),
+        (_lose_a_line, False, "history: entries are lost"),
+        (_leave_a_temporary_file, False, "x.json.part"),
+    ],
+)
+def test_lost_and_incomplete_entries_are_damage(
+    change: Callable[[Path], object], ended: bool, message: str, tmp_path: Path
+) -> None:
+    for name in ("before", "after"):
+        append(tmp_path / name / "history", lines.KEY, lines.session(lines.SESSION))
+    change(tmp_path / "after")
+    problems = list(damage(tmp_path / "before", tmp_path / "after", 0, ended))
+    assert len(problems) == bool(message) and message in "".join(problems)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.sessions
-def test_some_hits_leave_nothing_and_stand_in_the_table() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "bench",
-        "faults",
-        "--framework=fake",
-        "--kills=5",
-        "--seed=18",
-    ]
+def test_some_hits_leave_nothing_and_are_in_the_table() -> None:
+    command = [sys.executable, "-m", "bench", "faults", "--kills=5", "--seed=18"]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        [*command, "--", "--frameworks=fake"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    title, _, *rows = done.stdout.splitlines()
-    assert title.startswith("| layout | hit | times |")
-    assert sum(int(row.split(" | ")[2]) for row in rows) == 5
+    _, _, *rows, _, last = done.stdout.splitlines()
+    assert len(rows) == 5 and last == "0 of 5 are unexpected."
