@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import multiprocessing
 import os
 import platform
 import shutil
@@ -269,29 +268,6 @@ def test_a_bundle_that_another_session_takes_for_an_orphan_is_made_anew(
     assert [other.path] != taken
     assert (other.path / "__main__.py").exists()
     other.remove()
-    assert list(bundle.path.parent.iterdir()) == [bundle.path]
-
-
-def _bundles(times: int) -> None:
-    for _ in range(times):
-        made = Bundle()
-        assert (made.path / "__main__.py").exists()
-        made.remove()
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_many_sessions_that_begin_and_end_at_once_leave_nothing(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(bundle.path.parent))
-    spawn = multiprocessing.get_context("spawn")
-    sessions = [spawn.Process(target=_bundles, args=(10,)) for _ in range(4)]
-    for session in sessions:
-        session.start()
-    for session in sessions:
-        session.join()
-    assert [session.exitcode for session in sessions] == [0] * 4
     assert list(bundle.path.parent.iterdir()) == [bundle.path]
 
 

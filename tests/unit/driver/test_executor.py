@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, probe
+from busbw.driver.executor import Executor, ProbeFailed, probe
 from busbw.driver.group import Group
 from busbw.driver.local import Worker
 from busbw.driver.schedules import Schedule, Side
 from busbw.driver.transport import Starter
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import Device, FailureKind
-from tests.helpers.sweep import sweep
+from busbw.model.words import FailureKind
 from tests.helpers.workers import (
     PLAN,
     Watched,
@@ -102,90 +101,6 @@ def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
     assert not processes(bundle.path)
 
 
-def test_one_that_is_stopped_twice_fails_its_cases(
-    bundle: Bundle, tmp_path: Path, stops: Stops
-) -> None:
-    stops("1.fake", 2)
-    running, _ = passes(bundle, starter(interpreter(tmp_path, "1.fake", times=2, act=STOP)))
-    running.run()
-    (measured,) = running.measurements()
-    assert [failure.kind for failure in measured.failures] == [FailureKind.TIMEOUT]
-    assert not processes(bundle.path)
-
-
-@pytest.mark.parametrize("times", [0, 1])
-def test_an_interrupt_of_a_start_leaves_no_worker(
-    bundle: Bundle, tmp_path: Path, times: int
-) -> None:
-    asked: list[str] = []
-
-    def interrupted(worker: Worker, event: str) -> None:
-        if event == "listen":
-            asked.append(worker.launch.text)
-            if len(asked) > times:
-                raise KeyboardInterrupt
-
-    begin = starter(interpreter(tmp_path, "1.fake", times=1))
-    running, _ = passes(bundle, begin, executor=Executor(Watched(bundle, interrupted)))
-    with pytest.raises(KeyboardInterrupt):
-        running.run()
-    # The shell's own child is for the system to bury.
-    assert wait_until(lambda: not processes(bundle.path), 5)
-    assert asked == ["1.fake", "1.fake.again"][: times + 1]
-
-
-@pytest.mark.parametrize("shared", sweep([True, False]))
-def test_the_side_of_a_pair_that_is_stopped_is_started_once_more(
-    bundle: Bundle, tmp_path: Path, stops: Stops, shared: bool
-) -> None:
-    stops("1.fake.candidate", 1)
-    python = interpreter(tmp_path, "1.fake.candidate", times=1, act=STOP)
-    notes: list[str] = []
-    stacks = {Side.REFERENCE: stack(), Side.CANDIDATE: stack(starter(python))}
-    asked = executor(bundle, notes.append)
-    running = Schedule(asked, keyed(case(1024)), PLAN, stacks, shared=shared)
-    running.run()
-    launches = [running.measurements(side)[0].runs[0].launch.text for side in Side]
-    assert launches == ["1.fake.reference", "1.fake.candidate.again"]
-    assert len(notes) == 1
-    assert not processes(bundle.path)
-
-
-def test_a_group_of_which_one_is_stopped_is_started_once_more(
-    bundle: Bundle, tmp_path: Path, stops: Stops
-) -> None:
-    stops("1.worker0", 1)
-    begin = replace(starter(interpreter(tmp_path, "1.worker0", times=1, act=STOP)), processes=2)
-    notes: list[str] = []
-    opened = executor(bundle, notes.append)
-    group = opened.opened(begin, LaunchId.parse("1"))
-    assert isinstance(group, Group)
-    opened.close(group)
-    (note,) = notes
-    assert note.startswith("launch 1.worker0: worker 0: the worker did not answer within 0.")
-    assert not processes(bundle.path)
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_probe_that_is_stopped_is_tried_once_more(
-    bundle: Bundle, tmp_path: Path, stops: Stops, times: int
-) -> None:
-    stops("probe", times)
-    begin = starter(interpreter(tmp_path, "probe", times=times, act=STOP))
-    notes: list[str] = []
-    asked = executor(bundle, notes.append)
-    if times == 1:
-        assert probe(begin, asked).framework == "fake"
-    else:
-        with pytest.raises(
-            ProbeCutShort, match=r"did not answer within 0\.\d s.*; it was tried twice$"
-        ):
-            probe(begin, asked)
-    (note,) = notes
-    assert note.startswith("launch probe: the worker did not answer within 0.")
-    assert not processes(bundle.path)
-
-
 def opened(starting: Executor, then: str = "") -> Group:
     """A group of one that is ready; `then` is what happens to it in mid-case."""
     found = starting.opened(starter(cases=[{"then": then}]), LAUNCH)
@@ -232,23 +147,6 @@ def test_an_interrupt_while_it_ends_groups_leaves_none_alive(
         worker.kill()
 
 
-def test_a_group_that_ends_by_itself_is_closed_without_a_note(bundle: Bundle) -> None:
-    notes: list[str] = []
-    starting = executor(bundle, notes.append)
-    starting.close(opened(starting))
-    assert not processes(bundle.path)
-    assert not notes
-
-
-def test_a_worker_that_died_before_is_closed_without_a_note(bundle: Bundle) -> None:
-    notes: list[str] = []
-    starting = executor(bundle, notes.append)
-    group = opened(starting, "kill")
-    assert isinstance(group.ask(measure(), LONG_S, "measuring"), Failure)
-    starting.close(group)
-    assert not notes
-
-
 def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again(
     bundle: Bundle,
 ) -> None:
@@ -281,31 +179,6 @@ def test_time_is_counted_to_its_phase_whatever_ends_it(bundle: Bundle) -> None:
     with counting.counted("starting"):
         pass
     assert counting.spent_s == {"starting": 3.0, "measuring": 4.0}
-
-
-def test_it_says_what_devices_and_versions_there_are(bundle: Bundle) -> None:
-    found = probe(starter(device="tpu", device_kind="TPU v2", ranks=8), executor(bundle))
-    (devices,) = found.devices
-    assert (devices.device, devices.device_kind, devices.ranks) == (Device.TPU, "TPU v2", 8)
-    assert found.versions == {"fake": "1"}
-    assert not processes(bundle.path)
-
-
-def test_a_device_that_is_not_reached_is_missing_with_a_reason(bundle: Bundle) -> None:
-    found = probe(replace(starter(), device="tpu"), executor(bundle))
-    assert found.devices == ()
-    assert found.missing == {"tpu": "not in the script"}
-
-
-def test_a_worker_that_dies_is_told_with_the_last_line_of_its_log(bundle: Bundle) -> None:
-    with pytest.raises(ProbeFailed, match=r"ended with exit code 3 .*: the script says exit"):
-        probe(starter(probe="exit"), executor(bundle))
-    assert not processes(bundle.path)
-
-
-def test_a_worker_that_does_not_start_is_told_too(bundle: Bundle) -> None:
-    with pytest.raises(ProbeFailed, match=r"^/bin/false: .*exit code 1.*nothing in its log"):
-        probe(starter("/bin/false"), executor(bundle))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import re
 import resource
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -75,32 +74,6 @@ def all_of(request: Request) -> dict[int, Request]:
     return dict.fromkeys(INDICES, request)
 
 
-def test_one_answer_is_made_of_all_answers(bundle: Bundle) -> None:
-    with group(bundle) as members:
-        answers = members.ask_each(all_of(OF_FOUR), LONG_S, "measuring")
-        assert not isinstance(answers, Failure)
-        assert [type(answers[index]) for index in INDICES] == [Run] * 4
-        of_worker = answers[2]
-        assert isinstance(of_worker, Run)
-        assert of_worker.launch.text == "1.worker2"
-        assert len(processes(bundle.path)) == 4
-    assert not processes(bundle.path)
-
-
-def test_one_that_is_killed_fails_the_request_for_all_long_before_the_deadline(
-    bundle: Bundle,
-) -> None:
-    begun_s = time.monotonic()
-    with group(bundle, worker0="hang", worker1="hang", worker2="kill", worker3="hang") as members:
-        found = failure(members.ask_each(all_of(OF_FOUR), LONG_S, "measuring"))
-    assert time.monotonic() - begun_s < LONG_S
-    assert found.kind is FailureKind.KILLED
-    assert found.message == "worker 2: the worker was killed (SIGKILL) while measuring"
-    assert found.launch.text == "1.worker2"
-    assert "the script says kill" in found.log
-    assert not processes(bundle.path)
-
-
 def test_kill_9_from_outside_is_seen_though_that_one_was_not_asked(bundle: Bundle) -> None:
     with group(bundle, worker0="hang") as members:
         other = members.members[3]
@@ -127,14 +100,6 @@ def test_one_that_is_silent_ends_the_request_at_the_deadline_with_its_stack(
     assert not processes(bundle.path)
 
 
-def test_a_failure_that_one_answers_ends_the_others_that_wait_for_it(bundle: Bundle) -> None:
-    with group(bundle, worker1="hang", worker2="out_of_memory") as members:
-        found = failure(members.ask_each(all_of(OF_FOUR), LONG_S, "measuring"))
-    assert found.kind is FailureKind.OUT_OF_MEMORY
-    assert found.message.startswith("worker 2: RESOURCE_EXHAUSTED")
-    assert not processes(bundle.path)
-
-
 def test_who_died_is_named_and_not_who_complains_of_it_first(bundle: Bundle) -> None:
     with group(bundle, worker0="out_of_memory", worker1="hang", worker2="kill") as members:
         found = failure(members.ask_each(all_of(OF_FOUR), LONG_S, "measuring"))
@@ -156,25 +121,6 @@ def test_a_start_that_raises_leaves_none_of_those_that_were_started(bundle: Bund
         Group(transport, starter(), LAUNCH, CLUSTER)
     assert not processes(bundle.path)
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_an_interrupt_leaves_no_member(bundle: Bundle) -> None:
-    def interrupted() -> float:
-        raise KeyboardInterrupt
-
-    members = started(bundle)
-    assert members.begin(LONG_S) is None
-    members._clock = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        members.ask_each(all_of(OF_FOUR), LONG_S, "measuring")
-    assert wait_until(lambda: not processes(bundle.path), 5)
-
-
-def test_a_group_that_is_over_cannot_be_asked(bundle: Bundle) -> None:
-    with group(bundle, worker2="kill") as members:
-        failure(members.ask_each(all_of(OF_FOUR), LONG_S, "measuring"))
-        with pytest.raises(ValueError, match="there is no worker 0 in this group"):
-            members.ask_each(all_of(OF_FOUR), LONG_S, "measuring")
 
 
 def test_one_by_itself_lives_on_after_it_answered_with_a_failure(bundle: Bundle) -> None:
@@ -205,13 +151,6 @@ def test_a_cluster_of_a_single_worker_is_not_one_by_itself(bundle: Bundle) -> No
         assert members.is_over
     assert found.message.startswith("worker 0: RESOURCE_EXHAUSTED")
     assert found.launch.text == "1.worker0"
-
-
-def test_those_that_close_by_themselves_need_not_be_killed(bundle: Bundle) -> None:
-    with group(bundle) as members:
-        assert members.close()
-        assert members.is_over
-    assert not processes(bundle.path)
 
 
 def test_an_interrupt_while_members_end_leaves_none(
@@ -295,26 +234,6 @@ def pair_of(bundle: Bundle, begin: Starter) -> Iterator[Group]:
 
 def _pair_request() -> Request:
     return measure(key=replace(KEY, processes=2))
-
-
-def test_processes_that_measure_together_give_one_run(bundle: Bundle) -> None:
-    with pair_of(bundle, starter()) as pair:
-        found = pair.ask(_pair_request(), LONG_S, "measuring")
-        assert isinstance(found, Run)
-        assert found.launch == LAUNCH
-        assert (len(found.process_times_s), len(found.process_own_s)) == (2, 2)
-        assert found.values_checked % 8 == 0
-        assert pair.close()
-
-
-def test_what_all_refuse_leaves_the_group_alive(bundle: Bundle) -> None:
-    refusing = starter(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
-    with pair_of(bundle, refusing) as pair:
-        first = failure(pair.ask(_pair_request(), LONG_S, "measuring"))
-        assert (first.kind, first.launch) == (FailureKind.OUT_OF_MEMORY, LAUNCH)
-        assert not pair.is_over
-        request = measure(2048, key=replace(KEY, processes=2))
-        assert isinstance(pair.ask(request, LONG_S, "measuring"), Run)
 
 
 def test_what_one_of_them_refuses_ends_all(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,14 +14,14 @@ from pathlib import Path
 import packaging
 import pytest
 
-from busbw import locks, wire
+from busbw import locks
 from busbw.driver import local
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
 from busbw.driver.local import BusyError, LocalTransport, Worker, alone
-from busbw.driver.process import command_of, log_text, oom_kill_count
+from busbw.driver.process import log_text, oom_kill_count
 from busbw.driver.transport import AgentsError, Answer, Ended, Reply, Starter, failure_of
-from busbw.model.cluster import Cluster, ClusterMember
+from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.variables import SECRET
 from busbw.model.words import Capability, FailureKind, FoundBy
@@ -78,32 +77,9 @@ def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Ended:
         return answer
 
 
-def test_a_reply_is_a_run_and_the_worker_ends_when_its_channel_closes(bundle: Bundle) -> None:
-    with ready(bundle, starter()) as worker:
-        run = answered(measure(worker))
-        assert isinstance(run, Run)
-        assert run.launch.text == "1.fake"
-        assert worker.close()
-
-
 def answered(answer: Reply | Ended) -> Answer:
     assert not isinstance(answer, Ended), answer.log
     return answer.answer
-
-
-def test_a_failure_is_a_reply_and_the_next_case_is_measured_by_the_same_process(
-    bundle: Bundle,
-) -> None:
-    script = starter(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
-    with ready(bundle, script) as worker:
-        failure = answered(measure(worker))
-        assert isinstance(failure, Failure)
-        assert failure.kind is FailureKind.OUT_OF_MEMORY
-        assert isinstance(answered(measure(worker)), Failure)
-
-
-def test_a_killed_worker(bundle: Bundle) -> None:
-    assert ended(bundle, "kill").exit_code == -signal.SIGKILL
 
 
 def test_a_worker_that_dies_of_a_segmentation_fault_leaves_its_stack(bundle: Bundle) -> None:
@@ -111,10 +87,6 @@ def test_a_worker_that_dies_of_a_segmentation_fault_leaves_its_stack(bundle: Bun
     assert found.exit_code == -signal.SIGSEGV
     assert "Segmentation fault" in found.log
     assert 'fake/backend.py", line' in found.log
-
-
-def test_a_worker_that_ends_with_an_exit_code(bundle: Bundle) -> None:
-    assert ended(bundle, "exit").exit_code == 3
 
 
 def test_an_exception_that_nobody_expected_is_an_exit_code_with_its_traceback(
@@ -182,17 +154,6 @@ def test_a_worker_that_answers_twice_is_ended(bundle: Bundle, tmp_path: Path) ->
     assert not processes(bundle.path)
 
 
-def test_kill_9_from_outside_in_mid_case_is_seen_at_once(bundle: Bundle) -> None:
-    with ready(bundle, starter(cases=[{"then": "hang"}])) as worker:
-        timer = threading.Timer(SHORT_S, os.kill, (worker.pid, signal.SIGKILL))
-        timer.start()
-        answer = measure(worker)
-        timer.join()
-    assert isinstance(answer, Ended)
-    assert answer.exit_code == -signal.SIGKILL
-    assert answer.waited_s < LONG_S
-
-
 def test_a_worker_that_was_killed_between_two_requests_is_an_ending_too(bundle: Bundle) -> None:
     with ready(bundle, starter()) as worker:
         os.kill(worker.pid, signal.SIGKILL)
@@ -223,18 +184,6 @@ def test_what_was_logged_before_a_request_is_not_why_it_failed(bundle: Bundle) -
     assert failure_of(answer, worker.launch, "measuring").kind is FailureKind.CRASHED
 
 
-def test_what_a_worker_prints_is_log_and_never_a_reply(bundle: Bundle) -> None:
-    noisy = replace(starter(), environment={"BUSBW_FAKE": "{}", "PYTHONVERBOSE": "1"})
-    with ready(bundle, noisy) as worker:
-        assert isinstance(answered(measure(worker)), Run)
-    assert bundle.log_path("1.fake.fake").stat().st_size > 0
-
-
-def test_a_worker_leads_a_group_of_its_own(bundle: Bundle) -> None:
-    with ready(bundle, starter()) as worker:
-        assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
-
-
 def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle) -> None:
     before = len(os.listdir("/proc/self/fd"))
     worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
@@ -248,23 +197,6 @@ def test_a_worker_that_the_system_does_not_start_is_a_sentence(bundle: Bundle) -
     begin = replace(starter(), environment={"LARGE": "x" * 2**18})
     with pytest.raises(AgentsError, match=r"^a worker cannot be started on this host \(Argument "):
         LocalTransport(bundle).start(begin, LaunchId.parse("1.fake"), None)
-
-
-def test_the_command_names_interpreter_framework_and_parent(bundle: Bundle) -> None:
-    command = command_of(local.order_of(starter(), LaunchId.parse("1.fake")), bundle.path, 5, 6)
-    assert command[:2] == [sys.executable, str(bundle.path)]
-    assert f"--parent={os.getpid()}" in command
-    assert {"--framework=fake", "--ranks=4", "--launch=1.fake"} <= set(command)
-    assert not [word for word in command if word.startswith("--member")]
-
-
-def test_the_command_of_a_member_has_its_index_and_addresses(bundle: Bundle) -> None:
-    member = ClusterMember(index=1, addresses=("a:1", "b:2"))
-    launch = LaunchId.parse("1.worker1")
-    command = command_of(local.order_of(starter(), launch, member), bundle.path, 5, 6)
-    (word,) = [word for word in command if word.startswith("--member=")]
-    told = wire.from_json(ClusterMember, wire.parsed(word.removeprefix("--member=")), "member")
-    assert told == member
 
 
 @pytest.mark.parametrize(
@@ -348,25 +280,6 @@ def test_what_is_no_python_is_refused_with_its_last_words(program: str, said: st
 @pytest.fixture
 def own_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(locks.MACHINE, str(tmp_path))
-
-
-@pytest.mark.usefixtures("own_machine")
-def test_who_waits_is_told_for_whom_and_at_the_end_for_how_long() -> None:
-    told: list[str] = []
-    with alone(0), pytest.raises(BusyError) as error:
-        alone(0.1, told.append).__enter__()
-    (holder,) = told
-    assert holder.startswith(f"pid {os.getpid()}, started ")
-    said = f"another session has been measuring on this machine for 0.1 s ({holder})"
-    assert str(error.value) == said
-
-
-@pytest.mark.usefixtures("own_machine")
-def test_what_is_raised_while_measuring_gives_the_machine_back() -> None:
-    with pytest.raises(KeyboardInterrupt), alone(0):
-        raise KeyboardInterrupt
-    with alone(0):
-        pass
 
 
 def test_where_the_machine_cannot_be_locked_nothing_is_measured(

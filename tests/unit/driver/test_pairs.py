@@ -18,7 +18,7 @@ from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection, Measurement, Plan
 from busbw.model.words import Extra, FailureKind
-from tests.helpers.workers import KEY, PLAN, Watched, case, keyed, processes, stack, starter
+from tests.helpers.workers import KEY, PLAN, Watched, case, keyed, stack, starter
 
 pytestmark = pytest.mark.workers
 
@@ -117,19 +117,6 @@ def test_both_sides_have_as_many_samples_though_one_had_enough_before(pairs: Mak
     assert min(slow.runs[0].samples_s) > max(quick.runs[0].samples_s)
 
 
-def test_each_side_s_runs_are_its_own_and_bear_its_name(pairs: Make) -> None:
-    found = pairs(SMALL, OTHER, candidate=starter(latency_s=1e-4), plan=plan(launches=2))
-    found.run()
-    for side in Side:
-        for measurement in found.measurements(side):
-            assert [run.launch.text for run in measurement.runs] == [
-                f"{number}.fake.{side.value}" for number in (1, 2)
-            ]
-    for one, other in zip(found.measurements(R), found.measurements(C)):
-        assert one.case == other.case
-        assert max(one.runs[0].samples_s) < min(other.runs[0].samples_s)
-
-
 def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
     pairs: Make, log: Log
 ) -> None:
@@ -225,14 +212,6 @@ def test_a_side_that_runs_out_of_memory_leaves_the_other_measured_alone(
     assert log.lives == ["start 1.r", "start 1.c", "end 1.r", "end 1.c"]
 
 
-def test_a_side_that_hangs_is_over_at_the_deadline_and_the_rest_is_measured(pairs: Make) -> None:
-    script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": "hang"}])
-    found = pairs(SMALL, DYING, OTHER, candidate=script, plan=plan(timeout_s=2.0))
-    found.run()
-    assert (runs(found, R), runs(found, C)) == ([1, 1, 1], [1, 0, 1])
-    assert kinds(found, C)[1] == [FailureKind.TIMEOUT]
-
-
 def test_where_a_large_case_kills_one_side_the_other_is_measured_and_not_asked_for_more(
     pairs: Make, log: Log
 ) -> None:
@@ -243,21 +222,6 @@ def test_where_a_large_case_kills_one_side_the_other_is_measured_and_not_asked_f
     assert (runs(found, R), runs(found, C)) == ([0], [1])
     assert kinds(found, R) == [[FailureKind.KILLED]]
     assert log.sides("release") == ""
-
-
-def test_an_interrupt_while_both_measure_waits_for_neither(
-    pairs: Make, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def never(self: object) -> bool:
-        raise AssertionError("a worker that is busy is not asked to end by itself")
-
-    def interrupt(progress: Progress) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("busbw.driver.local.Worker.close", never)
-    with pytest.raises(KeyboardInterrupt):
-        pairs(*TWO, on_progress=interrupt).run()
-    assert not processes(bundle.path)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -295,31 +259,6 @@ def test_an_injection_applies_to_the_candidate_alone_and_its_payloads_alone(
     slower = [now / was for now, was in zip(slowed.runs[0].samples_s, before.runs[0].samples_s)]
     assert slower == pytest.approx([1.5] * 2)
     assert spared.runs[0].samples_s == pytest.approx(same.runs[0].samples_s)
-
-
-@pytest.mark.parametrize(("shared", "each"), [(True, 1), (False, 2)])
-def test_progress_counts_pairs_or_launches_and_comes_to_its_end(
-    pairs: Make, shared: bool, each: int
-) -> None:
-    told: list[Progress] = []
-    running = pairs(*TWO, shared=shared, plan=plan(launches=2), on_progress=told.append)
-    running.run()
-    total = 2 * len(TWO) * each
-    assert [(p.done, p.total) for p in told] == [(done, total) for done in range(total)]
-    assert [p.pass_number for p in told] == [1] * (total // 2) + [2] * (total // 2)
-    assert {p.passes for p in told} == {2}
-    assert told[0].remaining_s is None
-    assert all(p.remaining_s is not None and p.remaining_s > 0 for p in told[1:])
-    running.passes(TWO[:1], 1)
-    assert (told[-1].done, told[-1].total) == (total + each - 1, total + each)
-    assert (told[-1].pass_number, told[-1].passes) == (3, 3)
-
-
-def test_cases_whose_side_never_started_count_as_done(pairs: Make) -> None:
-    told: list[Progress] = []
-    running = pairs(*TWO, shared=False, reference=starter("/bin/false"), on_progress=told.append)
-    running.run()
-    assert [(p.done, p.total) for p in told] == [(2, 4), (3, 4)]
 
 
 def test_the_order_is_shuffled_and_the_same_for_both_sides(pairs: Make) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure
 from busbw.model.machine import Protocol
 from busbw.model.words import Capability, FailureKind
-from tests.helpers.sweep import sweep
 from tests.helpers.workers import case, executor, processes, starter
 
 pytestmark = pytest.mark.workers
@@ -47,50 +45,6 @@ def test_every_job_has_a_result_however_many_workers(bundle: Bundle, workers: in
     assert set(running.results) == set(jobs(5))
     assert all(isinstance(one, Compiled) for one in running.results.values())
     assert told == [(number, 5) for number in range(1, 6)]
-
-
-@pytest.mark.parametrize(
-    ("then", "kind"),
-    sweep(
-        [
-            ("kill", FailureKind.KILLED),
-            ("exit", FailureKind.CRASHED),
-            ("hang", FailureKind.TIMEOUT),
-            ("error", FailureKind.COMPILE_ERROR),
-            ("lose_collective", FailureKind.NOT_A_COLLECTIVE),
-        ]
-    ),
-)
-def test_what_happens_to_one_case_costs_that_one(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, then: str, kind: FailureKind
-) -> None:
-    script = {"cases": [{"payload_bytes": 2048, "then": then}]}
-    monkeypatch.setenv("BUSBW_FAKE_COMPILER", json.dumps(script))
-    running = compiling(bundle, timeout_s=2.0)
-    running.run(jobs(4))
-    failed = {
-        job.case.payload_bytes: one.kind
-        for job, one in running.results.items()
-        if isinstance(one, Failure)
-    }
-    assert failed == {2048: kind}
-    assert len(running.results) == 4
-
-
-def test_an_interrupt_ends_the_workers_and_keeps_what_is_there(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = {"cases": [{"payload_bytes": 2048, "then": "hang"}]}
-    monkeypatch.setenv("BUSBW_FAKE_COMPILER", json.dumps(script))
-    running = compiling(bundle, timeout_s=60.0)
-
-    def interrupted(done: int, total: int, job: Job) -> None:
-        raise KeyboardInterrupt
-
-    running.on_progress = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        running.run(jobs(2))
-    assert not processes(bundle.path)
 
 
 def test_a_compiler_is_described_for_each_topology(bundle: Bundle) -> None:

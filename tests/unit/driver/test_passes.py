@@ -26,9 +26,9 @@ from busbw.driver.schedules import (
 )
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
-from busbw.model.launch import Injection, Measurement, Pace
+from busbw.model.launch import Measurement, Pace
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Extra, FailureKind
+from busbw.model.words import FailureKind
 from tests.helpers import build
 from tests.helpers.workers import (
     KEY,
@@ -121,16 +121,6 @@ def test_a_worker_is_told_the_pace_of_the_launch_before(
     )
 
 
-def test_large_cases_stand_together_and_meet_those_of_the_next_launch(bundle: Bundle) -> None:
-    # A device with memory of its own: nothing is predicted and none of it is taken.
-    script = starter(device="tpu", device_kind="Fake TPU")
-    key = replace(KEY, device_kind="Fake TPU")
-    told, found = measured(bundle, [*SMALL, *LARGE], script, launches=2, key=key)
-    large = [progress.case.payload_bytes in LARGE for progress in told]
-    assert large == [False] * 8 + [True] * 6 + [False] * 8
-    assert all(len(measurement.runs) == 2 for measurement in found)
-
-
 def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bundle) -> None:
     script = starter(cases=[{"payload_bytes": 2048, "passes": [2], "then": "kill"}])
     _, (first, dead, last) = measured(bundle, (1024, 2048, 4096), script, launches=3)
@@ -155,38 +145,6 @@ def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle
     names |= {failure.launch.text for failure in failures}
     assert names <= {"1.fake", "1.fake.2", "1.fake.3"}
     assert len({failure.launch for failure in failures}) == 2
-
-
-def test_a_worker_that_ends_by_itself_as_it_starts_fails_every_case_and_is_not_started_again(
-    bundle: Bundle,
-) -> None:
-    notes: list[str] = []
-    told, found = measured(
-        bundle, (1024, 2048), starter("/bin/false"), launches=2, on_note=notes.append
-    )
-    assert not told
-    assert not notes
-    for measurement in found:
-        assert not measurement.runs
-        assert [failure.launch.text for failure in measurement.failures] == ["1.fake", "2.fake"]
-        assert [failure.kind for failure in measurement.failures] == [FailureKind.CRASHED] * 2
-        assert "while starting" in measurement.failures[0].message
-
-
-def test_a_hang_at_exit_loses_nothing_and_is_noted(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", 0.3)
-    notes: list[str] = []
-    running = passes(
-        executor(bundle, notes.append),
-        keyed(case(1024)),
-        stack(starter(cases=[{"then": "reply_then_hang"}])),
-    )
-    running.run()
-    assert [len(measurement.runs) for measurement in running.measurements()] == [1]
-    assert notes == ["the worker of launch 1.fake did not end by itself and was killed"]
-    assert not processes(bundle.path)
 
 
 def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle) -> None:
@@ -264,24 +222,6 @@ def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
     assert not processes(bundle.path)
 
 
-def test_the_time_of_passes_goes_to_starting_measuring_and_ending(bundle: Bundle) -> None:
-    running = passes(executor(bundle), keyed(case(1024)))
-    running.run()
-    assert set(running.executor.spent_s) == {"starting", "measuring", "ending"}
-    assert all(seconds > 0 for seconds in running.executor.spent_s.values())
-
-
-def test_every_case_is_measured_on_the_world_that_it_was_resolved_on(bundle: Bundle) -> None:
-    other = replace(KEY, device_kind="Other CPU")
-    running = passes(executor(bundle), {case(1024): KEY, case(2048): other})
-    running.run()
-    right, wrong = running.measurements()
-    assert len(right.runs) == 1
-    (failure,) = wrong.failures
-    assert failure.kind is FailureKind.WRONG_WORLD
-    assert failure.message == ("4 ranks of Fake CPU in 1 processes, expected 4 of Other CPU in 1")
-
-
 def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle: Bundle) -> None:
     told: list[Progress] = []
     running = passes(executor(bundle), keyed(case(1024), case(2048)), on_progress=told.append)
@@ -293,18 +233,6 @@ def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle:
         (2, 3, 2, 4),
         (3, 3, 3, 4),
     ]
-
-
-def test_an_injection_applies_to_the_payloads_that_it_names(bundle: Bundle) -> None:
-    running = passes(
-        executor(bundle),
-        keyed(case(1024), case(2048)),
-        stack(injection=Injection(extra=Extra.DELAY, share=0.5, payloads=(2048,))),
-    )
-    running.run()
-    spared, slowed = (measurement.runs[0] for measurement in running.measurements())
-    assert (spared.injected, slowed.injected) == ("", "delay:50%@2K")
-    assert min(slowed.samples_s) > 1.3 * max(spared.samples_s)
 
 
 SMALL_CASES = [case(size) for size in SMALL]
