@@ -34,57 +34,6 @@ def test_without_the_flag_nothing_is_written(folder: Folder) -> None:
     assert folder.baseline_file.read_bytes() == before
 
 
-@pytest.mark.exhaustive
-def test_the_same_again_joins_what_is_stored(folder: Folder) -> None:
-    folder.with_baselines("--launches=3")
-    ran = folder.updated("--launches=3")
-    assert ran.outcomes == {"1M": "PASS"}
-    assert len(stored(folder)["1M"]) == 6
-    (line,) = (row for row in ran.text.splitlines() if row.startswith("    float32 1M"))
-    assert "3 launches of 1 session, pinned" in line.split(" -> ")[0]
-    assert "6 launches of 2 sessions, pinned" in line.split(" -> ")[1]
-
-
-@pytest.mark.exhaustive
-def test_a_loss_within_the_budget_joins_what_is_stored_with_exit_0(folder: Folder) -> None:
-    options = ("--payloads=2M", "--launches=2")
-    folder.script(**TPU)
-    folder.with_baselines(*options)
-    nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
-    before = folder.stored["entries"][0]
-    folder.script(**TPU, cases=[{"slower": 1.08}])
-    ran = folder.updated(*options)
-    assert ran.outcomes == {"2M": "REGRESSED"}
-    (line,) = (row for row in ran.text.splitlines() if row.startswith("    float32 2M"))
-    assert "6 launches of 3 sessions" in line.split(" -> ")[0]
-    assert "11 launches of 4 sessions" in line.split(" -> ")[1]
-    after = folder.stored["entries"][0]
-    assert list(after["times_us"].items())[:3] == list(before["times_us"].items())
-    assert after["pinned_us"] == before["pinned_us"]
-
-
-@pytest.mark.exhaustive
-def test_a_gain_replaces_what_is_stored(folder: Folder) -> None:
-    folder.script(**TPU)
-    folder.with_baselines()
-    nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
-    folder.script(**TPU, cases=[{"slower": 0.93}])
-    assert folder.updated().outcomes == {"1M": "IMPROVED"}
-    assert len(stored(folder)["1M"]) == 1
-
-
-@pytest.mark.exhaustive
-def test_a_gain_beyond_the_budget_replaces_what_is_stored_and_takes_the_pin(folder: Folder) -> None:
-    folder.script(**TPU)
-    folder.with_baselines()
-    nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
-    folder.script(**TPU, cases=[{"slower": 0.8}])
-    assert folder.updated().outcomes == {"1M": "IMPROVED"}
-    assert len(stored(folder)["1M"]) == 1
-    (entry,) = folder.stored["entries"]
-    assert entry["pinned_us"] == pytest.approx(float(stored(folder)["1M"][0]))
-
-
 def test_a_loss_beyond_the_budget_is_not_written_and_fails_and_says_what_would_accept_it(
     folder: Folder,
 ) -> None:
@@ -117,16 +66,6 @@ def test_twenty_small_losses_end_at_the_budget(folder: Folder) -> None:
     assert "the budget is 10 %" in text
 
 
-@pytest.mark.exhaustive
-def test_out_of_memory_where_a_time_stands_is_not_written(folder: Folder) -> None:
-    folder.with_baselines()
-    before = stored(folder)
-    folder.script(cases=[{"then": "out_of_memory"}])
-    ran = folder.run("--update-baselines", exit_code=1)
-    assert "it is out of memory where there was a time" in ran.text
-    assert stored(folder) == before
-
-
 def test_a_session_without_a_verdict_writes_nothing_and_says_why(folder: Folder) -> None:
     ran = folder.run("--update-baselines", "--benchmark-skip", exit_code=1)
     assert "note: no baseline was written: NO_VERDICT: --benchmark-skip asks" in ran.text
@@ -147,12 +86,6 @@ def test_improved_writes_only_what_improved(folder: Folder) -> None:
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
 
-def test_an_update_is_recorded_in_the_files_history(folder: Folder) -> None:
-    folder.with_baselines("--payloads=1M,2M")
-    (update,) = folder.stored["history"]
-    assert (update["entries"], update["worst_percent"]) == (2, 0.0)
-
-
 @pytest.mark.exhaustive
 def test_new_ones_only_leave_what_is_there_and_judge_by_it(folder: Folder) -> None:
     folder.script(**SLOW)
@@ -170,15 +103,6 @@ def test_a_failed_case_is_never_written_and_the_others_are(folder: Folder) -> No
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--update-baselines", "--payloads=1K:4K", exit_code=1)
     assert sorted(stored(folder)) == ["1K", "4K"]
-
-
-@pytest.mark.exhaustive
-def test_a_failed_case_leaves_the_baseline_that_it_had(folder: Folder) -> None:
-    folder.with_baselines()
-    before = stored(folder)
-    folder.script(cases=[{"then": "wrong_result"}])
-    folder.run("--update-baselines", exit_code=1)
-    assert stored(folder) == before
 
 
 @pytest.mark.exhaustive
@@ -222,12 +146,6 @@ def test_baselines_that_cannot_be_written_are_an_error_after_the_summary(folder:
     assert not folder.baseline_files
 
 
-def test_it_is_no_ini_setting(folder: Folder) -> None:
-    folder.ini({"busbw_update_baselines": "all"})
-    ran = folder.run(exit_code=4)
-    assert "Unknown config option: busbw_update_baselines" in ran.text
-
-
 def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     folder: Folder,
 ) -> None:
@@ -247,37 +165,6 @@ def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     assert after["history"][-1]["accepted_regression"] is True
     assert abs(after["history"][-1]["worst_percent"] - 200) < 1
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
-
-
-@pytest.mark.exhaustive
-def test_a_loss_within_the_budget_with_a_reason_replaces_what_is_stored(folder: Folder) -> None:
-    tpu = {**SLOW, "device": "tpu", "device_kind": "TPU v2", "ranks": 8}
-    folder.script(**tpu)
-    folder.with_baselines()
-    nightly.stored_before(folder, {9: 1.0, 6: 1.0, 3: 1.0})
-    folder.script(**tpu, cases=[{"slower": 1.08}])
-    assert folder.updated("--accept-regression=why").outcomes == {"1M": "REGRESSED"}
-    (entry,) = folder.stored["entries"]
-    assert len(entry["times_us"]) == 1
-    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
-
-
-@pytest.mark.exhaustive
-def test_out_of_memory_where_a_time_stands_is_accepted(folder: Folder) -> None:
-    folder.with_baselines()
-    folder.script(cases=[{"then": "out_of_memory"}])
-    folder.with_baselines("--accept-regression=less memory")
-    assert stored(folder) == {"1M": "oom"}
-    assert folder.run(exit_code=0).outcomes == {"1M": "OUT_OF_MEMORY"}
-
-
-@pytest.mark.exhaustive
-def test_it_accepts_no_failed_case(folder: Folder) -> None:
-    folder.with_baselines()
-    before = folder.stored
-    folder.script(cases=[{"then": "wrong_result"}])
-    folder.run("--update-baselines", "--accept-regression=why", exit_code=1)
-    assert folder.stored == before
 
 
 SEVEN = ("--payloads=1K:64K", "--history=history")
@@ -314,14 +201,6 @@ def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> Non
 
 
 @pytest.mark.exhaustive
-def test_a_first_baseline_is_written_beside_a_payload_that_crashed(folder: Folder) -> None:
-    folder.script(**SLOW, cases=[{"payload_bytes": 4096, "then": "kill"}])
-    ran = folder.run(*SEVEN[:1], "--launches=3", "--update-baselines", exit_code=1)
-    assert ran.document["session"]["outcomes"] == ["FAILED"]
-    assert sorted(_sessions(folder)) == ["16K", "1K", "2K", "32K", "64K", "8K"]
-
-
-@pytest.mark.exhaustive
 def test_a_repaired_loss_is_named_and_does_not_fail(folder: Folder) -> None:
     folder.script(**ALL_SLOWER)
     folder.with_baselines(*SEVEN[:1])
@@ -341,13 +220,6 @@ def payloads(folder: Folder) -> list[str]:
 
 
 @pytest.mark.exhaustive
-def test_without_the_flag_nothing_goes(folder: Folder) -> None:
-    folder.with_baselines("--payloads=1K:4K")
-    folder.with_baselines("--payloads=2K")
-    assert payloads(folder) == ["1K", "2K", "4K"]
-
-
-@pytest.mark.exhaustive
 def test_what_was_not_asked_for_goes_and_is_shown(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K:4K")
     ran = folder.run("--prune-baselines", "--payloads=2K", exit_code=0)
@@ -361,15 +233,6 @@ def test_what_was_deselected_was_asked_for(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K:8K")
     folder.run("--prune-baselines", "--payloads=1K:4K", "-k", "2K", exit_code=0)
     assert payloads(folder) == ["1K", "2K", "4K"]
-
-
-@pytest.mark.exhaustive
-def test_files_of_other_cases_stay(folder: Folder) -> None:
-    folder.with_baselines("--payloads=1K")
-    folder.with_baselines("--payloads=1K", "--ranks=8")
-    folder.with_baselines("--payloads=1K", "--collectives=all_gather")
-    folder.run("--prune-baselines", "--payloads=2K", exit_code=0)
-    assert payloads(folder) == ["1K", "1K"]
 
 
 @pytest.mark.exhaustive

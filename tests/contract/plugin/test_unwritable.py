@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.session_folder import SLOW, Folder, Ran
+from tests.helpers.session_folder import Folder, Ran
 from tests.helpers.sweep import sweep
 
 NOT_BEGUN = "busbw device:"
@@ -44,15 +44,6 @@ def test_earlier_results_stay_whole_where_new_ones_do_not_fit(folder: Folder) ->
     assert not list(folder.path.glob("mine.json?*"))
 
 
-@pytest.mark.exhaustive
-def test_where_a_case_fails_too_the_exit_code_is_that_of_the_case(folder: Folder) -> None:
-    folder.script(cases=[{"then": "exit"}])
-    folder.fill_disk()
-    ran = folder.run("--results=full.json", "--junitxml=", exit_code=1)
-    assert "ERROR: --results: no results were written: " in ran.text
-    assert "FAILED" in ran.text
-
-
 @pytest.mark.parametrize(
     "text",
     sweep(
@@ -73,20 +64,6 @@ def test_a_file_that_holds_something_else_is_not_written_over(folder: Folder, te
     said = refused(folder, file)
     assert f"--results: {file} holds something else than earlier results of busbw" in said
     assert file.read_text() == text
-
-
-@pytest.mark.exhaustive
-def test_earlier_results_and_empty_files_are_replaced_also_through_a_link(folder: Folder) -> None:
-    file, link = folder.path / "mine.json", folder.path / "link.json"
-    file.touch(mode=0o640)
-    link.symlink_to("mine.json")
-    for options in ((), ("--payloads=1K",)):
-        folder.run(f"--results={link}", *options, exit_code=0)
-    assert [case["id"] for case in json.loads(file.read_text())["cases"]] == [
-        "fake-default-float32-1K"
-    ]
-    assert link.is_symlink()
-    assert file.stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.parametrize("how", sweep(["path", "relative", "symbolic", "hard", "new"], in_gate=3))
@@ -115,18 +92,6 @@ def test_a_file_of_another_option_is_refused(folder: Folder, is_linked: bool) ->
     link.symlink_to(both)
     other = link if is_linked else both
     assert "is the file of --junitxml, too" in refused(folder, both, f"--junitxml={other}")
-
-
-@pytest.mark.exhaustive
-def test_what_no_file_can_be_written_as_is_refused(folder: Folder) -> None:
-    os.mkfifo(folder.path / "fifo")
-    loop = folder.path / "loop"
-    loop.symlink_to(loop)
-    assert "is a FIFO, expected a file" in refused(folder, folder.path / "fifo")
-    assert f"{loop}: Too many levels of symbolic links" in refused(folder, loop)
-    assert "Not a directory" in refused(folder, folder.path / "conftest.py" / "results.json")
-    assert "File name too long" in refused(folder, "n" * 300)
-    assert "/dev/full is a character device, expected a file" in refused(folder, "/dev/full")
 
 
 def test_a_folder_or_a_file_without_permission_is_refused(folder: Folder) -> None:
@@ -164,38 +129,3 @@ def test_a_file_that_does_not_fit_stays_as_it_was_and_is_named(folder: Folder) -
     assert "NO_VERDICT: not all baselines were written: " in ran.text
     assert large.read_bytes() == before
     assert all(json.loads(content) for content in contents(folder).values())
-
-
-@pytest.mark.exhaustive
-def test_where_all_fit_all_are_written(folder: Folder) -> None:
-    folder.fill_disk(LEFT)
-    folder.run("--update-baselines", *THREE, reports=False, exit_code=0)
-    assert len(folder.baseline_files) == 3
-
-
-@pytest.mark.exhaustive
-def test_an_update_and_a_prune_are_one_change(folder: Folder) -> None:
-    folder.script(**SLOW)
-    asked = ("--update-baselines", "--prune-baselines", "--launches=2")
-    folder.with_baselines("--payloads=1K,1M", "--launches=2")
-    ran = folder.run(*asked, "--payloads=1M", exit_code=0)
-    document = folder.stored
-    assert [entry["payload"] for entry in document["entries"]] == ["1M"]
-    assert len(document["entries"][0]["times_us"]) == 2
-    assert document["history"][-1]["reason"] == "pruned"
-    assert ran.text.count(f"baselines written: {folder.baseline_file}") == 1
-
-
-@pytest.mark.exhaustive
-def test_a_prune_that_does_not_fit_is_an_error_and_leaves_the_file(folder: Folder) -> None:
-    folder.with_baselines("--payloads=1K,2K", "--launches=2")
-    folder.run("--update-baselines", "--payloads=1K,2K", "--launches=2", exit_code=0)
-    (path,) = folder.baseline_files
-    text = path.read_text()
-    path.write_text(text.replace('"pinned_us": ', '"pinned_us": 1'))
-    before = contents(folder)
-    folder.fill_disk(64)
-    asked = ("--prune-baselines", "--payloads=1K", "--launches=2")
-    ran = folder.run(*asked, reports=False, exit_code=1)
-    assert "ERROR: not all baselines were written: " in ran.text
-    assert contents(folder) == before

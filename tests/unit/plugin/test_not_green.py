@@ -118,21 +118,6 @@ def test_a_session_in_which_all_cases_together_are_slower(folder: Folder) -> Non
     assert "1 failed, 7 passed" in ran.last_line
 
 
-@pytest.mark.exhaustive
-def test_such_a_session_becomes_no_baseline_without_a_reason(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines(SEVEN)
-    before = [path.read_bytes() for path in folder.baseline_files]
-    folder.script(**SLOW, cases=[{"slower": 3.5}])
-    ran = folder.run(SEVEN, "--update-baselines", exit_code=1)
-    assert ran.text.count('--accept-regression "why" accepts it') == 7
-    assert [path.read_bytes() for path in folder.baseline_files] == before
-    ran = folder.updated(SEVEN, "--accept-regression=another switch")
-    assert "accepted: fake: all 7 cases together take 3.500 x the expected time" in ran.text
-    assert [path.read_bytes() for path in folder.baseline_files] != before
-    assert set(folder.run(SEVEN, exit_code=0).outcomes.values()) == {"PASS"}
-
-
 @pytest.mark.parametrize("factor", sweep([1.9, 0.4]))
 def test_a_machine_at_another_speed_within_what_it_may_be_is_green(
     folder: Folder, factor: float
