@@ -108,12 +108,6 @@ def test_a_link_is_followed_and_the_mode_kept(tmp_path: Path) -> None:
     assert (target.read_text(), target.stat().st_mode & 0o777) == ("new", 0o640)
 
 
-def test_a_name_as_long_as_the_file_system_takes_is_written(tmp_path: Path) -> None:
-    path = tmp_path / ("n" * 255)
-    write(path, "new")
-    assert path.read_text() == "new"
-
-
 def test_a_folder_a_fifo_and_a_device_are_errors_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path, tmp_path / "fifo", Path("/dev/null")):
@@ -237,11 +231,6 @@ def test_an_editable_install_is_a_path(checkout: Path, tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     found = {name: text for name, text in contents(path).items() if ".dist-info/" not in name}
     assert found == {"_busbw.pth": str(checkout).encode()}
-
-
-def test_in_a_checkout_what_is_shipped_lies_beside_the_package() -> None:
-    assert files.shipped_promises() == ROOT / "perf"
-    assert files.shipped_baselines() == ROOT / "baselines"
 
 
 def test_no_word_of_what_is_shipped_says_where_it_was_written() -> None:

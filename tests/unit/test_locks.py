@@ -186,15 +186,6 @@ def test_it_is_the_same_machine_with_another_tmpdir_and_for_another_user(
     assert busy.startswith("pid ")
 
 
-def test_another_machine_by_the_variable_waits_for_nobody(
-    machine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with locks.machine(0):
-        monkeypatch.setenv(locks.MACHINE, f"{machine}/other")
-        with locks.machine(0):
-            pass
-
-
 @pytest.mark.skipif(not can_unshare("--pid", "--fork"), reason="needs a PID namespace of its own")
 def test_a_process_of_another_pid_namespace_holds_it_too_but_has_no_number(machine: str) -> None:
     with holding(), pytest.raises(Busy):

@@ -69,31 +69,6 @@ def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
     assert compiler["flags"]["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
 
 
-@pytest.mark.exhaustive
-def test_the_reference_s_path_is_printed_without_a_home(full: Folder) -> None:
-    ran = full.run("--against-env=XLA_FLAGS=--xla_x=2", "--launches=2", exit_code=0)
-    assert "busbw reference fake: fake 1, from ~/venv/jax" in ran.text
-    assert SECRET not in ran.text and "/home/somebody" not in ran.text
-
-
-@pytest.mark.exhaustive
-def test_a_changed_flag_is_named_and_one_that_went(folder: Folder) -> None:
-    folder.script(**TPU)
-    folder.with_baselines(SEVEN)
-    nightly.stored_before(folder, {30: 1.0})
-    folder.environment.setenv("XLA_FLAGS", "--xla_x=2")
-    folder.environment.setenv("NCCL_ALGO", "Ring")
-    before = {"XLA_FLAGS": "--xla_x=1", "JAX_ENABLE_X64": "1", "NCCL_ALGO": "Ring"}
-    now = {"XLA_FLAGS": "--xla_x=2", "NCCL_ALGO": "Ring"}
-    nightly.nights(folder, [*[1.0] * 12, *[1.018] * 3], surroundings=[*[before] * 12, *[now] * 3])
-    folder.script(**TPU, cases=[{"slower": 1.018}])
-    ran = folder.run(SEVEN, "--history=history", exit_code=1)
-    said = next(line for line in ran.text.splitlines() if "what changed then" in line)
-    assert "XLA_FLAGS --xla_x=1 -> --xla_x=2" in said
-    assert "JAX_ENABLE_X64 1 -> none" in said
-    assert "NCCL_ALGO" not in said
-
-
 def test_a_flag_that_was_newly_set_is_named_by_header_and_last_lines_with_the_night(
     folder: Folder,
 ) -> None:

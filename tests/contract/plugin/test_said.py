@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -73,27 +71,6 @@ def test_nor_does_what_it_says_of_versions_and_devices(
     assert SHOWN in found["terminal"]
 
 
-def test_the_name_of_a_file_moves_no_terminal_of_a_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "busbw", "trace", EVIL]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    said = done.stderr.decode()
-    assert done.returncode == 1
-    assert f"{SHOWN}: there is no such file or folder" in said
-    assert not MOVES.search(said + done.stdout.decode())
-
-
-@pytest.mark.exhaustive
-def test_the_name_of_a_file_is_escaped_in_a_page(folder: Folder) -> None:
-    folder.run(exit_code=0)
-    name = f"{EVIL}.json"
-    shutil.copy(folder.path / "results.json", folder.path / name)
-    command = [sys.executable, "-m", "busbw", "page", name, "-o", "page.html"]
-    subprocess.run(command, cwd=folder.path, check=True)
-    page = (folder.path / "page.html").read_text()
-    assert f"{SHOWN}.json" in page
-    assert not MOVES.search(page)
-
-
 TOKEN, SHORT = "hunter2-hunter2", "short77"
 
 
@@ -109,26 +86,6 @@ def test_a_worker_s_log_is_masked_alike_wherever_it_is_shown(folder: Folder) -> 
             assert secret not in text, (name, secret)
     for name in ("terminal", "JUnit", "results", "page"):
         assert f"*** {SHORT} https://***@host/x ~/a ~/b" in found[name], name
-
-
-@pytest.mark.parametrize("probe", ["exit", "hang"])
-def test_so_is_that_of_a_probe(folder: Folder, probe: str) -> None:
-    home = folder.path / "people" / "me"
-    home.mkdir(parents=True)
-    folder.environment.setenv("HOME", str(home))
-    folder.environment.setenv("MY_API_TOKEN", TOKEN)
-    path = home / "python"
-    kill = "kill -9 $$" if probe == "hang" else "exit 3"
-    ends = f'case "$*" in *--launch=probe*) echo "$MY_API_TOKEN $HOME/x" >&2; {kill};; esac'
-    path.write_text(f'#!/bin/sh\n{ends}\nexec {sys.executable} "$@"\n')
-    path.chmod(0o755)
-    ran = folder.run(f"--python=fake={path}", exit_code=1 if probe == "hang" else 4)
-    junit = (folder.path / "junit.xml").read_text()
-    # The log of a process that was killed does not say why, so none of it is shown.
-    assert ("*** ~/x" in ran.text) == (probe == "exit")
-    assert TOKEN not in ran.text + junit
-    assert "people/me/x" not in ran.text
-    assert "people/me" not in junit
 
 
 THREE = ("--payloads=64K,128K,256K", "--launches=3")
@@ -154,19 +111,6 @@ def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
     assert f"{limits}within its limit, and not ruled out: " in last
     assert last.endswith("fake.all_reduce.fake.float32.64K 1.50 x")
     assert "flag" not in ran.text and "limit" in ran.text
-
-
-@pytest.mark.exhaustive
-def test_one_launch_of_three_that_is_eight_times_slower_is_in_the_range(
-    folder: Folder,
-) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines(*THREE)
-    folder.script(**SLOW, cases=[{"payload_bytes": 1 << 16, "passes": [2], "slower": 8}])
-    ran = folder.run(*THREE, exit_code=0)
-    (row,) = (line for line in ran.text.splitlines() if line.lstrip().startswith("64K "))
-    assert re.search(r" -\d\+(69|70|71)\d ", row)
-    assert ran.outcomes["64K"] == "PASS"
 
 
 @pytest.mark.exhaustive

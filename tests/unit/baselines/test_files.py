@@ -11,7 +11,7 @@ import pytest
 
 from busbw.baselines import files, updates
 from busbw.baselines.document import BaselineError
-from busbw.baselines.updates import Rules, prune
+from busbw.baselines.updates import Rules
 from busbw.model.case import Case
 from busbw.model.stored import Record
 from tests.helpers import build
@@ -41,11 +41,6 @@ def save(root: Path, *cases: Case) -> None:
     ]
     accepted = [build.accepted(one, SESSION, key=KEY) for one in measured]
     written(updates.save, root, accepted, session=SESSION, rules=RULES)
-
-
-def save_compiled(root: Path, *cases: Case) -> None:
-    programs = [(KEY, build.compiled_baseline(build.compiled(), case=one)) for one in cases]
-    updates.save_compiled(root, programs)
 
 
 def contents(root: Path) -> dict[Path, bytes]:
@@ -87,36 +82,6 @@ def test_a_file_that_changed_since_it_was_read_is_left_alone_and_so_are_all_othe
     changed = contents(tmp_path)
     assert len(changed) == max(1, len(there))
     assert sum(there.get(path) != text for path, text in changed.items()) == 1
-
-
-def test_a_file_that_went_since_it_was_read_is_not_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save(tmp_path, SMALL)
-    changing(monkeypatch, files, "stored", Path.unlink)
-    with pytest.raises(BaselineError, match="another program changed it"):
-        save(tmp_path, LARGE)
-    assert contents(tmp_path) == {}
-
-
-def test_a_prune_leaves_it_alone_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save(tmp_path, SMALL, LARGE)
-    (before,) = contents(tmp_path).values()
-    changing(monkeypatch, files, "stored", appended)
-    with pytest.raises(BaselineError, match="another program changed it"):
-        written(prune, tmp_path, [(KEY, SMALL)], session=SESSION)
-    assert list(contents(tmp_path).values()) == [before + b"\n"]
-
-
-def test_compiled_baselines_are_left_alone_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_compiled(tmp_path, SMALL)
-    (before,) = contents(tmp_path).values()
-    changing(monkeypatch, files, "stored", appended)
-    with pytest.raises(BaselineError, match="another program changed it"):
-        save_compiled(tmp_path, LARGE)
-    assert list(contents(tmp_path).values()) == [before + b"\n"]
 
 
 def _path(root: Path) -> Path:

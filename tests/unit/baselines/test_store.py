@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
-import multiprocessing
 import os
 import tempfile
 from dataclasses import replace
@@ -16,7 +15,7 @@ import pytest
 
 from busbw import locks
 from busbw.baselines import files
-from busbw.baselines.document import TIMED, BaselineError, read
+from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find, find_published
 from busbw.baselines.updates import Rules, Updated, save
 from busbw.model.machine import EnvironmentKey
@@ -110,13 +109,6 @@ def test_a_save_replaces_its_entries_and_leaves_the_others(root: Path) -> None:
     assert kept.times_s == (2e-3,)
 
 
-def test_two_payloads_of_one_save_share_a_file(root: Path) -> None:
-    measured = [build.measurement(1e-3, payload_bytes=size) for size in (4, 8)]
-    accepted = [build.accepted(one) for one in measured]
-    assert len(written(save, root, accepted, session=TODAY, rules=RULES).changes) == 2
-    assert tuple(e.case.payload_bytes for e in read(TIMED, root / FILE).baselines) == (4, 8)
-
-
 def test_only_new_leaves_what_is_there_alone(root: Path) -> None:
     _save(root, 1e-3)
     before = (root / FILE).read_bytes()
@@ -183,36 +175,6 @@ def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _save(root, 1e-3)
-    before = (root / FILE).read_bytes()
-
-    def full(*_: object) -> None:
-        raise OSError("no space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
-        with pytest.raises(OSError, match="no space left"):
-            _save(root, 2e-3)
-    assert before == (root / FILE).read_bytes()
-    assert [FILE.name] == [path.name for path in (root / FILE).parent.iterdir()]
-
-
-def test_a_file_takes_its_place_whole(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, placed = os.replace, []
-
-    def watched(source: str, target: Path) -> None:
-        placed.append(len(read(TIMED, Path(source)).baselines))
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", watched)
-    _save(root, 1e-3)
-    _save(root, 1e-3, payload_bytes=8192)
-    assert placed == [1, 2]
-
-
 def test_the_folder_holds_data_only_and_files_that_all_may_read(root: Path) -> None:
     _save(root, 1e-3)
     assert [root / FILE] == [path for path in root.rglob("*") if path.is_file()]
@@ -231,18 +193,6 @@ def test_a_writer_that_never_ends_is_an_error_that_names_the_folder(
     assert _found(root) == before
 
 
-def test_the_lock_is_the_folder_s_however_it_is_reached(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.01)
-    root.mkdir()
-    other = tmp_path / "other"
-    other.symlink_to(root)
-    with locks.folder(root, 0), pytest.raises(BaselineError, match="another session has been"):
-        _save(other, 1e-3)
-    assert not list(root.iterdir())
-
-
 def test_a_folder_that_cannot_be_locked_is_an_error_and_not_written(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,33 +203,6 @@ def test_a_folder_that_cannot_be_locked_is_an_error_and_not_written(
     with pytest.raises(BaselineError, match=rf"^{root}: it cannot be locked .*No locks available"):
         _save(root, 1e-3)
     assert not list(root.iterdir())
-
-
-SAVES = 12
-
-
-def _save_often(root: Path, first_bytes: int, temporary: Path) -> None:
-    os.environ["TMPDIR"] = str(temporary)
-    for turn in range(SAVES):
-        _save(root, 1e-3, payload_bytes=first_bytes + 8 * turn)
-
-
-@pytest.mark.parametrize("temporary", ["same", "other"])
-def test_concurrent_saves_by_two_processes_lose_nothing(
-    root: Path, tmp_path: Path, temporary: str
-) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    folders = {4: tmp_path / "same", 8: tmp_path / temporary}
-    for folder in folders.values():
-        folder.mkdir(exist_ok=True)
-    writers = [spawn.Process(target=_save_often, args=(root, *one)) for one in folders.items()]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    sizes = {one.case.payload_bytes for one in read(TIMED, root / FILE).baselines}
-    assert set(range(4, 4 + 8 * SAVES, 4)) == sizes
 
 
 KEY = EnvironmentKey(device_kind="TPU v2", ranks=8, mesh="2x4")

@@ -136,19 +136,3 @@ def test_what_bears_the_name_of_a_recording_and_is_none_is_named_and_the_rest_is
         assert answer.errors[0] == f"{inner / name}{NONE[become]}"
         assert answer.code == 1
         assert len(answer.table) == (2 if named is tmp_path else 0)
-
-
-def test_a_link_is_read_whatever_it_leads_to_is_called(tmp_path: Path) -> None:
-    (tmp_path / "blob").write_bytes(of_today(GOOD))
-    (tmp_path / "a.xplane.pb").symlink_to(tmp_path / "blob")
-    answer = asked_here("trace", tmp_path, tmp_path / "a.xplane.pb", "--payload=1M", "--json=-")
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.document["files"] == [str(tmp_path / "a.xplane.pb")]
-
-
-def test_a_folder_whose_name_is_no_text_is_shown_escaped(tmp_path: Path) -> None:
-    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-    put(folder, a_xplane=of_today([[1.0, 2.0]]))
-    answer = command("trace", folder, "--payload=1M")
-    assert (answer.code, answer.err) == (0, "")
-    assert "\\udcff" in answer.out
