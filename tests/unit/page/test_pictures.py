@@ -131,15 +131,6 @@ def test_only_our_own_pictures_are_ours() -> None:
     assert not any(map(is_picture, others))
 
 
-def test_without_vl_convert_the_sentence_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    for draw in (svg, png):
-        with pytest.raises(PictureError, match=r"not installed: .*pip install 'busbw\[page\]'"):
-            draw(chart(), SMALL)
-
-
 def test_what_vl_convert_cannot_draw_is_an_error_with_its_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -22,7 +22,6 @@ from busbw.report.table import (
     Column,
     Row,
     Table,
-    TextLine,
     attributes,
     percent_text,
     rows_of,
@@ -148,11 +147,6 @@ def test_title_rows_and_notes_keep_their_markup() -> None:
     assert marked == {"a group": {"bold": True}, "1M                 FAILED": RED, "a reason": RED}
 
 
-def test_without_a_title_headings_and_units_there_are_only_rows() -> None:
-    table = Table(columns=(Column("name"),), rows=rows_of([{"name": "a"}]))
-    assert render(table) == [TextLine("a")]
-
-
 def test_a_column_that_fits_is_as_wide_as_its_longest_cell_and_others_let_it_stick_out() -> None:
     columns = (Column("name", fits=True, width=2, left=True), Column("count", width=2, gap=2))
     rows = rows_of([{"name": "a", "count": 1}, {"name": "abc", "count": 1000}])
@@ -162,34 +156,10 @@ def test_a_column_that_fits_is_as_wide_as_its_longest_cell_and_others_let_it_sti
     assert _texts(replace(table, columns=narrow)) == ["    a    1", "    abc  1000"]
 
 
-def test_what_is_missing_is_written_as_the_table_says() -> None:
-    assert _texts(replace(TABLE, missing="-"))[5] == "      1M       -      -  FAILED"
-
-
-def test_columns_are_as_wide_as_their_widest_cell_and_units_stand_behind_headings() -> None:
-    assert rendered("markdown", replace(TABLE, missing="-")) == [
-        "a group",
-        "",
-        "| payload | median | busbw (GB/s) | outcome |",
-        "|--------:|-------:|-------------:|:--------|",
-        "|      4K |   1 ms |          1.5 | PASS    |",
-        "|      1M |      - |            - | FAILED  |",
-        "",
-        "- 1M: a reason",
-        "",
-        "a source",
-    ]
-
-
 def test_csv_has_raw_values_below_ids_and_quotes_what_it_must() -> None:
     table = Table(columns=(Column("a_s"), Column("b")), rows=rows_of([{"a_s": 0.5, "b": 'x,"'}]))
     table = replace(table, rows=(*table.rows, Row({"a_s": None, "b": "y"})))
     assert rendered("csv", table) == ["a_s,b", '0.5,"x,"""', ",y"]
-
-
-def test_without_a_title_and_notes_there_is_only_the_table() -> None:
-    bare = replace(TABLE, title=None, rows=TABLE.rows[:1], notes=())
-    assert [line[0] for line in rendered("markdown", bare)] == ["|"] * 3
 
 
 LONG = "a-word-with-hyphens " * 8

@@ -59,13 +59,6 @@ def test_the_devices_of_several_processes_of_a_cpu_are_not_virtual() -> None:
     assert _header(found)[0].startswith("busbw device: AMD EPYC (CPU, 2 cores), 4 ranks, 1 host, ")
 
 
-def test_why_other_devices_were_not_found_is_said_only_if_more_is_asked_for() -> None:
-    found = build.environment(not_found=("no TPU to measure on (jax: no libtpu)",))
-    assert "libtpu" not in "".join(_header(found))
-    lines = header_lines(found, None, {}, verbose=True)
-    assert lines[1] == "busbw device: no TPU to measure on (jax: no libtpu)"
-
-
 @pytest.mark.parametrize(
     ("key", "shape"),
     [
@@ -111,16 +104,6 @@ def test_verdicts_come_before_curves() -> None:
     assert [table.columns[-1].id for table in tables] == ["outcome", "curve"]
 
 
-def test_a_session_without_verdicts_has_no_tables() -> None:
-    assert session_tables([]) == []
-
-
-def test_an_interrupted_session_says_what_it_has_measured() -> None:
-    (line,) = shown(measured_table([(build.case(), build.summary())], launches=5))
-    assert line.startswith("jax.all_reduce.psum.float32.4K ")
-    assert line.endswith("1 ms  algbw 4 GB/s, busbw 6 GB/s  (3 of 5 launches)")
-
-
 def test_an_interrupt_before_anything_was_measured_says_that() -> None:
     assert shown(measured_table([], launches=3)) == ["nothing was measured before the interrupt"]
 
@@ -148,16 +131,6 @@ def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
     assert "out of memory -> 1 ms" in lines[-1]
 
 
-def test_a_changed_baseline_of_two_launches_shows_the_median_of_both() -> None:
-    changes = [("a.json", build.case(), None, build.baseline(1e-3, 2e-3), "PASS")]
-    lines = shown(*change_tables(changes))
-    assert "none -> 1.5 ms" in lines[-1]
-
-
-def test_no_changed_baselines_are_no_lines() -> None:
-    assert shown(*change_tables([])) == []
-
-
 def _group(now: Curve, before: Curve | None = None, framework: str = "jax") -> SizeGroup:
     case = build.case(framework=framework)
     return SizeGroup(case=case, before=before, now=now, shifted="")
@@ -181,12 +154,6 @@ def test_a_group_with_a_baseline_has_both_before_and_now() -> None:
         "    jax all_reduce (psum)  latency 52.1 us -> 60.3 us, bandwidth 3.41 GB/s -> 3.40 GB/s "
         "(fit error 8 %)"
     )
-
-
-def test_the_figures_of_several_groups_stand_below_one_another() -> None:
-    groups = [_group(NOW, framework=name) for name in ("jax", "tensorflow")]
-    first, second = shown(*curve_tables(groups))[2:]
-    assert first.index("latency") == second.index("latency")
 
 
 @pytest.mark.parametrize(

@@ -62,13 +62,6 @@ def test_of_nobody_it_is_said_what_would_have_been_named() -> None:
     assert _answer(HEALTHY).opening == "4 hosts, 7 rounds"
 
 
-def test_where_hosts_met_in_groups_it_is_said_that_links_were_not_looked_for() -> None:
-    _, sentence = _said(replace(HEALTHY, fits={SIZE: replace(FIT, links={})}))
-    assert (
-        sentence == "links were not looked for, as hosts met in groups: --pairs does, in 3 rounds"
-    )
-
-
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
@@ -112,19 +105,6 @@ def test_a_shared_switch_is_told_and_is_nobody_s_fault() -> None:
     assert not _answer(found).is_anybody
 
 
-def test_who_comes_last_is_said_with_what_the_others_wait() -> None:
-    clocks = "clocks 200 ms apart, known to 300 us"
-    assert _said(replace(HEALTHY, accused=(HOST,)), LATE)[1] == (
-        "host c comes last in 41, 12 ms after the others (p <= 1e-09), of 50 collectives of all "
-        f"hosts: 80 ms of transfer; {clocks}"
-    )
-    nobody = replace(LATE, times=15, p=0.4)
-    assert _said(HEALTHY, nobody)[0] == (
-        "of 50 collectives of all hosts: 80 ms of transfer, up to 12 ms of waiting, for nobody in "
-        f"particular; {clocks}"
-    )
-
-
 def test_one_that_was_named_in_every_answer_since_is_named_with_the_first_of_them() -> None:
     def night(day: int, *named: str) -> dict[str, object]:
         return {"date": f"2026-11-0{day}", "accused": [{"hosts": list(named)}]}
@@ -151,19 +131,6 @@ def test_the_metrics_have_who_is_named_and_every_time() -> None:
         'busbw_slow_seconds{hosts="a b",quantity="all-reduce 16M"} 0.02',
     ):
         assert line in lines
-
-
-def test_what_is_undecided_is_said() -> None:
-    undecided, nobody = _said(replace(HEALTHY, undecided=((0, 3),)))
-    assert undecided == "link a - d: undecided, which more rounds might settle"
-    assert nobody.startswith("nobody is named: ")
-
-
-def test_what_was_not_measured_is_said() -> None:
-    found = replace(_answer(HEALTHY), unmeasured="single chips are measured by JAX alone")
-    assert next(found.sentences()) == (
-        "single chips, or who comes last, were not measured: single chips are measured by JAX alone"
-    )
 
 
 def test_the_table_has_a_row_for_each_host_and_marks_the_named() -> None:
@@ -196,14 +163,6 @@ def test_the_good_hosts_are_those_that_are_not_named_but_one_of_a_link() -> None
     assert _answer(replace(HEALTHY, accused=(HOST,))).good() == ["a", "b", "d"]
     assert replace(_answer(HEALTHY), chips=[CHIP]).good() == ["b", "c", "d"]
     assert _answer(HEALTHY, LATE).good() == ["a", "b", "d"]
-
-
-def test_a_slow_chip_is_said_with_its_host() -> None:
-    found = replace(_answer(HEALTHY), chips=[CHIP])
-    assert list(found.sentences()) == [
-        "chip 3 of host a: computing takes 1.12 x as long as the others' (p <= 0.0005)"
-    ]
-    assert found.is_anybody
 
 
 def test_a_link_without_an_answer_is_named_everywhere() -> None:
