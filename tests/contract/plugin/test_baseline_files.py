@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,63 +85,6 @@ def edited(folder: Folder, case: str) -> Path:
     return path
 
 
-def _no_bytes(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _brackets(path: Path) -> None:
-    path.write_text("[" * 200_000)
-
-
-def _no_utf8(path: Path) -> None:
-    path.write_bytes(b"{\xff}")
-
-
-def _folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def _pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def _endless(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("/dev/zero")
-
-
-def _huge(path: Path) -> None:
-    os.truncate(path, 2**40)
-
-
-@pytest.mark.parametrize(
-    ("become", "says"),
-    sweep(
-        [
-            (_no_bytes, ":1:1: not JSON"),
-            (_brackets, ": lists and objects are nested too deeply"),
-            (_no_utf8, ": byte 1: not UTF-8"),
-            (_folder, ": is a folder, expected a file"),
-            (_pipe, ": is a named pipe, expected a file"),
-            (_endless, ": is a device or a socket, expected a file"),
-            (_huge, ": has 1099511627776 bytes; accepted are 134217728"),
-        ],
-        in_gate=2,
-    ),
-)
-def test_what_is_no_file_of_json_is_a_usage_error_before_anything_is_measured(
-    folder: Folder, become: Callable[[Path], None], says: str
-) -> None:
-    folder.with_baselines()
-    (path,) = folder.baseline_files
-    become(path)
-    ran = folder.run("--update-baselines", exit_code=4)
-    assert f"{path}{says}" in ran.sentence
-    assert "busbw: pass" not in ran.text
-
-
 def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
     sessions = [
         folder.start("--update-baselines", f"--payloads={sizes}") for sizes in ("1K,4K", "2K,8K")
@@ -151,14 +92,6 @@ def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
     assert [session.wait(60) for session in sessions] == [0, 0]
     payloads = [entry["payload"] for entry in folder.stored["entries"]]
     assert payloads == ["1K", "2K", "4K", "8K"]
-
-
-@pytest.mark.exhaustive
-def test_an_update_keeps_what_another_session_wrote_meanwhile(folder: Folder) -> None:
-    folder.with_baselines("--payloads=1K")
-    folder.with_baselines("--payloads=2K")
-    ran = folder.run("--payloads=1K,2K", exit_code=0)
-    assert ran.outcomes == {"1K": "PASS", "2K": "PASS"}
 
 
 def test_the_nearest_key_is_named(folder: Folder) -> None:

@@ -54,14 +54,6 @@ def test_a_folder_that_is_named_and_not_there_is_a_usage_error(folder: Folder, a
     assert not (folder.path / "nowhere").exists()
 
 
-@pytest.mark.exhaustive
-def test_so_it_is_where_the_ini_file_names_it(folder: Folder) -> None:
-    folder.ini({"busbw_baselines": "baselines"})
-    assert "--baselines: there is no folder" in refused(folder)
-    folder.with_baselines()
-    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
-
-
 WRONG = {
     "file": "is no folder; accepted is one",
     "fifo": "is no folder; accepted is one",
@@ -84,22 +76,6 @@ def test_what_is_no_folder_is_a_usage_error_at_once(
     assert (folder.path / "file").read_text() == "kept"
 
 
-def test_a_default_folder_that_is_a_file_is_one_too(folder: Folder) -> None:
-    (folder.path / "baselines").touch()
-    assert "is no folder" in refused(folder)
-
-
-@pytest.mark.exhaustive
-def test_a_folder_that_may_not_be_read_is_a_usage_error_at_once(folder: Folder) -> None:
-    folder.with_baselines("--baselines=theirs")
-    folder.without_root()
-    (folder.path / "theirs").chmod(0o300)
-    assert "theirs: no permission to read it" in refused(folder, "--baselines=theirs")
-    (folder.path / "theirs").chmod(0o600)
-    assert "theirs: no permission to read it" in refused(folder, "--baselines=theirs")
-    (folder.path / "theirs").chmod(0o700)
-
-
 @pytest.mark.parametrize("asked", sweep(["--update-baselines", "--prune-baselines"]))
 def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
     folder: Folder, asked: str
@@ -111,14 +87,6 @@ def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
     assert f"{folder.path / 'theirs'} cannot be written: no permission" in said
     assert folder.run("--baselines=theirs", exit_code=0).outcomes == {"1M": "PASS"}
     (folder.path / "theirs").chmod(0o700)
-
-
-@pytest.mark.exhaustive
-def test_so_is_one_that_could_not_be_made(folder: Folder) -> None:
-    (folder.path / "theirs").mkdir(mode=0o500)
-    folder.without_root()
-    said = refused(folder, "--baselines=theirs/new", "--update-baselines")
-    assert f"no permission to write into {folder.path / 'theirs'}" in said
 
 
 @pytest.mark.parametrize("what", sweep(["folder", "file"]))

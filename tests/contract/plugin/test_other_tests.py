@@ -103,15 +103,3 @@ def test_a_fixture_that_changes_ours_reads_ours(folder: Folder) -> None:
     changed = f"import pytest\n\n@pytest.fixture\ndef {ours}({ours}):\n    return {ours}\n"
     (folder.path / "perf" / "conftest.py").write_text(changed)
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("twice", [("-p", "busbw.plugin"), ("-p", "busbw.plugin") * 2])
-def test_the_plugin_may_be_named_more_than_once(folder: Folder, twice: tuple[str, ...]) -> None:
-    assert folder.run(*twice, exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("quiet", ["-q", "--no-header"])
-def test_without_pytest_s_header_there_is_none_of_busbw(folder: Folder, quiet: str) -> None:
-    assert "busbw: fake, " not in folder.run(quiet, exit_code=0).text

@@ -67,16 +67,6 @@ def test_a_case_three_times_faster_than_its_baseline_passes_as_improved(folder: 
     assert "failed" not in ran.last_line
 
 
-@pytest.mark.exhaustive
-def test_a_slow_launch_beside_a_good_one_is_no_regression(folder: Folder) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.script(**SLOW, cases=[{"passes": [1], "slower": 10}])
-    # Of two such launches nothing can be said: the session has no verdict.
-    ran = folder.run("--launches=2", exit_code=1)
-    assert ran.outcomes == {"1M": "NOISY"}
-
-
 def test_without_a_baseline_it_is_said_and_neither_passes_nor_fails(folder: Folder) -> None:
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}

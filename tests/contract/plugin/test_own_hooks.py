@@ -56,10 +56,6 @@ def test_what_nobody_read_is_not_green_though_all_is_as_fast_as_ever(
     assert folder.run(exit_code=1).outcomes == {"1M": "PASS"}
 
 
-def test_collecting_alone_is_green(folder: Folder) -> None:
-    assert "test_collective[" in folder.run("--collect-only", "-q", exit_code=0).text
-
-
 OTHER = """
 import pytest
 
@@ -155,11 +151,6 @@ def test_no_hook_turns_the_exit_code_into_a_green_one(folder: Folder, conftest: 
 @pytest.mark.parametrize("option", ["--collect-only", "--fixtures-per-test"])
 def test_looking_at_tests_is_green(folder: Folder, option: str) -> None:
     folder.run(option, exit_code=0)
-
-
-def test_deselecting_all_promises_beside_other_tests_is_green(folder: Folder) -> None:
-    (folder.path / "perf" / "test_own.py").write_text("def test_own():\n    pass\n")
-    assert "1 passed" in folder.run("-k", "own", exit_code=0).text
 
 
 SETUP = """

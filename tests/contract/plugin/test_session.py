@@ -65,14 +65,6 @@ def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> 
         assert "1 failed, 1 without baseline" in ran.last_line, options
 
 
-@pytest.mark.exhaustive
-def test_benchmark_only_keeps_a_case_without_any_sample(folder: Folder) -> None:
-    folder.script(cases=[{"then": "kill"}])
-    ran = folder.run("--benchmark-only", exit_code=1)
-    assert ran.outcomes == {"1M": "FAILED"}
-    assert "1 failed" in ran.last_line
-
-
 def test_under_xdist_every_perf_item_fails_and_says_to_run_without_it(folder: Folder) -> None:
     ran = folder.run("-n", "2", "--payloads=1K,2K", exit_code=1)
     assert "3 failed" in ran.last_line
@@ -80,12 +72,6 @@ def test_under_xdist_every_perf_item_fails_and_says_to_run_without_it(folder: Fo
     assert "run perf items without -n" in ran.text
     assert ran.results is None
     assert not folder.baseline_files
-
-
-@pytest.mark.exhaustive
-def test_an_impossible_grid_under_xdist_is_not_green_and_says_so(folder: Folder) -> None:
-    ran = folder.run("-n", "1", "--strategies=nccl", exit_code=1)
-    assert "fake has none of the strategies nccl" in ran.text
 
 
 def test_n_0_measures_as_without_it(folder: Folder) -> None:
@@ -112,31 +98,10 @@ def test_lf_measures_the_failed_cases_again_and_keeps_the_sessions_item(folder: 
     assert "NO_VERDICT" in ran.text
 
 
-@pytest.mark.exhaustive
-def test_lf_after_a_session_without_a_verdict_measures_again(folder: Folder) -> None:
-    folder.pytest(*FAKE, "--benchmark-skip", exit_code=1)
-    assert folder.pytest(*FAKE, "--lf", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-
-
-@pytest.mark.exhaustive
-def test_ff_and_nf_leave_it_last(folder: Folder) -> None:
-    folder.pytest(*FAKE, "--benchmark-skip", exit_code=1)
-    for option in ("--ff", "--nf"):
-        ran = folder.pytest(*FAKE, option, "--collect-only", "-q", exit_code=0)
-        assert items(ran)[-1] == "session"
-
-
 def test_other_tests_run_beside_and_their_failure_is_their_own(folder: Folder) -> None:
     (folder.path / "perf" / "test_other.py").write_text("def test_other():\n    assert False\n")
     ran = folder.run(exit_code=1)
     assert "1 failed, 1 without baseline" in ran.last_line
-
-
-def test_nothing_of_it_shows_where_no_perf_item_is_collected(folder: Folder) -> None:
-    (folder.path / "test_other.py").write_text("def test_other():\n    pass\n")
-    ran = folder.pytest("test_other.py", "--frameworks=fake", exit_code=0)
-    assert "1 passed in" in ran.last_line
-    assert "session" not in ran.text.split("collected")[1]
 
 
 WATCH = """

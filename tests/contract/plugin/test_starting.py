@@ -90,14 +90,6 @@ def test_a_probe_that_is_cut_short_twice_fails_every_case_and_is_no_usage_error(
 
 
 @pytest.mark.exhaustive
-def test_a_probe_of_the_reference_is_no_usage_error_either(folder: Folder) -> None:
-    python = interpreter(folder.path, "probe", times=2)
-    ran = folder.run(f"--against=fake={python}", exit_code=1)
-    assert TWICE in ran.text
-    assert "1 failed" in ran.last_line
-
-
-@pytest.mark.exhaustive
 def test_a_compiler_that_cannot_be_asked_twice_fails_every_case(folder: Folder) -> None:
     ran = compiled(folder, hit(folder, "compile-1", 2), exit_code=1)
     assert f"{KILLED}: nothing in its log; {TWICE}" in ran.text
@@ -133,14 +125,6 @@ def test_a_worker_that_dies_is_reported_with_the_fatal_line_of_its_log(
     assert why in ran.case()["text"]
     (answer,) = [line for line in ran.text.splitlines() if line.startswith("1 FAILED: fake 1M: ")]
     assert why in answer
-
-
-@pytest.mark.exhaustive
-@pytest.mark.framework("jax")
-def test_a_transfer_guard_is_named_in_the_verdict(folder: Folder) -> None:
-    folder.environment.setenv("JAX_TRANSFER_GUARD", "disallow")
-    ran = folder.run("--frameworks=jax", "--payloads=4K", exit_code=1)
-    assert "INVALID_ARGUMENT: Disallowed host-to-device transfer: " in ran.case("4K")["text"]
 
 
 @pytest.mark.exhaustive

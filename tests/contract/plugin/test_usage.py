@@ -169,12 +169,6 @@ def test_the_table_of_options_is_that_of_the_parser(pytester: pytest.Pytester) -
     assert settings <= set(named.values())
 
 
-def test_what_the_page_says_of_other_commands_is_there() -> None:
-    text = PAGE.read_text("utf-8")
-    for words in ("busbw run", "busbw init", "busbw --version", "BUSBW_REQUIREMENT"):
-        assert words in text
-
-
 def test_a_path_taken_for_the_value_of_update_baselines_runs_no_other_tests(
     folder: Folder,
 ) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from tests.helpers.session_folder import FAKE, SLOW, WITHOUT_CACHE, Folder, Ran
-from tests.helpers.sweep import sweep
+from tests.helpers.session_folder import SLOW, WITHOUT_CACHE, Folder, Ran
 
 # pytest itself warns that failing tests will pass, which is an error here.
 PLAIN = ("--assert=plain", "-W", "ignore::pytest.PytestConfigWarning")
@@ -98,18 +95,3 @@ def test_options_that_run_no_test_are_usage_errors_and_write_nothing(
     assert not folder.baseline_files
     (folder.path / "test_other.py").write_text("def test_other():\n    pass\n")
     folder.pytest("test_other.py", option, exit_code=0)
-
-
-@pytest.mark.exhaustive
-def test_setup_show_runs_every_test(folder: Folder) -> None:
-    folder.regressed()
-    assert folder.run("--setup-show", exit_code=1).outcomes == {"1M": "REGRESSED"}
-
-
-@pytest.mark.parametrize("broken", sweep([True, False]))
-def test_python_O_as_people_start_it(folder: Folder, broken: bool) -> None:
-    if broken:
-        folder.script(cases=[{"then": "wrong_result"}])
-    command = [sys.executable, "-O", "-m", "pytest", *FAKE, *WITHOUT_CACHE, "--payloads=1K,1M"]
-    done = folder.pytester.run(*command, *PLAIN, timeout=120)
-    assert done.ret == (1 if broken else 0)

@@ -153,29 +153,11 @@ def test_every_step_is_named(bisected: Bisected) -> None:
 
 
 @pytest.mark.exhaustive
-def test_where_nothing_can_be_tested_it_is_not_green(bisected: Bisected) -> None:
-    bisected.does("1.1", {"probe": "exit"})
-    found = bisected.finds("--every", bad="1.2")
-    assert found.code == 1
-    assert found.out.splitlines()[-1] == f"0 steps among 3 releases of {PACKAGE}, 2 untestable"
-
-
-@pytest.mark.exhaustive
 def test_where_good_and_bad_do_not_differ_there_is_no_step(bisected: Bisected) -> None:
     bisected.does("1.0", {})
     found = bisected.finds()
     assert found.code == 1
     assert found.out == f"{PACKAGE} 1.8 shows nothing that 1.0 does not: there is no step\n"
-
-
-@pytest.mark.exhaustive
-def test_that_the_good_one_fails_too_is_said_after_a_look(bisected: Bisected) -> None:
-    bisected.does("1.0", {"cases": [{"then": "wrong_result"}]})
-    found = bisected.finds()
-    assert found.code == 1
-    fails, none = found.out.splitlines()
-    assert fails.startswith(f"{PACKAGE} 1.0 fails itself: FAILED: wrong result in 2 of 2 launches")
-    assert none == f"{PACKAGE} 1.8 shows nothing that 1.0 does not: there is no step"
 
 
 @pytest.mark.exhaustive

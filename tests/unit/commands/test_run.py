@@ -5,7 +5,6 @@ from __future__ import annotations
 import compileall
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,9 +16,8 @@ import pytest
 from busbw.commands.ranks import Options, Part, RankError, options_of, part_of, port_of
 from busbw.hosts.launchers import Finder, Launched
 from tests.helpers.session_fixtures import folder, forked, written
-from tests.helpers.session_folder import FAKE, TIMEOUT_S, WITHOUT_CACHE, Folder
+from tests.helpers.session_folder import FAKE, TIMEOUT_S, Folder
 from tests.helpers.sweep import sweep
-from tests.helpers.workers import wait_until
 
 ADDRESS = "--session=10.0.0.1:4000"
 
@@ -302,16 +300,6 @@ def test_several_processes_of_pytest_xdist_are_one_error(bare: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_regression_ends_it_with_1_and_what_cannot_be_with_4(bare: Folder) -> None:
-    assert run(*SMALL, "--update-baselines").code == 0
-    bare.scale_baseline(0.3)
-    said = run(*SMALL)
-    assert said.code == 1 and "REGRESSED" in said.text
-    said = run(*SMALL, "--launches=0")
-    assert said.code == 4 and "ERROR: busbw: --launches: '0'" in said.text
-
-
-@pytest.mark.exhaustive
 def test_root_directory_and_settings_are_those_of_the_current_folder(bare: Folder) -> None:
     bare.ini(
         {
@@ -386,27 +374,6 @@ def test_help_shows_the_options_of_busbw_before_those_of_pytest(pytester: pytest
     flags = ("--device=", "--against=", "--hosts=", "--topology=", "-k EXPRESSION", "--durations=")
     places = [text.index(f"\n  {flag}") for flag in flags]
     assert places == sorted(places)
-
-
-def test_ctrl_c_is_pytest_s_own(bare: Folder) -> None:
-    bare.script(cases=[{"passes": [2], "then": "hang"}])
-    output = bare.path / "output.txt"
-    with output.open("w") as out:
-        session = subprocess.Popen(
-            [sys.executable, "-m", "busbw", "run", *SMALL, *WITHOUT_CACHE, "--launches=3"],
-            env={**os.environ, "PYTHONPATH": _path(ROOT)},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        logs = bare.temporary.glob
-        assert wait_until(lambda: any("the script" in p.read_text() for p in logs("*/2.fake*.log")))
-        session.send_signal(signal.SIGINT)
-        assert session.wait(30) == 2
-    finally:
-        session.kill()
-        session.wait()
-    assert "busbw: interrupted after" in output.read_text()
 
 
 @pytest.mark.exhaustive

@@ -246,17 +246,6 @@ def test_other_collectives_have_tables_of_their_own_if_they_are_asked_for(tmp_pa
     assert "all_gather, busbw = payload / time x (n-1)/n" in out
 
 
-def test_a_document_goes_to_a_file_which_is_written_over_and_the_table_is_printed(
-    tmp_path: Path,
-) -> None:
-    put(tmp_path / "in", a_xplane=of_today(TWO))
-    file = tmp_path / "out.json"
-    trace(tmp_path / "in", "--payload=1M", f"--json={file}")
-    answer = trace(tmp_path / "in", "--payload=16M", f"--json={file}")
-    (cell,) = json.loads(file.read_text())["cells"]
-    assert f"{cell['algbw_gb_per_s']:.4g}" == answer.table[1][1]
-
-
 BAD = {
     "cut_chrome": (of_2019(TWO)[:-40], "cut"),
     "empty_chrome": (b"", "the file is empty"),
@@ -353,16 +342,6 @@ def test_where_there_is_nothing_to_read_that_is_said(
     assert sentence in answer.errors[0]
     assert answer.errors[1] == "nothing was read: there is no table"
     assert (answer.code, answer.out) == (1, "")
-
-
-def test_a_folder_that_bears_the_name_of_a_file_is_none(tmp_path: Path) -> None:
-    put(tmp_path, session="s", a_xplane=of_today(TWO))
-    folder = tmp_path / "plugins" / "profile" / "s" / "b.xplane.pb"
-    folder.mkdir()
-    answer = trace(tmp_path, folder, "--payload=1M")
-    (error,) = answer.errors
-    assert error.startswith(f"{folder}: no recording in it; expected ")
-    assert (answer.code, len(answer.table)) == (1, 2)
 
 
 def test_a_recording_for_perfetto_is_read_where_it_is_the_only_one(tmp_path: Path) -> None:

@@ -199,13 +199,6 @@ def test_what_git_left_is_named_with_its_line_and_nothing_is_appended(
     assert _SECOND not in path.read_text()
 
 
-def test_a_line_that_is_no_json_is_named_with_its_column(tmp_path: Path) -> None:
-    path = append(tmp_path, KEY, session(_FIRST, cases=1)).path
-    path.write_text(f"{path.read_text()}{{nonsense\n")
-    with pytest.raises(HistoryError, match=r"2026.jsonl: line 2, column 2: not JSON: "):
-        read(tmp_path, KEY)
-
-
 def _appending(root: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", _APPENDS, str(root)]
     folder = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw.driver.local import alone
-from tests.helpers.session_folder import Folder, Ran
+from tests.helpers.session_folder import Folder
 from tests.unit.plugin import standing_in
 from tests.unit.stacks.test_lock import LOCK
 
@@ -41,12 +41,6 @@ def having(folder: Folder, name: str, **found: object) -> str:
     path.write_text(_HAS.format(json.dumps({"python": "3.11.4", **found})))
     path.chmod(0o755)
     return str(path)
-
-
-def test_a_session_that_is_fine_waits(folder: Folder) -> None:
-    with alone(0):
-        ran = folder.run("--device-wait=0.3", exit_code=4)
-    assert "another session has been measuring on this machine" in ran.sentence
 
 
 @pytest.mark.parametrize(
@@ -134,11 +128,6 @@ def test_changes_that_are_acknowledged_in_no_toml(busy: Folder) -> None:
     (busy.path / "baselines").mkdir()
     (busy.path / "baselines" / "acknowledged.toml").write_text("[[change")
     assert "acknowledged.toml: not TOML: " in said(busy)
-
-
-def test_nothing_selected_is_pytest_s_own(busy: Folder) -> None:
-    ran: Ran = busy.run("-k", "64Q", exit_code=5)
-    assert "1 deselected" in ran.last_line
 
 
 def test_an_interpreter_that_does_not_answer_is_left_to_the_probe(folder: Folder) -> None:

@@ -47,12 +47,6 @@ def test_the_results_are_what_their_schema_says(folder: Folder) -> None:
     jsonschema.validate(ran.results, schema)
 
 
-def test_without_the_option_nothing_of_it_runs(folder: Folder) -> None:
-    ran = folder.run("--collect-only", "-q", exit_code=0)
-    assert "test_compiled" not in ran.text
-    assert "test_collective" in ran.text
-
-
 def test_what_is_stored_passes_and_is_not_written_again(folder: Folder) -> None:
     stored(folder)
     (path,) = folder.path.glob("baselines/compiled/tpu-v5-lite/8r-2x4/fake.all_reduce.fake.json")
@@ -141,12 +135,6 @@ def test_a_compiler_that_dies_costs_one_case(
 
 
 @pytest.mark.exhaustive
-def test_where_baselines_are_required_a_case_without_one_fails(folder: Folder) -> None:
-    ran = compiled(folder, "--require-baselines", exit_code=1)
-    assert "2 failed" in ran.text
-
-
-@pytest.mark.exhaustive
 def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder) -> None:
     cache = ("--topology=v5e:2x4", f"--compile-cache={folder.path / 'cache'}")
     compiled(folder, *cache, exit_code=0)
@@ -221,21 +209,6 @@ def test_all_takes_what_can_be_compiled_for_and_says_what_cannot(folder: Folder)
     assert "busbw compiler: none for h100:8: no such compiler here" in ran.text
 
 
-@pytest.mark.exhaustive
-def test_a_damaged_baseline_is_found_before_anything_is_compiled(folder: Folder) -> None:
-    stored(folder)
-    (path,) = folder.path.glob("baselines/compiled/*/*/*.json")
-    path.write_text(path.read_text().replace('"groups": "1x8"', '"groups": 8'))
-    assert "document.entries[0].compiled.groups" in compiled(folder, exit_code=4).sentence
-
-
-@pytest.mark.exhaustive
-def test_several_workers_are_not_several_sessions(folder: Folder) -> None:
-    """Nothing is timed, so that -n is refused for another reason than measuring: one judge."""
-    ran = compiled(folder, "-n", "2", exit_code=1)
-    assert "run perf items without -n" in ran.text
-
-
 def test_skipping_benchmarks_is_no_verdict(folder: Folder) -> None:
     ran = compiled(folder, "--benchmark-skip", exit_code=1)
     assert "NO_VERDICT: asked not to run (--benchmark-skip)" in ran.text
@@ -298,16 +271,6 @@ def test_without_any_program_there_is_no_verdict_unless_that_is_expected(folder:
     assert "NO_VERDICT: nothing was compiled" in ran.text
     compiled(folder, "--update-baselines=all", exit_code=0)
     assert "2 out of memory" in compiled(folder, exit_code=0).text
-
-
-@pytest.mark.exhaustive
-def test_failed_cases_are_counted_in_the_session_s_line(folder: Folder) -> None:
-    stored(folder)
-    script(folder, {"payload_bytes": 1 << 20, "strategy": "FakeTree"})
-    ran = compiled(folder, exit_code=1)
-    said = "FAILED: 1 of 2 cases failed: 1 CHANGED; 2 cases for 1 topology compiled by fake 1"
-    assert said in ran.text
-    assert "FINE" not in ran.text
 
 
 def test_a_libtpu_that_another_session_fetched_meanwhile_is_taken(

@@ -42,20 +42,6 @@ def test_the_letters_that_occur_are_explained_once(folder: Folder) -> None:
     assert begin not in folder.run("--payloads=64K", "-v", exit_code=0).text
 
 
-@pytest.mark.sessions
-def test_one_failed_case_is_one_failure_in_the_last_line(folder: Folder) -> None:
-    folder.script(cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])
-    ran = folder.run("--payloads=64K,1M", exit_code=1)
-    assert ran.last_line.strip("= ").startswith("1 failed, 1 without baseline in ")
-    assert "FAILED: 1 of 2 cases failed: 1 FAILED" in ran.text
-
-
-@pytest.mark.sessions
-def test_where_baselines_are_required_a_first_session_fails(folder: Folder) -> None:
-    ran = folder.run("--payloads=64K", "--require-baselines", exit_code=1)
-    assert ran.document["session"]["outcomes"] == ["FAILED"]
-
-
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_outcome_has_a_letter(outcome: Outcome) -> None:
     spec = Spec(framework="fake", payload_bytes=1024, workload=Workload())

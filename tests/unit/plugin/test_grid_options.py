@@ -12,11 +12,6 @@ from tests.helpers.session_folder import WITHOUT_CACHE, Folder
 from tests.helpers.sweep import sweep
 
 
-@pytest.mark.exhaustive
-def test_small_letters_are_sizes_too_as_in_nccl_tests(folder: Folder) -> None:
-    assert list(folder.run("--payloads=1k,1m", exit_code=0).outcomes) == ["1K", "1M"]
-
-
 def test_ranges_and_lists_are_measured_in_the_order_of_size(folder: Folder) -> None:
     ran = folder.run("--payloads=1M,1K:4K,1536", exit_code=0)
     assert list(ran.outcomes) == ["1K", "1536", "2K", "4K", "1M"]
@@ -89,12 +84,6 @@ def test_both_placements_are_two_cases_and_in_place_is_not_named(folder: Folder)
     assert folder.baseline_file.read_text().count('"payload": "1M"') == 2
 
 
-def test_the_default_and_its_name_are_one_case(folder: Folder) -> None:
-    ran = folder.run("--placement=default,in_place", exit_code=0)
-    assert ran.outcomes == {"1M": "NO_BASELINE"}
-    assert len(ran.cases) == 1
-
-
 def test_every_reduce_op_is_a_case_of_its_own_and_the_sum_is_not_named(folder: Folder) -> None:
     ran = folder.updated("--reduce-ops=sum,max,min")
     assert [(c["id"], c["case"]["reduce_op"]) for c in ran.cases] == [
@@ -106,15 +95,6 @@ def test_every_reduce_op_is_a_case_of_its_own_and_the_sum_is_not_named(folder: F
     assert sorted(stored) == ["max", "min", "sum"]
     again = folder.run("--reduce-ops=max", exit_code=0)
     assert again.outcomes == {"1M": "PASS"}
-
-
-def test_a_collective_that_reduces_nothing_has_none(folder: Folder) -> None:
-    ran = folder.run("--collectives=all_reduce,permute", "--reduce-ops=max,min", exit_code=0)
-    assert [(c["case"]["collective"], c["case"]["reduce_op"]) for c in ran.cases] == [
-        ("all_reduce", "max"),
-        ("all_reduce", "min"),
-        ("permute", "none"),
-    ]
 
 
 def test_a_strategy_is_measured_under_its_true_name(folder: Folder) -> None:
@@ -170,18 +150,6 @@ def test_every_collective_is_measured_under_its_name_with_its_bus_factor(folder:
     )
 
 
-@pytest.mark.exhaustive
-def test_each_has_a_baseline_file_of_its_own_and_is_found_in_it_again(folder: Folder) -> None:
-    options = ("--collectives=all_reduce,permute",)
-    folder.with_baselines(*options)
-    assert [path.name for path in folder.baseline_files] == [
-        "fake.all_reduce.fake.json",
-        "fake.permute.fake.json",
-    ]
-    ran = folder.run(*options, exit_code=0)
-    assert [case["outcome"] for case in ran.cases] == ["PASS", "PASS"]
-
-
 def test_a_framework_that_nobody_named_drops_out_where_it_has_none_of_them(
     folder: Folder,
 ) -> None:
@@ -191,11 +159,6 @@ def test_a_framework_that_nobody_named_drops_out_where_it_has_none_of_them(
     ran = folder.pytest("perf", *options, exit_code=0)
     assert "test_collective[jax-all_gather-out_of_place-default-float32-1K]" in ran.text
     assert "[tensorflow-" not in ran.text
-
-
-def test_a_collective_named_twice_is_measured_once(folder: Folder) -> None:
-    ran = folder.run("--collectives=permute,permute", exit_code=0)
-    assert [case["case"]["collective"] for case in ran.cases] == ["permute"]
 
 
 def test_a_cpu_has_as_many_virtual_ranks_as_the_mesh(folder: Folder) -> None:
@@ -215,14 +178,6 @@ def test_along_an_axis_the_bus_factor_is_that_of_its_group(
     assert (case["case"]["ranks"], case["case"]["axes"]) == (8, axes)
     found = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
     assert found == pytest.approx(ratio)
-
-
-@pytest.mark.exhaustive
-def test_all_axes_are_the_same_as_none_and_in_any_order(folder: Folder) -> None:
-    case = folder.run("--mesh=2x2", "--axes=y,x", exit_code=0).case()
-    assert (case["id"], case["case"]["axes"]) == ("fake-2x2-default-float32-1M", "")
-    case = folder.run("--mesh=2x2x2", "--axes=z,x", exit_code=0).case()
-    assert (case["id"], case["case"]["axes"]) == ("fake-2x2x2-xz-default-float32-1M", "xz")
 
 
 @pytest.mark.exhaustive
@@ -250,19 +205,6 @@ def test_the_axes_of_hosts_and_of_devices_have_curves_of_their_own(
     ratio = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
     assert ratio == pytest.approx(2 * (size - 1) / size)
     assert f"{8 // size} groups of {size} along {axes}" in ran.text
-
-
-def test_a_mesh_of_processes_says_how_many_ranks_each_has(folder: Folder) -> None:
-    case = folder.run(*NAMED, exit_code=0).case()
-    assert (case["case"]["ranks"], case["case"]["axes"]) == (8, "")
-
-
-@pytest.mark.exhaustive
-def test_a_mesh_of_hosts_has_baselines_in_a_folder_of_its_layout(folder: Folder) -> None:
-    folder.with_baselines(*NAMED, "--axes=hosts")
-    assert folder.baseline_file.parent.name == "8r-hosts2xdevices4-1h2p"
-    assert folder.run(*NAMED, "--axes=hosts", exit_code=0).outcomes == {"1M": "PASS"}
-    assert folder.run(*NAMED, "--axes=devices", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
 @pytest.mark.exhaustive
@@ -333,7 +275,3 @@ def test_a_framework_that_does_not_start_is_a_usage_error(folder: Folder) -> Non
     (folder.path / "jax.py").write_text(STUB)
     ran = folder.run("--frameworks=jax", exit_code=4)
     assert "AssertionError: pytest must not import a framework" in ran.sentence
-
-
-def test_a_framework_named_twice_is_measured_once(folder: Folder) -> None:
-    assert folder.run("--frameworks=fake,fake", exit_code=0).outcomes == {"1M": "NO_BASELINE"}

@@ -41,40 +41,11 @@ def test_it_holds_environment_plan_session_and_every_case_in_full(folder: Folder
         assert launch["injected"] == ""
 
 
-def test_a_failed_case_has_its_failure_and_no_time(folder: Folder) -> None:
-    folder.script(cases=[{"passes": [1], "then": "exit"}])
-    ran = folder.run("--launches=2", exit_code=1)
-    case = ran.case()
-    assert case["outcome"] == "FAILED"
-    assert case["now"] is None
-    assert case["failure"]["kind"] == "CRASHED"
-    assert case["failure"]["exit_code"] == 3
-    assert "the script says exit" in case["failure"]["log"]
-    assert len(case["launches"]) == 1
-
-
 def test_it_keeps_to_its_published_schema(folder: Folder) -> None:
     schema = json.loads((ROOT / "docs/results.schema.json").read_text())
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     ran = folder.run("--payloads=1K,2K", exit_code=1)
     jsonschema.validate(ran.results, schema)
-
-
-def test_a_folder_that_is_not_there_is_a_usage_error_before_anything_is_measured(
-    folder: Folder,
-) -> None:
-    ran = folder.run("--results=nowhere/results.json", exit_code=4)
-    assert f"--results: there is no folder {folder.path / 'nowhere'}" in ran.sentence
-
-
-def test_a_folder_instead_of_a_file_is_a_usage_error(folder: Folder) -> None:
-    ran = folder.run(f"--results={folder.path}", exit_code=4)
-    assert "is a folder, expected a file" in ran.sentence
-
-
-def test_without_it_no_file_is_written(folder: Folder) -> None:
-    ran = folder.run(reports=False, exit_code=0)
-    assert ran.results is None
 
 
 def _lines(folder: Folder, name: str = "history") -> tuple[Line, ...]:
@@ -245,31 +216,6 @@ def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
     assert "accepted" not in after.text
 
 
-@pytest.mark.exhaustive
-def test_a_drift_is_not_accepted_by_an_update_of_what_is_new(folder: Folder) -> None:
-    _drifted(folder)
-    before = [path.read_bytes() for path in folder.baseline_files]
-    ran = folder.run(SEVEN, "--history=history", "--update-baselines=new", exit_code=1)
-    assert "note: no baseline was written: DRIFT: all cases of fake" in ran.text
-    assert [path.read_bytes() for path in folder.baseline_files] == before
-
-
-def test_a_history_that_is_damaged_is_a_usage_error(folder: Folder) -> None:
-    folder.script(**TPU)
-    folder.with_baselines(SEVEN)
-    nightly.nights(folder, [1.0])
-    (path,) = (folder.path / "history").rglob("*.jsonl")
-    path.write_text("{}\n" + path.read_text())
-    ran = folder.run(SEVEN, "--history=history", exit_code=4)
-    assert f"{path}" in ran.sentence
-
-
-def test_without_the_option_nothing_is_appended(folder: Folder) -> None:
-    ran = folder.run(exit_code=0)
-    assert "history" not in ran.text
-    assert not list(folder.path.rglob("*.jsonl"))
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -314,22 +260,3 @@ def test_a_torn_line_is_refused_before_anything_is_measured(folder: Folder) -> N
     ran = folder.run("--history=history", exit_code=4)
     assert f"{path}: line 2, column " in ran.sentence
     assert path.read_bytes() == torn
-
-
-def test_a_history_of_an_earlier_busbw_is_refused_and_stays_as_it_is(folder: Folder) -> None:
-    folder.run("--history=history", exit_code=0)
-    (path,) = (folder.path / "history").rglob("*.jsonl")
-    head = b'"document":"busbw record","version":1'
-    path.write_bytes(path.read_bytes().replace(head, b'"schema":4'))
-    before = path.read_bytes()
-    said = f"{path}: line 1: this does not say what it is; accepted is 'busbw record' of"
-    # Before anything is measured.
-    assert said in folder.run("--history=history", exit_code=4).sentence
-    assert path.read_bytes() == before
-    assert [one.name for one in path.parent.iterdir() if one.suffix != ".lock"] == [path.name]
-
-
-def test_a_session_that_measures_nothing_appends_nothing(folder: Folder) -> None:
-    ran = folder.run("--history=history", "--collect-only", exit_code=0)
-    assert "appended" not in ran.text
-    assert not (folder.path / "history").exists()

@@ -36,21 +36,6 @@ def test_a_process_has_one_rank_where_nothing_is_said(folder: Folder) -> None:
     assert "3 ranks, 1 host, 3 processes" in ran.text
 
 
-@pytest.mark.exhaustive
-def test_baselines_are_of_the_same_layout_alone(folder: Folder) -> None:
-    folder.with_baselines(*TWO)
-    assert folder.baseline_file.parent.name == "4r-1h2p"
-    assert folder.run(*TWO, exit_code=0).outcomes == {"1M": "PASS"}
-    assert folder.run("--processes=4", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-
-
-@pytest.mark.exhaustive
-def test_a_regression_of_processes_is_flagged(folder: Folder) -> None:
-    folder.slower(3.0, *TWO)
-    assert folder.run(*TWO, "--launches=3", exit_code=1).outcomes == {"1M": "REGRESSED"}
-
-
 def test_one_that_dies_fails_its_case_alone(folder: Folder) -> None:
     killed = {"cases": [{"payload_bytes": 1024, "then": "kill"}]}
     folder.script(processes={"1": killed})
@@ -155,20 +140,6 @@ def test_sessions_with_other_folders_for_temporary_files_wait_for_each_other(
     assert first.wait(30) == 2
     folder.script()
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-
-
-@pytest.mark.parametrize("name", ["device", "0123456789abcdef"])
-def test_what_was_planted_in_the_folder_for_temporary_files_is_neither_written_nor_followed(
-    folder: Folder, tmp_path: Path, name: str
-) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("as it was")
-    planted = folder.temporary / f"busbw-{os.getuid()}-{name}.lock"
-    planted.symlink_to(victim)
-    folder.with_baselines()
-    assert victim.read_text() == "as it was"
-    assert [planted.name] == folder.left_over()
-    planted.unlink()
 
 
 def test_a_session_leaves_no_lock_behind(folder: Folder) -> None:

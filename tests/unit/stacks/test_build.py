@@ -93,19 +93,6 @@ def test_one_that_was_cut_short_is_found_and_done_again(machine: Machine) -> Non
 
 
 @pytest.mark.exhaustive
-def test_what_uv_keeps_elsewhere_is_not_what_is_installed(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UV_LINK_MODE", "symlink")
-    lock = machine.lock()
-    found = build.built(machine.cache, lock, [machine.python])
-    other = build.built(machine.cache.with_name("another"), lock, [machine.python])
-    (core,) = (found.folder / "venv").glob("lib/*/site-packages/core.py")
-    core.write_text("VERSION = '6.6'\n")
-    assert _said(other.python).startswith("2.1 1.0")
-
-
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("change", ["edited", "added", "removed"])
 def test_one_that_somebody_changed_is_found_and_done_again(machine: Machine, change: str) -> None:
     lock = machine.lock()
@@ -132,38 +119,6 @@ def test_two_sessions_that_want_one_build_it_once(machine: Machine) -> None:
         both = [pool.submit(build.built, machine.cache, lock, [machine.python]) for _ in range(2)]
     assert both[0].result() == both[1].result()
     assert _said(both[0].result().python).startswith("2.1 1.0")
-
-
-@pytest.mark.exhaustive
-def test_a_python_that_is_not_there_is_named_with_what_is(machine: Machine) -> None:
-    lock = replace(machine.lock(), python="3.99.1")
-    with pytest.raises(
-        StackError,
-        match=rf"needs Python 3\.99 for .*, and {machine.python} is 3\.\S+ for \S+; install",
-    ):
-        build.built(machine.cache, lock, [machine.python])
-    assert [one.is_torn for one in build.all_built(machine.cache)] == [True]
-
-
-@pytest.mark.exhaustive
-def test_a_lock_of_another_platform_is_refused(machine: Machine) -> None:
-    lock = replace(machine.lock(), platform="win-amd64")
-    with pytest.raises(StackError, match=r"needs Python .* for win-amd64, and .*; accept tonight"):
-        build.built(machine.cache, lock, [machine.python])
-
-
-@pytest.mark.exhaustive
-def test_what_cannot_be_installed_leaves_nothing_but_its_mark_to_be_done_again(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock = machine.lock()
-    monkeypatch.setattr(
-        build, "uv_command", lambda: [sys.executable, "-c", "raise SystemExit('no')"]
-    )
-    with pytest.raises(StackError, match="could not build the reference: no"):
-        build.built(machine.cache, lock, [machine.python])
-    (torn,) = build.all_built(machine.cache)
-    assert torn.is_torn and not (torn.folder / "venv").exists()
 
 
 @pytest.mark.exhaustive
@@ -207,13 +162,6 @@ def test_each_package_has_the_wheel_of_the_index_with_its_hash(machine: Machine)
 
 
 @pytest.mark.exhaustive
-def test_what_the_index_does_not_have_is_an_error_with_the_words_of_pip(machine: Machine) -> None:
-    (machine.index / "core-2.1-py3-none-any.whl").unlink()
-    with pytest.raises(StackError, match=r"pip says: .*core==2\.1"):
-        machine.lock()
-
-
-@pytest.mark.exhaustive
 def test_what_has_sources_alone_cannot_be_locked(machine: Machine) -> None:
     found = interpreter.installed(machine.python).stack(["framework"])
     (machine.index / "framework-1.0-py3-none-any.whl").unlink()
@@ -235,24 +183,6 @@ def test_wheels_are_fetched_once_and_kept_when_the_index_drops_them(machine: Mac
 
 
 @pytest.mark.exhaustive
-def test_a_lock_with_another_hash_is_refused(machine: Machine) -> None:
-    lock = machine.lock()
-    core, framework = lock.packages
-    changed = replace(lock, packages=(replace(core, sha256="0" * 64), framework))
-    with pytest.raises(StackError, match=r"pip says: .*Expected sha256 0{64}"):
-        build.fetched(machine.cache, changed, machine.python)
-    assert not list(build.wheels_of(machine.cache).iterdir())
-
-
-@pytest.mark.exhaustive
-def test_another_build_of_the_same_version_is_not_what_was_measured(machine: Machine) -> None:
-    wheel(machine.index, "core", "2.1", files={"core.py": "VERSION = 'rebuilt'\n"})
-    lock = machine.lock()
-    with pytest.raises(StackError, match=r"core 2\.1: core\S+ from the index contains other files"):
-        build.fetched(machine.cache, lock, machine.python)
-
-
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("scheme", ["purelib", "platlib"])
 def test_files_that_installing_moves_out_of_the_data_folder_are_those_of_the_wheel(
     machine: Machine, tmp_path: Path, scheme: str
@@ -262,15 +192,6 @@ def test_files_that_installing_moves_out_of_the_data_folder_are_those_of_the_whe
     other = replace(machine, python=venv(tmp_path / "other", native))
     (path,) = build.fetched(other.cache, other.lock(), other.python)
     assert path.name == native.name
-
-
-@pytest.mark.exhaustive
-def test_a_kept_wheel_that_somebody_edited_is_refused_with_its_path(machine: Machine) -> None:
-    lock = machine.lock()
-    path = build.fetched(machine.cache, lock, machine.python)[0]
-    path.write_bytes(path.read_bytes() + b"more")
-    with pytest.raises(StackError, match=rf"{path} was changed since it was fetched: its sha256"):
-        build.fetched(machine.cache, lock, machine.python)
 
 
 def test_a_kept_wheel_of_another_hash_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:

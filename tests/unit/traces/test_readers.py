@@ -7,11 +7,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from busbw.traces.chrome import read_chrome
-from busbw.traces.event import MOST_EVENTS, Event, TraceError, reached
+from busbw.traces.event import MOST_EVENTS, TraceError, reached
 from busbw.traces.xplane import read_xplane
 from tests.helpers.recordings import (
     Line,
@@ -159,29 +157,6 @@ def test_an_unknown_field_is_skipped() -> None:
 def test_what_is_no_whole_xplane_file_is_said_to_be_none(content: bytes, sentence: str) -> None:
     with pytest.raises(TraceError, match=sentence):
         read_xplane(content)
-
-
-@given(st.data())
-def test_no_bytes_raise_anything_but_a_trace_error(data: st.DataObject) -> None:
-    content = bytearray(SPACE)
-    for _ in range(data.draw(st.integers(1, 6))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    end = data.draw(st.integers(0, len(content)))
-    _reads_or_says_why(bytes(content[:end]))
-
-
-@given(st.binary(max_size=200))
-def test_random_bytes_raise_nothing_but_a_trace_error(content: bytes) -> None:
-    _reads_or_says_why(content)
-
-
-def _reads_or_says_why(content: bytes) -> None:
-    try:
-        trace = read_xplane(content)
-    except TraceError as error:
-        assert str(error)
-    else:
-        assert all(isinstance(event, Event) for event in trace.events)
 
 
 ROWS = [
