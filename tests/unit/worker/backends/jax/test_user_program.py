@@ -67,6 +67,8 @@ MODULES: Mapping[str, tuple[str, str]] = {
         "ValueError: ",
     ),
 }
+# Files of the same name in folders of these names.
+SAME = ("one", "two")
 PAIR = """
 import jax, jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
@@ -133,17 +135,46 @@ def _programs(
     return {name: one for name, one in found.items() if isinstance(one, Compiled)}
 
 
+def _steps(*names: str) -> dict[str, str]:
+    return {name: f"{STEPS if name in USUAL else VARIANTS}:{name}" for name in names}
+
+
 @pytest.fixture(scope="module")
-def programs() -> dict[str, Compiled]:
-    steps = {name: f"{STEPS}:{name}" for name in USUAL}
-    steps["dense_step"] = "examples/dense_step.py:dense_step"
-    return _programs(steps | {name: f"{VARIANTS}:{name}" for name in (*FAULTS, *SILENT, "seeded")})
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Modules of users, each in a folder of its own."""
+    found = tmp_path_factory.mktemp("modules")
+    texts = {name: text for name, (text, _) in MODULES.items()}
+    texts |= {"pair": PAIR, "loops": LOOPS}
+    texts |= {name: f"def step(devices):\n    raise ValueError({name!r})\n" for name in SAME}
+    for name, text in texts.items():
+        (found / name).mkdir()
+        (found / name / "train.py").write_text(text)
+    return found
+
+
+@pytest.fixture(scope="module")
+def answers(folder: Path) -> dict[str, Compiled | Failure]:
+    """What becomes of all modules, the example, a usual step, a fault of it and a new name."""
+    sources = {name: f"{folder / name}/train.py:step" for name in ("pair", *SAME, *MODULES)}
+    sources |= {name: f"{folder}/loops/train.py:{name}" for name in ("step", "mapped")}
+    sources["dense_step"] = "examples/dense_step.py:dense_step"
+    return _answers(sources | _steps("fsdp", "wide", "renamed", "uneven"))
+
+
+@pytest.fixture(scope="module")
+def programs(answers: dict[str, Compiled | Failure]) -> dict[str, Compiled]:
+    return {name: one for name, one in answers.items() if isinstance(one, Compiled)}
+
+
+@pytest.fixture(scope="module")
+def every_program() -> dict[str, Compiled]:
+    return _programs(_steps(*USUAL, *FAULTS, *SILENT, "seeded"))
 
 
 @pytest.mark.exhaustive
-def test_the_four_steps_hold_what_was_counted_by_hand(programs: dict[str, Compiled]) -> None:
+def test_the_four_steps_hold_what_was_counted_by_hand(every_program: dict[str, Compiled]) -> None:
     for name in USUAL:
-        assert rows_of(programs[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
+        assert rows_of(every_program[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
 
 
 def test_the_example_sums_its_gradient_once(programs: dict[str, Compiled]) -> None:
@@ -152,8 +183,7 @@ def test_the_example_sums_its_gradient_once(programs: dict[str, Compiled]) -> No
     assert "dense_step.py:" in use.source
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_named_at_its_place(programs: dict[str, Compiled], fault: str) -> None:
+def _check_fault(programs: dict[str, Compiled], fault: str) -> None:
     from tests.unit.program.variants import CHANGES
 
     changed = [one.text for one in _changes(programs, CHANGES[fault][0], fault)]
@@ -161,9 +191,25 @@ def test_a_fault_is_named_at_its_place(programs: dict[str, Compiled], fault: str
     assert any(all(text in one for text in wanted) for one in changed), changed
 
 
+def test_a_fault_is_named_at_its_place_and_a_new_name_is_none(
+    programs: dict[str, Compiled],
+) -> None:
+    _check_fault(programs, "wide")
+    assert _changes(programs, SILENT["renamed"], "renamed") == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_named_at_its_place(every_program: dict[str, Compiled], fault: str) -> None:
+    _check_fault(every_program, fault)
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("variant", SILENT)
-def test_what_moves_no_collective_is_silent(programs: dict[str, Compiled], variant: str) -> None:
-    assert _changes(programs, SILENT[variant], variant) == []
+def test_what_moves_no_collective_is_silent(
+    every_program: dict[str, Compiled], variant: str
+) -> None:
+    assert _changes(every_program, SILENT[variant], variant) == []
 
 
 def _changes(programs: dict[str, Compiled], before: str, now: str) -> list[Difference]:
@@ -171,38 +217,35 @@ def _changes(programs: dict[str, Compiled], before: str, now: str) -> list[Diffe
     return [one for one in found if "memory" not in one.what]
 
 
-def test_whatever_a_module_does_is_a_sentence(tmp_path: Path) -> None:
-    sources = {}
-    for at, (name, (text, _)) in enumerate(MODULES.items()):
-        path = tmp_path / f"module{at}.py"
-        path.write_text(text)
-        sources[name] = f"{path}:step"
-    sources["cannot be divided"] = f"{VARIANTS}:uneven"
+def test_whatever_a_module_does_is_a_sentence(answers: dict[str, Compiled | Failure]) -> None:
     said = {name: text for name, (_, text) in MODULES.items()}
-    said["cannot be divided"] = "should evenly divide"
-    for name, answer in _answers(sources).items():
-        real.refused(answer, FailureKind.PROGRAM_ERROR, said[name])
+    for name, text in {**said, "uneven": "should evenly divide"}.items():
+        real.refused(answers[name], FailureKind.PROGRAM_ERROR, text)
 
 
-def test_a_jitted_function_and_its_arguments_will_do_and_may_print(tmp_path: Path) -> None:
-    (tmp_path / "pair.py").write_text(PAIR)
-    (found,) = _programs({"pair": f"{tmp_path}/pair.py:step"}).values()
-    (one,) = found.uses or ()
+def test_a_jitted_function_and_its_arguments_will_do_and_may_print(
+    programs: dict[str, Compiled], folder: Path
+) -> None:
+    (one,) = programs["pair"].uses or ()
     assert (one.kind, one.axes, one.payload_bytes) == ("all_reduce", "x", 4)
     # Nothing is left beside the user's own files.
-    assert [path.name for path in tmp_path.iterdir()] == ["pair.py"]
+    assert [path.name for path in (folder / "pair").iterdir()] == ["train.py"]
 
 
-@pytest.mark.parametrize(
-    "topology",
-    ["v5e:2x4", pytest.param("h100:8", marks=real.needs("jax_plugins.xla_cuda13"))],
-)
 def test_loops_are_multiplied_out_and_what_may_not_run_is_said(
-    tmp_path: Path, topology: str
+    programs: dict[str, Compiled],
 ) -> None:
-    (tmp_path / "loops.py").write_text(LOOPS)
-    sources = {name: f"{tmp_path}/loops.py:{name}" for name in ("step", "mapped")}
-    found = _programs(sources, topology)
+    _check_loops(programs)
+
+
+@pytest.mark.exhaustive
+@real.needs("jax_plugins.xla_cuda13")
+def test_so_they_are_by_the_compiler_for_gpus(folder: Path) -> None:
+    names = {name: f"{folder}/loops/train.py:{name}" for name in ("step", "mapped")}
+    _check_loops(_programs(names, "h100:8"))
+
+
+def _check_loops(found: Mapping[str, Compiled]) -> None:
     runs = {one.name: one.times_text(one.times) for one in found["step"].uses}
     assert runs == {
         "all-reduce of float32 4K along x": "12 per step",
@@ -224,13 +267,8 @@ def test_lines_that_moved_are_named_although_the_program_is_the_same(tmp_path: P
     assert second == first + 3
 
 
-def test_two_files_of_the_same_name_are_two_programs(tmp_path: Path) -> None:
-    sources = {}
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "train.py").write_text(
-            f"def step(devices):\n    raise ValueError({name!r})\n"
-        )
-        sources[name] = f"{tmp_path}/{name}/train.py:step"
-    for name, answer in _answers(sources).items():
-        real.refused(answer, FailureKind.PROGRAM_ERROR, f"ValueError: {name}")
+def test_two_files_of_the_same_name_are_two_programs(
+    answers: dict[str, Compiled | Failure],
+) -> None:
+    for name in SAME:
+        real.refused(answers[name], FailureKind.PROGRAM_ERROR, f"ValueError: {name}")
