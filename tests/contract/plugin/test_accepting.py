@@ -186,6 +186,7 @@ def test_a_reason_accepts_a_session_that_is_slower_as_a_whole(folder: Folder) ->
     assert folder.run(*SEVEN[:1], exit_code=0).case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines(*SEVEN[:1])

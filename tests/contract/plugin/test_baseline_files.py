@@ -94,6 +94,7 @@ def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
     assert payloads == ["1K", "2K", "4K", "8K"]
 
 
+@pytest.mark.exhaustive
 def test_the_nearest_key_is_named(folder: Folder) -> None:
     folder.with_baselines("--ranks=8")
     ran = folder.run("--ranks=4", "--payloads=1M,2M", exit_code=0)
@@ -104,6 +105,7 @@ def test_the_nearest_key_is_named(folder: Folder) -> None:
     assert ran.text.count(text.split("; ")[1]) == 1
 
 
+@pytest.mark.exhaustive
 def test_baselines_of_another_device_kind_are_not_compared_with(folder: Folder) -> None:
     folder.script(**SLOW, device_kind="Fast CPU")
     folder.with_baselines()
@@ -145,6 +147,7 @@ def test_published_figures_are_shown_and_never_a_reason_to_fail(folder: Folder) 
     assert ran.case("1M")["published"]["source"] == "v2-8: a paper"
 
 
+@pytest.mark.exhaustive
 def test_figures_that_busbw_ships_are_shown_where_one_s_own_folder_has_none(
     folder: Folder,
 ) -> None:
@@ -183,6 +186,7 @@ os.replace = _killed
 """
 
 
+@pytest.mark.exhaustive
 def test_what_a_killed_writer_left_goes_with_the_next_write_and_nothing_else(
     folder: Folder,
 ) -> None:

@@ -45,7 +45,7 @@ def refused(folder: Folder, *options: str) -> str:
     return ran.sentence
 
 
-@pytest.mark.parametrize("also", ["", "--prune-baselines", "--against=python"])
+@pytest.mark.parametrize("also", sweep(["", "--prune-baselines", "--against=python"]))
 def test_a_folder_that_is_named_and_not_there_is_a_usage_error(folder: Folder, also: str) -> None:
     said = refused(folder, "--baselines=nowhere", *([also] if also else []))
     assert said.endswith(
@@ -63,8 +63,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("also", [(), ("--update-baselines",)])
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("also", sweep([(), ("--update-baselines",)]))
+@pytest.mark.parametrize("name", sweep(WRONG))
 def test_what_is_no_folder_is_a_usage_error_at_once(
     folder: Folder, name: str, also: tuple[str, ...]
 ) -> None:
@@ -76,6 +76,7 @@ def test_what_is_no_folder_is_a_usage_error_at_once(
     assert (folder.path / "file").read_text() == "kept"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("asked", sweep(["--update-baselines", "--prune-baselines"]))
 def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
     folder: Folder, asked: str
@@ -89,6 +90,7 @@ def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
     (folder.path / "theirs").chmod(0o700)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("what", sweep(["folder", "file"]))
 def test_a_file_that_may_not_be_written_is_found_before_measuring(
     folder: Folder, what: str
@@ -140,6 +142,7 @@ def test_ci_set_and_not_empty_requires_them(folder: Folder, value: str, exit_cod
     assert folder.run(exit_code=exit_code).outcomes == {"1M": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("setting", "ci", "exit_code"),
     sweep([("true", "", 1), ("false", "1", 0), ("auto", "1", 1), ("auto", "", 0)]),
@@ -152,6 +155,7 @@ def test_the_ini_setting_decides_over_ci(
     folder.run(exit_code=exit_code)
 
 
+@pytest.mark.exhaustive
 def test_the_flag_decides_over_the_ini_setting(folder: Folder) -> None:
     folder.ini({"busbw_require_baselines": "false"})
     folder.run("--require-baselines", exit_code=1)
@@ -165,6 +169,7 @@ def test_another_protocol_is_no_baseline_where_one_is_required(folder: Folder) -
     assert ran.outcomes == {"1M": "INCOMPARABLE"}
 
 
+@pytest.mark.exhaustive
 def test_out_of_memory_without_a_baseline_fails_where_one_is_required(folder: Folder) -> None:
     folder.script(cases=[{"then": "out_of_memory"}])
     ran = folder.run("--require-baselines", exit_code=1)

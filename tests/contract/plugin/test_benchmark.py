@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.session_folder import Folder
+from tests.helpers.sweep import sweep
 
 
 def rows(folder: Folder) -> list[dict[str, Any]]:
@@ -46,6 +47,7 @@ def test_the_json_holds_every_sample_exactly_what_was_measured_and_no_objects(
     assert "UNSERIALIZABLE" not in text and " object at 0x" not in text
 
 
+@pytest.mark.exhaustive
 def test_its_table_shows_the_cases_that_have_samples_and_no_others(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
     ran = folder.run("--payloads=1K,1M", "--benchmark-verbose", exit_code=0)
@@ -54,8 +56,9 @@ def test_its_table_shows_the_cases_that_have_samples_and_no_others(folder: Folde
     assert "float32-1K]" not in table
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    "option", ["--benchmark-columns=min,max", "--benchmark-sort=name", "--benchmark-only"]
+    "option", sweep(["--benchmark-columns=min,max", "--benchmark-sort=name", "--benchmark-only"])
 )
 def test_its_table_is_shown_where_an_option_asks_for_it(folder: Folder, option: str) -> None:
     assert "benchmark 'fake.fake'" in folder.run(option, exit_code=0).text

@@ -50,6 +50,7 @@ def test_a_slow_case_is_noisy_where_a_gpu_was_throttled(folder: Folder) -> None:
     assert "; gpu 1 heat: throttled for " in ran.case()["text"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("does", "why"),
     sweep(
@@ -69,6 +70,7 @@ def test_a_library_that_fails_is_told_once_and_costs_nothing_else(
     assert ran.document["counters"] == []
 
 
+@pytest.mark.exhaustive
 def test_without_a_library_nothing_is_read_and_no_process_started(folder: Folder) -> None:
     folder.script(**GPU)
     ran = folder.run(*WORST, exit_code=0)

@@ -141,6 +141,7 @@ def test_saved_beside_a_time_it_hides_nothing_later(folder: Folder) -> None:
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
 
 
+@pytest.mark.exhaustive
 def test_a_limit_that_a_worker_exceeds_by_itself_is_a_usage_error_with_what_it_takes(
     folder: Folder,
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_limit_that_a_worker_exceeds_by_itself_is_a_usage_error_with_what_it_t
     assert folder.run("--payloads=1K", limit, exit_code=0).outcomes == {"1K": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 def test_the_memory_of_a_device_is_not_the_host_s(folder: Folder) -> None:
     folder.script(device="tpu", device_kind="TPU v2", ranks=8)
     assert "a worker of fake takes" not in folder.ended("--memory-limit=1M")[1]
@@ -201,6 +203,7 @@ def test_where_the_baseline_has_a_time_it_fails_and_both_are_said(folder: Folder
     assert "; the baseline of 20" in words
 
 
+@pytest.mark.exhaustive
 def test_larger_payloads_are_still_tried_after_one_that_a_framework_refused(
     folder: Folder,
 ) -> None:
@@ -238,6 +241,7 @@ def test_times_are_read_from_the_clock_that_was_named(
     assert launch["clocks_s"][clock] == case["now"]["median_s"]
 
 
+@pytest.mark.exhaustive
 def test_by_the_device_s_clock_every_rank_has_a_time_and_the_host_s_stands_beside_it(
     folder: Folder,
 ) -> None:

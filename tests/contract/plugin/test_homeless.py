@@ -13,6 +13,7 @@ HOMELESS = ("--user", "--map-user=54321", "--map-group=54321")
 pytestmark = pytest.mark.skipif(not can_unshare(*HOMELESS), reason="no user namespace can be made")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("option", "exit_code", "said"),
     sweep(

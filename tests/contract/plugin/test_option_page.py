@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers.session_folder import SLOW, Folder
+from tests.helpers.sweep import sweep
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,7 @@ def test_it_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
     assert ">FAILED</strong>" in text and "1 of 2 cases failed" in text
 
 
+@pytest.mark.exhaustive
 def test_tonight_is_in_its_history_and_an_earlier_page_alone_is_replaced(folder: Folder) -> None:
     folder.script(**SLOW)
     for nights in ("1 night", "2 nights"):
@@ -48,7 +50,7 @@ def test_a_folder_of_baselines_holds_no_page(folder: Folder) -> None:
     assert "which holds baselines only" in ran.sentence
 
 
-@pytest.mark.parametrize("name", ["jinja2", "vl_convert"])
+@pytest.mark.parametrize("name", sweep(["jinja2", "vl_convert"]))
 def test_a_missing_library_is_a_usage_error_before_anything_is_measured(
     folder: Folder, name: str
 ) -> None:
@@ -58,6 +60,7 @@ def test_a_missing_library_is_a_usage_error_before_anything_is_measured(
     assert "--page: pages need busbw[page]: python -m pip install 'busbw[page]'" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_a_page_that_cannot_be_written_is_an_error_and_the_results_are_there(
     folder: Folder,
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.contract.plugin.fake_compiler import compiled, outcomes, script
 from tests.helpers import ssh
 from tests.helpers.session_folder import ROOT, Folder, Ran
+from tests.helpers.sweep import sweep
 from tests.unit.program import test_inventory
 from tests.unit.program.test_inventory import DUMPS
 
@@ -79,12 +80,14 @@ def test_what_is_stored_passes_and_a_change_is_named_at_its_place(folder: Folder
 
 @pytest.mark.parametrize(
     ("then", "outcome", "words"),
-    [
-        ("error", "COMPILE_ERROR", "INTERNAL: made up"),
-        ("out_of_memory", "OUT_OF_MEMORY", "needs 16.00 GiB, 15.75 GiB available"),
-        ("exit", "FAILED", "crashed"),
-        ("kill", "FAILED", "killed"),
-    ],
+    sweep(
+        [
+            ("error", "COMPILE_ERROR", "INTERNAL: made up"),
+            ("out_of_memory", "OUT_OF_MEMORY", "needs 16.00 GiB, 15.75 GiB available"),
+            ("exit", "FAILED", "crashed"),
+            ("kill", "FAILED", "killed"),
+        ]
+    ),
 )
 def test_what_ends_a_compiler_is_an_outcome(
     folder: Folder, then: str, outcome: str, words: str
@@ -94,6 +97,7 @@ def test_what_ends_a_compiler_is_an_outcome(
     assert words in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_program_without_collectives_is_said_to_have_none(folder: Folder) -> None:
     text = "HloModule x\n\nENTRY %m (p: f32[]) -> f32[] {\n  %p = f32[] copy(%p)\n}\n"
     _program(folder, "experts.v5e_2x4", "--update-baselines")
@@ -103,6 +107,7 @@ def test_a_program_without_collectives_is_said_to_have_none(folder: Folder) -> N
     assert "all-to-all of bfloat16 64K along expert: 2 per step -> none" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_text_that_is_no_program_is_an_outcome(folder: Folder) -> None:
     (folder.path / "train.py").write_text(TRAIN)
     (folder.path / "odd.txt").write_text("no HLO")
@@ -114,13 +119,16 @@ def test_a_text_that_is_no_program_is_an_outcome(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [
-        (["--program=train.py"], "expected FILE.py:FUNCTION or MODULE:FUNCTION"),
-        (["--program=gone.py:step"], "--program: gone.py: there is no such file"),
-        (["--program=a-b:step"], "expected FILE.py:FUNCTION"),
-        (["--program=train:1"], "expected FILE.py:FUNCTION"),
-        (["--program=train.py:stepp"], "train.py defines no stepp; its functions are step"),
-    ],
+    sweep(
+        [
+            (["--program=train.py"], "expected FILE.py:FUNCTION or MODULE:FUNCTION"),
+            (["--program=gone.py:step"], "--program: gone.py: there is no such file"),
+            (["--program=a-b:step"], "expected FILE.py:FUNCTION"),
+            (["--program=train:1"], "expected FILE.py:FUNCTION"),
+            (["--program=train.py:stepp"], "train.py defines no stepp; its functions are step"),
+        ],
+        in_gate=2,
+    ),
 )
 def test_what_names_no_function_is_a_usage_error(
     folder: Folder, options: list[str], sentence: str
@@ -141,7 +149,9 @@ def test_two_programs_of_one_name_are_a_usage_error(folder: Folder) -> None:
     assert said in ran.sentence
 
 
-@pytest.mark.parametrize("option", ["--payloads=1K", "--collectives=all_gather", "--mesh=2x2"])
+@pytest.mark.parametrize(
+    "option", sweep(["--payloads=1K", "--collectives=all_gather", "--mesh=2x2"])
+)
 def test_what_a_program_says_itself_is_asked_of_it_alone(folder: Folder, option: str) -> None:
     (folder.path / "train.py").write_text(TRAIN)
     ran = folder.pytest("perf", "--frameworks=fake", f"--program={STEP}", option, exit_code=4)
@@ -222,6 +232,7 @@ def test_agents_that_cannot_compile_it_are_refused(
     assert sentence in _measured(folder, STEP, *options, exit_code=4).sentence
 
 
+@pytest.mark.exhaustive
 def test_what_cannot_be_measured_alone_is_said(folder: Folder) -> None:
     _makes(folder, "experts.cpu")
     text = (folder.path / "step.txt").read_text()
@@ -248,14 +259,17 @@ def test_a_file_of_hlo_is_measured_without_its_program(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [
-        (OF_ONE_HEAD, "it has no collective"),
-        (
-            OF_ONE_HEAD + "  %r = f32[8]{0} all-reduce(%p), replica_groups={{0},{1}}, to_apply=%a",
-            "all-reduce of float32 32 in groups of 1, 1 per step: a group of one rank moves "
-            "nothing",
-        ),
-    ],
+    sweep(
+        [
+            (OF_ONE_HEAD, "it has no collective"),
+            (
+                OF_ONE_HEAD
+                + "  %r = f32[8]{0} all-reduce(%p), replica_groups={{0},{1}}, to_apply=%a",
+                "all-reduce of float32 32 in groups of 1, 1 per step: a group of one rank moves "
+                "nothing",
+            ),
+        ]
+    ),
     ids=["nothing", "groups of one"],
 )
 def test_a_file_with_nothing_to_measure_is_a_usage_error(
@@ -272,6 +286,7 @@ MOVED = (
 )
 
 
+@pytest.mark.exhaustive
 def test_ranks_that_only_the_session_names_are_used_and_moves_are_measured_in_any_dtype(
     folder: Folder,
 ) -> None:

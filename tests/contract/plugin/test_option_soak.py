@@ -50,6 +50,7 @@ def test_a_worker_that_dies_costs_its_case_and_the_others_go_on(folder: Folder) 
     assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
 
 
+@pytest.mark.exhaustive
 def test_what_does_not_fit_is_no_failure_and_leaves_no_verdict(folder: Folder) -> None:
     options = ("--payloads=1K,64M", "--memory-limit=100M")
     ran = folder.pytest(*SOAKED, "--soak=0.5s", *options, exit_code=1)
@@ -64,6 +65,7 @@ def test_a_dtype_that_is_computed_in_another_one_is_skipped_and_not_green(folder
     assert "\nNO_VERDICT: no result was compared: 2 cases skipped\n" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_wrong_value_is_in_the_history_and_its_case_is_watched(folder: Folder) -> None:
     folder.script(latency_s=1e-3, cases=_flips("rank"))
     folder.pytest(*SOAKED, "--soak=0.5s", HISTORY, exit_code=1)
@@ -76,6 +78,7 @@ def test_a_wrong_value_is_in_the_history_and_its_case_is_watched(folder: Folder)
     assert f"1K: wrong on {kept['at'][:10]}, and twice as often as others" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_says_what_was_done(folder: Folder) -> None:
     folder.script(latency_s=1e-3)
     session = folder.begin(*SOAKED, "--soak=1h")
@@ -89,14 +92,22 @@ def test_ctrl_c_says_what_was_done(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [
-        (["--soak=10"], "--soak: '10'; accepted is a duration such as 90s, 10m or 8h"),
-        (["--soak=-1s"], "--soak: '-1s'; accepted is a duration"),
-        (["--soak=1m", "--update-baselines"], "--update-baselines: it says nothing with --soak"),
-        (["--soak=1m", "--launches=2"], "--launches: it says nothing with --soak, which takes"),
-        (["--soak=1m", "--clock=dispatch"], "--clock: it says nothing with --soak"),
-        (["--soak=1m", "--topology=v5e:2x2"], "--soak: not with --topology, which measures noth"),
-    ],
+    sweep(
+        [
+            (["--soak=10"], "--soak: '10'; accepted is a duration such as 90s, 10m or 8h"),
+            (["--soak=-1s"], "--soak: '-1s'; accepted is a duration"),
+            (
+                ["--soak=1m", "--update-baselines"],
+                "--update-baselines: it says nothing with --soak",
+            ),
+            (["--soak=1m", "--launches=2"], "--launches: it says nothing with --soak, which takes"),
+            (["--soak=1m", "--clock=dispatch"], "--clock: it says nothing with --soak"),
+            (
+                ["--soak=1m", "--topology=v5e:2x2"],
+                "--soak: not with --topology, which measures noth",
+            ),
+        ]
+    ),
 )
 def test_what_says_nothing_with_it_is_refused(
     folder: Folder, options: list[str], sentence: str

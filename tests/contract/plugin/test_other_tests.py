@@ -98,6 +98,7 @@ def test_where_the_promises_are_deselected_nothing_is_said_or_measured(beside: F
     assert "busbw" not in ran.text.split("collected")[1]
 
 
+@pytest.mark.exhaustive
 def test_a_fixture_that_changes_ours_reads_ours(folder: Folder) -> None:
     ours = "busbw_verdict"
     changed = f"import pytest\n\n@pytest.fixture\ndef {ours}({ours}):\n    return {ours}\n"

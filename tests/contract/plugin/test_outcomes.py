@@ -67,6 +67,7 @@ def test_a_case_three_times_faster_than_its_baseline_passes_as_improved(folder: 
     assert "failed" not in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_without_a_baseline_it_is_said_and_neither_passes_nor_fails(folder: Folder) -> None:
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
@@ -132,6 +133,7 @@ def test_a_dtype_that_was_compiled_as_another_one_is_skipped_with_the_reason(
     assert "NO_VERDICT: no case gave a time: 1 SKIPPED" in alone.text
 
 
+@pytest.mark.exhaustive
 def test_a_dtype_that_has_a_baseline_and_is_compiled_as_another_one_now_has_failed(
     folder: Folder,
 ) -> None:
@@ -142,6 +144,7 @@ def test_a_dtype_that_has_a_baseline_and_is_compiled_as_another_one_now_has_fail
     assert "in float32; its baseline of " in ran.case("1K")["text"]
 
 
+@pytest.mark.exhaustive
 def test_what_was_compiled_instead_is_shown_once_and_on_no_long_line(folder: Folder) -> None:
     folder.script(cases=[{"then": "not_a_collective"}])
     ran = folder.run("--payloads=1K:64K", exit_code=1)

@@ -22,7 +22,8 @@ def _conftest(folder: Folder, text: str) -> None:
     (folder.path / "perf" / "conftest.py").write_text(text)
 
 
-@pytest.mark.parametrize("name", ["verdict", "compiled"])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", sweep(["verdict", "compiled"]))
 def test_an_ordinary_name_of_a_fixture_is_in_nobody_s_way(folder: Folder, name: str) -> None:
     folder.slower(5)
     _conftest(folder, SHADOW.format(name=name))
@@ -37,7 +38,7 @@ def test_a_fixture_in_place_of_ours_is_a_usage_error(folder: Folder) -> None:
     assert "passed" not in ran.text
 
 
-@pytest.mark.parametrize("conftest", [PROTOCOL, LOOP], ids=["protocol", "loop"])
+@pytest.mark.parametrize("conftest", sweep([PROTOCOL, LOOP]), ids=["protocol", "loop"])
 def test_the_exit_code_follows_the_verdict_whoever_runs_the_tests(
     folder: Folder, conftest: str
 ) -> None:
@@ -47,7 +48,7 @@ def test_the_exit_code_follows_the_verdict_whoever_runs_the_tests(
     assert "1 REGRESSED: fake 1M 5.0" in ran.text
 
 
-@pytest.mark.parametrize("conftest", [PROTOCOL, LOOP], ids=["protocol", "loop"])
+@pytest.mark.parametrize("conftest", sweep([PROTOCOL, LOOP]), ids=["protocol", "loop"])
 def test_what_nobody_read_is_not_green_though_all_is_as_fast_as_ever(
     folder: Folder, conftest: str
 ) -> None:
@@ -128,7 +129,7 @@ def pytest_unconfigure(config):
 
 @pytest.mark.parametrize(
     "conftest",
-    [REPLACED, DESELECTED, AS_IF_ASKED, KEYWORD],
+    sweep([REPLACED, DESELECTED, AS_IF_ASKED, KEYWORD], in_gate=2),
     ids=["replaced", "deselected", "as-if-asked", "keyword"],
 )
 def test_another_test_in_the_place_of_ours_is_not_green(folder: Folder, conftest: str) -> None:
@@ -148,7 +149,7 @@ def test_no_hook_turns_the_exit_code_into_a_green_one(folder: Folder, conftest: 
     assert "ERROR: busbw: " in folder.run(exit_code=1).text
 
 
-@pytest.mark.parametrize("option", ["--collect-only", "--fixtures-per-test"])
+@pytest.mark.parametrize("option", sweep(["--collect-only", "--fixtures-per-test"]))
 def test_looking_at_tests_is_green(folder: Folder, option: str) -> None:
     folder.run(option, exit_code=0)
 

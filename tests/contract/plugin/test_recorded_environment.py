@@ -69,6 +69,7 @@ def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
     assert compiler["flags"]["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"
 
 
+@pytest.mark.exhaustive
 def test_a_flag_that_was_newly_set_is_named_by_header_and_last_lines_with_the_night(
     folder: Folder,
 ) -> None:

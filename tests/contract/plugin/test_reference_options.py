@@ -30,6 +30,7 @@ def test_the_same_stack_five_times_in_a_row_gives_no_alarm(folder: Folder) -> No
     assert "FINE: 2 cases measured in 2 launches each" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_both_sides_are_shown_and_no_baseline_is_read_or_written(folder: Folder) -> None:
     folder.regressed()
     before = folder.baseline_file.read_bytes()
@@ -110,11 +111,16 @@ def test_a_reference_that_dies_fails_the_case_and_is_named(folder: Folder) -> No
 
 @pytest.mark.parametrize(
     ("fields", "said"),
-    [
-        ({"device": "tpu", "ranks": 4}, "the reference: no CPU to measure on"),
-        ({"protocol": "other"}, "would measure another case: protocol host/other, here host/fake"),
-        ({"probe": "exit"}, "the reference: "),
-    ],
+    sweep(
+        [
+            ({"device": "tpu", "ranks": 4}, "the reference: no CPU to measure on"),
+            (
+                {"protocol": "other"},
+                "would measure another case: protocol host/other, here host/fake",
+            ),
+            ({"probe": "exit"}, "the reference: "),
+        ]
+    ),
 )
 def test_a_reference_that_would_measure_something_else_is_refused(
     folder: Folder, fields: dict[str, object], said: str
@@ -245,6 +251,7 @@ STANDS = (
 )
 
 
+@pytest.mark.exhaustive
 def test_while_there_is_time_a_suspicion_is_measured_again(folder: Folder) -> None:
     folder.regressed()
     ran = folder.run("--time-budget=60", exit_code=1)
@@ -283,6 +290,7 @@ def test_in_turn_a_suspicion_that_stands_is_not_green_either(folder: Folder) -> 
     assert STANDS in ran.session_failure
 
 
+@pytest.mark.exhaustive
 def test_what_is_decided_at_once_needs_none(folder: Folder) -> None:
     folder.with_baselines()
     ran = folder.run(NONE, exit_code=0)

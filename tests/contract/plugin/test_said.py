@@ -120,6 +120,7 @@ def test_what_was_measured_and_not_compared_is_counted(folder: Folder) -> None:
     assert "FINE: 3 cases measured in 3 launches each, 1 of them compared; " in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_latency_that_is_too_small_to_see_is_no_0(folder: Folder) -> None:
     folder.script(latency_s=1e-12, gb_per_s=10)
     ran = folder.run("--payloads=1M:64M", exit_code=0)
@@ -148,6 +149,7 @@ def test_the_summary_says_what_changed_and_what_shows_it_again(folder: Folder) -
     folder.run(*again, exit_code=1)
 
 
+@pytest.mark.exhaustive
 def test_a_level_that_changed_is_in_the_summary_with_its_night_and_what_changed_then(
     folder: Folder,
 ) -> None:

@@ -74,6 +74,7 @@ def test_under_xdist_every_perf_item_fails_and_says_to_run_without_it(folder: Fo
     assert not folder.baseline_files
 
 
+@pytest.mark.exhaustive
 def test_n_0_measures_as_without_it(folder: Folder) -> None:
     assert folder.run("-n", "0", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
@@ -86,6 +87,7 @@ def test_x_stops_at_the_first_failure_but_everything_was_measured(folder: Folder
     assert "1 failed in" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_lf_measures_the_failed_cases_again_and_keeps_the_sessions_item(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     options = (*FAKE, "--payloads=1K:4K")
@@ -119,6 +121,7 @@ def pytest_unconfigure():
 """
 
 
+@pytest.mark.exhaustive
 def test_neither_framework_is_imported_at_collection_or_at_the_end(folder: Folder) -> None:
     (folder.path / "watch.py").write_text(WATCH)
     ran = folder.run("-p", "watch", "-s", "--update-baselines", exit_code=0)

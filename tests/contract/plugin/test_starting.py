@@ -48,6 +48,7 @@ def test_a_launch_that_is_cut_short_twice_is_lost_and_no_other(folder: Folder) -
     assert KILLED in ran.case("1K")["text"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("side", sweep(["reference", "candidate"]))
 def test_each_side_is_started_once_more(folder: Folder, side: str) -> None:
     python = interpreter(folder.path, f"1.fake.{side}", times=1)
@@ -58,6 +59,7 @@ def test_each_side_is_started_once_more(folder: Folder, side: str) -> None:
     assert f"note: launch 1.fake.{side}: {KILLED}; it was started once more" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_group_of_which_one_is_cut_short_is_started_once_more(folder: Folder) -> None:
     launch = "1.fake.worker1"
     ran = folder.run(hit(folder, launch, 1), "--processes=2", exit_code=0)
@@ -72,6 +74,7 @@ def test_a_compiler_that_is_cut_short_as_it_begins_is_started_once_more(folder: 
     assert "= 2 without baseline in " in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_probe_that_is_cut_short_is_tried_once_more_and_that_is_said(folder: Folder) -> None:
     ran = folder.run(hit(folder, "probe", 1), exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}

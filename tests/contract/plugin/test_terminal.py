@@ -39,6 +39,7 @@ def test_the_end_is_the_answer_which_says_a_failure_once_then_the_line_of_pytest
     assert text.count("1 REGRESSED: ") == 1
 
 
+@pytest.mark.exhaustive
 def test_with_more_verbosity_the_whole_reason_stands_below_the_row(folder: Folder) -> None:
     text = _regressed(folder, "-v").text
     assert len(re.findall(r"3\.\d+ x the expected time, busbw ", text)) == 1
@@ -62,6 +63,7 @@ def test_a_test_that_fails_by_itself_is_shown_though_its_case_passed(folder: Fol
     assert "assert busbw_verdict.now is None" in ran.text.split("= FAILURES =")[1]
 
 
+@pytest.mark.exhaustive
 def test_the_end_of_a_workers_log_is_shown_once_and_the_reason_in_the_answer(
     folder: Folder,
 ) -> None:
@@ -74,6 +76,7 @@ def test_the_end_of_a_workers_log_is_shown_once_and_the_reason_in_the_answer(
     assert session.startswith("FAILED: 1 of 2 cases failed: 1 FAILED; ")
 
 
+@pytest.mark.exhaustive
 def test_in_a_log_there_is_a_line_for_each_round(folder: Folder) -> None:
     text = folder.run("--payloads=1K,1M", "--launches=3", exit_code=0).text
     found = re.findall(r"^busbw: round (\d)/3", text, flags=re.MULTILINE)
@@ -88,6 +91,7 @@ def test_rounds_that_are_added_are_counted_up_to_the_last_of_them(folder: Folder
     assert found == ["1/2", "2/2", "3/5", "4/5", "5/5"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("columns", sweep([80, 100, 120]))
 def test_on_a_terminal_no_line_is_wider_than_it_and_progress_is_one_line(
     folder: Folder, columns: int

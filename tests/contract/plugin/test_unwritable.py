@@ -86,7 +86,7 @@ def test_a_baseline_is_never_written_over_by_whichever_name(folder: Folder, how:
     assert folder.baseline_files == [baseline]
 
 
-@pytest.mark.parametrize("is_linked", [False, True])
+@pytest.mark.parametrize("is_linked", sweep([False, True]))
 def test_a_file_of_another_option_is_refused(folder: Folder, is_linked: bool) -> None:
     both, link = folder.path / "report", folder.path / "link"
     link.symlink_to(both)
@@ -94,6 +94,7 @@ def test_a_file_of_another_option_is_refused(folder: Folder, is_linked: bool) ->
     assert "is the file of --junitxml, too" in refused(folder, both, f"--junitxml={other}")
 
 
+@pytest.mark.exhaustive
 def test_a_folder_or_a_file_without_permission_is_refused(folder: Folder) -> None:
     folder.without_root()
     file = folder.path / "mine.json"

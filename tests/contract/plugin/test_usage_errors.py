@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.plugin.test_reference_options import AGAINST
 from tests.helpers.session_folder import WITHOUT_CACHE, Folder
+from tests.helpers.sweep import sweep
 
 # What a script of the fake back end has attached.
 TPU = {"device": "tpu", "device_kind": "TPU v2", "ranks": 8}
@@ -39,18 +40,21 @@ OF_TENSORFLOW = [
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        (
-            ["--payloads=abc"],
-            "--payloads: 'abc' is not a size; expected a whole number",
-        ),
-        (["--mesh=2x4", "--axes=z"], "is no axis of the mesh 2x4; it has x, y"),
-        (["--python=fake=/bin/false"], "/bin/false: the worker ended with exit code 1"),
-        (
-            [AGAINST, "--payloads=1K,1M", "-k", "1K", "--inject=delay:15%@1K+1M"],
-            "--inject: 1M is no payload of the selected tests; they have 1K",
-        ),
-    ],
+    sweep(
+        [
+            (
+                ["--payloads=abc"],
+                "--payloads: 'abc' is not a size; expected a whole number",
+            ),
+            (["--mesh=2x4", "--axes=z"], "is no axis of the mesh 2x4; it has x, y"),
+            (["--python=fake=/bin/false"], "/bin/false: the worker ended with exit code 1"),
+            (
+                [AGAINST, "--payloads=1K,1M", "-k", "1K", "--inject=delay:15%@1K+1M"],
+                "--inject: 1M is no payload of the selected tests; they have 1K",
+            ),
+        ],
+        in_gate=2,
+    ),
 )
 def test_what_cannot_be_measured_is_said_and_nothing_is(
     folder: Folder, options: list[str], said: str
@@ -61,7 +65,7 @@ def test_what_cannot_be_measured_is_said_and_nothing_is(
     assert ran.results is None
 
 
-@pytest.mark.parametrize(("script", "options", "said"), ATTACHED)
+@pytest.mark.parametrize(("script", "options", "said"), sweep(ATTACHED, in_gate=2))
 def test_what_the_devices_cannot_do_is_said(
     folder: Folder, script: dict[str, object], options: list[str], said: str
 ) -> None:
@@ -71,7 +75,7 @@ def test_what_the_devices_cannot_do_is_said(
     assert ran.results is None
 
 
-@pytest.mark.parametrize(("option", "said"), OF_TENSORFLOW)
+@pytest.mark.parametrize(("option", "said"), sweep(OF_TENSORFLOW))
 def test_what_a_named_framework_has_not_is_said_without_importing_it(
     folder: Folder, option: str, said: str
 ) -> None:
@@ -82,13 +86,18 @@ def test_what_a_named_framework_has_not_is_said_without_importing_it(
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        (
-            ("--frameworks=jax,tensorflow", "--inject=delay:15%"),
-            "cannot do a delay; it takes memory",
-        ),
-        (("--clock=dispatch", "--inject=delay:15%"), "a delay is for chains, not for the single"),
-    ],
+    sweep(
+        [
+            (
+                ("--frameworks=jax,tensorflow", "--inject=delay:15%"),
+                "cannot do a delay; it takes memory",
+            ),
+            (
+                ("--clock=dispatch", "--inject=delay:15%"),
+                "a delay is for chains, not for the single",
+            ),
+        ]
+    ),
 )
 def test_what_a_program_cannot_do_is_refused_before_devices_are_looked_for(
     folder: Folder, options: tuple[str, ...], said: str
@@ -108,10 +117,12 @@ def test_dashes_are_a_usage_error_and_no_value(folder: Folder, option: str) -> N
 
 @pytest.mark.parametrize(
     ("option", "choices"),
-    [
-        ("--device=quantum", ("auto", "tpu")),
-        ("--clock=sundial", ("sundial", "default", "host", "dispatch", "device")),
-    ],
+    sweep(
+        [
+            ("--device=quantum", ("auto", "tpu")),
+            ("--clock=sundial", ("sundial", "default", "host", "dispatch", "device")),
+        ]
+    ),
 )
 def test_a_choice_that_there_is_not_is_refused_with_those_that_there_are(
     folder: Folder, option: str, choices: tuple[str, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers.session_folder import SLOW, WITHOUT_CACHE, Folder, Ran
+from tests.helpers.sweep import sweep
 
 # pytest itself warns that failing tests will pass, which is an error here.
 PLAIN = ("--assert=plain", "-W", "ignore::pytest.PytestConfigWarning")
@@ -65,6 +66,7 @@ def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
     assert "1 failed" in ran.last_line
 
 
+@pytest.mark.exhaustive
 def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) -> None:
     folder.regressed()
     test = "def test_collective(busbw_verdict):\n    pass\n"
@@ -85,7 +87,7 @@ def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
     assert not folder.baseline_files
 
 
-@pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
+@pytest.mark.parametrize("option", sweep(["--setup-only", "--setup-plan"]))
 def test_options_that_run_no_test_are_usage_errors_and_write_nothing(
     folder: Folder, option: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from busbw.driver.local import alone
 from tests.helpers.session_folder import Folder
+from tests.helpers.sweep import sweep
 from tests.unit.plugin import standing_in
 from tests.unit.stacks.test_lock import LOCK
 
@@ -45,24 +46,28 @@ def having(folder: Folder, name: str, **found: object) -> str:
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [
-        (("--device=tpu",), "no TPU to measure on (fake: not in the script)"),
-        (("--mesh=2x4", "--ranks=4"), "--ranks=4 asks for 4"),
-        (("--mesh=2x4", "--axes=z"), "no axis of the mesh 2x4; it has x, y"),
-        ((*BLOCKS, "--ranks=4"), "payload of 8 is not 4 equal blocks of float32"),
-        ((*BLOCKS, "--mesh=2x2"), "payload of 8 is not 4 equal blocks of float32"),
-        ((*BLOCKS, "--device=cpu"), "payload of 8 is not 4 equal blocks of float32"),
-        (
-            ("--frameworks=jax", "--python=jax=/bin/false"),
-            "--python: /bin/false does not run as Python: it said nothing",
-        ),
-        (("--against=baseline",), "--against=baseline: fake: no stack is locked below "),
-    ],
+    sweep(
+        [
+            (("--device=tpu",), "no TPU to measure on (fake: not in the script)"),
+            (("--mesh=2x4", "--ranks=4"), "--ranks=4 asks for 4"),
+            (("--mesh=2x4", "--axes=z"), "no axis of the mesh 2x4; it has x, y"),
+            ((*BLOCKS, "--ranks=4"), "payload of 8 is not 4 equal blocks of float32"),
+            ((*BLOCKS, "--mesh=2x2"), "payload of 8 is not 4 equal blocks of float32"),
+            ((*BLOCKS, "--device=cpu"), "payload of 8 is not 4 equal blocks of float32"),
+            (
+                ("--frameworks=jax", "--python=jax=/bin/false"),
+                "--python: /bin/false does not run as Python: it said nothing",
+            ),
+            (("--against=baseline",), "--against=baseline: fake: no stack is locked below "),
+        ],
+        in_gate=2,
+    ),
 )
 def test_what_no_device_decides(busy: Folder, options: tuple[str, ...], sentence: str) -> None:
     assert sentence in said(busy, *options)
 
 
+@pytest.mark.exhaustive
 def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder: Folder) -> None:
     folder.script(device="tpu", device_kind="TPU v2", ranks=8)
     with alone(0):
@@ -73,14 +78,16 @@ def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder:
 
 @pytest.mark.parametrize(
     ("found", "sentence"),
-    [
-        ({"missing": ["jax"]}, "no jax there; needed are jax and numpy"),
-        ({"missing": ["jax", "numpy"]}, "no jax and no numpy there; needed are jax and numpy"),
-        ({"python": "3.10.14"}, "Python 3.10.14 is too old: expected 3.11 or newer"),
-        ({"version": "0.4.38"}, "jax 0.4.38 is too old: expected 0.5.0 or newer"),
-    ],
+    sweep(
+        [
+            ({"missing": ["jax"]}, "no jax there; needed are jax and numpy"),
+            ({"missing": ["jax", "numpy"]}, "no jax and no numpy there; needed are jax and numpy"),
+            ({"python": "3.10.14"}, "Python 3.10.14 is too old: expected 3.11 or newer"),
+            ({"version": "0.4.38"}, "jax 0.4.38 is too old: expected 0.5.0 or newer"),
+        ]
+    ),
 )
-@pytest.mark.parametrize("option", ["--python", "--against"])
+@pytest.mark.parametrize("option", sweep(["--python", "--against"]))
 def test_an_interpreter_without_what_is_needed(
     busy: Folder, option: str, found: dict[str, object], sentence: str
 ) -> None:
@@ -92,6 +99,7 @@ def test_an_interpreter_without_what_is_needed(
     assert ending == f"ERROR: busbw: {option}: {python}: {sentence}"
 
 
+@pytest.mark.exhaustive
 def test_one_stack_under_two_names(busy: Folder) -> None:
     ours, theirs = (having(busy, name, path="/packages/jax") for name in ("ours", "theirs"))
     options = ("--frameworks=jax", f"--python=jax={ours}", f"--against={theirs}")
@@ -100,6 +108,7 @@ def test_one_stack_under_two_names(busy: Folder) -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_what_is_wrong_with_a_reference_counts_if_no_framework_has_one(busy: Folder) -> None:
     ours, theirs = having(busy, "ours"), having(busy, "theirs", missing=["jax"])
     pythons = tuple(f"--python={name}={ours}" for name in ("jax", "tensorflow"))
@@ -110,10 +119,12 @@ def test_what_is_wrong_with_a_reference_counts_if_no_framework_has_one(busy: Fol
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [
-        ("{", "pylock.fake.toml: lock: Invalid statement (at line 1, column 1)"),
-        (None, "the reference needs Python 3.99 for linux-x86_64, and "),
-    ],
+    sweep(
+        [
+            ("{", "pylock.fake.toml: lock: Invalid statement (at line 1, column 1)"),
+            (None, "the reference needs Python 3.99 for linux-x86_64, and "),
+        ]
+    ),
 )
 def test_locks_of_which_none_can_be_built(busy: Folder, text: str | None, sentence: str) -> None:
     lock = replace(LOCK, framework="fake", python="3.99.1")
@@ -124,12 +135,14 @@ def test_locks_of_which_none_can_be_built(busy: Folder, text: str | None, senten
     assert sentence in said(busy, "--against=baseline")
 
 
+@pytest.mark.exhaustive
 def test_changes_that_are_acknowledged_in_no_toml(busy: Folder) -> None:
     (busy.path / "baselines").mkdir()
     (busy.path / "baselines" / "acknowledged.toml").write_text("[[change")
     assert "acknowledged.toml: not TOML: " in said(busy)
 
 
+@pytest.mark.exhaustive
 def test_an_interpreter_that_does_not_answer_is_left_to_the_probe(folder: Folder) -> None:
     python = Path(standing_in.interpreter(folder))
     text = python.read_text()

@@ -172,22 +172,31 @@ def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        (("--topology=v5e:3x5x7",), "--topology: 'v5e:3x5x7': v5e is known as v5e:2x2, v5e:2x4"),
-        (("--topology=v9:2x2",), "no chip is called 'v9'; expected one of v2, v3"),
-        (("--topology=v5e:2x4", "--ranks=4"), "--ranks: not with --topology"),
-        (("--topology=v5e:2x4", "--inject=delay:5%"), "--inject: not with --topology"),
-        (("--topology=v5e:2x4", "--libtpu=nowhere"), "--libtpu: 'nowhere'; accepted is a version"),
-        (
-            ("--topology=v5e:2x4", "--libtpu=0.0.40,0.0.41", "--update-baselines"),
-            "--update-baselines: with several --libtpu it is not clear whose",
-        ),
-        (("--topology=v5e:2x4", "--libtpu=0.0.40,0.0.40"), "--libtpu: 0.0.40 stands twice"),
-        (
-            ("--topology=v5e:2x4", "--frameworks=tensorflow"),
-            "--frameworks: 'tensorflow'; with --topology accepted is jax",
-        ),
-    ],
+    sweep(
+        [
+            (
+                ("--topology=v5e:3x5x7",),
+                "--topology: 'v5e:3x5x7': v5e is known as v5e:2x2, v5e:2x4",
+            ),
+            (("--topology=v9:2x2",), "no chip is called 'v9'; expected one of v2, v3"),
+            (("--topology=v5e:2x4", "--ranks=4"), "--ranks: not with --topology"),
+            (("--topology=v5e:2x4", "--inject=delay:5%"), "--inject: not with --topology"),
+            (
+                ("--topology=v5e:2x4", "--libtpu=nowhere"),
+                "--libtpu: 'nowhere'; accepted is a version",
+            ),
+            (
+                ("--topology=v5e:2x4", "--libtpu=0.0.40,0.0.41", "--update-baselines"),
+                "--update-baselines: with several --libtpu it is not clear whose",
+            ),
+            (("--topology=v5e:2x4", "--libtpu=0.0.40,0.0.40"), "--libtpu: 0.0.40 stands twice"),
+            (
+                ("--topology=v5e:2x4", "--frameworks=tensorflow"),
+                "--frameworks: 'tensorflow'; with --topology accepted is jax",
+            ),
+        ],
+        in_gate=2,
+    ),
 )
 def test_what_makes_no_sense_is_a_usage_error(
     folder: Folder, options: tuple[str, ...], said: str
@@ -195,6 +204,7 @@ def test_what_makes_no_sense_is_a_usage_error(
     assert said in compiled(folder, *options, exit_code=4).sentence
 
 
+@pytest.mark.exhaustive
 def test_a_named_topology_without_a_compiler_is_a_usage_error(folder: Folder) -> None:
     script(folder, missing={"gpu": "no such compiler here"})
     ran = compiled(folder, "--topology=v5e:2x4,h100:8", "--compile-cache=none", exit_code=4)
@@ -209,11 +219,13 @@ def test_all_takes_what_can_be_compiled_for_and_says_what_cannot(folder: Folder)
     assert "busbw compiler: none for h100:8: no such compiler here" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_skipping_benchmarks_is_no_verdict(folder: Folder) -> None:
     ran = compiled(folder, "--benchmark-skip", exit_code=1)
     assert "NO_VERDICT: asked not to run (--benchmark-skip)" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_axes_and_collectives_are_those_of_measuring(folder: Folder) -> None:
     ran = compiled(
         folder,
@@ -289,6 +301,7 @@ def test_a_libtpu_that_another_session_fetched_meanwhile_is_taken(
     assert [path.name for path in (tmp_path / "libtpu").iterdir()] == ["0.0.42"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("made", "says"),
     sweep(

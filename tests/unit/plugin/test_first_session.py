@@ -32,6 +32,7 @@ def test_it_is_no_pass_and_prints_the_command_that_records(folder: Folder) -> No
     assert "there are no baselines" not in compared.text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sessions
 def test_the_letters_that_occur_are_explained_once(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])

@@ -44,6 +44,7 @@ def test_a_cpu_has_four_virtual_ranks_or_as_many_as_are_asked_for(folder: Folder
     assert abs(ratio - 2 * 5 / 6) < 1e-9
 
 
+@pytest.mark.exhaustive
 def test_fewer_ranks_than_are_attached_are_measured(folder: Folder) -> None:
     folder.script(device="tpu", device_kind="TPU v2", ranks=8)
     assert folder.run("--ranks=2", exit_code=0).case()["case"]["ranks"] == 2
@@ -105,6 +106,7 @@ def test_a_strategy_is_measured_under_its_true_name(folder: Folder) -> None:
     assert ran.case()["id"] == "fake-fake-float32-1M"
 
 
+@pytest.mark.exhaustive
 def test_two_names_of_one_strategy_are_two_tests_of_one_measurement(folder: Folder) -> None:
     ran = folder.run("--strategies=default,fake", exit_code=0)
     cases = ran.cases
@@ -161,6 +163,7 @@ def test_a_framework_that_nobody_named_drops_out_where_it_has_none_of_them(
     assert "[tensorflow-" not in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_cpu_has_as_many_virtual_ranks_as_the_mesh(folder: Folder) -> None:
     case = folder.run("--mesh=2x4", exit_code=0).case()
     assert case["id"] == "fake-2x4-default-float32-1M"
@@ -194,6 +197,7 @@ def test_each_axis_and_each_mesh_has_a_baseline_of_its_own(folder: Folder) -> No
 NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("axes", "size"), sweep([("hosts", 2), ("devices", 4)]))
 def test_the_axes_of_hosts_and_of_devices_have_curves_of_their_own(
     folder: Folder, axes: str, size: int
@@ -217,12 +221,14 @@ def test_jax_runs_along_hosts_and_along_devices(folder: Folder, axes: str) -> No
     assert case["launches"][0]["values_checked"] > 0
 
 
+@pytest.mark.exhaustive
 def test_with_more_verbosity_it_says_why_nothing_else_was_found(folder: Folder) -> None:
     ran = folder.run("-v", exit_code=0)
     for name in ("TPU", "GPU"):
         assert f"busbw device: no {name} to measure on (fake: not found)" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_named_device_that_is_there_is_measured_and_the_header_names_it(folder: Folder) -> None:
     folder.script(device="tpu", device_kind="TPU v2", ranks=8)
     ran = folder.run("--device=tpu", exit_code=0)
@@ -242,7 +248,7 @@ def blocked(folder: Folder, *names: str) -> tuple[str, str]:
     return ("-p", "blocked")
 
 
-@pytest.mark.parametrize(("name", "extra"), [("jax", "jax"), ("tensorflow", "tf")])
+@pytest.mark.parametrize(("name", "extra"), sweep([("jax", "jax"), ("tensorflow", "tf")]))
 def test_one_named_and_missing_is_a_usage_error_that_says_how_to_get_it(
     folder: Folder, name: str, extra: str
 ) -> None:

@@ -59,6 +59,7 @@ def test_ctrl_c_ends_with_2_a_summary_and_no_baseline(folder: Folder) -> None:
     assert not folder.left_over()
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_while_devices_are_looked_for_leaves_nothing(folder: Folder) -> None:
     folder.script(probe="hang")
     session = folder.start()
@@ -131,6 +132,7 @@ def test_a_signal_that_is_ignored_ends_no_session(folder: Folder) -> None:
 COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", *WITHOUT_CACHE)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("launch", "options"),
     sweep(

@@ -178,6 +178,7 @@ def without_tensorflow(folder: Folder) -> tuple[str, ...]:
     return ("-p", "absent", f"--python=jax={python}")
 
 
+@pytest.mark.exhaustive
 def test_a_framework_that_has_baselines_and_is_not_installed(
     folder: Folder, without_tensorflow: tuple[str, ...]
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_session_in_which_nothing_fits_under_the_limit(folder: Folder) -> None
     assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_only_what_was_measured_is_counted(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
     ran = folder.run("--payloads=1K,1M", exit_code=0)
@@ -261,6 +263,7 @@ def test_no_session_with_a_failed_case_is_called_fine(folder: Folder) -> None:
     assert f"FAILED: {said}; 2 cases measured in " in ran.text
 
 
+@pytest.mark.exhaustive
 def test_fewer_ranks_than_yesterday_are_said_and_fail_where_baselines_are_required(
     folder: Folder,
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from busbw.stacks.lock import read
 from tests.helpers.session_folder import SLOW, Folder, Ran
+from tests.helpers.sweep import sweep
 from tests.helpers.wheels import venv, wheel
 from tests.unit.plugin.test_one_word import assert_said_everywhere
 
@@ -181,7 +182,7 @@ def test_wheels_come_from_the_configured_index_whatever_address_a_lock_has(night
     night.run("--against=baseline", *TWO, exit_code=0)
 
 
-@pytest.mark.parametrize("other", ["--against=python", "--against-env=A=1"])
+@pytest.mark.parametrize("other", sweep(["--against=python", "--against-env=A=1"]))
 def test_the_lock_says_which_interpreter_and_which_environment(night: Night, other: str) -> None:
     ran = night.run("--against=baseline", other, exit_code=4)
     assert "--against=baseline: not with " in ran.sentence
@@ -203,6 +204,7 @@ def test_the_reference_has_the_flags_of_the_lock_and_no_others(
     assert f"the stack ({changed}): nothing slower" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_library_in_place_of_an_installed_one_is_not_locked(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +213,7 @@ def test_a_library_in_place_of_an_installed_one_is_not_locked(
     assert "TPU_LIBRARY_PATH=/opt/libtpu.so is loaded in place of what is installed" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_cache_folder_is_a_folder(night: Night) -> None:
     ran = night.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
     assert "--stack-cache: expected a folder, got 'none'" in ran.sentence

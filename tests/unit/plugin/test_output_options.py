@@ -12,9 +12,11 @@ from busbw.history.files import read_all
 from busbw.history.lines import Line
 from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers.session_folder import FAKE, ROOT, SEVEN, SLOW, TPU, WITHOUT_CACHE, Folder
+from tests.helpers.sweep import sweep
 from tests.unit.plugin import nightly
 
 
+@pytest.mark.exhaustive
 def test_it_holds_environment_plan_session_and_every_case_in_full(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--update-baselines", "--payloads=1K,2K", "--launches=2", exit_code=1)
@@ -88,6 +90,7 @@ def test_sessions_follow_each_other_with_their_verdicts(folder: Folder) -> None:
     assert found[2].ratio == pytest.approx(5, rel=0.1)
 
 
+@pytest.mark.exhaustive
 def test_what_was_out_of_memory_or_died_is_a_line_without_times(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--history=history", "--payloads=1K,2K", exit_code=1)
@@ -218,11 +221,13 @@ def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [
-        ("baselines", "which holds baselines only"),
-        ("baselines/fake", "which holds baselines only"),
-        ("pytest.ini", "is no folder"),
-    ],
+    sweep(
+        [
+            ("baselines", "which holds baselines only"),
+            ("baselines/fake", "which holds baselines only"),
+            ("pytest.ini", "is no folder"),
+        ]
+    ),
 )
 def test_a_folder_that_cannot_hold_it_is_a_usage_error(
     folder: Folder, name: str, reason: str
@@ -232,6 +237,7 @@ def test_a_folder_that_cannot_hold_it_is_a_usage_error(
     assert ran.sentence.endswith(reason)
 
 
+@pytest.mark.exhaustive
 def test_with_a_topology_nothing_is_measured_and_nothing_appended(folder: Folder) -> None:
     options = ("perf", "--frameworks=fake", "--topology=v5e:2x4", "--history=history")
     ran = folder.pytest(*options, exit_code=4)

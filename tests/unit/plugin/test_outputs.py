@@ -29,6 +29,7 @@ def test_a_csv_has_a_row_for_each_case_with_every_figure(folder: Folder) -> None
     assert "--results: " in ran.sentence and "earlier results" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_p99_is_over_the_samples_of_all_launches_and_few_samples_are_said(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run("--payloads=1K", "-v", exit_code=0)
@@ -82,6 +83,7 @@ def test_metrics_have_outcomes_and_figures_for_each_case(folder: Folder) -> None
     assert found["busbw_case_ratio"][1].value == pytest.approx(case["ratio"])
 
 
+@pytest.mark.exhaustive
 def test_metrics_replace_only_metrics_and_need_their_library(folder: Folder) -> None:
     (folder.path / "a.prom").write_text("my own")
     ran = folder.run("--metrics=a.prom", exit_code=4)
@@ -95,6 +97,7 @@ def test_metrics_replace_only_metrics_and_need_their_library(folder: Folder) -> 
     assert "--metrics: metrics need busbw[metrics]" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_metrics_that_fail_in_any_way_are_an_error_after_the_verdict(folder: Folder) -> None:
     folder.script(**SLOW)
     with (folder.path / "conftest.py").open("a") as conftest:

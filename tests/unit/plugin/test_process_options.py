@@ -30,6 +30,7 @@ def test_processes_measure_together_and_have_a_layout_of_their_own(folder: Folde
     assert ran.document["environment"]["key"]["processes"] == 2
 
 
+@pytest.mark.exhaustive
 def test_a_process_has_one_rank_where_nothing_is_said(folder: Folder) -> None:
     ran = folder.run("--processes=3", exit_code=0)
     assert ran.case()["case"]["ranks"] == 3
@@ -60,6 +61,7 @@ def test_one_that_hangs_fails_its_case_within_the_timeout(folder: Folder) -> Non
     assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 def test_what_all_run_out_of_is_out_of_memory(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
     ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=0)
@@ -184,6 +186,7 @@ def test_a_proxy_that_the_user_has_does_not_part_the_processes(
     assert folder.run(*options, exit_code=0).outcomes == {"1K": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not can_unshare("--net"), reason="no network namespace can be made")
 @pytest.mark.parametrize("more", sweep(["--processes=2", "--agents=local"]))
 def test_processes_without_a_loopback_are_refused_with_a_sentence(

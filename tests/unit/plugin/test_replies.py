@@ -50,7 +50,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", sweep(BAD, in_gate=2))
+@pytest.mark.parametrize("case", sweep(BAD))
 def test_what_is_no_reply_fails_its_case_and_the_others_are_measured(
     folder: Folder, case: str
 ) -> None:
@@ -65,6 +65,7 @@ def test_what_is_no_reply_fails_its_case_and_the_others_are_measured(
     assert "INTERNALERROR" not in ran.text
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_is_not_ready_in_the_right_words_fails_its_launch(folder: Folder) -> None:
     python = garbled(folder, "1.fake", "ready", b"steady\n")
     ran = folder.run("--payloads=1M,2M", f"--python=fake={python}", exit_code=1)
@@ -104,6 +105,7 @@ def test_a_probe_that_is_none_is_a_usage_error_that_says_so(
     assert ran.results is None
 
 
+@pytest.mark.exhaustive
 def test_in_a_duel_the_other_side_is_measured_all_the_same(folder: Folder) -> None:
     python = garbled(folder, "1.fake.reference", "enough", _line("enough", 1))
     ran = folder.run("--payloads=1M,2M", f"--against={python}", exit_code=1)
