@@ -74,6 +74,7 @@ def test_an_unknown_study_is_a_usage_error_that_lists_the_known_ones() -> None:
     assert [name for name in NAMES if name not in done.stderr] == []
 
 
+@pytest.mark.exhaustive
 def test_a_study_whose_session_fails_says_why() -> None:
     done = _run("-m", "studies", "tpu_v2", "--payloads=5X")
     assert done.returncode == 1

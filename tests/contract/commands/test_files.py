@@ -155,7 +155,7 @@ def test_somebody_s_file_is_not_written_over(tmp_path: Path, name: str) -> None:
     assert output.read_text() == "# My notes\n\nkeep them\n"
 
 
-@pytest.mark.parametrize("name", sweep(ASKED, in_gate=3))
+@pytest.mark.parametrize("name", sweep(ASKED))
 def test_what_it_wrote_itself_is_written_again(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +175,7 @@ def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None
     )
 
 
+@pytest.mark.exhaustive
 def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> None:
     path, output = _results(tmp_path), tmp_path / "page.html"
     assert asked("page", tmp_path, output).code == 0

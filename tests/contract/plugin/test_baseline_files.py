@@ -59,7 +59,7 @@ WHERE = {
 }
 
 
-@pytest.mark.parametrize("case", sweep(WHERE, in_gate=2))
+@pytest.mark.parametrize("case", sweep(WHERE))
 def test_nonsense_is_a_usage_error_that_says_where_and_nothing_is_touched(
     folder: Folder, case: str
 ) -> None:

@@ -33,6 +33,7 @@ def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
     assert "busbw.plugin.collection" not in found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "test",
     [

@@ -26,6 +26,7 @@ def _regressed(folder: Folder, *options: str) -> Ran:
     return folder.run("--payloads=1K,1M", *options, exit_code=1)
 
 
+@pytest.mark.exhaustive
 def test_the_end_is_the_answer_which_says_a_failure_once_then_the_line_of_pytest(
     folder: Folder,
 ) -> None:

@@ -112,6 +112,7 @@ def test_a_slow_chip_is_named_with_its_host(cluster: Cluster) -> None:
     assert cluster.good.read_text() == "one\nthree\nfour\n"
 
 
+@pytest.mark.exhaustive
 def test_of_a_tpu_slice_chips_are_measured_and_no_pairs_of_hosts(cluster: Cluster) -> None:
     chips = {"device": "tpu", "ranks": 4}
     slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
@@ -130,6 +131,7 @@ def test_of_a_tpu_slice_it_says_what_would_have_been_named(cluster: Cluster) -> 
     assert "nobody is slow: a loss of 5 % in computing, 5 % in copying would have been" in found.out
 
 
+@pytest.mark.exhaustive
 def test_of_two_chips_none_is_called_well(cluster: Cluster) -> None:
     found = cluster.finds("--device=tpu", on="one,two", device="tpu", ranks=4, chips={"count": 1})
     assert found.code == 1
@@ -165,6 +167,7 @@ def test_ranks_of_a_launcher_measure_each_other(
     assert len(cluster.document["groups"]) == 6
 
 
+@pytest.mark.exhaustive
 def test_where_no_pair_can_be_measured_nobody_is_blamed(cluster: Cluster) -> None:
     found = cluster.finds(cases=[{"then": "unavailable"}])
     assert found.code == 1

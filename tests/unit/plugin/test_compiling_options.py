@@ -27,6 +27,7 @@ def test_without_a_baseline_nothing_is_judged_and_nothing_measured(folder: Folde
     assert "= 2 without baseline in " in ran.text
 
 
+@pytest.mark.exhaustive
 def test_the_results_are_what_their_schema_says(folder: Folder) -> None:
     """Every outcome at once: as before, changed, too large, refused, and a case without one."""
     stored(folder)

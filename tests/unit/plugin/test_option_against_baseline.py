@@ -182,6 +182,7 @@ def test_wheels_come_from_the_configured_index_whatever_address_a_lock_has(night
     night.run("--against=baseline", *TWO, exit_code=0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("other", sweep(["--against=python", "--against-env=A=1"]))
 def test_the_lock_says_which_interpreter_and_which_environment(night: Night, other: str) -> None:
     ran = night.run("--against=baseline", other, exit_code=4)

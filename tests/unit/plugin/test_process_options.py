@@ -68,6 +68,7 @@ def test_what_all_run_out_of_is_out_of_memory(folder: Folder) -> None:
     assert ran.outcomes == {"1K": "OUT_OF_MEMORY", "2K": "NO_BASELINE"}
 
 
+@pytest.mark.exhaustive
 def test_the_process_that_the_others_wait_for_is_named(folder: Folder) -> None:
     folder.script(layout_s=1e-3, processes={"2": {"layout_s": 3e-3}})
     ran = folder.run("--processes=3", "--launches=2", exit_code=0)

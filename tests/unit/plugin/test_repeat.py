@@ -42,6 +42,7 @@ def summary_of(folder: Folder) -> str:
     return summary(read_results((folder.path / "results.json").read_text(), "results.json"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("options", "word"),
     sweep(

@@ -60,6 +60,7 @@ def test_a_new_declaration_is_in_help_with_its_default_and_in_the_ini_file(copy:
     assert "busbw_paint (string):" in said
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("options", "ini"), sweep([((), "busbw_paint = green"), (("--paint=green",), "")])
 )

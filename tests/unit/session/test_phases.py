@@ -82,6 +82,7 @@ def test_what_is_accepted_is_the_baseline_of_the_next_session(tmp_path: Path) ->
     assert again.session.outcomes == (SessionOutcome.FINE,)
 
 
+@pytest.mark.exhaustive
 def test_times_that_were_not_accepted_fail_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

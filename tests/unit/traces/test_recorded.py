@@ -73,6 +73,7 @@ def test_every_event_of_jax_is_what_its_own_reader_says(by_jax: Recording) -> No
     _assert_all_events_are_the_same(by_jax)
 
 
+@pytest.mark.exhaustive
 def test_the_durations_of_jax_are_those_of_its_own_reader(by_jax: Recording) -> None:
     wanted: Durations = defaultdict(list)
     for seen in sorted(by_jax.seen, key=lambda seen: seen.start_ns):
@@ -82,6 +83,7 @@ def test_the_durations_of_jax_are_those_of_its_own_reader(by_jax: Recording) -> 
     _same(_durations(_read(by_jax)), wanted)
 
 
+@pytest.mark.exhaustive
 def test_both_files_of_jax_hold_the_same_collectives(by_jax: Recording) -> None:
     (other,) = by_jax.folder.glob("plugins/profile/*/*.trace.json.gz")
     chrome = read_chrome(other.read_bytes(), host="h", keep=WantedEvents())

@@ -241,6 +241,7 @@ def test_what_is_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
 TWICE = "forms.versions.varying(jax.lax.psum(jax.lax.psum(values, axes), axes), axes)"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("topology", "collective", "wanted", "said"),
     sweep(
@@ -249,7 +250,6 @@ TWICE = "forms.versions.varying(jax.lax.psum(jax.lax.psum(values, axes), axes), 
             pytest.param("h100:8", "values + values", 2, "compiled none", marks=needs_cuda),
             pytest.param("h100:8", TWICE, 2, "compiled {'all-reduce': 4}", marks=needs_cuda),
         ],
-        in_gate=2,
     ),
 )
 def test_a_program_with_another_number_of_collectives_is_no_collective(
