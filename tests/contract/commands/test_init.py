@@ -46,15 +46,6 @@ def test_it_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path) -
     assert steps(tmp_path / "cpu") == []
 
 
-def test_the_next_steps_are_those_of_the_options(tmp_path: Path) -> None:
-    options = ("--device=tpu", "--framework=tensorflow")
-    _, requirement, runner, _ = steps(tmp_path / "tpu", *options)
-    assert "busbw[tf-tpu,page]" in requirement
-    assert runner.endswith("BUSBW_RUNNER to the label of a self-hosted runner with a TPU.")
-    found = steps(tmp_path / "known", "--requirement=busbw[jax] @ https://example.org/b.whl")
-    assert len(found) == 2 and "BUSBW_REQUIREMENT" not in "".join(found)
-
-
 def test_what_is_there_is_left_as_it_is_and_named(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("theirs = 1\n")
     answer = asked_here("init", tmp_path)
@@ -98,13 +89,6 @@ def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = asked_here("init", tmp_path / "file")
     answer.refuses("is no folder; accepted is the root of a repository")
-
-
-def test_below_the_root_of_a_repository_it_says_where_workflows_belong(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    answer = asked_here("init", tmp_path / "below")
-    assert reported(answer)[-1].endswith(f"workflows in {tmp_path / '.github'} only")
-    assert "note:" not in asked_here("init", tmp_path).out
 
 
 @pytest.mark.parametrize(
@@ -215,13 +199,6 @@ def test_the_workflow_is_pinned_and_each_job_has_the_permissions_it_needs(
         "    permissions:\n      issues: write # one issue, by its title",
     ]
     assert "persist-credentials: false" in text and "|| true" not in text
-
-
-def test_the_actions_are_those_of_busbw_s_own_workflows(tmp_path: Path) -> None:
-    asked_here("init", tmp_path)
-    own = (Path(__file__).parents[3] / ".github" / "workflows" / "nightly.yml").read_text()
-    for use in re.findall(r"\buses:\s*(.*)", workflow(tmp_path)):
-        assert use in own
 
 
 def test_tests_of_the_repository_and_busbw_s_run_with_what_was_written(folder: Folder) -> None:

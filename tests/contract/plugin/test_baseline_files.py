@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.session_folder import SLOW, Folder
+from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 
 NONSENSE = {
@@ -92,25 +92,6 @@ def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
     assert [session.wait(60) for session in sessions] == [0, 0]
     payloads = [entry["payload"] for entry in folder.stored["entries"]]
     assert payloads == ["1K", "2K", "4K", "8K"]
-
-
-@pytest.mark.exhaustive
-def test_the_nearest_key_is_named(folder: Folder) -> None:
-    folder.with_baselines("--ranks=8")
-    ran = folder.run("--ranks=4", "--payloads=1M,2M", exit_code=0)
-    assert ran.outcomes == {"1M": "NO_BASELINE", "2M": "NO_BASELINE"}
-    text = ran.case()["text"]
-    assert "no baseline for fake-cpu-" in text and "the nearest is for fake-cpu-" in text
-    assert text.endswith("/8r")
-    assert ran.text.count(text.split("; ")[1]) == 1
-
-
-@pytest.mark.exhaustive
-def test_baselines_of_another_device_kind_are_not_compared_with(folder: Folder) -> None:
-    folder.script(**SLOW, device_kind="Fast CPU")
-    folder.with_baselines()
-    folder.script(**SLOW, device_kind="Slow CPU", cases=[{"slower": 10}])
-    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
 def publish(folder: Folder, *entries: dict[str, object]) -> None:

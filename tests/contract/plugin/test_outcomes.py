@@ -68,13 +68,6 @@ def test_a_case_three_times_faster_than_its_baseline_passes_as_improved(folder: 
 
 
 @pytest.mark.exhaustive
-def test_without_a_baseline_it_is_said_and_neither_passes_nor_fails(folder: Folder) -> None:
-    ran = folder.run(exit_code=0)
-    assert ran.outcomes == {"1M": "NO_BASELINE"}
-    assert ran.last_line.strip("= ").startswith("1 without baseline in")
-
-
-@pytest.mark.exhaustive
 def test_another_protocol_is_incomparable_until_the_update_replaces_it(folder: Folder) -> None:
     folder.script(protocol="of last year")
     folder.with_baselines()
@@ -142,15 +135,6 @@ def test_a_dtype_that_has_a_baseline_and_is_compiled_as_another_one_now_has_fail
     ran = folder.run("--payloads=1K", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED"}
     assert "in float32; its baseline of " in ran.case("1K")["text"]
-
-
-@pytest.mark.exhaustive
-def test_what_was_compiled_instead_is_shown_once_and_on_no_long_line(folder: Folder) -> None:
-    folder.script(cases=[{"then": "not_a_collective"}])
-    ran = folder.run("--payloads=1K:64K", exit_code=1)
-    assert set(ran.outcomes.values()) == {"FAILED"}
-    assert ran.text.count("made-up(%x), all of it") == 1
-    assert max(map(len, ran.text.splitlines())) < 900
 
 
 def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder: Folder) -> None:

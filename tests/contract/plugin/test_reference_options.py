@@ -78,12 +78,6 @@ def reference(**fields: object) -> str:
     return f"--against-env=BUSBW_FAKE={json.dumps(fields)}"
 
 
-@pytest.mark.exhaustive
-def test_a_variable_that_changes_nothing_gives_no_alarm(folder: Folder) -> None:
-    ran = folder.run("--against-env=NOTHING=a=b", "--against-env=EMPTY=", PAIRS, exit_code=0)
-    assert ran.outcomes == {"1M": "PASS"}
-
-
 def test_what_is_slower_than_the_reference_fails_after_it_was_seen_again(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 1.1}])
     ran = folder.run(reference(**SLOW), PAIRS, "--payloads=1K,1M", exit_code=1)
@@ -177,17 +171,6 @@ def test_a_value_that_is_not_recorded_elsewhere_is_not_shown(folder: Folder) -> 
     assert "candidate: MY_TOKEN=(set); reference: TF_KEY=(set)" in ran.text
     for secret in ("hunter2", "swordfish"):
         assert secret not in ran.text + json.dumps(ran.results)
-
-
-@pytest.mark.exhaustive
-def test_the_page_of_an_injected_session_says_so_at_its_top(folder: Folder) -> None:
-    folder.script(**SLOW)
-    page = folder.path / "page.html"
-    ran = folder.run("--inject=delay:30%", f"--page={page}", exit_code=0)
-    (title,) = (line for line in ran.text.splitlines() if "all_reduce (fake)" in line)
-    assert title.endswith("; injected delay:30%")
-    text = page.read_text()
-    assert text.index("injected: delay:30%; the times are not real.") < text.index("NO_BASELINE")
 
 
 WRAPPER = '#!/bin/sh\necho "$@" >> {record}\nexec {python} "$@"\n'
@@ -288,10 +271,3 @@ def test_in_turn_a_suspicion_that_stands_is_not_green_either(folder: Folder) -> 
     assert SPENT in ran.text
     assert "seems slower, not yet confirmed" in ran.text
     assert STANDS in ran.session_failure
-
-
-@pytest.mark.exhaustive
-def test_what_is_decided_at_once_needs_none(folder: Folder) -> None:
-    folder.with_baselines()
-    ran = folder.run(NONE, exit_code=0)
-    assert "--time-budget of" not in ran.text

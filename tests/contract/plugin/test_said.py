@@ -113,21 +113,6 @@ def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
     assert "flag" not in ran.text and "limit" in ran.text
 
 
-@pytest.mark.exhaustive
-def test_what_was_measured_and_not_compared_is_counted(folder: Folder) -> None:
-    folder.with_baselines("--payloads=64K")
-    ran = folder.run(*THREE, exit_code=0)
-    assert "FINE: 3 cases measured in 3 launches each, 1 of them compared; " in ran.text
-
-
-@pytest.mark.exhaustive
-def test_a_latency_that_is_too_small_to_see_is_no_0(folder: Folder) -> None:
-    folder.script(latency_s=1e-12, gb_per_s=10)
-    ran = folder.run("--payloads=1M:64M", exit_code=0)
-    assert "latency too small to see, bandwidth " in ran.text
-    assert "latency 0 us" not in ran.text
-
-
 def _summary(folder: Folder, *options: str) -> list[str]:
     command = [sys.executable, "-m", "busbw", "summary", "results.json", *options]
     return subprocess.run(

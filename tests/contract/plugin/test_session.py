@@ -75,11 +75,6 @@ def test_under_xdist_every_perf_item_fails_and_says_to_run_without_it(folder: Fo
 
 
 @pytest.mark.exhaustive
-def test_n_0_measures_as_without_it(folder: Folder) -> None:
-    assert folder.run("-n", "0", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-
-
-@pytest.mark.exhaustive
 def test_x_stops_at_the_first_failure_but_everything_was_measured(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
     ran = folder.run("-x", "--payloads=1K:4K", "--update-baselines", exit_code=1)
@@ -119,14 +114,6 @@ def pytest_collection_finish():
 def pytest_unconfigure():
     seen("end")
 """
-
-
-@pytest.mark.exhaustive
-def test_neither_framework_is_imported_at_collection_or_at_the_end(folder: Folder) -> None:
-    (folder.path / "watch.py").write_text(WATCH)
-    ran = folder.run("-p", "watch", "-s", "--update-baselines", exit_code=0)
-    assert "at collection: []" in ran.text
-    assert "at end: []" in ran.text
 
 
 def test_collecting_every_framework_imports_none(folder: Folder) -> None:

@@ -93,11 +93,3 @@ def test_with_and_without_sharing_nothing_is_compared_and_a_lost_gpu_is_said(
     folder.script(**TWO)
     text = folder.run(exit_code=0).case()["text"]
     assert text == "the ranks of its baseline for 2r-1h2p-shared share a device, unlike these"
-
-
-@pytest.mark.exhaustive
-def test_two_stacks_share_the_gpu_alike(folder: Folder) -> None:
-    folder.script(**ONE)
-    ran = folder.run("--against-env=XLA_FLAGS=--a", "--launches=6", exit_code=0)
-    assert SHARED in ran.text
-    assert ran.case()["outcome"] in {"PASS", "NOISY"}

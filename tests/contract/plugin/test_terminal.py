@@ -41,12 +41,6 @@ def test_the_end_is_the_answer_which_says_a_failure_once_then_the_line_of_pytest
 
 
 @pytest.mark.exhaustive
-def test_with_more_verbosity_the_whole_reason_stands_below_the_row(folder: Folder) -> None:
-    text = _regressed(folder, "-v").text
-    assert len(re.findall(r"3\.\d+ x the expected time, busbw ", text)) == 1
-
-
-@pytest.mark.exhaustive
 def test_what_other_tests_failed_of_is_shown_where_pytest_shows_it(folder: Folder) -> None:
     (folder.path / "test_own.py").write_text("def test_own():\n    assert 1 == 2\n")
     text = _regressed(folder, "test_own.py").text
@@ -62,19 +56,6 @@ def test_a_test_that_fails_by_itself_is_shown_though_its_case_passed(folder: Fol
     path.write_text("def test_own(busbw_verdict):\n    assert busbw_verdict.now is None\n")
     ran = folder.run("perf/test_own.py", exit_code=1)
     assert "assert busbw_verdict.now is None" in ran.text.split("= FAILURES =")[1]
-
-
-@pytest.mark.exhaustive
-def test_the_end_of_a_workers_log_is_shown_once_and_the_reason_in_the_answer(
-    folder: Folder,
-) -> None:
-    folder.script(cases=[{"payload_bytes": 2**20, "then": "segfault"}])
-    text = folder.run("--payloads=1K,1M", exit_code=1).text
-    assert text.count("end of the worker's log:") == 1
-    *_, answer, session, _ = text.strip().splitlines()
-    assert answer.startswith("1 FAILED: fake 1M: crashed in 1 of 1 launches: ")
-    assert "Fatal Python error: Segmentation fault" in answer
-    assert session.startswith("FAILED: 1 of 2 cases failed: 1 FAILED; ")
 
 
 @pytest.mark.exhaustive

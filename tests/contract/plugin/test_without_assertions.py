@@ -67,15 +67,6 @@ def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_test_without_any_assertion_fails_as_its_verdict_says(folder: Folder) -> None:
-    folder.regressed()
-    test = "def test_collective(busbw_verdict):\n    pass\n"
-    (folder.path / "perf" / "test_collectives.py").write_text(test)
-    ran = folder.run(exit_code=1)
-    assert "1 failed" in ran.last_line
-
-
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("mark", ["skip", "skipif(True, reason='busy')", "xfail(run=False)"])
 def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
     folder: Folder, mark: str

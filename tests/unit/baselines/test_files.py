@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,26 +85,6 @@ def test_a_file_that_changed_since_it_was_read_is_left_alone_and_so_are_all_othe
 
 def _path(root: Path) -> Path:
     return files.path_of(root, KEY, SMALL)
-
-
-def _sparse(path: Path) -> None:
-    path.touch()
-    os.truncate(path, 3 * 2**30)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"), [(os.mkfifo, "is a named pipe"), (_sparse, "has 3221225472 bytes")]
-)
-def test_what_is_no_file_or_too_large_is_refused_at_once(
-    tmp_path: Path, make: Callable[[Path], None], said: str
-) -> None:
-    save(tmp_path, SMALL)
-    _path(tmp_path).unlink()
-    make(_path(tmp_path))
-    with pytest.raises(BaselineError, match=said):
-        save(tmp_path, SMALL)
-    # What is beside it is of no concern.
-    save(tmp_path, OTHER)
 
 
 def test_a_conflict_marker_and_an_lfs_pointer_are_named_with_their_line(tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from busbw.model.machine import EnvironmentKey
-from busbw.stacks.build import all_built, wheel_of
+from busbw.stacks.build import all_built
 from busbw.stacks.lock import Lock, path_of
-from tests.contract.commands.test_files import ENDLESS, no_text
 from tests.helpers.command_line import Answer, asked_here, command
 from tests.helpers.wheels import Machine, machine
 from tests.unit.stacks.test_lock import LOCK
@@ -22,7 +20,6 @@ pytestmark = pytest.mark.slow
 __all__ = ["machine"]
 
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
-NO_FILES: tuple[Callable[[Path], None], ...] = (Path.mkdir, *ENDLESS)
 
 
 def _locked(machine: Machine, root: Path) -> Lock:
@@ -70,36 +67,6 @@ def test_what_no_lock_names_is_removed(machine: Machine, tmp_path: Path) -> None
     assert f"removed {machine.cache / 'stacks' / lock.digest}\n" in answer.out
     assert answer.out.endswith(" freed\n")
     assert all_built(machine.cache) == ()
-
-
-@pytest.mark.parametrize("become", [*NO_FILES, no_text])
-def test_a_mark_that_no_build_wrote_is_that_of_a_torn_one_which_is_removed(
-    tmp_path: Path, become: Callable[[Path], None]
-) -> None:
-    path = path_of(tmp_path, KEY, "jax")
-    path.parent.mkdir(parents=True)
-    path.write_text(LOCK.text)
-    mark = tmp_path / "stacks" / LOCK.digest / "complete"
-    mark.parent.mkdir(parents=True)
-    become(mark)
-    options = (f"--baselines={tmp_path}", f"--stack-cache={tmp_path}")
-    # One that would be read on and on ends with its process.
-    assert command("stack", "list", *options).out.splitlines()[0].endswith(": torn")
-    assert f"removed {mark.parent}\n" in command("stack", "prune", *options).out
-
-
-def test_a_kept_wheel_that_is_no_file_is_an_error_with_its_path(
-    machine: Machine, tmp_path: Path
-) -> None:
-    lock = _locked(machine, tmp_path / "baselines")
-    path = wheel_of(machine.cache, lock.packages[0])
-    for number, become in enumerate(NO_FILES):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        become(path)
-        answer = _stack(machine, tmp_path / "baselines", "build")
-        assert f"{path} was changed since it was fetched: it is no file; remove it" in answer.err
-        assert answer.code == 1
-        path.rename(tmp_path / str(number))
 
 
 def test_without_locks_there_is_nothing_to_build(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -146,32 +145,6 @@ def test_of_a_session_that_the_disk_does_not_hold_nothing_is_left(tmp_path: Path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == before
-
-
-def _sparse(path: Path) -> None:
-    path.touch()
-    os.truncate(path, 3 * 2**30)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (os.mkfifo, "is a named pipe"),
-        (os.mkdir, "is a folder"),
-        (_sparse, "has 3221225472 bytes"),
-        (lambda path: path.symlink_to("/dev/zero"), "is a device"),
-    ],
-)
-def test_what_is_no_file_or_too_large_is_refused_at_once(
-    tmp_path: Path, make: Callable[[Path], None], said: str
-) -> None:
-    path = append(tmp_path, KEY, session(_FIRST)).path
-    path.unlink()
-    make(path)
-    with pytest.raises(HistoryError, match=said):
-        read(tmp_path, KEY)
-    with pytest.raises(HistoryError):
-        append(tmp_path, KEY, session(_SECOND))
 
 
 CONFLICT = "<<<<<<< HEAD\n=======\n>>>>>>> other\n"

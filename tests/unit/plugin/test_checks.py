@@ -100,15 +100,6 @@ def test_an_interpreter_without_what_is_needed(
 
 
 @pytest.mark.exhaustive
-def test_one_stack_under_two_names(busy: Folder) -> None:
-    ours, theirs = (having(busy, name, path="/packages/jax") for name in ("ours", "theirs"))
-    options = ("--frameworks=jax", f"--python=jax={ours}", f"--against={theirs}")
-    assert said(busy, *options).endswith(
-        f"{theirs} and {ours} both load jax from /packages/jax: that is one stack, not two"
-    )
-
-
-@pytest.mark.exhaustive
 def test_what_is_wrong_with_a_reference_counts_if_no_framework_has_one(busy: Folder) -> None:
     ours, theirs = having(busy, "ours"), having(busy, "theirs", missing=["jax"])
     pythons = tuple(f"--python={name}={ours}" for name in ("jax", "tensorflow"))
@@ -133,13 +124,6 @@ def test_locks_of_which_none_can_be_built(busy: Folder, text: str | None, senten
         path.parent.mkdir(parents=True)
         path.write_text(lock.text if text is None else text)
     assert sentence in said(busy, "--against=baseline")
-
-
-@pytest.mark.exhaustive
-def test_changes_that_are_acknowledged_in_no_toml(busy: Folder) -> None:
-    (busy.path / "baselines").mkdir()
-    (busy.path / "baselines" / "acknowledged.toml").write_text("[[change")
-    assert "acknowledged.toml: not TOML: " in said(busy)
 
 
 @pytest.mark.exhaustive

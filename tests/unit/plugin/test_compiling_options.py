@@ -148,18 +148,6 @@ def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder
 
 
 @pytest.mark.exhaustive
-def test_a_cache_in_which_nothing_can_be_kept_is_a_usage_error(folder: Folder) -> None:
-    (folder.path / "file").touch()
-    (folder.path / "theirs").mkdir(mode=0o555)
-    folder.without_root()
-    for name, said in (("file", "is no folder"), ("theirs/cache", "no permission to write into")):
-        cache = folder.path / name
-        ran = compiled(folder, "--topology=v5e:2x4", f"--compile-cache={cache}", exit_code=4)
-        assert "--compile-cache: " in ran.sentence and said in ran.sentence
-        assert "busbw: compiled" not in ran.text
-
-
-@pytest.mark.exhaustive
 def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
     cache = folder.path / "cache"
     (cache / "1").mkdir(parents=True)
@@ -221,12 +209,6 @@ def test_all_takes_what_can_be_compiled_for_and_says_what_cannot(folder: Folder)
 
 
 @pytest.mark.exhaustive
-def test_skipping_benchmarks_is_no_verdict(folder: Folder) -> None:
-    ran = compiled(folder, "--benchmark-skip", exit_code=1)
-    assert "NO_VERDICT: asked not to run (--benchmark-skip)" in ran.text
-
-
-@pytest.mark.exhaustive
 def test_axes_and_collectives_are_those_of_measuring(folder: Folder) -> None:
     ran = compiled(
         folder,
@@ -255,16 +237,6 @@ def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_
     )
     assert said in ran.text
     assert {path: path.read_bytes() for path in folder.baseline_files} == before
-
-
-@pytest.mark.exhaustive
-def test_without_baselines_what_was_not_compiled_is_counted_apart(folder: Folder) -> None:
-    script(folder, missing=NO_LIBTPU)
-    ran = compiled(folder, *ALL, exit_code=0)
-    assert (
-        "NOTHING_COMPARED: 10 cases for 5 topologies compiled by fake 1; 14 cases skipped"
-        in ran.text
-    )
 
 
 @pytest.mark.exhaustive

@@ -44,12 +44,6 @@ def test_a_cpu_has_four_virtual_ranks_or_as_many_as_are_asked_for(folder: Folder
     assert abs(ratio - 2 * 5 / 6) < 1e-9
 
 
-@pytest.mark.exhaustive
-def test_fewer_ranks_than_are_attached_are_measured(folder: Folder) -> None:
-    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
-    assert folder.run("--ranks=2", exit_code=0).case()["case"]["ranks"] == 2
-
-
 def test_a_case_has_samples_of_as_many_launches_as_were_asked_for(folder: Folder) -> None:
     ran = folder.run("--launches=4", exit_code=0)
     launches = ran.case()["launches"]
@@ -163,15 +157,6 @@ def test_a_framework_that_nobody_named_drops_out_where_it_has_none_of_them(
     assert "[tensorflow-" not in ran.text
 
 
-@pytest.mark.exhaustive
-def test_a_cpu_has_as_many_virtual_ranks_as_the_mesh(folder: Folder) -> None:
-    case = folder.run("--mesh=2x4", exit_code=0).case()
-    assert case["id"] == "fake-2x4-default-float32-1M"
-    assert (case["case"]["ranks"], case["case"]["mesh"], case["case"]["axes"]) == (8, "2x4", "")
-    ratio = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
-    assert ratio == pytest.approx(2 * 7 / 8)
-
-
 @pytest.mark.parametrize(("axes", "ratio"), sweep([("y", 2 * 3 / 4), ("x", 2 * 1 / 2)]))
 def test_along_an_axis_the_bus_factor_is_that_of_its_group(
     folder: Folder, axes: str, ratio: float
@@ -226,16 +211,6 @@ def test_with_more_verbosity_it_says_why_nothing_else_was_found(folder: Folder) 
     ran = folder.run("-v", exit_code=0)
     for name in ("TPU", "GPU"):
         assert f"busbw device: no {name} to measure on (fake: not found)" in ran.text
-
-
-@pytest.mark.exhaustive
-def test_a_named_device_that_is_there_is_measured_and_the_header_names_it(folder: Folder) -> None:
-    folder.script(device="tpu", device_kind="TPU v2", ranks=8)
-    ran = folder.run("--device=tpu", exit_code=0)
-    assert "busbw device: TPU v2 (TPU), 8 ranks; asked for" in ran.text
-    assert "busbw fake: fake 1" in ran.text
-    assert "busbw baselines: " in ran.text
-    assert ran.case()["case"]["ranks"] == 8
 
 
 BLOCKED = "import sys\nsys.modules.update({name: None for name in %r})\n"

@@ -239,13 +239,6 @@ def test_a_session_in_which_nothing_fits_under_the_limit(folder: Folder) -> None
     assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
 
 
-@pytest.mark.exhaustive
-def test_only_what_was_measured_is_counted(folder: Folder) -> None:
-    folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
-    ran = folder.run("--payloads=1K,1M", exit_code=0)
-    assert "NOTHING_COMPARED: 1 case measured in 1 launch each, 1 without a time" in ran.text
-
-
 def test_no_session_with_a_failed_case_is_called_fine(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1K,1M")

@@ -16,33 +16,6 @@ from tests.helpers.sweep import sweep
 from tests.unit.plugin import nightly
 
 
-@pytest.mark.exhaustive
-def test_it_holds_environment_plan_session_and_every_case_in_full(folder: Folder) -> None:
-    folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
-    folder.run("--update-baselines", "--payloads=1K,2K", "--launches=2", exit_code=1)
-    ran = folder.run("--payloads=1K,2K", "--launches=2", exit_code=1)
-    assert ran.document["environment"]["key"]["device_kind"] == "Fake CPU"
-    assert ran.document["environment"]["versions"] == {"fake": {"fake": "1"}}
-    assert ran.document["plan"]["launches"] == 2
-    case = ran.case("1K")
-    assert case["outcome"] == "PASS"
-    assert case["case"]["framework"] == "fake"
-    assert case["case"]["payload_bytes"] == 1024
-    assert case["case"]["protocol"] == "host/fake"
-    measured = case["now"]
-    assert set(measured) >= {"median_s", "best_s", "algbw_gb_per_s", "busbw_gb_per_s"}
-    assert measured["algbw_gb_per_s"] == 1024 / measured["median_s"] / 1e9
-    assert measured["busbw_gb_per_s"] == measured["algbw_gb_per_s"] * 1.5
-    assert case["baseline"]["median_s"] > 0
-    assert abs(case["ratio"] - 1) < 0.01
-    assert case["limit"] > 1
-    assert case["failure"] is None
-    assert len(case["launches"]) == 2
-    for launch in case["launches"]:
-        assert len(launch["samples_s"]) >= 2
-        assert launch["injected"] == ""
-
-
 def test_it_keeps_to_its_published_schema(folder: Folder) -> None:
     schema = json.loads((ROOT / "docs/results.schema.json").read_text())
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
@@ -88,16 +61,6 @@ def test_sessions_follow_each_other_with_their_verdicts(folder: Folder) -> None:
     assert len({line.session for line in found}) == 3
     assert [bool(line.baseline_date) for line in found] == [False, True, True]
     assert found[2].ratio == pytest.approx(5, rel=0.1)
-
-
-@pytest.mark.exhaustive
-def test_what_was_out_of_memory_or_died_is_a_line_without_times(folder: Folder) -> None:
-    folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
-    folder.run("--history=history", "--payloads=1K,2K", exit_code=1)
-    fine, lost = _lines(folder)
-    assert fine.failure is None
-    assert (lost.outcome, lost.times_us) == (Outcome.FAILED, ())
-    assert lost.failure is not None
 
 
 @pytest.mark.exhaustive

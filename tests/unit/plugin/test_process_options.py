@@ -30,13 +30,6 @@ def test_processes_measure_together_and_have_a_layout_of_their_own(folder: Folde
     assert ran.document["environment"]["key"]["processes"] == 2
 
 
-@pytest.mark.exhaustive
-def test_a_process_has_one_rank_where_nothing_is_said(folder: Folder) -> None:
-    ran = folder.run("--processes=3", exit_code=0)
-    assert ran.case()["case"]["ranks"] == 3
-    assert "3 ranks, 1 host, 3 processes" in ran.text
-
-
 def test_one_that_dies_fails_its_case_alone(folder: Folder) -> None:
     killed = {"cases": [{"payload_bytes": 1024, "then": "kill"}]}
     folder.script(processes={"1": killed})

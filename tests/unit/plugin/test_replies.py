@@ -103,12 +103,3 @@ def test_a_probe_that_is_none_is_a_usage_error_that_says_so(
     ran = folder.run(f"--python=fake={python}", exit_code=4)
     assert f"{python}: the worker's reply is invalid ({says}" in ran.sentence
     assert ran.results is None
-
-
-@pytest.mark.exhaustive
-def test_in_a_duel_the_other_side_is_measured_all_the_same(folder: Folder) -> None:
-    python = garbled(folder, "1.fake.reference", "enough", _line("enough", 1))
-    ran = folder.run("--payloads=1M,2M", f"--against={python}", exit_code=1)
-    assert "FAILED" in ran.outcomes.values()
-    assert "enough: expected true or false, got 1" in ran.text
-    assert "INTERNALERROR" not in ran.text

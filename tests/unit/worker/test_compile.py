@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -178,18 +177,3 @@ def test_along_an_axis_the_groups_are_the_axis_s(name: str) -> None:
     found = bench(FakeCompiler()).compile(_case(name, "device", mesh="2x4", axes="y"), V5E)
     assert isinstance(found, Compiled), found
     assert found.groups == "2x4"
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
-def test_what_is_no_file_in_the_cache_is_not_waited_for(
-    tmp_path: Path, make: Callable[[Path], None]
-) -> None:
-    compiler = Counting()
-    first = bench(compiler, tmp_path).compile(CASE, V5E)
-    (kept,) = tmp_path.rglob("*.json.gz")
-    kept.unlink()
-    make(kept)
-    found = bench(compiler, tmp_path).compile(CASE, V5E)
-    assert compiler.compiled == 2
-    # A pipe cannot be replaced, and what a link leads to is not written.
-    assert found == first or "the compiled program cannot be kept" in str(found)
