@@ -1,4 +1,4 @@
-"""`python -m tests.contract.browser.shots`: what it writes, and what it refuses."""
+"""`python -m tests.contract.browser.shots`: what it writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.contract.browser import chromium
-from tests.contract.browser.shots import main
 from tests.contract.browser.test_checks import FINE
 
 ROOT = Path(__file__).parents[3]
@@ -32,41 +31,3 @@ def test_each_page_has_a_folder_of_pictures(tmp_path: Path) -> None:
     # The width of a PNG.
     assert [int.from_bytes(one[16:20], "big") for one in (light, dark, phone)] == [1280, 1280, 400]
     assert light != dark and printed.startswith(b"%PDF-")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["none.html", "--into=x"], "none.html is no file"),
-        (["page.html"], "the following arguments are required: --into"),
-        (["page.html", "page.html", "--into=x"], "the names must differ: page, page"),
-    ],
-)
-def test_what_it_cannot_do_is_a_usage_error(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("page.html").write_text(FINE)
-    with pytest.raises(SystemExit, match="2"):
-        main(arguments)
-    assert said in capsys.readouterr().err
-    assert not Path("x").exists()
-
-
-def test_without_a_browser_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for named, said in (("", "apt-get install chromium, or name"), ("/none", "=/none is no prog")):
-        monkeypatch.setenv(chromium.PROGRAM, named)
-        with pytest.raises(chromium.BrowserError, match=said):
-            chromium.program()
-    monkeypatch.setattr(chromium, "PACKAGES", {"busbw_none": "busbw-none"})
-    assert main([__file__, f"--into={tmp_path / 'x'}"]) == 2
-    said = "shots: not installed: busbw-none; `tox -e browser` installs them\n"
-    assert capsys.readouterr().err == said
-    assert not (tmp_path / "x").exists()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.helpers.session_folder import Folder
-from tests.helpers.sweep import sweep
 
 
 def rows(folder: Folder) -> list[dict[str, Any]]:
@@ -54,24 +53,6 @@ def test_its_table_shows_the_cases_that_have_samples_and_no_others(folder: Folde
     table = ran.text.split("benchmark 'fake.fake'")[1]
     assert "float32-1M]" in table
     assert "float32-1K]" not in table
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "option", sweep(["--benchmark-columns=min,max", "--benchmark-sort=name", "--benchmark-only"])
-)
-def test_its_table_is_shown_where_an_option_asks_for_it(folder: Folder, option: str) -> None:
-    assert "benchmark 'fake.fake'" in folder.run(option, exit_code=0).text
-
-
-@pytest.mark.exhaustive
-def test_its_table_is_left_out_and_that_of_other_tests_is_not(folder: Folder) -> None:
-    own = "def test_own(benchmark):\n    benchmark(sum, (1, 2))\n"
-    (folder.path / "test_own.py").write_text(own)
-    ran = folder.run("test_own.py", exit_code=0)
-    table = ran.text.split("- benchmark: 1 tests -")[1]
-    assert "test_own" in table
-    assert "test_collective[" not in table
 
 
 @pytest.mark.exhaustive

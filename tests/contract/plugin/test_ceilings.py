@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -121,16 +120,3 @@ def test_a_switch_that_adds_up_is_noted_and_passes(folder: Folder) -> None:
     assert note.endswith("(450 GB/s): the switch adds up")
     assert note in ran.text
     assert "; adding up in the switch up to 788 GB/s" in ran.text
-
-
-@pytest.mark.exhaustive
-def test_two_stacks_in_turn_are_held_against_it_too(folder: Folder) -> None:
-    against = f"--against={sys.executable}"
-    folder.script(**A100, gb_per_s=POSSIBLE)
-    case = folder.run(against, "--launches=2", exit_code=0).case()
-    assert case["outcome"] == "PASS"
-    assert case["figures"].get("ceiling_share") == pytest.approx(175 / 300, rel=0.04)
-    folder.script(**A100, gb_per_s=IMPOSSIBLE)
-    ran = folder.run(against, "--launches=2", exit_code=1)
-    assert ran.outcomes == {"1M": "FAILED"}
-    assert (ran.case()["now"], ran.case()["baseline"]) == (None, None)

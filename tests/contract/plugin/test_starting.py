@@ -92,13 +92,6 @@ def test_a_probe_that_is_cut_short_twice_fails_every_case_and_is_no_usage_error(
     assert len(ran.failures) == 1 and ran.session_failure
 
 
-@pytest.mark.exhaustive
-def test_a_compiler_that_cannot_be_asked_twice_fails_every_case(folder: Folder) -> None:
-    ran = compiled(folder, hit(folder, "compile-1", 2), exit_code=1)
-    assert f"{KILLED}: nothing in its log; {TWICE}" in ran.text
-    assert "2 failed" in ran.last_line
-
-
 def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_again(
     folder: Folder,
 ) -> None:

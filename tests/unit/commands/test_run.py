@@ -329,19 +329,6 @@ def test_root_directory_and_settings_are_those_of_the_current_folder(bare: Folde
 
 
 @pytest.mark.exhaustive
-def test_where_busbw_is_installed_in_the_folder_itself_it_is_the_same(
-    bare: Folder, installed: Path
-) -> None:
-    bare.ini({})
-    inside = bare.path / ".venv" / "lib" / "site-packages"
-    shutil.copytree(installed, inside)
-    (bare.path / ".venv" / "pyvenv.cfg").touch()
-    said = run(*SMALL, "--collect-only", "-qq", package=inside)
-    assert said.code == 0, said.text
-    assert said.text.split() == ["busbw/perf/test_collectives.py:", "2"]
-
-
-@pytest.mark.exhaustive
 def test_tests_that_are_named_are_run_in_place_of_what_is_shipped(folder: Folder) -> None:
     folder.environment.chdir(folder.path)
     said = run("perf/", *SMALL, "-v")
@@ -397,17 +384,3 @@ def test_compiled_baselines_are_one_s_own_first_and_else_those_that_are_shipped(
     path.write_text(path.read_text().replace("FakeRing", "FakeTree"))
     said = run(*BASE, package=package)
     assert said.code == 1 and "CHANGED" in said.text, said.text
-
-
-@pytest.mark.exhaustive
-def test_pyargs_reads_the_same_promises(bare: Folder, installed: Path) -> None:
-    (bare.path / "conftest.py").write_text("pytest_plugins = ['busbw.plugin']\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--pyargs", "busbw.perf", *SMALL],
-        env={**os.environ, "PYTHONPATH": _path(installed)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "= 1 without baseline in " in done.stdout

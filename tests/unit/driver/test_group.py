@@ -18,7 +18,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group, merged
 from busbw.driver.local import LocalTransport, Worker
 from busbw.driver.transport import Reply, Request, Starter
-from busbw.model.cluster import ALONE, Cluster, ClusterMember
+from busbw.model.cluster import Cluster, ClusterMember
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import Probe
 from busbw.model.words import FailureKind
@@ -86,20 +86,6 @@ def test_kill_9_from_outside_is_seen_though_that_one_was_not_asked(bundle: Bundl
     assert not processes(bundle.path)
 
 
-def test_one_that_is_silent_ends_the_request_at_the_deadline_with_its_stack(
-    bundle: Bundle,
-) -> None:
-    with group(bundle, worker2="hang") as members:
-        found = failure(members.ask_each(all_of(OF_FOUR), 3.0, "measuring"))
-        assert not members.members
-    assert found.kind is FailureKind.TIMEOUT
-    # The others wait for the silent one, and are silent too.
-    why = "worker 0, worker 1, worker 2, worker 3: the worker did not answer within 3 s while "
-    assert found.message.startswith(why)
-    assert 'fake/exchange.py", line' in found.log
-    assert not processes(bundle.path)
-
-
 def test_who_died_is_named_and_not_who_complains_of_it_first(bundle: Bundle) -> None:
     with group(bundle, worker0="out_of_memory", worker1="hang", worker2="kill") as members:
         found = failure(members.ask_each(all_of(OF_FOUR), LONG_S, "measuring"))
@@ -121,27 +107,6 @@ def test_a_start_that_raises_leaves_none_of_those_that_were_started(bundle: Bund
         Group(transport, starter(), LAUNCH, CLUSTER)
     assert not processes(bundle.path)
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_one_by_itself_lives_on_after_it_answered_with_a_failure(bundle: Bundle) -> None:
-    with group(bundle, ALONE, worker0="out_of_memory") as alone:
-        first = failure(alone.ask(REQUEST, LONG_S, "measuring"))
-        assert first.kind is FailureKind.OUT_OF_MEMORY
-        assert first.message.startswith("RESOURCE_EXHAUSTED")
-        assert not alone.is_over
-        assert failure(alone.ask(REQUEST, LONG_S, "measuring")).kind is FailureKind.OUT_OF_MEMORY
-        assert alone.close()
-    assert not processes(bundle.path)
-
-
-def test_one_by_itself_that_dies_is_over_and_its_failure_names_no_role(bundle: Bundle) -> None:
-    with group(bundle, ALONE, worker0="kill") as alone:
-        found = failure(alone.ask(REQUEST, LONG_S, "measuring"))
-        assert found.message == "the worker was killed (SIGKILL) while measuring"
-        assert found.launch.text == "1"
-        assert alone.is_over
-        with pytest.raises(ValueError, match="the process of launch 1 is over"):
-            alone.ask(REQUEST, LONG_S, "measuring")
 
 
 def test_a_cluster_of_a_single_worker_is_not_one_by_itself(bundle: Bundle) -> None:

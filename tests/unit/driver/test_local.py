@@ -22,7 +22,7 @@ from busbw.driver.local import BusyError, LocalTransport, Worker, alone
 from busbw.driver.process import log_text, oom_kill_count
 from busbw.driver.transport import AgentsError, Answer, Ended, Reply, Starter, failure_of
 from busbw.model.cluster import Cluster
-from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.launch import Failure, LaunchId
 from busbw.model.variables import SECRET
 from busbw.model.words import Capability, FailureKind, FoundBy
 from tests.helpers.damage import bounded
@@ -82,13 +82,6 @@ def answered(answer: Reply | Ended) -> Answer:
     return answer.answer
 
 
-def test_a_worker_that_dies_of_a_segmentation_fault_leaves_its_stack(bundle: Bundle) -> None:
-    found = ended(bundle, "segfault")
-    assert found.exit_code == -signal.SIGSEGV
-    assert "Segmentation fault" in found.log
-    assert 'fake/backend.py", line' in found.log
-
-
 def test_an_exception_that_nobody_expected_is_an_exit_code_with_its_traceback(
     bundle: Bundle,
 ) -> None:
@@ -99,28 +92,10 @@ def test_an_exception_that_nobody_expected_is_an_exit_code_with_its_traceback(
     assert "ValueError: BUSBW_FAKE: no event 'no such event'" in answer.log
 
 
-def test_a_hang_ends_at_the_deadline_with_a_python_stack_in_the_log(bundle: Bundle) -> None:
-    found = ended(bundle, "hang", SHORT_S)
-    assert found.exit_code is None
-    assert SHORT_S <= found.waited_s < LONG_S
-    assert 'fake/backend.py", line' in found.log
-    assert "measure.py" in found.log
-
-
 def test_a_hang_that_holds_the_interpreter_lock_has_a_stack_too(bundle: Bundle) -> None:
     found = ended(bundle, "hang_with_lock", SHORT_S)
     assert found.exit_code is None
     assert 'fake/backend.py", line' in found.log
-
-
-def test_a_reply_and_then_a_hang_at_exit_is_a_reply_and_the_process_is_ended(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", SHORT_S)
-    with ready(bundle, starter(cases=[{"then": "reply_then_hang"}])) as worker:
-        assert isinstance(answered(measure(worker)), Run)
-        assert not worker.close()
-        assert not processes(bundle.path)
 
 
 def test_a_worker_that_closes_its_replies_and_goes_on_hung_and_was_not_killed_by_others(

@@ -13,7 +13,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
-from busbw.driver.schedules import Progress, Schedule, Side
+from busbw.driver.schedules import Schedule, Side
 from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection, Measurement, Plan
@@ -259,13 +259,3 @@ def test_an_injection_applies_to_the_candidate_alone_and_its_payloads_alone(
     slower = [now / was for now, was in zip(slowed.runs[0].samples_s, before.runs[0].samples_s)]
     assert slower == pytest.approx([1.5] * 2)
     assert spared.runs[0].samples_s == pytest.approx(same.runs[0].samples_s)
-
-
-def test_the_order_is_shuffled_and_the_same_for_both_sides(pairs: Make) -> None:
-    cases = tuple(case(2**power) for power in range(8, 14))
-    told: list[Progress] = []
-    running = pairs(*cases, shared=False, plan=plan(launches=2), on_progress=told.append)
-    running.run()
-    sizes = [progress.case.payload_bytes for progress in told]
-    quarters = [sizes[begin : begin + 6] for begin in range(0, 24, 6)]
-    assert quarters[0] == quarters[1] != quarters[2] == quarters[3]

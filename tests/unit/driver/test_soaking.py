@@ -15,7 +15,6 @@ from busbw.driver.soaking import Soaking
 from busbw.driver.transport import Starter
 from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import FailureKind
 from tests.helpers.workers import PLAN, case, keyed, starter
 
 pytestmark = pytest.mark.workers
@@ -53,16 +52,3 @@ def _soaked(bundle: Bundle, *sizes: int, start_s: float = 0.0, **script: Any) ->
 def test_the_time_is_that_of_rounds_however_long_a_process_takes_to_start(bundle: Bundle) -> None:
     tallies = _soaked(bundle, 1024, 2048, start_s=1000.0).tallies
     assert all(tally.rounds > 0 for tally in tallies.values())
-
-
-@pytest.mark.usefixtures("nothing_left")
-def test_a_larger_payload_has_more_time(bundle: Bundle) -> None:
-    small, large = _soaked(bundle, 1024, 2**20).tallies.values()
-    assert large.seconds > 2 * small.seconds > 0
-
-
-@pytest.mark.usefixtures("nothing_left")
-def test_a_launch_that_does_not_start_is_the_failure_of_its_cases(bundle: Bundle) -> None:
-    (tally,) = _soaked(bundle, 1024, releases={"no such package": {}}).tallies.values()
-    assert tally.failure is not None
-    assert tally.failure.kind is FailureKind.CRASHED

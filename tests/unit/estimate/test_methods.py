@@ -43,11 +43,6 @@ def _defined(name: str, layout: Layout) -> bool:
 
 CARRIED_OUT = [(name, one) for name in METHODS for one in LAYOUTS if _defined(name, one)]
 
-layouts = (
-    st.tuples(st.integers(1, 16), st.integers(1, 16))
-    .filter(lambda pair: pair[0] * pair[1] > 1)
-    .map(lambda pair: Layout(ranks=pair[0] * pair[1], hosts=pair[0]))
-)
 sizes = st.floats(1.0, 1e12)
 links = st.builds(
     Link,

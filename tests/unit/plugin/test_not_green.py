@@ -207,15 +207,6 @@ def test_a_framework_that_the_options_leave_out_may_be_missing(
 
 
 @pytest.mark.exhaustive
-def test_a_framework_with_baselines_of_another_machine_alone_is_only_skipped(
-    folder: Folder, without_tensorflow: tuple[str, ...]
-) -> None:
-    command = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE, *without_tensorflow)
-    ran = folder.pytest(*command, "--ranks=8", exit_code=0)
-    assert "1 skipped, 1 without baseline" in ran.last_line
-
-
-@pytest.mark.exhaustive
 def test_a_session_whose_every_case_is_refused_for_memory_in_use(folder: Folder) -> None:
     """Predicted where another program has the memory: nothing was measured, nothing is judged."""
     folder.with_baselines()

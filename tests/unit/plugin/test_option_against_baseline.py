@@ -156,23 +156,6 @@ def test_a_lock_that_was_changed_is_no_reference(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        ("platform", "win-amd64", "the reference needs Python 3.11 for win-amd64"),
-        ("python", "3.99.1", "the reference needs Python 3.99 for linux"),
-    ],
-)
-def test_a_lock_of_another_machine_is_refused_with_what_is_here(
-    night: Night, key: str, value: str, said: str
-) -> None:
-    path = night.accept()
-    path.write_text(replace(read(path), **{key: value}).text)  # type: ignore[arg-type]
-    ran = night.run("--against=baseline", *TWO, exit_code=4)
-    assert said.replace("3.11", ".".join(map(str, sys.version_info[:2]))) in ran.sentence
-
-
-@pytest.mark.exhaustive
 def test_wheels_come_from_the_configured_index_whatever_address_a_lock_has(night: Night) -> None:
     path = night.accept()
     lock = read(path)
