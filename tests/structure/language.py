@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tests.structure.sizes import FUNCTIONS
 
@@ -29,10 +29,10 @@ _OPENERS = (
 _ACCEPTED = re.compile(r"\baccepted (?:is|are)\b")
 
 
-def counts(tree: ast.Module, text: str) -> Counter[str]:
-    """Count the places of each kind in a module, given its tree and its text."""
-    names = list(_bound_names(tree))
-    openers = [_opener(docstring) for docstring in _docstrings(tree)]
+def counts(nodes: Collection[ast.AST], text: str) -> Counter[str]:
+    """Count the places of each kind in a module, given all nodes of its tree and its text."""
+    names = list(_bound_names(nodes))
+    openers = [_opener(docstring) for docstring in _docstrings(nodes)]
     return Counter(
         banned_names=_number_of(_BANNED, names),
         vague_names=_number_of(_VAGUE, names),
@@ -46,8 +46,8 @@ def _number_of(words: str, names: list[str]) -> int:
     return sum(name in vocabulary for name in names)
 
 
-def _bound_names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _bound_names(nodes: Collection[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id.lstrip("_")
         elif isinstance(node, ast.arg):
@@ -56,9 +56,9 @@ def _bound_names(tree: ast.Module) -> Iterator[str]:
             yield node.name.lower().lstrip("_")
 
 
-def _docstrings(tree: ast.Module) -> Iterator[str]:
+def _docstrings(nodes: Collection[ast.AST]) -> Iterator[str]:
     """Yield the docstrings of functions; a property is described as a value, by a noun phrase."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, FUNCTIONS) and not any(
             "property" in ast.unparse(decorator) for decorator in node.decorator_list
         ):

@@ -32,8 +32,8 @@ def measure(files: Iterable[tuple[str, str]]) -> dict[str, Counter[str]]:
     """Return the counts of each package, given the path and the text of each file."""
     total: dict[str, Counter[str]] = {}
     for path, text in files:
-        tree = ast.parse(text)
-        counts = {**sizes.size(tree), **language.counts(tree, text)}
+        nodes = list(ast.walk(ast.parse(text)))
+        counts = {**sizes.size(nodes), **language.counts(nodes, text)}
         for package in sources.packages(path):
             total.setdefault(package, Counter()).update(counts)
     return total
@@ -71,4 +71,5 @@ def _write(measured: dict[str, Counter[str]], *, may_raise: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="tests.structure.limits", description=__doc__)
     parser.add_argument("--raise", dest="may_raise", action="store_true")
-    _write(measure(sources.python_files()), may_raise=parser.parse_args().may_raise)
+    arguments = parser.parse_args()
+    _write(measure(sources.python_files()), may_raise=arguments.may_raise)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Collection
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def size(tree: ast.Module) -> Counter[str]:
-    """Count the statements, functions and nodes of a module."""
-    nodes = list(ast.walk(tree))
+def size(nodes: Collection[ast.AST]) -> Counter[str]:
+    """Count the statements, functions and nodes among all nodes of a module."""
     return Counter(
         statements=sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in nodes),
         functions=sum(isinstance(node, FUNCTIONS) for node in nodes),

@@ -8,15 +8,17 @@ import pytest
 
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES, MOST_ROUNDS, Draw
+from tests.helpers.sweep import sweep
 from tests.unit.collectives.known import KNOWN, Buffer
 from tests.unit.collectives.simulation import afters, is_exact, kinds, simulated, starts
 
-RANKS = (2, 3, 4, 8)
+# Odd and a power of two first: the gate has these.
+RANKS = (3, 8, 2, 4)
 DRAWS = range(5)
 
 each_kind = pytest.mark.parametrize(("name", "reduce_op"), kinds())
 each_dtype = pytest.mark.parametrize("dtype", DTYPES)
-each_size = pytest.mark.parametrize("ranks", RANKS)
+each_size = pytest.mark.parametrize("ranks", sweep(RANKS, in_gate=2))
 
 
 def _draw(dtype: str, reduce_op: str, ranks: int, number: int = 0) -> Draw:

@@ -16,6 +16,7 @@ from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
 from busbw.model.words import Capability
+from tests.helpers.sweep import sweep
 from tests.helpers.workers import PLAN, Watched, case, keyed, processes, stack, starter
 
 pytestmark = pytest.mark.workers
@@ -46,22 +47,25 @@ def schedule(
 
 @pytest.mark.parametrize(
     ("name", "shared", "event", "launch", "runs"),
-    [
-        ("passes", False, "listen", "1", [0]),
-        ("passes", False, "measure", "1", [0]),
-        ("passes", False, "end", "1", [1]),
-        ("passes", False, "measure", "2", [1]),
-        # The first launch's worker has yet to end.
-        ("passes", True, "listen", "2", [1]),
-        ("passes", True, "end", "1", [1]),
-        ("pairs", False, "listen", "1.fake.candidate", [1, 0]),
-        ("pairs", False, "measure", "1.fake.candidate", [1, 0]),
-        ("pairs", True, "listen", "1.fake.candidate", [0, 0]),
-        ("pairs", True, "open", "1.fake.candidate", [0, 0]),
-        ("pairs", True, "turn", "1.fake.candidate", [0, 0]),
-        ("pairs", True, "close", "1.fake.candidate", [1, 0]),
-        ("pairs", True, "end", "1.fake.reference", [1, 1]),
-    ],
+    sweep(
+        [
+            ("passes", False, "listen", "1", [0]),
+            ("passes", False, "measure", "1", [0]),
+            ("passes", False, "end", "1", [1]),
+            ("passes", False, "measure", "2", [1]),
+            # The first launch's worker has yet to end.
+            ("passes", True, "listen", "2", [1]),
+            ("passes", True, "end", "1", [1]),
+            ("pairs", False, "listen", "1.fake.candidate", [1, 0]),
+            ("pairs", False, "measure", "1.fake.candidate", [1, 0]),
+            ("pairs", True, "listen", "1.fake.candidate", [0, 0]),
+            ("pairs", True, "open", "1.fake.candidate", [0, 0]),
+            ("pairs", True, "turn", "1.fake.candidate", [0, 0]),
+            ("pairs", True, "close", "1.fake.candidate", [1, 0]),
+            ("pairs", True, "end", "1.fake.reference", [1, 1]),
+        ],
+        in_gate=3,
+    ),
 )
 def test_an_interrupt_of_a_schedule_leaves_no_worker_and_keeps_what_was_measured(
     bundle: Bundle, name: str, shared: bool, event: str, launch: str, runs: list[int]
@@ -81,7 +85,7 @@ def compiling(bundle: Bundle, event: str) -> Parallel:
     return Parallel(executor, {"": begin}, workers=2, timeout_s=60.0)
 
 
-@pytest.mark.parametrize("event", ["listen", "compile"])
+@pytest.mark.parametrize("event", sweep(["listen", "compile"]))
 def test_an_interrupt_of_workers_that_compile_leaves_none(bundle: Bundle, event: str) -> None:
     topology = topology_of("v5e:2x4")
     cases = [
@@ -93,7 +97,7 @@ def test_an_interrupt_of_workers_that_compile_leaves_none(bundle: Bundle, event:
     assert not processes(bundle.path)
 
 
-@pytest.mark.parametrize("event", ["listen", "describe"])
+@pytest.mark.parametrize("event", sweep(["listen", "describe"]))
 def test_an_interrupt_while_a_compiler_is_described_leaves_no_worker(
     bundle: Bundle, event: str
 ) -> None:

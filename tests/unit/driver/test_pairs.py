@@ -18,6 +18,7 @@ from busbw.driver.transport import Starter
 from busbw.model.case import Case
 from busbw.model.launch import Injection, Measurement, Plan
 from busbw.model.words import Extra, FailureKind
+from tests.helpers.sweep import sweep
 from tests.helpers.workers import KEY, PLAN, Watched, case, keyed, stack, starter
 
 pytestmark = pytest.mark.workers
@@ -108,6 +109,7 @@ def test_who_begins_changes_from_pass_to_pass_a_b_b_a(pairs: Make, log: Log) -> 
     assert log.sides("turn") == log.sides("start") == "rc cr cr rc rc".replace(" ", "")
 
 
+@pytest.mark.exhaustive
 def test_both_sides_have_as_many_samples_though_one_had_enough_before(pairs: Make) -> None:
     # By itself the slow one would have enough after a single sample.
     found = pairs(SMALL, reference=starter(latency_s=1.0), plan=plan(samples=5))
@@ -143,7 +145,7 @@ def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
     assert runs(found, R) == runs(found, C) == [4, 4]
 
 
-@pytest.mark.parametrize("dying", Side)
+@pytest.mark.parametrize("dying", sweep(Side))
 def test_a_worker_that_dies_fails_its_case_on_its_side_and_new_ones_take_the_rest(
     pairs: Make, dying: Side, log: Log
 ) -> None:
@@ -189,6 +191,7 @@ def test_a_worker_that_dies_in_mid_turn_fails_and_the_other_goes_on_alone(
     assert len(found.measurements(R)[0].runs[0].samples_s) == 3
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_dies_at_the_end_of_a_case_gave_no_run(pairs: Make, log: Log) -> None:
     log.kill_before = ("1.fake.reference", "close")
     found = pairs(SMALL, OTHER)
@@ -198,7 +201,7 @@ def test_a_worker_that_dies_at_the_end_of_a_case_gave_no_run(pairs: Make, log: L
     assert runs(found, C) == [1, 1]
 
 
-@pytest.mark.parametrize("lacking", Side)
+@pytest.mark.parametrize("lacking", sweep(Side))
 def test_a_side_that_runs_out_of_memory_leaves_the_other_measured_alone(
     pairs: Make, lacking: Side, log: Log
 ) -> None:
@@ -212,6 +215,7 @@ def test_a_side_that_runs_out_of_memory_leaves_the_other_measured_alone(
     assert log.lives == ["start 1.r", "start 1.c", "end 1.r", "end 1.c"]
 
 
+@pytest.mark.exhaustive
 def test_where_a_large_case_kills_one_side_the_other_is_measured_and_not_asked_for_more(
     pairs: Make, log: Log
 ) -> None:
@@ -224,8 +228,8 @@ def test_where_a_large_case_kills_one_side_the_other_is_measured_and_not_asked_f
     assert log.sides("release") == ""
 
 
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("broken", Side)
+@pytest.mark.parametrize("shared", sweep([True, False]))
+@pytest.mark.parametrize("broken", sweep(Side))
 def test_a_side_that_does_not_start_fails_in_every_case(
     pairs: Make, broken: Side, shared: bool
 ) -> None:
@@ -245,7 +249,7 @@ def test_a_side_that_does_not_start_fails_in_every_case(
     assert [len(found.runs) for found in other] == ([0, 0] if shared else [2, 2])
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", sweep([True, False]))
 def test_an_injection_applies_to_the_candidate_alone_and_its_payloads_alone(
     pairs: Make, shared: bool
 ) -> None:

@@ -14,6 +14,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure
 from busbw.model.machine import Protocol
 from busbw.model.words import Capability, FailureKind
+from tests.helpers.sweep import sweep
 from tests.helpers.workers import case, executor, processes, starter
 
 pytestmark = pytest.mark.workers
@@ -36,7 +37,7 @@ def _case(payload_bytes: int) -> Case:
     return replace(case(payload_bytes), ranks=8, protocol=Protocol.parse("device/fake"))
 
 
-@pytest.mark.parametrize("workers", [1, 2, 9])
+@pytest.mark.parametrize("workers", sweep([2, 1, 9]))
 def test_every_job_has_a_result_however_many_workers(bundle: Bundle, workers: int) -> None:
     told: list[tuple[int, int]] = []
     running = compiling(bundle, workers)

@@ -147,6 +147,7 @@ def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle
     assert len({failure.launch for failure in failures}) == 2
 
 
+@pytest.mark.exhaustive
 def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle) -> None:
     told, _ = measured(bundle, (1024, 2048), starter(), launches=2)
     assert [(p.pass_number, p.passes, p.done, p.total) for p in told] == [
