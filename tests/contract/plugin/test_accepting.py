@@ -237,13 +237,6 @@ def test_what_was_deselected_was_asked_for(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_it_goes_with_an_update(folder: Folder) -> None:
-    folder.with_baselines("--payloads=1K")
-    folder.with_baselines("--prune-baselines", "--payloads=2K,4K")
-    assert payloads(folder) == ["2K", "4K"]
-
-
-@pytest.mark.exhaustive
 def test_a_session_without_a_verdict_removes_nothing_and_says_why(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K,2K")
     ran = folder.run("--prune-baselines", "--payloads=1K", "--benchmark-skip", exit_code=1)

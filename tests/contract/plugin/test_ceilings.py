@@ -39,30 +39,6 @@ def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
     assert lines.count("ceiling 300 GB/s: links: 12 of 25.0 GB/s") == 1
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("script", "options"),
-    sweep(
-        [
-            ({}, ()),
-            (A100 | {"device_kind": "NVIDIA T4"}, ()),
-            # A mesh asked for is not the shape of the slice, which this script does not tell.
-            (TPU, ("--mesh=2x4",)),
-        ]
-    ),
-)
-def test_where_no_ceiling_is_known_nothing_is_said_of_one(
-    folder: Folder, script: dict[str, Any], options: tuple[str, ...]
-) -> None:
-    folder.script(**({"gb_per_s": 1e5} | script))
-    ran = folder.run(*options, exit_code=0)
-    assert ran.outcomes == {"1M": "NO_BASELINE"}
-    assert ran.case()["ceiling"] is None
-    assert not any(line.startswith("ceiling") for line in ran.text.splitlines())
-    assert "of ceiling" not in ran.text
-    assert "ceiling_share" not in ran.properties()
-
-
 @pytest.mark.parametrize(
     "kind",
     sweep(["TPU v2", "TPU v5 lite", "v5litepod-8", "TPU7x", "NVIDIA V100-SXM2-32GB"]),

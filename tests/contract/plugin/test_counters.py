@@ -68,11 +68,3 @@ def test_a_library_that_fails_is_told_once_and_costs_nothing_else(
     ran = folder.run(*WORST, exit_code=0)
     assert ran.text.count(f"what devices count of themselves is not read: {why}") == 1
     assert ran.document["counters"] == []
-
-
-@pytest.mark.exhaustive
-def test_without_a_library_nothing_is_read_and_no_process_started(folder: Folder) -> None:
-    folder.script(**GPU)
-    ran = folder.run(*WORST, exit_code=0)
-    assert ran.document["counters"] == []
-    assert "count of themselves" not in ran.text

@@ -184,15 +184,6 @@ def test_what_fits_under_the_limit_again_is_out_of_memory_no_more(folder: Folder
 
 
 @pytest.mark.exhaustive
-def test_the_machines_own_out_of_memory_is_not_what_a_limit_makes(folder: Folder) -> None:
-    folder.script(cases=[{"payload_bytes": 16 * 2**20, "then": "out_of_memory"}])
-    folder.with_baselines(SIZES)
-    ran = folder.run(SIZES, LIMIT, "--require-baselines", exit_code=1)
-    assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
-    assert ran.case("16M")["expected"] is False
-
-
-@pytest.mark.exhaustive
 def test_where_the_baseline_has_a_time_it_fails_and_both_are_said(folder: Folder) -> None:
     folder.with_baselines(SIZES)
     ran = folder.run(SIZES, LIMIT, exit_code=1)

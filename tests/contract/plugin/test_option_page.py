@@ -61,17 +61,6 @@ def test_a_missing_library_is_a_usage_error_before_anything_is_measured(
 
 
 @pytest.mark.exhaustive
-def test_a_page_that_cannot_be_written_is_an_error_and_the_results_are_there(
-    folder: Folder,
-) -> None:
-    folder.script(**SLOW)
-    folder.fill_disk(bytes_left=15_000)
-    ran = folder.run("--page=night.html", "--payloads=1K", exit_code=1)
-    assert "--page: no page was written: " in ran.text
-    assert not (folder.path / "night.html").exists()
-
-
-@pytest.mark.exhaustive
 def test_processes_without_any_work_of_their_own_are_on_it(folder: Folder) -> None:
     ran = folder.run("--page=night.html", "--processes=2", "--payloads=64K:256K", exit_code=0)
     launches = [one for case in ran.cases for one in case["launches"]]

@@ -66,14 +66,6 @@ def test_in_a_log_there_is_a_line_for_each_round(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_rounds_that_are_added_are_counted_up_to_the_last_of_them(folder: Folder) -> None:
-    folder.slower(3, "--launches=2")
-    text = folder.run("--launches=2", exit_code=1).text
-    found = re.findall(r"^busbw: round (\d/\d)", text, flags=re.MULTILINE)
-    assert found == ["1/2", "2/2", "3/5", "4/5", "5/5"]
-
-
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("columns", sweep([80, 100, 120]))
 def test_on_a_terminal_no_line_is_wider_than_it_and_progress_is_one_line(
     folder: Folder, columns: int

@@ -169,18 +169,6 @@ def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again
     assert not processes(bundle.path)
 
 
-def test_time_is_counted_to_its_phase_whatever_ends_it(bundle: Bundle) -> None:
-    ticks = iter((1.0, 3.0, 10.0, 14.0, 20.0, 21.0))
-    counting = Executor(Watched(bundle, lambda worker, event: None), clock=lambda: next(ticks))
-    with counting.counted("starting"):
-        pass
-    with pytest.raises(KeyboardInterrupt), counting.counted("measuring"):
-        raise KeyboardInterrupt
-    with counting.counted("starting"):
-        pass
-    assert counting.spent_s == {"starting": 3.0, "measuring": 4.0}
-
-
 @pytest.mark.parametrize(
     ("framework", "version", "oldest"),
     [("jax", "0.4.38", "0.5.0"), ("tensorflow", "2.15.1", "2.16")],

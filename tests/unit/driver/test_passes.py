@@ -147,19 +147,6 @@ def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle
     assert len({failure.launch for failure in failures}) == 2
 
 
-@pytest.mark.exhaustive
-def test_progress_counts_passes_and_cases_and_tells_the_time_left(bundle: Bundle) -> None:
-    told, _ = measured(bundle, (1024, 2048), starter(), launches=2)
-    assert [(p.pass_number, p.passes, p.done, p.total) for p in told] == [
-        (1, 2, 0, 4),
-        (1, 2, 1, 4),
-        (2, 2, 2, 4),
-        (2, 2, 3, 4),
-    ]
-    assert told[0].remaining_s is None
-    assert all(p.remaining_s is not None and p.remaining_s > 0 for p in told[1:])
-
-
 def test_the_time_left_counts_down_though_every_launch_has_to_start(bundle: Bundle) -> None:
     told: list[Progress] = []
     ticking = executor(bundle)

@@ -201,13 +201,6 @@ def test_a_folder_that_cannot_hold_it_is_a_usage_error(
 
 
 @pytest.mark.exhaustive
-def test_with_a_topology_nothing_is_measured_and_nothing_appended(folder: Folder) -> None:
-    options = ("perf", "--frameworks=fake", "--topology=v5e:2x4", "--history=history")
-    ran = folder.pytest(*options, exit_code=4)
-    assert ran.sentence == "ERROR: busbw: --history: not with --topology, which measures nothing"
-
-
-@pytest.mark.exhaustive
 def test_one_that_cannot_be_written_any_more_is_an_error_after_the_verdicts(
     folder: Folder,
 ) -> None:

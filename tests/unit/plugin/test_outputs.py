@@ -95,13 +95,3 @@ def test_metrics_replace_only_metrics_and_need_their_library(folder: Folder) -> 
     conftest.write_text(none + conftest.read_text())
     ran = folder.run("--metrics=m.prom", exit_code=4)
     assert "--metrics: metrics need busbw[metrics]" in ran.sentence
-
-
-@pytest.mark.exhaustive
-def test_metrics_that_fail_in_any_way_are_an_error_after_the_verdict(folder: Folder) -> None:
-    folder.script(**SLOW)
-    with (folder.path / "conftest.py").open("a") as conftest:
-        conftest.write("from busbw.report import prometheus\n\nprometheus.metrics = None\n")
-    ran = folder.run("--metrics=m.prom", "--payloads=1K", exit_code=1)
-    assert "ERROR: --metrics: no metrics were written: TypeError(" in ran.text
-    assert ran.document["session"]["outcomes"] == ["NO_VERDICT"]

@@ -122,17 +122,6 @@ def test_two_sessions_that_want_one_build_it_once(machine: Machine) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(
-    machine: Machine, tmp_path: Path
-) -> None:
-    lock = machine.lock()
-    file = tmp_path / "file"
-    file.write_text("")
-    with pytest.raises(StackError, match=rf"{file}/stacks/\w+ cannot be built: .*Not a directory"):
-        build.built(file, lock, [machine.python])
-
-
-@pytest.mark.exhaustive
 def test_what_no_lock_names_is_removed_and_what_is_being_built_is_not(machine: Machine) -> None:
     lock = machine.lock()
     kept = build.built(machine.cache, lock, [machine.python])
