@@ -63,10 +63,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("also", sweep([(), ("--update-baselines",)]))
+@pytest.mark.parametrize("also", sweep([[], ["--update-baselines"]]))
 @pytest.mark.parametrize("name", sweep(WRONG))
 def test_what_is_no_folder_is_a_usage_error_at_once(
-    folder: Folder, name: str, also: tuple[str, ...]
+    folder: Folder, name: str, also: list[str]
 ) -> None:
     (folder.path / "file").write_text("kept")
     os.mkfifo(folder.path / "fifo")

@@ -24,6 +24,7 @@ def _with_nvml(folder: Folder, does: str) -> None:
     folder.environment.setenv("FAKE_NVML", does)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("option", sweep(["--launches=2", "--soak=0.3s"]))
 def test_a_link_that_goes_bad_is_a_note_at_its_case(folder: Folder, option: str) -> None:
     _with_nvml(folder, "link")

@@ -195,7 +195,6 @@ FORK = "(setup): DeprecationWarning: fork in a process with threads"
             ),
             (ASSERTS, f"1 error in the tests of busbw; the first is {CASE} (call): AssertionError"),
         ],
-        in_gate=2,
     ),
 )
 def test_an_error_in_a_test_of_ours_is_in_the_verdict_of_the_session(

@@ -118,6 +118,7 @@ def test_commands_are_in_the_order_of_the_help() -> None:
     assert [one.__name__.rpartition(".")[2] for one in commands.found()] == NAMES
 
 
+@pytest.mark.exhaustive
 def test_a_new_folder_is_a_command_the_last_in_the_help(tmp_path: Path) -> None:
     skipped = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "busbw", tmp_path / "busbw", ignore=skipped)

@@ -133,6 +133,7 @@ def test_an_interrupt_while_members_end_leaves_none(
     assert not processes(bundle.path)
 
 
+@pytest.mark.exhaustive
 def test_a_member_that_talks_without_end_does_not_hold_up_the_deadline(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +156,7 @@ def stop(pid: int) -> None:
     assert wait_until(lambda: state(pid) == "T")
 
 
+@pytest.mark.exhaustive
 def test_of_several_that_are_silent_the_one_that_is_stopped_is_named(bundle: Bundle) -> None:
     with group(bundle, worker0="hang", worker1="hang", worker2="hang", worker3="hang") as members:
         stopped = members.members[2]

@@ -134,6 +134,7 @@ def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
     assert log.sides("turn") == ""
 
 
+@pytest.mark.exhaustive
 def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
     pairs: Make, log: Log
 ) -> None:

@@ -30,6 +30,7 @@ from busbw.model.launch import Measurement, Pace
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import FailureKind
 from tests.helpers import build
+from tests.helpers.sweep import sweep
 from tests.helpers.workers import (
     KEY,
     PLAN,
@@ -92,6 +93,7 @@ def launches_of(measurement: Measurement) -> list[str]:
     return [run.launch.text for run in measurement.runs]
 
 
+@pytest.mark.exhaustive
 def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) -> None:
     first = order(bundle, seed=1)
     assert order(bundle, seed=1) == first
@@ -100,6 +102,7 @@ def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) ->
     assert sorted(first[:8]) == sorted(first[8:]) == list(SMALL)
 
 
+@pytest.mark.exhaustive
 def test_a_worker_is_told_the_pace_of_the_launch_before(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +138,7 @@ def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bu
         assert not other.failures
 
 
+@pytest.mark.exhaustive
 def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle) -> None:
     script = starter(cases=[{"payload_bytes": size, "then": "exit"} for size in SMALL[:2]])
     told, found = measured(bundle, SMALL, script)
@@ -182,10 +186,12 @@ def test_frameworks_take_turns_in_each_pass_with_their_own_cases(bundle: Bundle)
 
 @pytest.mark.parametrize(
     ("handover", "order"),
-    [
-        (False, ["start 1", "end 1", "start 2", "end 2", "start 3", "end 3"]),
-        (True, ["start 1", "start 2", "end 1", "start 3", "end 2", "end 3"]),
-    ],
+    sweep(
+        [
+            (False, ["start 1", "end 1", "start 2", "end 2", "start 3", "end 3"]),
+            (True, ["start 1", "start 2", "end 1", "start 3", "end 2", "end 3"]),
+        ]
+    ),
 )
 def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
     bundle: Bundle, handover: bool, order: list[str]

@@ -178,6 +178,7 @@ def _appending(root: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
     draw, said = random.Random(1), []

@@ -66,6 +66,7 @@ def test_little_is_drawn_too() -> None:
         assert png(one, SMALL, scale=1).startswith(b"\x89PNG")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_year_takes_less_than_40_kb_a_case_and_500_kb_a_heat_map() -> None:
     machine = made.year_of_nights()

@@ -88,12 +88,14 @@ def test_memory_that_grew_fails_even_where_changes_are_accepted(folder: Folder) 
     assert "temporary memory: 0 bytes -> 4.0 MiB" in ran.text
 
 
-def test_a_lost_collective_fails_and_is_never_stored(folder: Folder) -> None:
+@pytest.mark.parametrize(
+    "options", sweep([["--update-baselines=all"], [], ["--accept-compiled-changes"]])
+)
+def test_a_lost_collective_fails_and_is_never_stored(folder: Folder, options: list[str]) -> None:
     script(folder, {"then": "lose_collective"})
-    for options in ((), ("--update-baselines=all",), ("--accept-compiled-changes",)):
-        ran = compiled(folder, *options, exit_code=1)
-        assert set(outcomes(ran).values()) == {"FAILED"}
-        assert "not a collective: expected 1 all-reduce of 1024 bytes" in ran.text
+    ran = compiled(folder, *options, exit_code=1)
+    assert set(outcomes(ran).values()) == {"FAILED"}
+    assert "not a collective: expected 1 all-reduce of 1024 bytes" in ran.text
     assert not (folder.path / "baselines").exists()
 
 

@@ -41,6 +41,7 @@ def test_p99_is_over_the_samples_of_all_launches_and_few_samples_are_said(folder
     assert "p99: over the samples of all launches; of 10 samples" in ran.text
 
 
+@pytest.mark.exhaustive
 def test_results_on_standard_output_are_alone_there(folder: Folder) -> None:
     folder.script(**SLOW)
     command = folder.command(*FAKE, *WITHOUT_CACHE, "--results=-", "--payloads=1K", "-rA")

@@ -105,6 +105,7 @@ def test_forms_have_the_names_of_their_files() -> None:
     assert sorted(RENDERERS) == ["csv", "markdown", "text"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sessions
 def test_a_new_file_renders_the_table_of_a_session(tmp_path: Path) -> None:
     skipped = shutil.ignore_patterns("__pycache__")

@@ -29,6 +29,7 @@ def _said(python: str) -> str:
     return done.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("by", sweep(["uv", "pip"]))
 def test_it_has_what_the_lock_says_and_is_built_once(
     machine: Machine, by: str, monkeypatch: pytest.MonkeyPatch
@@ -47,6 +48,7 @@ def test_it_has_what_the_lock_says_and_is_built_once(
     assert build.all_built(machine.cache) == (found,)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("by", sweep(["uv", "pip"]))
 def test_it_is_built_again_offline_and_without_what_uv_keeps(
     machine: Machine, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -65,6 +67,7 @@ def test_it_is_built_again_offline_and_without_what_uv_keeps(
     assert _said(before.python).startswith("2.1 1.0")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("by", sweep(["pip", "uv"]))
 def test_installers_read_a_lock_without_busbw(machine: Machine, by: str, tmp_path: Path) -> None:
     path = tmp_path / "pylock.framework.toml"
@@ -142,6 +145,7 @@ def test_what_no_lock_names_is_removed_and_what_is_being_built_is_not(machine: M
     assert build.all_built(machine.cache) == ()
 
 
+@pytest.mark.exhaustive
 def test_each_package_has_the_wheel_of_the_index_with_its_hash(machine: Machine) -> None:
     core, framework = machine.lock().packages
     assert (core.name, core.version, core.wheel) == ("core", "2.1", "core-2.1-py3-none-any.whl")
@@ -159,6 +163,7 @@ def test_what_has_sources_alone_cannot_be_locked(machine: Machine) -> None:
         build.packages_of(found, machine.python)
 
 
+@pytest.mark.exhaustive
 def test_wheels_are_fetched_once_and_kept_when_the_index_drops_them(machine: Machine) -> None:
     lock = machine.lock()
     paths = build.fetched(machine.cache, lock, machine.python)

@@ -81,6 +81,7 @@ def test_of_several_the_first_is_named_and_how_many_more_there_are() -> None:
     assert text.startswith("core 1.0 was installed from file:///core and 2 more: a reference is")
 
 
+@pytest.mark.exhaustive
 def test_without_a_record_of_its_files_nothing_can_be_told_of_it(
     python: str, tmp_path: Path
 ) -> None:

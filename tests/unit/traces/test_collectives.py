@@ -225,6 +225,7 @@ def test_each_instance_and_iteration_of_tensorflow_has_its_own_replicas() -> Non
     assert [one.device for one in found] == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.exhaustive
 def test_replicas_of_one_instance_are_numbered_in_one_pass_however_many() -> None:
     events = [_replica(f"_{number}", number) for number in range(30_000)]
     with bounded():
