@@ -11,6 +11,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from busbw.model.launch import Run
 from busbw.stats.variance import t_quantile
@@ -20,7 +21,7 @@ SHOWN_QUANTILES = (0.25, 0.5, 0.9, 0.99)
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """The q-quantile (0 to 1) of at least one value, linear between order statistics."""
+    """Return the q-quantile (0 to 1) of at least one value, linear between order statistics."""
     ordered = sorted(values)
     position = q * (len(ordered) - 1)
     below = int(position)
@@ -29,7 +30,7 @@ def quantile(values: Sequence[float], q: float) -> float:
 
 
 def launch_time_s(run: Run) -> float:
-    """The time of a launch in seconds: the p25 of its samples.
+    """Return the time of a launch in seconds: the p25 of its samples.
 
     Close to the minimum, to which one-sided noise converges, but not hostage to one lucky
     sample.
@@ -57,7 +58,7 @@ def quantiles_s(run: Run) -> dict[str, float]:
 
 
 def relative_mad(values: Sequence[float]) -> float:
-    """The robust standard deviation over the median: a single outlier does not change it much."""
+    """Return the robust standard deviation over the median: a single outlier hardly changes it."""
     middle = statistics.median(values)
     return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
 
@@ -71,11 +72,11 @@ class Estimate:
     freedom: float
 
     def lower(self, level: float) -> float:
-        """The bound that the true mean lies below with probability `level` at most."""
+        """Return the bound that the true mean lies below with probability `level` at most."""
         return self.mean - t_quantile(level, self.freedom) * self.error
 
     def upper(self, level: float) -> float:
-        """The bound that the true mean lies above with probability `level` at most."""
+        """Return the bound that the true mean lies above with probability `level` at most."""
         return self.mean + t_quantile(level, self.freedom) * self.error
 
 
@@ -85,7 +86,7 @@ def of_launches(values: Sequence[float]) -> Estimate:
 
 
 def shift_of_samples(before: Sequence[float], now: Sequence[float]) -> float:
-    """By how much log time moved between two launches: the Hodges-Lehmann estimate.
+    """Return by how much log time moved between two launches: the Hodges-Lehmann estimate.
 
     For samples taken in turn, the median over all means of two of the log ratios of neighbours
     (J. L. Hodges and E. L. Lehmann, "Estimates of location based on rank tests", 1963): a stall
@@ -103,10 +104,12 @@ def shift_of_samples(before: Sequence[float], now: Sequence[float]) -> float:
 # Of the integration by Simpson's rule: intervals, and standard deviations below to begin at.
 _INTERVALS = 128
 _LOWEST = -7.0
+# No bound is farther out, in standard deviations.
+_HIGHEST = 40.0
 
 
 def spent(fraction: float, shape: float) -> float:
-    """The share of an error rate that is spent by `fraction` (0 to 1) of the observations.
+    """Return the share of an error rate that is spent by `fraction` (0 to 1) of the observations.
 
     (1 - e^(-shape t)) / (1 - e^-shape), of I. K. Hwang, W. J. Shih and J. S. DeCani, "Group
     sequential designs using a family of type I error probability spending functions", 1990: early
@@ -119,62 +122,39 @@ def spent(fraction: float, shape: float) -> float:
 
 @functools.lru_cache(maxsize=256)
 def look_levels(counts: tuple[int, ...], rate: float, shape: float) -> tuple[float, ...]:
-    """The one-sided level of the look after each of `counts` observations, in ascending order.
+    """Return the one-sided level of the look after each of `counts` observations, in order.
 
     All looks together then err with probability `rate` (K. K. G. Lan and D. L. DeMets, "Discrete
     sequential boundaries for clinical trials", 1983): at each look the probability to cross its
     bound for the first time is what the spending function gives since the look before. The
-    distribution of the sum of those that crossed none is integrated from look to look (P. Armitage,
-    C. K. McPherson and B. C. Rowe, "Repeated significance tests on accumulating data", 1969) for
-    normal observations of a known variance. Where the variance is estimated, the same levels are
-    applied to Student's t (C. Jennison and B. W. Turnbull, "Group Sequential Methods with
-    Applications to Clinical Trials", 2000, section 4.4), which is close, not exact.
+    distribution of the sum of the observations that crossed no bound is integrated from look to
+    look (P. Armitage, C. K. McPherson and B. C. Rowe, "Repeated significance tests on accumulating
+    data", 1969) for normal observations of a known variance. Where the variance is estimated, the
+    same levels are applied to Student's t (C. Jennison and B. W. Turnbull, "Group Sequential
+    Methods with Applications to Clinical Trials", 2000, section 4.4), which is close, not exact.
     """
-    by_look = [rate * spent(count / counts[-1], shape) for count in counts]
-    found = [by_look[0]]
-    deviation = math.sqrt(counts[0])
-    sums, weights = _next([0.0], [1.0], deviation, t_quantile(found[0], math.inf), deviation)
-    for (before, least), (count, most) in itertools.pairwise(zip(counts, by_look)):
+    import numpy as np
+    from scipy.optimize import brentq
+    from scipy.special import ndtr
+
+    simpson = np.array([1.0, *([4.0, 2.0] * (_INTERVALS // 2))[:-1], 1.0]) / 3
+    sums, weights = np.zeros(1), np.ones(1)
+    levels, begin = list[float](), 0.0
+    for before, count in itertools.pairwise((0, *counts)):
         added, deviation = math.sqrt(count - before), math.sqrt(count)
-        bound = _bound(sums, weights, added, most - least, deviation)
-        found.append(_tail(bound))
-        sums, weights = _next(sums, weights, added, bound, deviation)
-    return tuple(found)
+        end = rate * spent(count / counts[-1], shape)
+        law = sums / added, weights, deviation / added, end - begin
+        bound, begin = brentq(_excess, _LOWEST, _HIGHEST, args=law, xtol=1e-9), end
+        levels.append(float(ndtr(-bound)))
+        values = np.linspace(_LOWEST * deviation, bound * deviation, _INTERVALS + 1)
+        density = np.exp(-(((values[:, None] - sums) / added) ** 2) / 2) @ weights
+        step = (values[1] - values[0]) / (added * math.sqrt(2 * math.pi))
+        sums, weights = values, step * simpson * density
+    return tuple(levels)
 
 
-def _next(
-    sums: Sequence[float], weights: Sequence[float], added: float, bound: float, deviation: float
-) -> tuple[list[float], list[float]]:
-    """Sums below the bound of the next look, and their probabilities; it adds this deviation."""
+def _excess(bound: float, sums: Any, weights: Any, deviation: float, expected: float) -> float:
+    """Return how much more often than `expected` sums cross `bound`, one more part added."""
+    from scipy.special import ndtr
 
-    def density(value: float) -> float:
-        parts = (w * _density((value - before) / added) for before, w in zip(sums, weights))
-        return math.fsum(parts)
-
-    step = (bound - _LOWEST) * deviation / _INTERVALS
-    values = [_LOWEST * deviation + step * index for index in range(_INTERVALS + 1)]
-    simpson = [1.0, *([4.0, 2.0] * (_INTERVALS // 2))[:-1], 1.0]
-    return values, [step / 3 * one * density(at) / added for at, one in zip(values, simpson)]
-
-
-def _bound(
-    sums: Sequence[float], weights: Sequence[float], added: float, wanted: float, deviation: float
-) -> float:
-    """The bound, in standard deviations, that is crossed with probability `wanted`."""
-    low, high = _LOWEST, 40.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        crossing = math.fsum(
-            weight * _tail((middle * deviation - before) / added)
-            for before, weight in zip(sums, weights)
-        )
-        low, high = (middle, high) if crossing > wanted else (low, middle)
-    return high
-
-
-def _density(value: float) -> float:
-    return math.exp(-value * value / 2) / math.sqrt(2 * math.pi)
-
-
-def _tail(value: float) -> float:
-    return math.erfc(value / math.sqrt(2)) / 2
+    return float(weights @ ndtr(sums - bound * deviation)) - expected

@@ -104,7 +104,7 @@ def test_a_higher_shape_spends_earlier() -> None:
 
 
 def test_a_single_look_has_the_whole_rate() -> None:
-    assert look_levels((6,), 0.05, 1.0) == (0.05,)
+    assert look_levels((6,), 0.05, 1.0) == pytest.approx((0.05,))
 
 
 # K. M. Anderson, the R package gsDesign: gsDesign(k = 3, alpha = 0.025, sfu = sfHSD, sfupar = -4).

@@ -7,35 +7,15 @@ import random
 import statistics
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from busbw.stats.variance import (
     Variance,
-    digamma,
     moderated,
     prior_variance,
     successive_variance,
     t_quantile,
-    t_tail,
-    trigamma,
     variance_of,
 )
-
-
-# scipy.special.digamma, scipy.special.polygamma(1)
-@pytest.mark.parametrize(
-    ("x", "first", "second"),
-    [
-        (0.1, -10.423754940411076, 101.43329915079276),
-        (0.5, -1.9635100260214235, 4.934802200544679),
-        (2.0, 0.42278433509846713, 0.6449340668482264),
-        (37.5, 3.6109483445963386, 0.027025382266785015),
-    ],
-)
-def test_digamma_and_trigamma_are_those_of_scipy(x: float, first: float, second: float) -> None:
-    assert digamma(x) == pytest.approx(first, rel=1e-9)
-    assert trigamma(x) == pytest.approx(second, rel=1e-9)
 
 
 def test_a_step_adds_nothing_to_the_successive_variance() -> None:
@@ -92,16 +72,6 @@ QUANTILES = [
     (30, 0.005, 2.74999565),
     (1000, 0.0002, 3.55209662),
 ]
-# scipy.stats.t.sf(value, freedom)
-TAILS = [
-    (0.5, 1, 0.35241638234956674),
-    (2.0, 2, 0.09175170953613698),
-    (3.0, 5, 0.015049623948731293),
-    (1.5, 4.5, 0.10010954282807676),
-    (6, 8, 0.00016169661094257446),
-    (0.1, 30, 0.4605048058951356),
-    (-1.0, 3, 0.8044988905221148),
-]
 
 
 @pytest.mark.parametrize(("freedom", "level", "value"), QUANTILES)
@@ -109,28 +79,10 @@ def test_quantiles_are_those_of_scipy(freedom: float, level: float, value: float
     assert t_quantile(level, freedom) == pytest.approx(value, rel=2e-6)
 
 
-@pytest.mark.parametrize(("value", "freedom", "level"), TAILS)
-def test_tails_are_those_of_scipy(value: float, freedom: float, level: float) -> None:
-    assert t_tail(value, freedom) == pytest.approx(level, rel=1e-9)
-
-
 @pytest.mark.parametrize("freedom", [1, 2.5, 7, 100])
 def test_half_lies_above_nothing_and_the_halves_mirror_each_other(freedom: float) -> None:
-    assert t_tail(0.0, freedom) == pytest.approx(0.5)
-    assert t_quantile(0.5, freedom) == pytest.approx(0.0, abs=2e-6)
-    assert t_quantile(0.9, freedom) == -t_quantile(0.1, freedom)
-
-
-@settings(deadline=None)
-@given(st.floats(min_value=1e-5, max_value=0.5), st.floats(min_value=1, max_value=200))
-def test_a_quantile_is_what_its_tail_says(level: float, freedom: float) -> None:
-    assert t_tail(t_quantile(level, freedom), freedom) == pytest.approx(level, rel=1e-4)
-
-
-@settings(deadline=None)
-@given(st.floats(min_value=0, max_value=50), st.floats(min_value=0.01, max_value=10))
-def test_further_out_lies_less(value: float, further: float) -> None:
-    assert t_tail(value + further, 4) < t_tail(value, 4)
+    assert t_quantile(0.5, freedom) == pytest.approx(0.0, abs=1e-12)
+    assert t_quantile(0.9, freedom) == pytest.approx(-t_quantile(0.1, freedom))
 
 
 # scipy.stats.norm.isf(level)
