@@ -138,7 +138,10 @@ def _differences(
     pairs: dict[str, tuple[Sequence[float], Array]] = {
         "red": ([case in judged.red for case in cases], outcomes.red[number]),
         "improved": ([case in judged.improved for case in cases], outcomes.improved[number]),
-        "window": ([product.states[case].discounts for case in cases], outcomes.window[number]),
+        "window": (
+            [product.states[case].window is not None for case in cases],
+            outcomes.window[number],
+        ),
         "launches": ([len(judged.times_s[case]) > 3 for case in cases], outcomes.confirmed[number]),
         "limit": ([product.limits[case].slower for case in cases], outcomes.limit[number]),
         "slower": ([name in product.slower for name in frameworks], outcomes.slower[number]),

@@ -64,20 +64,17 @@ class Judge:
         self.base = np.median(accepted, -1)
         shared = len(self.base), len(self.frameworks)
         floor = np.maximum(devices.floor, np.full(self.base.shape, np.log1p(rule.floor)))
-        self.cases = Series(self.base.shape, sessions, rule, floor, rule.factor_window)
+        factors = rule.factor_window, rule.factor_window_of_one
+        self.cases = Series(self.base.shape, sessions, rule, floor, factors)
         slower = np.full(shared, np.log1p(rule.slower))
-        self.shared = Series(shared, sessions, rule, slower, rule.factor_shared_window)
+        self.shared = Series(shared, sessions, rule, slower, (rule.factor_shared_window, 0.0))
         self.extremes: list[Array] = []
+        # The number of sessions that were not noisy, by device.
+        self.quiet = np.ones(shared[0], int)
         times = accepted - self.base[..., None]
         middle, fastest, zero = np.median(times, -1), times.min(-1), np.zeros(shared)
-        every = np.ones(middle.shape, bool)
-        self.cases.append((middle, fastest, middle**2, *launch_squares(times)), every)
+        self.cases.append((middle, fastest, middle**2, *launch_squares(times)), middle < np.inf)
         self.shared.append((zero, zero, zero), self.together & np.ones(shared, bool))
-
-    @property
-    def count(self) -> int:
-        """Return the number of sessions so far, the accepted one included."""
-        return self.cases.count
 
     def session(self, times: Array) -> Outcomes:
         """Judge log times by device, case and launch; the last three launches confirm."""
@@ -115,17 +112,17 @@ class Judge:
         launches = cases.recent(3, cases.n) + squares
         weights = cases.recent(4, cases.n) + freedom
         least = rule.least_deviation**2
-        typical = clipped_mean(np.maximum(launches / weights, least), weights, rule.clipped)
-        launch = np.maximum(typical, least)
+        launch = clipped_mean(np.maximum(launches / weights, least), weights, rule.clipped)
         residuals = np.maximum(cases.n_recent - 1, 0)
-        session = self._session_variance(by_session, residuals, launch)
         most = np.minimum(launches / weights, rule.clipped * launch[:, None]) * weights
         around = [sum_of_neighbours(sums, self.sizes, rule.near_sizes) for sums in (most, weights)]
         total = weights + rule.near_weight * around[1]
         share = np.minimum(1.0, rule.launch_freedom / total)
         scaled = share * (launches + rule.near_weight * around[0])
-        squares = rule.own_freedom * session[:, None] + scaled * (session / launch)[:, None]
+        squares = rule.own_freedom * launch[:, None] + scaled
         freedom = rule.own_freedom + share * total
+        session = self._session_variance(by_session, residuals, launch, squares / freedom)
+        squares = squares * (session / launch)[:, None]
         variance = (squares + by_session) / (freedom + residuals)
         once_more = 1 + 1 / cases.n_recent
         return SimpleNamespace(
@@ -140,23 +137,28 @@ class Judge:
             factor=self._factor(residuals.sum(1))[:, None],
         )
 
-    def _session_variance(self, squares: Array, residuals: Array, launch: Array) -> Array:
-        """Return the variance between sessions, of all cases of a device together."""
+    def _session_variance(
+        self, squares: Array, residuals: Array, launch: Array, by_launches: Array
+    ) -> Array:
+        """Return the variance between sessions, of all cases of a device together.
+
+        A variance is odd compared with the variance that a case's launches lead to expect.
+        """
         rule, variance = self.rule, squares / np.maximum(residuals, 1)
-        middle = masked_median(variance / median_of_chi_squared(residuals), residuals > 0)
-        pooled = np.minimum(variance, rule.clipped * middle[:, None]) * residuals
-        prior = rule.prior**2 if self.count <= rule.prior_sessions else 0.0
-        weight = rule.prior_freedom
-        total = weight * np.maximum(prior, rule.launch_share * launch) + pooled.sum(1)
-        return np.asarray(total / (weight + residuals.sum(1)))
+        ratio = variance / by_launches / median_of_chi_squared(residuals)
+        most = rule.clipped * masked_median(ratio, residuals > 0)[:, None]
+        pooled = np.minimum(variance, most * by_launches) * residuals
+        prior = np.where(self.quiet <= rule.prior_sessions, rule.prior**2, 0.0)
+        total = rule.prior_freedom * np.maximum(prior, rule.launch_share * launch) + pooled.sum(1)
+        return np.asarray(total / (rule.prior_freedom + residuals.sum(1)))
 
     @property
-    def _normal_factor(self) -> float:
-        return self.rule.factor + self.rule.factor_of_one / self.count
+    def _normal_factor(self) -> Array:
+        return np.asarray(self.rule.factor + self.rule.factor_of_one / self.quiet)
 
     def _factor(self, residuals: Array) -> Array:
         """Return the limit in standard deviations; it is larger where earlier tails were heavy."""
-        rule, factor = self.rule, np.full(len(residuals), self._normal_factor)
+        rule, factor = self.rule, self._normal_factor
         if not self.extremes:
             return factor
         farthest = np.stack(self.extremes[-rule.level_sessions :]).max(0)
@@ -198,16 +200,18 @@ class Judge:
             levels, _, mean = self.shared.level(self.shared.n)
             level, n = levels[:, number], self.shared.n_recent[:, number]
             prior += 4 * look.session / count
-            weight = rule.prior_shared_freedom
-            squares = self.shared.squares(self.shared.n, mean)[:, number]
-            variance = (weight * prior + squares) / (weight + n - 1)
+            squares = (
+                rule.prior_shared_freedom * prior
+                + self.shared.squares(self.shared.n, mean)[:, number]
+            )
+            variance = squares / (rule.prior_shared_freedom + n - 1)
         else:
-            level, n = np.zeros(len(value)), np.full(len(value), self.count)
+            level, n = np.zeros(len(value)), np.full(len(value), self.cases.count)
             variance = prior + np.pi / 2 * look.session / count
         deviation = np.sqrt(variance * (1 + 1 / n))
         off = value[:, cases] - look.level[:, cases] - level[:, None]
         whole = np.hypot(look.deviation[:, cases], deviation[:, None])
-        limit = np.maximum(self.cases.floor[:, cases], self._normal_factor * whole)
+        limit = np.maximum(self.cases.floor[:, cases], self._normal_factor[:, None] * whole)
         inside = np.abs(off) <= limit
         enough = inside.sum(1, keepdims=True) >= rule.least_cases
         shared = masked_median(off, np.where(enough, inside, True))
@@ -221,15 +225,18 @@ class Judge:
         relative = np.abs(look.residual) * look.factor / limit
         ratio = masked_quantile(relative, np.abs(look.residual) <= limit, 0.7) / 1.036
         chance = np.sqrt(max(1.0, _MANY_CASES / count))
-        least = rule.noisier_at_first if self.count == 1 else rule.noisier
+        least = np.where(self.quiet == 1, rule.noisier_at_first, rule.noisier)
+        # The noise of earlier sessions is uncertain, too, if there are few of these.
+        usual = np.sqrt(1 + np.where(self.quiet == 1, 0.0, 0.5 / np.maximum(1, self.quiet - 1)))
         earlier = self.cases.recent(3, self.cases.n), self.cases.recent(4, self.cases.n)
-        tiny = rule.least_deviation**2
         before, after = (
-            clipped_mean(np.maximum(squares / freedom, tiny), freedom, rule.clipped)
+            clipped_mean(
+                np.maximum(squares / freedom, rule.least_deviation**2), freedom, rule.clipped
+            )
             for squares, freedom in (earlier, launch_squares(first))
         )
-        launches = np.sqrt(after / np.maximum(before, tiny)) > rule.noisier
-        wide = ratio > 1 + (rule.widened - 1) * chance
+        launches = np.sqrt(after / before) > rule.noisier
+        wide = ratio > 1 + (rule.widened - 1) * chance * usual
         noisy = wide & ((ratio > 1 + (least - 1) * chance) | launches)
         return noisy, np.where(wide, rule.widening * ratio, 1.0)
 
@@ -243,7 +250,7 @@ class Judge:
         look.alone, look.limit = alone, np.minimum(part + alone, whole)
         look.faster = -np.minimum(np.maximum(0.0, -look.common) + alone, whole)
         more = np.stack([look.variance[:, cases].mean(1) for cases in self.frameworks], 1)
-        more *= 4 * (wide**2 - 1) * (1 + 1 / self.count)
+        more *= 4 * (wide**2 - 1) * (1 + 1 / self.cases.count)
         more /= self.lengths[None]
         limit = rule.factor_shared * np.sqrt(look.shared_deviation**2 + more)
         look.shared_limit = np.maximum(self.shared.floor, limit)
@@ -286,24 +293,25 @@ class Judge:
         squares: Sequence[Array],
     ) -> Outcomes:
         rule, (noisy, widened) = self.rule, look.noise
-        calm = ~noisy[:, None]
         self.cases.release(latest, ~look.slower)
         self.shared.release(shared, ~shared.begins)
-        window = self.cases.window(latest, calm)
-        shared_window = self.shared.window(shared, calm & self.together)
+        window = self.cases.window(latest, ~noisy[:, None])
+        shared_window = self.shared.window(shared, self.together & ~noisy[:, None])
         self.cases.hold(window, latest)
         self.shared.hold(shared_window, shared)
         red, shared_red = (
             look.slower | (self.cases.loss > 0),
             shared.begins | (self.shared.loss > 0),
         )
-        changed = (look.slower | (window.loss > 0) | look.improved).sum(1)
-        bad = noisy | ((widened > 1) & (self.count >= rule.noise_sessions))
-        few = (changed <= 2) & ~bad & ~shared_red.any(1)
+        bad = noisy | ((widened > 1) & (self.cases.count >= rule.noise_sessions))
+        changed = look.slower | (window.loss > 0) | look.improved
+        few = (changed.sum(1) <= 2) & ~bad & ~shared_red.any(1)
         bad = shared_red | bad[:, None]
         counts = ~(red | look.improved | self._by_case(bad))
         self.cases.append((latest.value, latest.fastest, latest.value**2, *squares), counts)
         self.shared.append((shared.value, shared.value, shared.value**2), ~bad & self.together)
+        self.quiet = self.quiet + ~noisy
+        self.cases.start[noisy] = self.shared.start[noisy] = self.cases.count
         self.cases.discount(window)
         self.shared.discount(shared_window)
         self.extremes.append(np.where(few[:, None], np.abs(look.residual) / look.unit, 0.0))

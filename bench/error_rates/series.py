@@ -49,9 +49,14 @@ class Series:
     """
 
     def __init__(
-        self, shape: tuple[int, ...], sessions: int, rule: Rule, floor: Array, factor: float
+        self,
+        shape: tuple[int, ...],
+        sessions: int,
+        rule: Rule,
+        floor: Array,
+        factors: tuple[float, float],
     ) -> None:
-        self.rule, self.floor, self.factor = rule, floor, factor
+        self.rule, self.floor, self.factors = rule, floor, factors
         self.sums = np.zeros((5, *shape, sessions + 3))
         self.values: list[Array] = []
         self.counts: list[Array] = []
@@ -136,7 +141,8 @@ class Series:
         count = np.minimum(n, self.rule.level_sessions)
         squares, freedom = latest.squares + self.squares(n, mean), latest.freedom + count - 1
         share = max(1 / sessions, self.rule.window_freedom) + 1 / count
-        limit = self.factor * np.sqrt(share) * np.sqrt(squares / freedom)
+        factor = self.factors[0] + self.factors[1] / count
+        limit = factor * np.sqrt(share) * np.sqrt(squares / freedom)
         is_lost = allowed & (self.before[begin] >= 2) & (begin >= self.start)
         is_lost &= size > np.maximum(self.floor, limit)
         cells = np.nonzero(is_lost)

@@ -20,10 +20,9 @@ from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, quantile, relative_mad
 
 from . import rule
-from .expected_times import nearest
-from .lasting_losses import UNREMARKABLE, State
+from .expected_times import UNREMARKABLE, State, nearest
 from .policy import Policy
-from .validity import broken, clock_disagreement, memory_verdict, only_at_the_moment
+from .validity import broken, memory_verdict, only_at_the_moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +51,7 @@ class Terms:
 
 
 def summary_of(case: Case, times_s: Sequence[float], level_s: float | None = None) -> Summary:
-    """Of launches; rates are those of the `level_s`, the median if there is none."""
+    """Summarize launches; rates are those of the `level_s`, the median if there is none."""
     median_s = statistics.median(times_s) if level_s is None else level_s
     return Summary(
         times_s=tuple(times_s),
@@ -86,7 +85,7 @@ def judge_case(
     limit: rule.Limit | None,
     terms: Terms,
     *,
-    state: State = UNREMARKABLE,
+    state: State | None = None,
     nearest: str = "",
     incomparable: str = "",
     published: Reference | None = None,
@@ -101,7 +100,7 @@ def judge_case(
         # Out of memory under one limit says nothing of out of memory under another.
         same = baseline.memory_limit_bytes == terms.memory_limit_bytes
         baseline = baseline if same else None
-    judged = _judge(spec, measurement, baseline, limit, terms, state, nearest)
+    judged = _judge(spec, measurement, baseline, limit, terms, state or UNREMARKABLE, nearest)
     if incomparable and judged.verdict.outcome is Outcome.NO_BASELINE:
         other = replace(judged.verdict, outcome=Outcome.INCOMPARABLE, text=incomparable)
         judged = replace(judged, verdict=other)
@@ -109,12 +108,11 @@ def judge_case(
 
 
 def with_sides(judged: Ruling, terms: Terms, now: Measurement, **sides: Any) -> Ruling:
-    """With the case, both sides' Summaries where they have times, and what their clocks say."""
+    """Add the case, and both sides' summaries where they have times."""
     verdict = judged.verdict
     if now.runs and verdict.outcome is not Outcome.FAILED:
         sides["now"] = summary_of_runs(now)
-    notes = (*verdict.notes, *clock_disagreement(now.runs, terms.policy))
-    return replace(judged, verdict=replace(verdict, case=now.case, notes=notes, **sides))
+    return replace(judged, verdict=replace(verdict, case=now.case, **sides))
 
 
 def summary_of_runs(measurement: Measurement) -> Summary:
@@ -132,12 +130,12 @@ def summary_of_runs(measurement: Measurement) -> Summary:
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return statistics.median(there) if there else None
+    measured = [value for value in values if value is not None]
+    return statistics.median(measured) if measured else None
 
 
 def may_become_baseline(verdict: Verdict) -> bool:
-    """Whether the measurement may be stored: no failure may, except a lasting out of memory."""
+    """Return whether the measurement may be stored: of failures a lasting out of memory alone."""
     if verdict.outcome in (Outcome.FAILED, Outcome.SKIPPED):
         return False
     return verdict.failure is None or not only_at_the_moment(verdict.failure)
@@ -155,15 +153,19 @@ def _judge(
     def said(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
-    found, now = broken(spec, measurement), measurement.case.protocol
-    if found is not None and found.outcome is Outcome.SKIPPED and baseline is not None:
-        text = f"{found.text}; its baseline of {baseline.date} was measured"
+    failed_launches, protocol = broken(spec, measurement), measurement.case.protocol
+    if (
+        failed_launches is not None
+        and failed_launches.outcome is Outcome.SKIPPED
+        and baseline is not None
+    ):
+        text = f"{failed_launches.text}; its baseline of {baseline.date} was measured"
         return said(Outcome.FAILED, text, failed=True)
-    if found is not None:
-        return Ruling(verdict=found)
-    if baseline is not None and baseline.case.protocol != now:
+    if failed_launches is not None:
+        return Ruling(verdict=failed_launches)
+    if baseline is not None and baseline.case.protocol != protocol:
         before = f"the baseline of {baseline.date} with {baseline.case.protocol}"
-        text = f"measured with protocol {now}, {before}"
+        text = f"measured with protocol {protocol}, {before}"
         failed = terms.require_baselines and not terms.accept_all
         return said(Outcome.INCOMPARABLE, text, failed=failed)
     if measurement.failures:
@@ -190,8 +192,8 @@ def _out_of_memory(
         return memory_verdict(spec, worst, more, failed=False, expected=True)
     if all(only_at_the_moment(failure) for failure in failures):
         more = "; with the machine's memory free it would fit"
-        found = memory_verdict(spec, worst, more, failed=terms.require_baselines)
-        return replace(found, outcome=Outcome.INCOMPARABLE)
+        verdict = memory_verdict(spec, worst, more, failed=terms.require_baselines)
+        return replace(verdict, outcome=Outcome.INCOMPARABLE)
     before = seconds_text(statistics.median(baseline.times_s))
     more = f"; the baseline of {baseline.date} has {before}"
     return memory_verdict(spec, worst, more, failed=not terms.accept_all)
@@ -214,17 +216,17 @@ def _compare(
         limit = replace(limit, fastest=None)
     times = rule.CaseTimes.of(times_s, policy.rule, terms.launches)
     wanted = terms.launches + policy.rule.confirming
-    found = rule.decide(times, limit, policy.rule, most, wanted)
-    outcome, word = _outcome(found, expected.sessions, terms, state)
+    decision = rule.decide(times, limit, policy.rule, most, wanted)
+    outcome, word = _outcome(decision, expected.sessions, terms, state)
     before, now = (
         summary_of(case, baseline.times_s, math.exp(expected.level)),
         summary_of(case, times_s),
     )
     text = (
         f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}, "
-        f"{math.exp(found.off):.3f} x the expected time, "
+        f"{math.exp(decision.off):.3f} x the expected time, "
         f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
-        f"{word and f'; {word}'} ({_limit_text(found, limit, terms)})"
+        f"{word and f'; {word}'} ({_limit_text(decision, limit, terms)})"
     )
     ratios = [
         math.exp(math.log(time_s) - expected.level) for time_s in (min(times_s), max(times_s))
@@ -235,22 +237,22 @@ def _compare(
         failed=outcome is Outcome.REGRESSED and not terms.accept_all,
         text=text,
         baseline=before,
-        ratio=math.exp(found.off),
+        ratio=math.exp(decision.off),
         ratio_interval=(ratios[0], ratios[1]),
         ratio_error=limit.deviation,
-        limit=math.exp(found.limit),
+        limit=math.exp(decision.limit),
         provisional=expected.sessions < policy.full_sessions,
-        notes=tuple(_notes(found, state)),
+        notes=tuple(_notes(decision, state)),
     )
-    return Ruling(verdict=verdict, wanted=found.wanted, suspected=found.direction is None)
+    return Ruling(verdict=verdict, wanted=decision.wanted, suspected=decision.direction is None)
 
 
 def _outcome(
-    found: rule.Decision, sessions: int, terms: Terms, state: State
+    decision: rule.Decision, sessions: int, terms: Terms, state: State
 ) -> tuple[Outcome, str]:
     """Return the outcome, and what to say about it, if anything."""
-    fresh = "" if found.fresh is None else f"{math.exp(found.fresh):.3f} x"
-    if found.direction is None:
+    fresh = "" if decision.fresh is None else f"{math.exp(decision.fresh):.3f} x"
+    if decision.direction is None:
         return Outcome.NOISY, "seems slower, not yet confirmed"
     if state.lasting is not None:
         loss = change_text(math.expm1(state.lasting.log_ratio))
@@ -258,30 +260,30 @@ def _outcome(
             Outcome.REGRESSED,
             f"{loss} slower over the last {plural(state.lasting.sessions, 'session')}",
         )
-    if found.direction > 0:
+    if decision.direction > 0:
         return Outcome.REGRESSED, f"confirmed: {fresh} in additional launches"
-    if found.direction < 0:
+    if decision.direction < 0:
         return Outcome.IMPROVED, "the baseline is stale"
-    if found.is_noisy and not found.confirmed:
+    if decision.is_noisy and not decision.confirmed:
         which = f"additional launches ({fresh})" if fresh else "the first launches"
         return Outcome.NOISY, f"slower, but not by {which}"
     seen = f"slower, confirmed ({fresh})"
-    if found.is_noisy and found.off > found.limit:
+    if decision.is_noisy and decision.off > decision.limit:
         return Outcome.NOISY, f"{seen}, but not by the fastest launch"
-    if found.is_noisy:
+    if decision.is_noisy:
         few = sessions < terms.policy.full_sessions and terms.fail_above is None
         way = f"the limit of {plural(sessions, 'session')}: accept more, or " if few else ""
         return Outcome.NOISY, f"{seen}, within the limit ({way}--against=baseline tells)"
     blind = terms.policy.rule.blind
-    if found.limit <= math.log1p(blind):
+    if decision.limit <= math.log1p(blind):
         return Outcome.PASS, ""
     # A limit of the user's own is as wide as it shall be.
     outcome = Outcome.NOISY if terms.fail_above is None else Outcome.PASS
     return outcome, f"{1 + blind:g} x the expected time cannot be ruled out"
 
 
-def _limit_text(found: rule.Decision, limit: rule.Limit, terms: Terms) -> str:
-    parts = [f"limit {math.exp(found.limit):.3f} x"]
+def _limit_text(decision: rule.Decision, limit: rule.Limit, terms: Terms) -> str:
+    parts = [f"limit {math.exp(decision.limit):.3f} x"]
     if terms.fail_above is not None:
         parts[0] += " by --fail-above"
     elif limit.common_shift:
@@ -292,12 +294,17 @@ def _limit_text(found: rule.Decision, limit: rule.Limit, terms: Terms) -> str:
     return ", ".join(parts)
 
 
-def _notes(found: rule.Decision, state: State) -> Iterator[str]:
+def _notes(decision: rule.Decision, state: State) -> Iterator[str]:
     """Yield what became of a suspicion, and that a loss is over."""
-    if found.suspected and found.fresh is not None and not found.direction and not found.is_noisy:
+    if (
+        decision.suspected
+        and decision.fresh is not None
+        and not decision.direction
+        and not decision.is_noisy
+    ):
         yield (
             "seemed slower, but additional launches did not confirm it "
-            f"({math.exp(found.fresh):.3f} x)"
+            f"({math.exp(decision.fresh):.3f} x)"
         )
     if state.repaired:
         yield f"repaired: back at its level after {plural(state.repaired, 'session')}"
@@ -319,22 +326,23 @@ def rerun(
     `launches` is how many there are by now. Enough passes for the first case to be decided.
     """
     lacking = {
-        spec: one.wanted - launches[spec]
-        for spec, one in judged.items()
-        if one.wanted is not None and one.wanted > launches[spec]
+        spec: ruling.wanted - launches[spec]
+        for spec, ruling in judged.items()
+        if ruling.wanted is not None and ruling.wanted > launches[spec]
     }
-    wanted = set(lacking)
+    undecided = set(lacking)
     for spec in lacking:
         if judged[spec].suspected and by_neighbours:
-            wanted.update(_neighbours(spec, judged))
-    ordered = tuple(spec for spec in judged if spec in wanted)
+            undecided.update(_neighbours(spec, judged))
+    ordered = tuple(spec for spec in judged if spec in undecided)
     return Rerun(specs=ordered, passes=min(lacking.values(), default=0))
 
 
 def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> list[Spec]:
     alike = [
         other
-        for other, one in judged.items()
-        if replace(other, payload_bytes=spec.payload_bytes) == spec and one.verdict.now is not None
+        for other, ruling in judged.items()
+        if replace(other, payload_bytes=spec.payload_bytes) == spec
+        and ruling.verdict.now is not None
     ]
     return nearest(spec, sorted(alike, key=lambda other: other.payload_bytes))

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from busbw.model.case import Case
 from busbw.stats.variance import squares_of
 
-from .expected_times import CaseNoise, Series
+from .expected_times import CaseNoise, Lasting, Series, State, Window
 from .policy import Rule
 from .rule import CaseTimes, History, Limit, SessionLimits, Shared, decide, limits
 
@@ -25,45 +25,6 @@ _RECENT = 10
 
 # The variance of a median of many values, in variances of their mean.
 _OF_MEDIAN = math.pi / 2
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lasting:
-    """A loss that several sessions show: `log_ratio` is its mean over the last `sessions`.
-
-    `began` is the number of the first of these. `is_gradual`: no single session showed it.
-    """
-
-    log_ratio: float
-    sessions: int
-    began: int
-    is_gradual: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class State:
-    """What several sessions, the present one included, say of a case or of what cases share.
-
-    `lasting` is a loss that several sessions show, or that is not repaired; `repaired` the number
-    of sessions of a loss that is over. The rest is what the next session starts from: `loss` is
-    held, and values above `threshold` from position `discounted` on count no more.
-    """
-
-    lasting: Lasting | None = None
-    repaired: int = 0
-    loss: float = 0.0
-    began: int = 0
-    is_gradual: bool = False
-    window_start: int = 0
-    discounted: int = 0
-    threshold: float = math.inf
-
-    @property
-    def discounts(self) -> bool:
-        return self.threshold < math.inf
-
-
-UNREMARKABLE = State()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +45,7 @@ class Value:
     noise: CaseNoise
     floor: float
     factor: float
+    factor_of_one: float
     odd_factor: float
     is_slower: bool
     begins_loss: bool
@@ -127,10 +89,10 @@ def assess(
         level = session_limits.shared[case.framework].level
         shift = level + limit.common_shift if case.framework in history.together else 0.0
         values[case] = _value(case, limit, today[case], shift, directions[case] == 1, history)
-    values |= {name: _shared_value(one, rule) for name, one in session_limits.shared.items()}
-    states = {c: _state(history.cases[c], values[c], rule, is_noisy) for c in directions}
+    values |= {name: _shared_value(part, rule) for name, part in session_limits.shared.items()}
+    states = {c: _next_state(history.cases[c], values[c], rule, is_noisy) for c in directions}
     shared = {
-        name: _state(history.shared.get(name, Series()), values[name], rule, is_noisy)
+        name: _next_state(history.shared.get(name, Series()), values[name], rule, is_noisy)
         for name in session_limits.shared
     }
     slower = {name for name in shared if values[name].is_slower or shared[name].lasting}
@@ -154,10 +116,11 @@ def _value(
         fastest=times.every.fastest - shift,
         residual=limit.residual,
         deviation=limit.deviation,
-        unit=limit.noise.deviation * math.sqrt(1 + 1 / limit.expected.sessions),
+        unit=limit.noise.deviation() * math.sqrt(1 + 1 / limit.expected.sessions),
         noise=limit.noise,
         floor=history.floor(case),
         factor=history.rule.factor_window,
+        factor_of_one=history.rule.factor_window_of_one,
         odd_factor=history.rule.odd,
         is_slower=is_slower,
         begins_loss=is_slower and limit.residual > limit.residual_limit,
@@ -174,20 +137,21 @@ def _shared_value(shared: Shared, rule: Rule) -> Value:
         noise=shared.noise,
         floor=math.log1p(rule.slower),
         factor=rule.factor_shared_window,
+        factor_of_one=0.0,
         odd_factor=rule.factor_shared,
         is_slower=shared.off > shared.limit,
         begins_loss=shared.off > shared.limit,
     )
 
 
-def _state(series: Series, latest: Value, rule: Rule, is_noisy: bool) -> State:
+def _next_state(series: Series, latest: Value, rule: Rule, is_noisy: bool) -> State:
     """Assess a series with this session's value: first whether a loss is over, then windows."""
-    count = len(series.values)
-    loss, began, gradual = series.loss, series.loss_began, series.loss_is_gradual
-    start, repaired = series.window_start, 0
-    level = latest.value - latest.residual
-    if loss and not latest.is_slower and _is_over(series, latest, level, loss, rule):
+    count, before = len(series.values), series.state
+    loss, began, gradual = before.loss, before.began, before.is_gradual
+    start, repaired, level = before.window_start, 0, latest.value - latest.residual
+    if loss and not latest.is_slower and _is_over(series, latest, rule):
         repaired, loss, start = count - began, 0.0, count
+    # A noisy session shows no lasting loss, and is no part of a loss that later sessions show.
     window = None if is_noisy else _window(series, latest, start, rule)
     if window is not None:
         began = began if loss and began < window.began else window.began
@@ -209,55 +173,45 @@ def _state(series: Series, latest: Value, rule: Rule, is_noisy: bool) -> State:
         loss=loss,
         began=began,
         is_gradual=gradual,
-        window_start=start,
-        discounted=window.start if window else 0,
-        threshold=window.threshold if window else math.inf,
+        window_start=count + 1 if is_noisy else start,
+        window=window,
     )
 
 
-def _is_over(series: Series, latest: Value, level: float, loss: float, rule: Rule) -> bool:
+def _is_over(series: Series, latest: Value, rule: Rule) -> bool:
     """Return whether this session excludes half of the loss, or the last sessions are below it."""
+    half, level = series.state.loss / 2, latest.value - latest.residual
     last = median([*series.values[1 - _LAST :], latest.value]) - level
-    return latest.residual + rule.released * latest.deviation < loss / 2 or last < loss / 2
+    return latest.residual + rule.released * latest.deviation < half or last < half
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Window:
-    """A loss that the last sessions show: values above `threshold` from `start` on have it."""
+def _window(series: Series, latest: Value, start: int, rule: Rule) -> Window | None:
+    """Return the loss of the shortest window that shows a loss; None if no window does.
 
-    loss: float
-    began: int
-    start: int
-    threshold: float
-
-
-def _window(series: Series, latest: Value, start: int, rule: Rule) -> _Window | None:
-    """Return the loss of the shortest window that shows one; None if none does."""
-    count, longest = len(series.values) + 1, max(rule.windows)
-    values = [*series.values[1 - longest :], latest.value]
-    fastest = [*series.fastest[1 - longest :], latest.fastest]
-    found: list[tuple[int, float, float]] = []
+    The longest window that shows one has the level, and says which sessions make no level.
+    """
+    values, fastest = [*series.values, latest.value], [*series.fastest, latest.fastest]
+    count, loss, widest, threshold = len(values), 0.0, 0, 0.0
     for sessions in rule.windows:
         begin = count - sessions
         expected = series.expected(rule, begin) if begin >= max(1, start) else None
         if expected is None or expected.sessions < 2:
             continue
-        level = expected.level
-        loss = fmean(values[-sessions:]) - level
-        loss = min(loss, fmean(fastest[-sessions:]) - expected.fastest)
+        mean = fmean(values[begin:]) - expected.level
+        mean = min(mean, fmean(fastest[begin:]) - expected.fastest)
         share = max(1 / sessions, rule.window_freedom) + 1 / expected.sessions
-        limit = latest.factor * math.sqrt(share) * latest.noise.with_sessions(expected)
-        middle = min(median(values[-sessions:]), median(values[-_LAST:]), latest.value) - level
-        if loss > max(latest.floor, limit) and middle > loss / 2:
-            found.append((begin, loss, level))
-    if not found:
+        factor = latest.factor + latest.factor_of_one / expected.sessions
+        limit = factor * math.sqrt(share) * latest.noise.with_sessions(expected)
+        middle = min(median(values[begin:]), median(values[-_LAST:]), latest.value)
+        if mean > max(latest.floor, limit) and middle - expected.level > mean / 2:
+            loss, widest, threshold = loss or mean, begin, expected.level
+    if not widest:
         return None
-    loss, (widest, _, level) = found[0][1], found[-1]
-    threshold = level + loss / 2
-    last = 1
-    while last < count - widest and values[-last - 1] > threshold:
-        last += 1
-    return _Window(loss=loss, began=count - last, start=widest, threshold=threshold)
+    threshold += loss / 2
+    began = count - 1
+    while began > widest and values[began - 1] > threshold:
+        began -= 1
+    return Window(loss=loss, began=began, start=widest, threshold=threshold)
 
 
 def accepted_deviation(series: Series, latest: Value) -> float:
@@ -270,7 +224,7 @@ def accepted_deviation(series: Series, latest: Value) -> float:
         return 0.0
     accepted, *since = [*series.values, latest.value]
     odd = accepted - median(since)
-    deviation = latest.noise.with_squares(squares_of(since), len(since) - 1)
+    deviation = latest.noise.deviation(squares_of(since), len(since) - 1)
     limit = latest.odd_factor * deviation * math.sqrt(1 + _OF_MEDIAN / len(since))
     sign = math.copysign(1.0, odd)
     begins = all(sign * (accepted - value) > abs(odd) / 2 for value in since[:2])
@@ -286,9 +240,7 @@ def replay(sessions: Iterable[Mapping[Case, CaseTimes]], history: History) -> Hi
 
 def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment) -> None:
     """Append a judged session: what failed, improved or was noisy makes no level."""
-    changed = [
-        c for c in judged.directions if judged.directions[c] != 0 or judged.states[c].discounts
-    ]
+    changed = [c for c in judged.directions if judged.directions[c] != 0 or judged.states[c].window]
     learnt = history.sessions >= history.rule.noise_sessions
     is_wide = judged.is_noisy or (judged.session_limits.widened > 1 and learnt)
     is_calm = len(changed) <= 2 and not is_wide and not judged.slower
@@ -301,27 +253,17 @@ def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment
             bad = is_wide or case.framework in judged.slower
             counts = judged.directions[case] == 0 and not bad and not state.loss
             series.extremes.append(abs(latest.residual) / latest.unit if is_calm else 0.0)
-            _append(series, history.sessions, latest, state, counts=counts)
+            series.append(history.sessions, latest.value, latest.fastest, state, counts=counts)
         else:
             shared = judged.values.get(case.framework)
             shift = shared.value if shared and case.framework in history.together else 0.0
-            fastest = times.every.fastest - shift
             series.extremes.append(0.0)
-            series.append(history.sessions, times.every.median - shift, fastest, counts=True)
+            value, fastest = times.every.median - shift, times.every.fastest - shift
+            series.append(history.sessions, value, fastest, series.state, counts=True)
     for name in dict.fromkeys(case.framework for case in today):
-        series, counts = history.shared.setdefault(name, Series()), name in history.together
-        if name in judged.shared:
-            counts = counts and not is_wide and name not in judged.slower
-            state = judged.shared[name]
-            _append(series, history.sessions, judged.values[name], state, counts=counts)
-        else:
-            series.append(history.sessions, 0.0, 0.0, counts=counts)
+        series, state = history.shared.setdefault(name, Series()), judged.shared.get(name, State())
+        value = judged.values[name].value if name in judged.shared else 0.0
+        bad = name in judged.shared and (is_wide or name in judged.slower)
+        counts = name in history.together and not bad
+        series.append(history.sessions, value, value, state, counts=counts)
     history.noisy.append(judged.is_noisy)
-
-
-def _append(series: Series, number: int, latest: Value, state: State, *, counts: bool) -> None:
-    series.append(number, latest.value, latest.fastest, counts=counts)
-    series.loss, series.loss_began = state.loss, state.began
-    series.loss_is_gradual, series.window_start = state.is_gradual, state.window_start
-    if state.discounts:
-        series.discount(state.discounted, state.threshold)

@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merged
 from busbw.model.verdict import Answer
 from busbw.model.words import change_text, cut_short, plural
 
-from .expected_times import Launches
-from .lasting_losses import Assessment, Lasting, accepted_deviation, assess, replay
+from .expected_times import Lasting, Launches, Series
+from .lasting_losses import Assessment, accepted_deviation, assess, replay
 from .policy import Policy, Rule
 from .rule import CaseTimes, History, limits
 
@@ -52,7 +53,7 @@ class Levels:
         measured = {case: times_s for case, times_s in today_s.items() if case in self.cases}
         history = self._history(list(measured), policy, ticks_s or {})
         rule = policy.rule
-        today = {case: CaseTimes.of(one, rule, launches) for case, one in measured.items()}
+        today = {case: CaseTimes.of(times_s, rule, launches) for case, times_s in measured.items()}
         return assess(history, limits(history, today), today)
 
     def _history(
@@ -61,8 +62,8 @@ class Levels:
         key = (frozenset(measured), *sorted((c.name, tick) for c, tick in ticks_s.items()))
         if key not in self.replayed:
             sessions = [
-                {case: _times(own, policy.rule) for case, own in one.records.items()}
-                for one in self.sessions
+                {case: _times(records, policy.rule) for case, records in session.records.items()}
+                for session in self.sessions
             ]
             self.replayed[key] = history_of(sessions, policy, measured=measured, ticks_s=ticks_s)
         return self.replayed[key]
@@ -79,12 +80,15 @@ def history_of(
 
     `ticks_s` are the steps of the clock in seconds, by case, where it has steps.
     """
-    known = dict.fromkeys(case for one in sessions for case in one)
-    counts = Counter(case.framework for case in known if case in measured)
-    together = {name for name, one in counts.items() if one >= policy.rule.least_cases}
+    cases = dict.fromkeys(case for session in sessions for case in session)
+    counts = Counter(case.framework for case in cases if case in measured)
+    together = {name for name, count in counts.items() if count >= policy.rule.least_cases}
     floors: dict[Case, float] = {}
-    replayed = [{c: one for c, one in each.items() if c.framework in counts} for each in sessions]
-    for case, times in (item for one in replayed for item in one.items()):
+    replayed = [
+        {case: times for case, times in session.items() if case.framework in counts}
+        for session in sessions
+    ]
+    for case, times in (pair for session in replayed for pair in session.items()):
         tick_s = _TICKS * (ticks_s or {}).get(case, 0.0)
         least_s = max(policy.least_difference_of(case.clock), tick_s)
         floors.setdefault(case, math.log1p(least_s / math.exp(times.every.median)))
@@ -94,9 +98,10 @@ def history_of(
 
 def _times(records: Sequence[Record], rule: Rule) -> CaseTimes:
     """Return the launches of one case; they differ within each of the sessions that were joined."""
-    whole = CaseTimes.of([time_s for one in records for time_s in one.times_s], rule)
-    parts = [Launches.of(one.times_s) for one in records]
-    squares, freedom = math.fsum(one.squares for one in parts), sum(one.freedom for one in parts)
+    whole = CaseTimes.of([time_s for record in records for time_s in record.times_s], rule)
+    parts = [Launches.of(record.times_s) for record in records]
+    squares = math.fsum(part.squares for part in parts)
+    freedom = sum(part.freedom for part in parts)
     return replace(whole, every=replace(whole.every, squares=squares, freedom=freedom))
 
 
@@ -113,58 +118,65 @@ class Known:
 
     @property
     def timed(self) -> list[Baseline]:
-        return [one for one in self.baselines if one.sessions]
+        return [baseline for baseline in self.baselines if baseline.sessions]
 
     def sessions(self, apart: timedelta) -> tuple[Session, ...]:
-        """Those accepted and those since; without what was before an acknowledged change.
+        """Return the accepted sessions and later ones, from an acknowledged change of a case on.
 
         A change counts only for cases that were measured since.
         """
         accepted, since = _accepted(self.timed), self.since
-        begins = {one.case: one.sessions[0].began for one in self.timed}
-        known = {item for one in accepted for item in one.times_s.items()}
+        begins = {baseline.case: baseline.sessions[0].began for baseline in self.timed}
+        stored = {times for session in accepted for times in session.times_s.items()}
         later = _with(
             self.history,
-            lambda one, case: (
+            lambda session, case: (
                 case in begins
-                and one.began >= begins[case]
-                and (case, one.times_of(case)) not in known
+                and session.began >= begins[case]
+                and (case, session.times_of(case)) not in stored
             ),
         )
         whole = merged([*accepted, *later], apart)
-        changed = {c for one in whole for c in one.records if c in since and one.began >= since[c]}
-        return tuple(_with(whole, lambda one, c: c not in changed or one.began >= since[c]))
+        changed = {
+            case
+            for session in whole
+            for case in session.records
+            if case in since and session.began >= since[case]
+        }
+        return tuple(_with(whole, lambda session, c: c not in changed or session.began >= since[c]))
 
 
 def levels_of(known: Mapping[str, Known], policy: Policy) -> Levels | None:
-    """The levels of one machine, of what is `known` by framework; None without any time."""
-    timed = [one for one in known.values() if one.timed]
-    if not timed:
-        return None
-    sessions = [session for one in timed for session in one.sessions(policy.session_apart)]
-    return Levels(
-        sessions=merged(sessions, policy.session_apart),
-        cases=frozenset(baseline.case for one in timed for baseline in one.timed),
-    )
+    """Return the levels of one machine, of what is `known` by framework; None without any time."""
+    apart = policy.session_apart
+    sessions = [session for stored in known.values() for session in stored.sessions(apart)]
+    cases = frozenset(baseline.case for stored in known.values() for baseline in stored.timed)
+    return Levels(sessions=merged(sessions, apart), cases=cases) if cases else None
 
 
 def _accepted(timed: Sequence[Baseline]) -> list[Session]:
-    """The sessions of the baselines: what was measured at one moment is of one session."""
-    found: dict[tuple[datetime, str], dict[Case, tuple[Record, ...]]] = {}
+    """Return the sessions of baselines; records of one moment are of one session."""
+    sessions: dict[tuple[datetime, str], dict[Case, tuple[Record, ...]]] = {}
     for baseline in timed:
-        for one in baseline.sessions:
-            records = found.setdefault((one.began, one.commit), {})
+        for record in baseline.sessions:
+            records = sessions.setdefault((record.began, record.commit), {})
             # Two sessions of a case may begin within a second: moments have no fractions.
-            records[baseline.case] = (*records.get(baseline.case, ()), one)
-    return [Session(began=began, records=records) for (began, _), records in found.items()]
+            records[baseline.case] = (*records.get(baseline.case, ()), record)
+    return [Session(began=began, records=records) for (began, _), records in sessions.items()]
 
 
-def _with(sessions: Sequence[Session], wanted: Callable[[Session, Case], bool]) -> list[Session]:
-    kept = (
-        replace(one, records={case: own for case, own in one.records.items() if wanted(one, case)})
-        for one in sessions
+def _with(sessions: Sequence[Session], counts: Callable[[Session, Case], bool]) -> list[Session]:
+    """Return the sessions with the cases that count; without the sessions that have none."""
+    chosen = (
+        replace(
+            session,
+            records={
+                case: times for case, times in session.records.items() if counts(session, case)
+            },
+        )
+        for session in sessions
     )
-    return [one for one in kept if one.records]
+    return [session for session in chosen if session.records]
 
 
 # More cases than these are counted.
@@ -192,9 +204,7 @@ class Loss:
     @property
     def text(self) -> str:
         """Such as ``all cases of jax are 3.4 % slower than expected over the last 5 sessions``."""
-        name = f"all cases of {self.framework} are"
-        if self.case is not None:
-            name = f"{self.case.name} is"
+        name = f"{self.case.name} is" if self.case else f"all cases of {self.framework} are"
         loss = change_text(math.expm1(self.log_ratio))
         return (
             f"{name} {loss} slower than {self.compared_with} over the last "
@@ -205,28 +215,25 @@ class Loss:
 
 def losses(sessions: Sequence[Session], today: Session, judged: Assessment) -> tuple[Loss, ...]:
     """Return the losses of several sessions: those of whole frameworks first, then the largest."""
-    several = [*sessions, today]
-    shared = [
-        _loss(name, None, state.lasting, several)
-        for name, state in judged.shared.items()
-        if state.lasting
+    states: list[tuple[str, Case | None, Lasting | None]] = [
+        (name, None, state.lasting) for name, state in judged.shared.items()
     ]
-    cases = [
-        _loss(case.framework, case, state.lasting, several)
-        for case, state in judged.states.items()
-        if state.lasting
-    ]
-    return (*shared, *sorted(cases, key=lambda one: one.log_ratio, reverse=True))
+    states += [(case.framework, case, state.lasting) for case, state in judged.states.items()]
+    lost = [_loss(name, case, last, [*sessions, today]) for name, case, last in states if last]
+    # Losses of whole frameworks stay in their order.
+    return tuple(sorted(lost, key=lambda loss: -loss.log_ratio if loss.case else -math.inf))
 
 
-def losses_text(found: Sequence[Loss]) -> str:
-    return "; ".join(cut_short([one.text for one in found], _MOST_NAMED, "case"))
+def losses_text(lost: Sequence[Loss]) -> str:
+    return "; ".join(cut_short([loss.text for loss in lost], _MOST_NAMED, "case"))
 
 
 def _loss(framework: str, case: Case | None, lasting: Lasting, sessions: Sequence[Session]) -> Loss:
-    there = [one for one in sessions if any(c.framework == framework for c in one.records)]
+    measured = [
+        session for session in sessions if any(c.framework == framework for c in session.records)
+    ]
     first = sessions[lasting.began]
-    before = there[max(0, there.index(first) - 1)] if first in there else first
+    before = measured[max(0, measured.index(first) - 1)] if first in measured else first
     return Loss(
         framework=framework,
         case=case,
@@ -240,15 +247,17 @@ def _loss(framework: str, case: Case | None, lasting: Lasting, sessions: Sequenc
 
 def repaired_text(judged: Assessment) -> str:
     """Say which losses are over; empty without any."""
-    names = [f"all cases of {name}" for name, one in judged.shared.items() if one.repaired]
-    names += [case.name for case, one in judged.states.items() if one.repaired]
-    counts = [one.repaired for one in (*judged.shared.values(), *judged.states.values())]
+    repaired = {f"all cases of {name}": state.repaired for name, state in judged.shared.items()}
+    repaired |= {case.name: state.repaired for case, state in judged.states.items()}
+    names = [name for name, sessions in repaired.items() if sessions]
     if not names:
         return ""
     level = "their level" if len(names) > 1 else "its level"
-    sessions = plural(max(counts), "session")
-    named = ", ".join(cut_short(names, _MOST_NAMED, "case"))
-    return f"repaired: back at {level} after {sessions}: {named}"
+    sessions = plural(max(repaired.values()), "session")
+    return (
+        f"repaired: back at {level} after {sessions}: "
+        f"{', '.join(cut_short(names, _MOST_NAMED, 'case'))}"
+    )
 
 
 def odd_sessions(judged: Assessment) -> dict[Case | str, float]:
@@ -256,50 +265,45 @@ def odd_sessions(judged: Assessment) -> dict[Case | str, float]:
 
     By framework for what its cases share, and by case; below 0 where it was faster.
     """
-    history = judged.history
-    found: dict[Case | str, float] = {
-        name: accepted_deviation(history.shared[name], judged.values[name])
-        for name in judged.shared
-        if name in history.shared
+    series: dict[Any, Series] = {**judged.history.shared, **judged.history.cases}
+    deviations = {
+        name: accepted_deviation(series[name], judged.values[name])
+        for name in (*judged.shared, *judged.states)
+        if name in series
     }
-    for case in judged.states:
-        found[case] = accepted_deviation(history.cases[case], judged.values[case])
-    return {name: odd for name, odd in found.items() if odd}
+    return {name: odd for name, odd in deviations.items() if odd}
 
 
 def odd_text(judged: Assessment) -> str:
     """Say where the accepted session was unlike all sessions since; empty without any."""
-    since = max((len(one.values) for one in judged.history.cases.values()), default=0)
-    found = [
+    since = max((len(series.values) for series in judged.history.cases.values()), default=0)
+    texts = [
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
         f"{'slower' if odd > 0 else 'faster'} than the {since} since, in "
         f"{f'all cases of {name}' if isinstance(name, str) else name.name}"
         for name, odd in odd_sessions(judged).items()
     ]
     more = "accept again with --update-baselines"
-    return "; ".join([*cut_short(found, _MOST_NAMED, "case"), more]) if found else ""
+    return "; ".join([*cut_short(texts, _MOST_NAMED, "case"), more]) if texts else ""
 
 
 def machine_answer(
-    framework: str, nights: Sequence[Session] | None, today: Session, policy: Policy
+    framework: str, sessions: Sequence[Session] | None, today: Session, policy: Policy
 ) -> Answer:
-    """Return the answer from the reference's earlier sessions, `nights`.
+    """Return whether a machine is slower, from the earlier `sessions` of a reference.
 
     The reference is slower if all its cases together are, now or over several sessions. The answer
-    is unknown without an earlier session, without a history (`nights` is None), and with
+    is unknown without an earlier session, without a history (`sessions` is None), and with
     too few cases to compare them together unless one of them became slower.
     """
-    earlier = merged(nights or (), policy.session_apart)
+    earlier = merged(sessions or (), policy.session_apart)
     if not earlier:
-        why = (
-            " without --history"
-            if nights is None
-            else ", this reference has no earlier session here"
-        )
-        return Answer(text=f"unknown{why} ({framework})", is_slower=None)
-    cases = frozenset(case for one in earlier for case in one.records)
+        no_session = ", this reference has no earlier session here"
+        reason = " without --history" if sessions is None else no_session
+        return Answer(text=f"unknown{reason} ({framework})", is_slower=None)
+    cases = frozenset(case for session in earlier for case in session.records)
     judged = Levels(sessions=earlier, cases=cases).assess(today.times_s, policy)
-    found = [replace(one, compared_with="at first") for one in losses(earlier, today, judged)]
+    lost = [replace(loss, compared_with="at first") for loss in losses(earlier, today, judged)]
     shared, least = judged.session_limits.shared.get(framework), policy.rule.least_cases
     if shared is None or len(judged.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None
@@ -310,19 +314,19 @@ def machine_answer(
         text = (
             f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"
         )
-    texts = filter(None, (f"{text} ({framework})", losses_text(found)))
-    return Answer(text="; ".join(texts), is_slower=True if found else is_slower)
+    texts = filter(None, (f"{text} ({framework})", losses_text(lost)))
+    return Answer(text="; ".join(texts), is_slower=True if lost else is_slower)
 
 
 def all_answers(answers: Sequence[Answer]) -> Answer | None:
-    """One for the session, of the frameworks' own; None without any.
+    """Join the answers of all frameworks to one for the session; None without any.
 
-    Slower if one framework is slower; not slower only if that is known for each.
+    The answer is slower if one framework is slower, and not slower if that is known for each.
     """
     if not answers:
         return None
-    found = {one.is_slower for one in answers}
+    slower = {answer.is_slower for answer in answers}
     return Answer(
-        text="; ".join(one.text for one in answers),
-        is_slower=True if True in found else None if None in found else False,
+        text="; ".join(answer.text for answer in answers),
+        is_slower=True if True in slower else None if None in slower else False,
     )

@@ -98,10 +98,11 @@ class Rule:
     variance of a session is at least `launch_share` of that of launches. All cases together count
     as `own_freedom` for one of them, its launches as `launch_freedom` at most; those of up to
     `near_sizes` sizes on either side count by `near_weight`. An odd variance counts as `clipped`
-    medians at most.
+    medians at most; sessions are odd compared with what the case's launches lead to expect.
 
     *Limits*, in deviations: `factor` + `factor_of_one` / sessions for one session, `factor_shared`
-    for what all cases share, `factor_window` and `factor_shared_window` for several sessions. Where
+    for what all cases share; `factor_window` + `factor_window_of_one` / sessions for several
+    sessions, and `factor_shared_window` for what all cases share in these. Where
     the third farthest deviation of `tails_from` residuals or more is above `heavy`, the factor is
     `tails` times that. A loss is over once the session is `released` deviations below half of it.
 
@@ -129,6 +130,7 @@ class Rule:
     factor_of_one: float = 0.57
     factor_shared: float = 3.5
     factor_window: float = 4.5
+    factor_window_of_one: float = 1.5
     factor_shared_window: float = 5.0
     windows: tuple[int, ...] = (2, 4, 8, 16)
     window_freedom: float = 0.25
@@ -169,7 +171,6 @@ class Policy:
     `least_difference_s` seconds is no regression on a host's clock, which is no finer. Sessions
     that began within `session_apart` count as one; before there are `full_sessions`, a verdict is
     provisional. What confirms a suspicion is measured `later_s` seconds after the first launches.
-    The host's and the device's clock may differ by a factor of `clock_ratio` before a note says so.
     Accepted losses of a baseline may add up to `budget`, a fraction of the pinned time, before a
     reason is required.
     """
@@ -184,12 +185,9 @@ class Policy:
     # Losses too small for any single verdict add up; a tenth of the bandwidth is one that people
     # care about, and still more than the limit of one comparison on most payloads.
     budget: float = 0.10
-    # On two virtual ranks, at 1M and above, JAX's two clocks agree to 10 % (docs/measuring.md); a
-    # wrong count of iterations, a truncated trace or a hidden copy makes much more.
-    clock_ratio: float = 1.10
 
     def least_difference_of(self, clock: Clock) -> float:
-        """The least difference in seconds that `clock` resolves; a device's own resolves any."""
+        """Return the least difference in seconds that `clock` resolves; a device's resolves any."""
         return 0.0 if clock is Clock.DEVICE else self.least_difference_s
 
 
@@ -213,6 +211,7 @@ _CPU = Policy(
         launch_freedom=0.0,
         factor=2.75,
         factor_of_one=0.0,
+        factor_window_of_one=0.0,
         factor_shared=2.5,
         heavy=math.inf,
         by_neighbours=True,

@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from busbw.model.case import Case
+from busbw.stats.launches import quantile
 
 from .expected_times import (
     CaseNoise,
     ExpectedTime,
     Launches,
     Series,
-    clipped_mean,
+    estimate_noise,
     families,
+    launch_variance,
     nearest,
-    noise_of,
-    noise_ratio,
 )
 from .policy import Rule
 
 # `Rule.noisier` is meant for as many cases: those of two frameworks with 21 sizes.
 _MANY_CASES = 42
+
+# A normal deviation is larger than this with a probability of 30 %.
+_LARGEST_30_PERCENT = 1.036
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,14 +52,13 @@ class Shared:
 class Limit:
     """What is expected of a case now: above `slower` it is slower, below `faster` it is faster.
 
-    `off` is its deviation from `expected`, whose level includes what the framework's cases share;
-    `common_shift` the part that it shares with others now, and `residual` the rest, with the
-    standard deviation `deviation` and the limit `residual_limit`. `fastest` is the limit of the
-    fastest launch where neighbours' fastest launches say it.
+    The level of `expected` includes what the framework's cases share. `common_shift` is the part of
+    the deviation from that level that the case shares with others now, and `residual` the rest,
+    with the standard deviation `deviation` and the limit `residual_limit`. `fastest` is the limit
+    of the fastest launch where neighbours' fastest launches say it.
     """
 
     expected: ExpectedTime
-    off: float
     slower: float
     faster: float
     deviation: float
@@ -96,10 +98,10 @@ class CaseTimes:
     def of(cls, times_s: Sequence[float], rule: Rule, launches: int | None = None) -> CaseTimes:
         """Split launches in seconds after the first `launches`, or before the last few."""
         count = max(1, len(times_s) - rule.confirming) if launches is None else launches
-        every, rest = Launches.of(times_s), times_s[count:]
-        if len(rest) < rule.confirming:
+        every, last = Launches.of(times_s), times_s[count:]
+        if len(last) < rule.confirming:
             return cls(first=every, every=every, fresh=None)
-        fresh = math.log(median(rest))
+        fresh = math.log(median(last))
         return cls(first=Launches.of(times_s[:count]), every=every, fresh=fresh)
 
 
@@ -128,96 +130,108 @@ class History:
 
 def limits(history: History, today: Mapping[Case, CaseTimes]) -> SessionLimits:
     """Compare today's launches with the history; the first ones tell how noisy the session is."""
-    known = {case: times for case, times in today.items() if case in history.cases}
-    first = _Look(history, {case: times.first for case, times in known.items()})
+    measured = {case: times for case, times in today.items() if case in history.cases}
+    first = _Comparison(history, {case: times.first for case, times in measured.items()})
     noisier, widened = first.noise_ratios()
-    every = {case: times.every for case, times in known.items()}
-    second = first if every == first.today else _Look(history, every)
-    found: dict[Case, Limit] = {}
+    every = {case: times.every for case, times in measured.items()}
+    second = first if every == first.today else _Comparison(history, every)
+    case_limits: dict[Case, Limit] = {}
     shared = {}
-    for name in dict.fromkeys(case.framework for case in known):
-        shared[name], own = second.framework(name, widened)
-        found |= own
-    return SessionLimits(limits=found, shared=shared, noisier=noisier, widened=widened)
+    for name in second.frameworks:
+        shared[name] = second.shared(name, widened)
+        case_limits |= second.limits(shared[name], name, widened)
+    return SessionLimits(limits=case_limits, shared=shared, noisier=noisier, widened=widened)
 
 
-class _Look:
+class _Comparison:
     """The comparison of some launches, `today`, with the history."""
 
     def __init__(self, history: History, today: Mapping[Case, Launches]) -> None:
         rule = history.rule
-        expected = {case: one.expected(rule) for case, one in history.cases.items()}
+        levels = {case: series.expected(rule) for case, series in history.cases.items()}
         self.history, self.rule, self.today = history, rule, today
-        self.expected = {case: one for case, one in expected.items() if one is not None}
-        self.noise = noise_of(history.cases, self.expected, today, history.sessions, rule)
-        self.normal_factor = rule.factor + rule.factor_of_one / max(1, history.sessions)
+        self.frameworks = list(dict.fromkeys(case.framework for case in today))
+        self.expected = {case: level for case, level in levels.items() if level is not None}
+        quiet = history.noisy.count(False)
+        self.noise = estimate_noise(history.cases, self.expected, today, quiet, rule)
+        self.normal_factor = rule.factor + rule.factor_of_one / max(1, quiet)
         self.factor = self._factor()
 
     def _factor(self) -> float:
         """Return the limit of a session in standard deviations; it is larger for heavy tails."""
-        rule, series = self.rule, self.history.cases.values()
-        farthest = sorted(max(one.extremes[-rule.level_sessions :], default=0.0) for one in series)
+        rule, cases = self.rule, self.history.cases.values()
+        farthest = sorted(max(case.extremes[-rule.level_sessions :], default=0.0) for case in cases)
         third = farthest[-min(3, len(farthest))] if farthest else 0.0
         if self.noise.residuals >= rule.tails_from and third > rule.heavy:
             return max(self.normal_factor, rule.tails * third)
         return self.normal_factor
 
-    def deviation(self, case: Case) -> float:
+    def _deviation(self, case: Case) -> float:
         """Return the standard deviation of one more session of a case from its level."""
         expected = self.expected[case]
-        deviation = self.noise.cases[case].with_sessions(expected)
-        return deviation * math.sqrt(1 + 1 / expected.sessions)
+        return self.noise.cases[case].with_sessions(expected) * math.sqrt(1 + 1 / expected.sessions)
 
     def _own_limit(self, case: Case, widened: float = 1.0) -> float:
-        return max(self.history.floor(case), self.factor * widened * self.deviation(case))
-
-    def _whole_limit(
-        self, case: Case, shared: float, widened: float = 1.0, *, factor: float
-    ) -> float:
-        deviation = math.hypot(widened * self.deviation(case), shared)
-        return max(self.history.floor(case), factor * deviation)
+        return max(self.history.floor(case), self.factor * widened * self._deviation(case))
 
     def _shared_noise(self, name: str, count: int) -> tuple[CaseNoise, ExpectedTime]:
         """Return the noise of what a framework's cases share, and its level: 0 for few cases."""
         rule, series = self.rule, self.history.shared.get(name)
         expected = series.expected(rule) if series is not None else None
         uncertain = self.noise.session / count
-        if name not in self.history.together or expected is None:
-            level = ExpectedTime(level=0, fastest=0, sessions=self.history.sessions, squares=0)
-            return CaseNoise(
-                squares=rule.prior_shared**2 + math.pi / 2 * uncertain, freedom=1
-            ), level
-        squares = rule.prior_shared_freedom * (rule.prior_shared**2 + 4 * uncertain)
-        return CaseNoise(squares=squares, freedom=rule.prior_shared_freedom), expected
+        if name in self.history.together and expected is not None:
+            squares = rule.prior_shared_freedom * (rule.prior_shared**2 + 4 * uncertain)
+            return CaseNoise(squares=squares, freedom=rule.prior_shared_freedom), expected
+        level = ExpectedTime(level=0, fastest=0, sessions=self.history.sessions, squares=0)
+        squares = rule.prior_shared**2 + math.pi / 2 * uncertain
+        return CaseNoise(squares=squares, freedom=1), level
 
-    def _shift(self, name: str) -> tuple[Shared, dict[Case, float]]:
-        """Return what a framework's cases share now, and each case's deviation.
-
-        It is the median of those inside their limits: the others may be half of all.
-        """
-        cases = [case for case in self.today if case.framework == name]
-        noise, level = self._shared_noise(name, len(cases))
-        together = name in self.history.together
-        deviation = noise.with_sessions(level) if together else noise.deviation
-        deviation *= math.sqrt(1 + 1 / level.sessions)
-        off = {
-            case: self.today[case].median - self.expected[case].level - level.level
-            for case in cases
+    def _off(self, name: str, level: float) -> dict[Case, float]:
+        return {
+            case: launches.median - self.expected[case].level - level
+            for case, launches in self.today.items()
+            if case.framework == name
         }
+
+    def shared(self, name: str, widened: float = 1.0) -> Shared:
+        """Return what a framework's cases share now: the median of cases inside their limits.
+
+        The others may be half of all cases.
+        """
+        count = sum(case.framework == name for case in self.today)
+        noise, expected = self._shared_noise(name, count)
+        together = name in self.history.together
+        deviation = noise.with_sessions(expected) if together else noise.deviation()
+        deviation *= math.sqrt(1 + 1 / expected.sessions)
+        off = self._off(name, expected.level)
         # Heavy tails make no limit wider here: half of the cases may be faster.
-        limits = {c: self._whole_limit(c, deviation, factor=self.normal_factor) for c in off}
-        inside = [value for case, value in off.items() if abs(value) <= limits[case]]
-        middle = median(inside if len(inside) >= self.rule.least_cases else off.values())
-        shared = Shared(level=level.level, off=middle, limit=0.0, deviation=deviation, noise=noise)
-        return shared, off
+        inside = [
+            value
+            for case, value in off.items()
+            if abs(value) <= self._whole_limit(case, deviation, self.normal_factor)
+        ]
+        cases = [self.noise.cases[case].with_sessions(self.expected[case]) ** 2 for case in off]
+        more = 4 * (widened**2 - 1) * fmean(cases) * (1 + 1 / self.history.sessions) / count
+        limit = self.rule.factor_shared * math.sqrt(deviation**2 + more)
+        return Shared(
+            level=expected.level,
+            off=median(inside if len(inside) >= self.rule.least_cases else off.values()),
+            limit=max(math.log1p(self.rule.slower), limit) if count > 1 else math.inf,
+            deviation=deviation,
+            noise=noise,
+        )
+
+    def _whole_limit(self, case: Case, shared: float, factor: float, widened: float = 1.0) -> float:
+        deviation = math.hypot(widened * self._deviation(case), shared)
+        return max(self.history.floor(case), factor * deviation)
 
     def _parts(self, name: str, middle: float, off: Mapping[Case, float]) -> dict[Case, float]:
         """Return what each case shares with others: with all, or with the two nearest sizes."""
         parts = dict.fromkeys(off, middle if name in self.history.together else 0.0)
         if self.rule.by_neighbours and name in self.history.together:
-            for alike in families(off):
-                for case in alike if len(alike) > 1 else ():
-                    parts[case] = median(off[other] for other in nearest(case, alike))
+            for family in families(off):
+                for case in family if len(family) > 1 else ():
+                    parts[case] = median(off[other] for other in nearest(case, family))
         return parts
 
     def noise_ratios(self) -> tuple[float, float]:
@@ -226,55 +240,45 @@ class _Look:
         It is noisy by the deviations of the cases, or by these and the launches together.
         """
         rule, ratios = self.rule, []
-        for name in dict.fromkeys(case.framework for case in self.today):
-            shared, off = self._shift(name)
+        for name in self.frameworks:
+            shared = self.shared(name)
+            off = self._off(name, shared.level)
             for case, part in self._parts(name, shared.off, off).items():
                 residual, limit = abs(off[case] - part), self._own_limit(case)
                 if residual <= limit:
                     ratios.append(residual * self.factor / limit)
-        ratio = noise_ratio(ratios, len(self.today), rule)
-        chance = math.sqrt(max(1.0, _MANY_CASES / max(1, len(self.today))))
-        least = rule.noisier_at_first if self.history.sessions == 1 else rule.noisier
-        if ratio <= 1 + (rule.widened - 1) * chance:
+        if not ratios or len(self.today) < rule.least_cases_of_noise:
             return 1.0, 1.0
-        is_noisy = ratio > 1 + (least - 1) * chance or self._launch_ratio() > rule.noisier
+        ratio = quantile(ratios, 0.7) / _LARGEST_30_PERCENT
+        chance = math.sqrt(max(1.0, _MANY_CASES / len(self.today)))
+        # The noise of earlier sessions is uncertain, too, if there are few of these.
+        more = self.history.noisy.count(False) - 1
+        usual = math.sqrt(1 + 0.5 / more) if more > 0 else 1.0
+        if ratio <= 1 + (rule.widened - 1) * chance * usual:
+            return 1.0, 1.0
+        least = 1 + ((rule.noisier if more else rule.noisier_at_first) - 1) * chance
+        is_noisy = ratio > least or self._launch_ratio() > rule.noisier
         return ratio if is_noisy else 1.0, rule.widening * ratio
 
     def _launch_ratio(self) -> float:
         """Return how many times as much as usual launches differ now."""
-        least, before = self.rule.least_deviation**2, []
-        for case in self.today:
-            squares, freedom = self.history.cases[case].launch_squares(self.rule)
-            before.append((max(least, squares / max(1, freedom)), max(1, freedom)))
-        now = [
-            (max(least, one.squares / max(1, one.freedom)), max(1, one.freedom))
-            for one in self.today.values()
-        ]
-        usual = max(least, clipped_mean(before, self.rule))
-        return math.sqrt(clipped_mean(now, self.rule) / usual)
+        series = (self.history.cases[case] for case in self.today)
+        before = launch_variance([case.launch_squares(self.rule) for case in series], self.rule)
+        fresh = [(launches.squares, launches.freedom) for launches in self.today.values()]
+        return math.sqrt(launch_variance(fresh, self.rule) / before)
 
-    def framework(self, name: str, widened: float) -> tuple[Shared, dict[Case, Limit]]:
-        """Return what the cases of a framework share in this session, and the limit of each."""
-        rule, history = self.rule, self.history
-        shared, off = self._shift(name)
-        variance = fmean(self.noise.cases[c].with_sessions(self.expected[c]) ** 2 for c in off)
-        more = 4 * (widened**2 - 1) * variance * (1 + 1 / history.sessions) / len(off)
-        limit = rule.factor_shared * math.sqrt(shared.deviation**2 + more)
-        limit = max(math.log1p(rule.slower), limit) if len(off) > 1 else math.inf
-        shared = Shared(
-            level=shared.level,
-            off=shared.off,
-            limit=limit,
-            deviation=shared.deviation,
-            noise=shared.noise,
-        )
-        parts, fastest = self._parts(name, shared.off, off), dict[Case, float]()
-        if rule.by_neighbours and name in history.together:
-            fast = {c: self.today[c].fastest - self.expected[c].fastest - shared.level for c in off}
+    def limits(self, shared: Shared, name: str, widened: float) -> dict[Case, Limit]:
+        """Return the limit of each case of a framework, whose cases share `shared`."""
+        off, fastest = self._off(name, shared.level), dict[Case, float]()
+        if self.rule.by_neighbours and name in self.history.together:
+            fast = {
+                case: self.today[case].fastest - self.expected[case].fastest - shared.level
+                for case in off
+            }
             fastest = self._parts(name, shared.off, fast)
-        return shared, {
+        return {
             case: self._limit(case, off[case], part, shared, widened, fastest.get(case))
-            for case, part in parts.items()
+            for case, part in self._parts(name, shared.off, off).items()
         }
 
     def _limit(
@@ -286,21 +290,18 @@ class _Look:
         widened: float,
         fastest: float | None,
     ) -> Limit:
-        own, whole = self._own_limit(case, widened), math.inf
+        own, whole, expected = self._own_limit(case, widened), math.inf, self.expected[case]
         if case.framework in self.history.together:
-            whole = self._whole_limit(case, shared.deviation, widened, factor=self.factor)
-        expected = self.expected[case]
+            whole = self._whole_limit(case, shared.deviation, self.factor, widened)
         return Limit(
-            expected=ExpectedTime(
+            expected=replace(
+                expected,
                 level=expected.level + shared.level,
                 fastest=expected.fastest + shared.level,
-                sessions=expected.sessions,
-                squares=expected.squares,
             ),
-            off=off,
             slower=min(self._beyond(case, part, own), whole),
             faster=-min(self._beyond(case, -part, own), whole),
-            deviation=self.deviation(case),
+            deviation=self._deviation(case),
             common_shift=part,
             residual=off - part,
             residual_limit=own,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from busbw.baselines.store import frameworks_at, other_ranks
 from busbw.judge.case import Ruling, Terms, judge_case
-from busbw.judge.lasting_losses import UNREMARKABLE, Assessment
+from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Loss,
     all_answers,
@@ -104,7 +104,7 @@ def _stored(measured: Measured) -> dict[Spec, Ruling]:
             job.stored.baseline,
             there.limits.get(job.case) if there else None,
             replace(terms, accept_all=takes),
-            state=there.states.get(job.case, UNREMARKABLE) if there else UNREMARKABLE,
+            state=there.states.get(job.case) if there else None,
             nearest=job.stored.nearest,
             incomparable=job.stored.incomparable,
             published=job.published,

@@ -74,12 +74,12 @@ def prior_variance(variances: Sequence[Variance]) -> Variance:
     from scipy.special import digamma, polygamma
 
     centred = [
-        math.log(one.value) - digamma(one.freedom / 2) + math.log(one.freedom / 2)
-        for one in variances
+        math.log(variance.value) - digamma(variance.freedom / 2) + math.log(variance.freedom / 2)
+        for variance in variances
     ]
     mean = math.fsum(centred) / len(centred)
     between = math.fsum((value - mean) ** 2 for value in centred) / (len(centred) - 1)
-    within = math.fsum(polygamma(1, one.freedom / 2) for one in variances) / len(variances)
+    within = math.fsum(polygamma(1, s2.freedom / 2) for s2 in variances) / len(variances)
     if between <= within:
         return Variance(value=math.exp(mean), freedom=math.inf)
     half = _inverse_trigamma(between - within)

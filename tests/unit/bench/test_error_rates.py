@@ -19,9 +19,9 @@ from tests.helpers import build
 from tests.helpers.history_lines import KEY, line
 
 RATES = [
-    "| unchanged, steps over the sizes: red | mean 4.8 (3.4 to 6.9; 600); "
-    "1st 5 (0.9 to 24; 20); 2nd 5 (0.9 to 24; 20); worst 10 (2.8 to 30; 20) | <= 1, 1st 3 |",
-    "| +5 % in one after 1, 0.5/0.5: named | 1. 100 (72 to 100; 10) |  |",
+    "| unchanged, steps over the sizes: red | mean 0.3 (0.09 to 1.2; 600); "
+    "1st 5 (0.9 to 24; 20); 2nd 0 (0 to 16; 20); worst 5 (0.9 to 24; 20) | <= 1, 1st 3 |",
+    "| +5 % in one after 1, 0.5/0.5: named | 1. 85 (71 to 92.9; 40) |  |",
 ]
 # Red sessions of unchanged code; then sessions that flag a case at 1.5, 2 and 3 times its time.
 RECORDED = [(0, 14), (0, 14), (10, 14), (14, 14)]

@@ -171,14 +171,6 @@ def test_sessions_that_differ_so_much_that_a_loss_cannot_be_ruled_out_are_noisy(
     assert "; 2 x the expected time cannot be ruled out (limit " in verdict.text
 
 
-def test_clocks_that_disagree_are_noted_and_change_nothing() -> None:
-    runs = (build.run(1e-3, clocks_s={"host": 1e-3, "device": 0.5e-3}),)
-    verdict = _verdict(Measurement(case=build.case(), runs=runs), STEADY)
-    assert Outcome.PASS is verdict.outcome
-    (note,) = verdict.notes
-    assert note.startswith("clocks disagree: host 1 ms, device 500 us, 2.00 x")
-
-
 def test_without_a_baseline_it_is_measured_and_not_compared() -> None:
     verdict = _verdict(build.measurement(1e-3), None, nearest="the nearest is far")
     assert Outcome.NO_BASELINE is verdict.outcome
