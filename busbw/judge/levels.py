@@ -266,9 +266,10 @@ def odd_sessions(judged: Assessment) -> dict[Case | str, float]:
     By framework for what its cases share, and by case; below 0 where it was faster.
     """
     series: dict[Any, Series] = {**judged.history.shared, **judged.history.cases}
+    names: list[Case | str] = [*judged.shared, *judged.states]
     deviations = {
         name: accepted_deviation(series[name], judged.values[name])
-        for name in (*judged.shared, *judged.states)
+        for name in names
         if name in series
     }
     return {name: odd for name, odd in deviations.items() if odd}

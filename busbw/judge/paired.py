@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.model.case import Spec
@@ -33,8 +33,7 @@ class Decision:
     """PASS, REGRESSED or IMPROVED, or None and how many launches in all are wanted (None: no more).
 
     `estimate` is of the log ratio; `limit` is the log ratio that would have been a suspicion.
-    `suspected`: only the confirmation is missing. `dropped` is after how many launches there was a
-    suspicion that fresh ones did not confirm, 0 for none.
+    `suspected`: only the confirmation is missing.
     """
 
     outcome: Outcome | None
@@ -42,7 +41,6 @@ class Decision:
     limit: float | None = None
     wanted: int | None = None
     suspected: bool = False
-    dropped: int = 0
 
 
 def decide(
@@ -53,40 +51,39 @@ def decide(
     floor: float,
     prior: Variance | None = None,
 ) -> Decision:
-    """The decision on one of `cases` cases from `shifts`, one log ratio per launch, in order.
+    """Decide on one of `cases` cases from `shifts`, one log ratio per launch, in order.
 
     Each look has the level that its part of the error rates allows (`look_levels`). The
     bounds are those of the t-distribution. `floor` is the least slowdown that is a regression of
     this case, as a fraction; `prior` is what the session's cases say of its noise (`prior_of`).
     """
-    found = Decision(outcome=None, estimate=None)
+    decision = Decision(outcome=None, estimate=None)
     alarms = look_levels(looks.counts, looks.false_alarms / cases, looks.spending)
     misses = look_levels(looks.counts, looks.misses, looks.spending)
     for count, alarm, miss in zip(looks.counts, alarms, misses):
         if len(shifts) < count:
-            return replace(found, wanted=count)
+            return replace(decision, wanted=count)
         estimate = _estimate(shifts[:count], prior)
         limit = _limit(estimate, alarm, floor)
-        found = replace(found, estimate=estimate, limit=limit)
+        decision = replace(decision, estimate=estimate, limit=limit)
         if estimate.mean > limit:
             confirmed = count + looks.confirming
             if len(shifts) < confirmed:
-                return replace(found, wanted=confirmed, suspected=True)
+                return replace(decision, wanted=confirmed, suspected=True)
             again = _estimate(shifts[:confirmed], prior)
             limit = _limit(again, alarm, floor)
             fresh = shifts[count:confirmed]
             if again.mean > limit and sum(fresh) / len(fresh) > math.log1p(floor):
-                return replace(found, outcome=Outcome.REGRESSED, estimate=again, limit=limit)
-            found = replace(found, dropped=count)
+                return replace(decision, outcome=Outcome.REGRESSED, estimate=again, limit=limit)
         elif -estimate.mean > limit:
-            return replace(found, outcome=Outcome.IMPROVED)
+            return replace(decision, outcome=Outcome.IMPROVED)
         elif estimate.upper(miss) < math.log1p(max(looks.wanted, floor)):
-            return replace(found, outcome=Outcome.PASS)
-    return found
+            return replace(decision, outcome=Outcome.PASS)
+    return decision
 
 
 def prior_of(cases: Iterable[Sequence[float]], looks: Looks) -> Variance | None:
-    """What the shifts of a session's `cases` say of the noise of each; None from fewer than two.
+    """Return what the shifts of `cases` say of the noise of each; None from fewer than two.
 
     Those up to the first look only, so that no look's answer changes with later launches. It weighs
     as much as the cases are alike in (`prior_variance`), never more than the number of other
@@ -94,16 +91,16 @@ def prior_of(cases: Iterable[Sequence[float]], looks: Looks) -> Variance | None:
     not differ at all says nothing.
     """
     first = looks.counts[0]
-    found = [variance_of(shifts[:first]) for shifts in cases if len(shifts) >= first]
-    found = [one for one in found if one.value > 0]
-    if len(found) < 2:
+    variances = [variance_of(shifts[:first]) for shifts in cases if len(shifts) >= first]
+    variances = [variance for variance in variances if variance.value > 0]
+    if len(variances) < 2:
         return None
-    prior = prior_variance(found)
-    return replace(prior, freedom=min(prior.freedom, looks.pooled_freedom, len(found) - 1))
+    prior = prior_variance(variances)
+    return replace(prior, freedom=min(prior.freedom, looks.pooled_freedom, len(variances) - 1))
 
 
 def _estimate(shifts: Sequence[float], prior: Variance | None) -> Estimate:
-    """The mean with the error that the case's own shifts and the prior give together.
+    """Return the mean with the error that the case's own shifts and the prior give together.
 
     The prior adds certainty, and noise to a case that looks quieter; a case that looks noisier is
     taken at its word, or the noisiest of a session would pass and alarm more often than promised.
@@ -123,7 +120,11 @@ def _limit(estimate: Estimate, level: float, floor: float) -> float:
 def prior_of_pairs(
     pairs: Iterable[tuple[Measurement, Measurement]], terms: Terms
 ) -> Variance | None:
-    whole = [(one, other) for one, other in pairs if not (one.failures or other.failures)]
+    whole = [
+        (reference, candidate)
+        for reference, candidate in pairs
+        if not (reference.failures or candidate.failures)
+    ]
     return prior_of((_shifts(pairs_of(a.runs, b.runs)) for a, b in whole), _looks(terms))
 
 
@@ -134,7 +135,7 @@ def judge_pair(
     terms: Terms,
     prior: Variance | None = None,
 ) -> Ruling:
-    """The verdict so far on one case of two stacks measured in turn.
+    """Judge one case of two interleaved stacks by the launches so far.
 
     `prior` is what the session's cases say of the noise (`prior_of_pairs`).
     """
@@ -147,9 +148,9 @@ def judge_pair(
 def _judge(
     spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms, prior: Variance | None
 ) -> Ruling:
-    found = broken(spec, candidate) or broken(spec, reference, WHOSE)
-    if found is not None:
-        return Ruling(verdict=found)
+    failed_launches = broken(spec, candidate) or broken(spec, reference, WHOSE)
+    if failed_launches is not None:
+        return Ruling(verdict=failed_launches)
     if candidate.failures or reference.failures:
         return Ruling(verdict=_out_of_memory(spec, reference, candidate))
     pairs, looks = pairs_of(reference.runs, candidate.runs), _looks(terms)
@@ -169,7 +170,6 @@ def _judge(
         ratio_interval=None if estimate is None else _interval(estimate),
         ratio_error=None if estimate is None else estimate.error,
         limit=None if decision.limit is None else math.exp(decision.limit),
-        notes=tuple(_notes(outcome, decision)),
     )
     return Ruling(verdict=verdict, wanted=decision.wanted, suspected=decision.suspected)
 
@@ -179,14 +179,14 @@ def _interval(estimate: Estimate) -> tuple[float, float]:
 
 
 def pairs_of(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """The runs of both sides by pass, which is the number that a launch's name begins with."""
+    """Return the runs of both sides by pass, the number that a launch's name begins with."""
     by_pass = {run.launch.pass_number: run for run in reference}
-    found = ((by_pass.get(run.launch.pass_number), run) for run in candidate)
-    return [(before, now) for before, now in found if before is not None]
+    pairs = ((by_pass.get(run.launch.pass_number), run) for run in candidate)
+    return [(before, later) for before, later in pairs if before is not None]
 
 
 def _shifts(pairs: Sequence[tuple[Run, Run]]) -> list[float]:
-    return [shift_of_samples(before.samples_s, now.samples_s) for before, now in pairs]
+    return [shift_of_samples(before.samples_s, after.samples_s) for before, after in pairs]
 
 
 def _looks(terms: Terms) -> Looks:
@@ -204,14 +204,6 @@ def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -
     expected = bool(reference.failures)
     more = " (expected: the reference's is too)" if expected else "; the reference fits"
     return memory_verdict(spec, worst, more, failed=not expected, expected=expected)
-
-
-def _notes(outcome: Outcome, decision: Decision) -> Iterator[str]:
-    if decision.dropped and outcome is not Outcome.REGRESSED:
-        yield (
-            f"seemed slower after {plural(decision.dropped, 'pair')}, "
-            "but additional pairs did not confirm it"
-        )
 
 
 def _text(

@@ -18,9 +18,7 @@ from busbw.model.words import (
     Outcome,
     SessionOutcome,
     cut_short,
-    payload_text,
     plural,
-    ratio_text,
 )
 from busbw.stats.variance import t_quantile
 
@@ -36,17 +34,21 @@ _MOST_NAMED = 3
 def groups_of_cases(
     verdicts: Sequence[Verdict], policy: Policy, *, in_turn: bool
 ) -> tuple[SizeGroup, ...]:
-    found: dict[tuple[object, ...], list[Verdict]] = {}
+    families: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.case is not None and verdict.now is not None:
             alike = verdict.case.key.family, verdict.case.protocol
-            found.setdefault(alike, []).append(verdict)
-    groups = len(found) if in_turn else 0
-    return tuple(_group(one[0].case, one, policy, groups) for one in found.values() if one[0].case)
+            families.setdefault(alike, []).append(verdict)
+    groups = len(families) if in_turn else 0
+    return tuple(
+        _group(family[0].case, family, policy, groups)
+        for family in families.values()
+        if family[0].case
+    )
 
 
 def _group(case: Case, verdicts: Sequence[Verdict], policy: Policy, groups: int) -> SizeGroup:
-    """One of `groups` that are tested for a shift of the curve; of none this one is not."""
+    """Make a group, which is tested for a shift of the curve with all `groups`, none if 0."""
     now = fit({v.spec.payload_bytes: v.now.median_s for v in verdicts if v.now})
     before = fit({v.spec.payload_bytes: v.baseline.median_s for v in verdicts if v.baseline})
     sizes = [
@@ -133,24 +135,19 @@ def judge_session(
         **(lost if not about.accepted else {}),
         SessionOutcome.NO_VERDICT: reasons,
     }
-    found = session_verdict(sentences, verdicts, otherwise=_measured(verdicts, measurements))
+    session = session_verdict(sentences, verdicts, otherwise=_measured(verdicts, measurements))
     stack = _stack_answer(verdicts, about) if machine is not None and not reasons else None
     changed = ", ".join(about.stack_changes) or "the same versions"
     accepted = "; ".join(filter(None, lost.values())) if about.accepted else ""
     more = (
-        limits_text(verdicts) if found.outcomes[0] in _JUDGED else "",
         *noisy_texts(verdicts),
         *about.asides,
         f"the stack ({changed}): {stack.text}" if stack else "",
         f"the machine: {machine.text}" if machine else "",
         f"accepted: {accepted}" if accepted else "",
     )
-    text = "; ".join(filter(None, (found.text, *more)))
-    return replace(found, text=text, stack=stack, machine=machine)
-
-
-# What says nothing of the session as a whole.
-_JUDGED = (SessionOutcome.FAILED, SessionOutcome.FINE)
+    text = "; ".join(filter(None, (session.text, *more)))
+    return replace(session, text=text, stack=stack, machine=machine)
 
 
 def session_verdict(
@@ -160,9 +157,9 @@ def session_verdict(
 
     If no other sentence holds, the text is `otherwise`, which says what was measured.
     """
-    said = {**sentences, SessionOutcome.FAILED: _failed_text(verdicts)}
-    holds = tuple(one for one in SessionOutcome if said.get(one))
-    texts = [said[one] for one in holds]
+    texts_by_outcome = {**sentences, SessionOutcome.FAILED: _failed_text(verdicts)}
+    holds = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
+    texts = [texts_by_outcome[outcome] for outcome in holds]
     texts += [otherwise] if set(holds) <= {SessionOutcome.FAILED} else []
     passed = SessionOutcome.FINE if is_compared(verdicts) else SessionOutcome.NOTHING_COMPARED
     return SessionVerdict(outcomes=holds or (passed,), text="; ".join(texts))
@@ -185,36 +182,23 @@ def is_compared(verdicts: Sequence[Verdict]) -> bool:
 
 def _failed_text(verdicts: Sequence[Verdict]) -> str:
     failed = [verdict for verdict in verdicts if verdict.failed]
-    each = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_by_outcome(failed)}"
-    return each if failed else ""
+    text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_by_outcome(failed)}"
+    return text if failed else ""
 
 
 def _by_outcome(verdicts: Sequence[Verdict]) -> str:
-    each = Counter(verdict.outcome.value for verdict in verdicts)
-    return ", ".join(f"{count} {name}" for name, count in each.items())
-
-
-def limits_text(verdicts: Sequence[Verdict]) -> str:
-    """Return the smallest and the largest limit, as the rows of the tables show them."""
-    found = sorted((v.limit, v.spec.payload_bytes) for v in verdicts if v.limit and v.ratio)
-    if not found:
-        return ""
-    (smallest, low), (largest, high) = found[0], found[-1]
-    least, most = ratio_text(smallest), ratio_text(largest)
-    ends = f"{least} x"
-    if least != most:
-        ends = f"{least} x ({payload_text(low)}) to {most} x ({payload_text(high)})"
-    return f"a case fails above {ends}, if additional launches confirm it"
+    counts = Counter(verdict.outcome.value for verdict in verdicts)
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
-    each = [
+    texts = [
         f"{v.outcome.value} {verdict_name(v)}"
         + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
         for v in failed
     ]
-    parts = [*cut_short(each, _MOST_NAMED, "case"), *about.slower]
+    parts = [*cut_short(texts, _MOST_NAMED, "case"), *about.slower]
     slower = bool(about.slower) or any(v.outcome is Outcome.REGRESSED for v in failed)
     return Answer(text="; ".join(parts) or "nothing slower", is_slower=slower)
 

@@ -1,7 +1,7 @@
 """Whether a measurement can be judged at all, and what is said of it whatever it is compared with.
 
 A launch that died or was wrong, memory that did not suffice, or a rate above what the hardware
-allows is an error, not a record. Clocks, stragglers and what was injected are notes.
+allows is an error, not a record. Stragglers and what was injected are notes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling, Straggler, Verdict
 from busbw.model.words import (
-    Clock,
     FailureKind,
     FoundBy,
     Outcome,
     bytes_text,
     rate_text,
-    seconds_text,
 )
 
-from .policy import ABOVE_HARDWARE, STOPPED_EXPLAINS, STRAGGLES, Policy
+from .policy import ABOVE_HARDWARE, STOPPED_EXPLAINS, STRAGGLES
 
 
 def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | None:
@@ -46,15 +44,15 @@ def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | N
     failures, launches = measurement.failures, measurement.launches
     if launches == 0:
         return verdict("it was not measured")
-    if {one.kind for one in failures} == {FailureKind.OTHER_DTYPE} and not measurement.runs:
+    if {failure.kind for failure in failures} == {FailureKind.OTHER_DTYPE} and not measurement.runs:
         return verdict(failures[0].message, Outcome.SKIPPED)
-    hard = [one for one in failures if one.kind is not FailureKind.OUT_OF_MEMORY]
+    hard = [failure for failure in failures if failure.kind is not FailureKind.OUT_OF_MEMORY]
     counted = hard or (failures if measurement.runs else ())
     if not counted:
         return None
     first = counted[0]
-    said = first.first_line if hard else first.message
-    text = f"{first.kind.words} in {len(counted)} of {launches} launches: {said}"
+    message = first.first_line if hard else first.message
+    text = f"{first.kind.words} in {len(counted)} of {launches} launches: {message}"
     return verdict(text, failure=first)
 
 
@@ -90,7 +88,7 @@ def memory_verdict(
 
 
 def only_at_the_moment(failure: Failure) -> bool:
-    """Whether it was predicted only because memory is in use at the moment."""
+    """Return whether it was predicted only because memory is in use at the moment."""
     return (
         failure.found is FoundBy.PREDICTED
         and failure.needed_bytes is not None
@@ -144,7 +142,7 @@ def _above(rate: float, bound: float) -> bool:
 
 
 def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, whose: str) -> Verdict:
-    """No number of such a case is shown or compared; what was measured is in the text."""
+    """Fail a case above what is possible, without its number; the text has what was measured."""
     text = (
         f"{whose}busbw {rate_text(rate)} in the best launch is above "
         f"{rate_text(ceiling.most_bytes_per_s)}, the most that the hardware allows by any "
@@ -203,33 +201,12 @@ def with_counted(
 
 # In a single launch one process is behind by chance.
 LEAST_LAUNCHES = 2
-# With more cases a sentence has their range.
-_NAMED = 8
-
-
-def clock_disagreement(runs: Sequence[Run], policy: Policy) -> tuple[str, ...]:
-    """A sentence if the host's and the device's clock differ beyond the policy's limit.
-
-    Medians over the launches that read both; nothing where none did.
-    """
-    clocks = Clock.HOST, Clock.DEVICE
-    read = [run.clocks_s for run in runs if all(one in run.clocks_s for one in clocks)]
-    if not read:
-        return ()
-    ratio = statistics.median(one[Clock.HOST] / one[Clock.DEVICE] for one in read)
-    if 1 / policy.clock_ratio <= ratio <= policy.clock_ratio:
-        return ()
-    host, device = (seconds_text(statistics.median(one[clock] for one in read)) for clock in clocks)
-    return (
-        f"clocks disagree: host {host}, device {device}, "
-        f"{ratio:.2f} x (limit {policy.clock_ratio:.2f} x either way)",
-    )
 
 
 def straggler_of(
     runs: Sequence[Run], key: EnvironmentKey, hosts: Sequence[str] = ()
 ) -> Straggler | None:
-    """The one that is behind in every launch, of two at least; None where there is none.
+    """Return the process that is behind in every launch, of two at least; None without any.
 
     All processes of a group end a collective together. One that is slow by itself is slow where it
     waits for no other: between two calls, when it lays out and compares its own values. And in a
@@ -239,39 +216,40 @@ def straggler_of(
     """
     if key.processes == 1 or len(runs) < LEAST_LAUNCHES:
         return None
-    found, each, rank = _behind([run.process_own_s for run in runs]), 1, None
-    if found is None and key.cores is None:
-        found = _behind([[1 / one for one in run.rank_times_s] for run in runs])
-        each, rank = key.ranks // key.processes, found and found[0]
-    if found is None:
+    behind, per_process, rank = _behind([run.process_own_s for run in runs]), 1, None
+    if behind is None and key.cores is None:
+        behind = _behind([[1 / time_s for time_s in run.rank_times_s] for run in runs])
+        per_process, rank = key.ranks // key.processes, behind and behind[0]
+    if behind is None:
         return None
-    process, ratio = found[0] // each, found[1]
+    process, ratio = behind[0] // per_process, behind[1]
     host = hosts[process] if process < len(hosts) else ""
     return Straggler(process=process, host=host, ratio=ratio, rank=rank)
 
 
 def _behind(launches: Sequence[Sequence[float]]) -> tuple[int, float] | None:
-    """The index of the largest value, if that is the same in all, and how many times the others.
+    """Return the index of the largest value, the same in all launches, and its ratio to others.
 
     That is the median over the launches, and in each by the median of the others.
     """
-    ratios, found = [], set()
+    ratios, indices = [], set()
     for values in launches:
         ordered = sorted(values)
         middle = statistics.median(ordered[:-1]) if len(values) > 1 else 0.0
         if middle <= 0 or ordered[-1] < STRAGGLES * middle:
             return None
-        found.add(values.index(ordered[-1]))
+        indices.add(values.index(ordered[-1]))
         ratios.append(ordered[-1] / middle)
-    return (found.pop(), statistics.median(ratios)) if len(found) == 1 else None
+    return (indices.pop(), statistics.median(ratios)) if len(indices) == 1 else None
 
 
 def with_injections(
     verdicts: Mapping[Spec, Verdict], measurements: Mapping[Spec, Measurement]
 ) -> dict[Spec, Verdict]:
-    notes = {spec: _case_note(one.runs) for spec, one in measurements.items()}
+    notes = {spec: _case_note(measurement.runs) for spec, measurement in measurements.items()}
     return {
-        spec: _noted(one, notes[spec]) if notes.get(spec) else one for spec, one in verdicts.items()
+        spec: _noted(verdict, notes[spec]) if notes.get(spec) else verdict
+        for spec, verdict in verdicts.items()
     }
 
 

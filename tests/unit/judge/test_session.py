@@ -15,7 +15,6 @@ from busbw.judge.session import (
     Circumstances,
     groups_of_cases,
     judge_session,
-    limits_text,
     slower_text,
 )
 from busbw.judge.undecided import Counting, noisy_texts
@@ -319,41 +318,6 @@ def test_of_two_stacks_in_turn_latency_or_bandwidth_that_no_single_size_shows_is
 def test_against_stored_times_the_rule_alone_says_what_is_slower() -> None:
     (group,) = _curve(_latency(1.3), in_turn=False)
     assert group.shifted == "" and group.now is not None
-
-
-def _limits(*found: tuple[int, float]) -> str:
-    return limits_text(
-        [
-            build.verdict(spec=build.spec(payload_bytes=payload), ratio=1.0, limit=ratio)
-            for payload, ratio in found
-        ]
-    )
-
-
-def test_without_a_comparison_there_is_no_limit_and_nothing_is_said() -> None:
-    assert limits_text([build.verdict()]) == limits_text([build.verdict(limit=1.1)]) == ""
-    assert "fails above" not in _fine().text
-
-
-def test_where_all_limits_are_alike_there_is_one_figure() -> None:
-    text = "a case fails above 1.021 x, if additional launches confirm it"
-    assert _limits((1024, 1.021)) == text
-    assert _limits((1024, 1.0208), (2048, 1.0211)) == text
-
-
-def test_else_both_ends_are_said_with_their_sizes() -> None:
-    assert _limits((1024, 1.2), (2048, 1.1), (4096, 1.03)) == (
-        "a case fails above 1.030 x (4K) to 1.20 x (1K), if additional launches confirm it"
-    )
-
-
-def test_a_fine_session_says_from_where_on_a_case_fails() -> None:
-    verdict = build.verdict(ratio=1.0, limit=1.03)
-    session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)])
-    assert session.text == (
-        "1 case measured in 3 launches each; "
-        "a case fails above 1.030 x, if additional launches confirm it"
-    )
 
 
 def _noisy(*ratios: float, limit: float = 2.3) -> list[Verdict]:
