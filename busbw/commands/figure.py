@@ -1,4 +1,4 @@
-"""`python -m busbw figure RESULTS...`: bandwidths, memory of programs, or nights as a picture.
+"""`busbw figure RESULTS...`: draw bandwidths, memory of programs, or sessions as SVG or PNG.
 
 Reads files of `--results`, published figures or a history; the suffix of `-o` says whether SVG or
 PNG is written. Measures nothing.
@@ -15,11 +15,11 @@ from busbw import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import read_published
+from busbw.extensions.page.curves import bandwidth, curves_of, memory, published
+from busbw.extensions.page.drawing import DrawingError, is_figure, png, svg
+from busbw.extensions.page.figures import Figure
+from busbw.extensions.page.history import case_history, heat_map
 from busbw.model.words import refusal
-from busbw.page.chart import Picture
-from busbw.page.curves import bandwidth, memory, published
-from busbw.page.history_charts import case_history, ratios
-from busbw.page.pictures import PictureError, is_picture, png, svg
 from busbw.report.reading import Session
 from busbw.session.option import Option, file_option, folder_option
 
@@ -37,7 +37,7 @@ from . import (
 from .sessions import machines_in, session_in
 
 ORDER = 1
-_FORMS: Mapping[str, Callable[[Picture], str | bytes]] = {".svg": svg, ".png": png}
+_FORMS: Mapping[str, Callable[[Figure], str | bytes]] = {".svg": svg, ".png": png}
 
 _OPTIONS = (
     replace(RESULTS, help="Draw a curve for each of these files of busbw run --results=FILE"),
@@ -96,16 +96,16 @@ def run(options: argparse.Namespace) -> int:
         )
     tables = [] if options.published is None else _published_files(options)
     read = [*options.results, *tables]
-    check_file("--output", output, "a picture of busbw figure", is_picture, read)
-    picture = _picture(options, tables)
-    with command_error(PictureError):
-        content = draw(picture)
+    check_file("--output", output, "a picture of busbw figure", is_figure, read)
+    figure = _figure(options, tables)
+    with command_error(DrawingError):
+        content = draw(figure)
     return write_file(content, output, "busbw figure: --output: ")
 
 
-def _picture(options: argparse.Namespace, tables: Sequence[Path]) -> Picture:
+def _figure(options: argparse.Namespace, tables: Sequence[Path]) -> Figure:
     if options.history is not None:
-        return _nights(options)
+        return _sessions_of_machine(options)
     for name in ("machine", "case"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name}: is of a history; give --history=DIR with it")
@@ -115,25 +115,25 @@ def _picture(options: argparse.Namespace, tables: Sequence[Path]) -> Picture:
         return published([read_published(path) for path in tables])
 
 
-def _sessions(paths: Sequence[Path]) -> Picture:
-    """The bandwidths of sessions that measured, or the memory of one that compiled."""
+def _sessions(paths: Sequence[Path]) -> Figure:
+    """Return the bandwidths of sessions that measured, or the memory of one that compiled."""
     sessions = [session_in(path) for path in paths]
     measured = [one for one in sessions if isinstance(one, Session)]
     compiled = [one for one in sessions if not isinstance(one, Session)]
     names = ", ".join(map(str, paths))
     if not compiled:
         with usage_error(ValueError, where=f"{names}: "):
-            return bandwidth(measured)
+            return bandwidth([curve for session in measured for curve in curves_of(session)])
     if len(sessions) > 1:
         raise UsageError(f"{names}: what was compiled has a picture of its own; give one file")
-    chart = memory(compiled[0])
-    if chart is None:
+    figure = next(memory(compiled[0]), None)
+    if figure is None:
         raise UsageError(f"{names}: no program was compiled")
-    return chart
+    return figure
 
 
-def _nights(options: argparse.Namespace) -> Picture:
-    """A heat map of a machine's nights, or those of one case."""
+def _sessions_of_machine(options: argparse.Namespace) -> Figure:
+    """Return a heat map of a machine's sessions, or the sessions of one case."""
     baselines = options.baselines or Path("baselines")
     machines = machines_in(options.history, baselines, named=options.machine)
     if len(machines) > 1:
@@ -141,15 +141,15 @@ def _nights(options: argparse.Namespace) -> Picture:
         raise UsageError(f"--machine: {options.history} has {names}; accepted is one of them")
     (machine,) = machines
     if options.case is None:
-        return ratios(machine)
-    known = {one.case.name: one for one in reversed(machine.cases)}
-    if options.case not in known:
-        raise UsageError(f"--case: {refusal(options.case, tuple(known))}")
-    return case_history(machine, known[options.case])
+        return heat_map(machine)
+    cases = {history.case.name: history for history in reversed(machine.cases)}
+    if options.case not in cases:
+        raise UsageError(f"--case: {refusal(options.case, tuple(cases))}")
+    return case_history(machine, cases[options.case])
 
 
 def _published_files(options: argparse.Namespace) -> list[Path]:
-    """The tables of the device. Raises UsageError where there are none."""
+    """Return the tables of the device. Raises UsageError where there are none."""
     with usage_error(BaselineError, where="--baselines: "):
         folder = options.baselines or files.shipped_baselines()
         check_folder(folder)

@@ -25,14 +25,15 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeFailed, probe
 from busbw.driver.local import BusyError, alone
 from busbw.driver.transport import AgentsError, Starter
+from busbw.extensions.page.drawing import missing_libraries
+from busbw.extensions.page.page import html, is_page
+from busbw.extensions.page.slow import slow_page
 from busbw.frameworks import FRAMEWORKS
 from busbw.hosts.agents import AgentsTransport
 from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
 from busbw.model.workload import Workload
-from busbw.page.html import html, is_page, missing_for_pages
-from busbw.page.slow import slow_page
 from busbw.report.prometheus import missing_for_metrics
 from busbw.report.renderers import rendered
 from busbw.session import forms
@@ -159,7 +160,7 @@ def _checked(options: argparse.Namespace) -> list[dict[str, Any]]:
         ("write_good", "lists of hosts", _are_hosts),
     ):
         check_file(f"--{name.replace('_', '-')}", getattr(options, name), what, ours)
-    for name, missing in (("metrics", missing_for_metrics), ("page", missing_for_pages)):
+    for name, missing in (("metrics", missing_for_metrics), ("page", missing_libraries)):
         if getattr(options, name) is not None and (why := missing()):
             raise UsageError(f"--{name}: {why}")
     return _earlier(options.earlier)

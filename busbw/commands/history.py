@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from busbw import wire
 from busbw.history import files
-from busbw.history.levels import CaseHistory, LevelChange, MachineHistory, machine_history
+from busbw.history.levels import CaseHistory, LevelChange, MachineHistory
 from busbw.history.lines import wrong_text
-from busbw.judge.policy import POLICIES
 from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import rendered
 from busbw.report.table import Column, Row, Table, TextLine, attributes
+from busbw.session.histories import read_machines
 from busbw.session.option import Option, folder_option
 
 from . import (
@@ -68,18 +68,14 @@ def run(options: argparse.Namespace) -> int:
 def _read(options: argparse.Namespace) -> list[MachineHistory]:
     folder, machine = options.folder, options.machine
     with usage_error(files.HistoryError):
-        found = files.read_all(folder)
-        known = files.acknowledged(options.baselines)
-    if machine is not None and machine not in found:
-        names = ", ".join(found) or "none"
-        raise UsageError(f"--machine: {folder} has no {machine}; it has {names}")
-    if not found:
+        names = files.folders(folder)
+        machines = read_machines(folder, options.baselines, machine and {machine})
+    if machine is not None and machine not in names:
+        there = ", ".join(names) or "none"
+        raise UsageError(f"--machine: {folder} has no {machine}; it has {there}")
+    if not names:
         raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
-    return [
-        machine_history(name, lines, apart=POLICIES[lines[-1].device].session_apart, known=known)
-        for name, lines in found.items()
-        if machine in (None, name) and lines
-    ]
+    return machines
 
 
 def _named(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from busbw.page.html import html, is_page
-from busbw.page.page import page
-from busbw.page.pictures import PictureError
+from busbw.extensions.page.drawing import DrawingError
+from busbw.extensions.page.page import html, is_page, page
 from busbw.session.option import file_option, folder_option
 
 from . import (
@@ -62,6 +61,6 @@ def run(options: argparse.Namespace) -> int:
     check_file("--output", options.output, "a page of busbw page", is_page, options.results)
     sessions = [session_in(path) for path in options.results]
     machines = machines_in(options.history, options.baselines, named=options.machine, of=sessions)
-    with command_error(PictureError):
+    with command_error(DrawingError):
         text = html(page(sessions, machines))
     return write_file(text, options.output, "busbw page: --output: ")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from busbw import files
 from busbw.history.files import HistoryError, folders
-from busbw.page import nights
-from busbw.page.nights import MachineNights
+from busbw.history.levels import MachineHistory
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
+from busbw.session.histories import read_machines
 
 from . import UsageError, usage_error
 
@@ -28,18 +28,18 @@ def machines_in(
     *,
     named: str | None = None,
     of: Iterable[Session | CompiledSession] = (),
-) -> Sequence[MachineNights]:
+) -> Sequence[MachineHistory]:
     """The machine that is `named`, else those that the sessions are `of`, else all of the history.
 
     `baselines` says which changes are accepted. Raises UsageError where there is none; where it
-    only lacks those of sessions, as before their first night, that is said.
+    only lacks those of sessions, as before their first one, that is said.
     """
     if root is None:
         return ()
     of_sessions = (one.folders for one in of if isinstance(one, Session))
     wanted = {named} if named else set(itertools.chain(*of_sessions))
     with usage_error(HistoryError, where="--history: "):
-        found = nights.machines(root, baselines, wanted or None)
+        found = read_machines(root, baselines, wanted or None)
         known = ", ".join(folders(root)) or "nothing"
     text = f"{root} has no {', '.join(sorted(wanted)) or 'sessions'}; it has {known}"
     if not found and (named or not wanted):

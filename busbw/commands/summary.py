@@ -11,7 +11,9 @@ import os
 import sys
 from dataclasses import replace
 
-from busbw.page.summary import summary, workflow_commands
+from busbw.history.changes import change_texts
+from busbw.history.failing import failed_since
+from busbw.report.summary import summary, workflow_commands
 from busbw.session.option import folder_option
 
 from . import (
@@ -51,7 +53,8 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     session = session_in(options.results)
     machines = machines_in(options.history, options.baselines, of=[session])
-    sys.stdout.write(summary(session, machines))
+    histories = {f"History of {machine.folder}": change_texts(machine) for machine in machines}
+    sys.stdout.write(summary(session, failed_since(session.verdicts, machines), histories))
     if os.environ.get("GITHUB_ACTIONS"):
         write_workflow_commands(workflow_commands(session.verdicts, session.answer))
     return 0

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 
 from busbw.model.case import Case
+from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, Outcome, plural
 
+from .levels import MachineHistory
 from .lines import Line, Series, earlier
 
 # The changes of a stack, each with the session that began then.
@@ -41,7 +43,7 @@ def failing_text(outcome: Outcome | None, sessions: Sequence[Line], changes: Sta
     alike = list(itertools.takewhile(lambda line: line.outcome is outcome, reversed(sessions)))
     if not alike or outcome is None:
         return ""
-    count = plural(len(alike), "night")
+    count = plural(len(alike), "session")
     if len(alike) == len(sessions):
         return f"{outcome.value} in each of its {count}"
     first, before = alike[-1].began, sessions[-len(alike) - 1].began
@@ -69,6 +71,16 @@ def failing_texts(lines: Sequence[Line], failed: Mapping[Case, Outcome]) -> Iter
         if text:
             texts.setdefault(text, []).append(case.name)
     yield from (f"{names_text(names)}: {text}" for text, names in texts.items())
+
+
+def failed_since(verdicts: Iterable[Verdict], machines: Iterable[MachineHistory]) -> list[str]:
+    """Return since when the cases that failed fail, by the histories of their machines."""
+    failed = {
+        verdict.case: verdict.outcome
+        for verdict in verdicts
+        if verdict.failed and verdict.case is not None
+    }
+    return [text for machine in machines for text in failing_texts(machine.lines, failed)]
 
 
 def stack_changes(lines: Sequence[Line], series: Series) -> StackChanges:

@@ -34,7 +34,7 @@ _LEAST_VARIANCE = 1e-6
 # What the other cases say of the noise of one counts as this many sessions of its own.
 _OTHERS = 8
 
-_MONTH = timedelta(days=365.25 / 12)
+MONTH = timedelta(days=365.25 / 12)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class LevelChange:
 
     @property
     def sentence(self) -> str:
-        return f"{self.text} ({plural(self.sessions, 'night')}); {self.cause}"
+        return f"{self.text} ({plural(self.sessions, 'session')}); {self.cause}"
 
     @property
     def cause(self) -> str:
@@ -115,13 +115,14 @@ class CaseHistory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineHistory:
-    """All cases of one machine, and the first line of each session by its name.
+    """All cases of one machine, its lines, and the first line of each session by its name.
 
     `shared` are changes of what all cases of a series have in common, `merged` what the sessions of
     a series measured, with those near each other as one.
     """
 
     folder: str
+    lines: Sequence[Line]
     cases: tuple[CaseHistory, ...]
     sessions: Mapping[str, Line]
     shared: Mapping[Series, tuple[LevelChange, ...]]
@@ -162,7 +163,7 @@ def machine_history(
     for line in lines:
         by_case = by_series.setdefault(Series.of(line), {})
         by_case.setdefault(line.case, []).append(line)
-        # The reference's own lines are of the sessions of tonight's.
+        # A reference was measured in a session of another series.
         if not line.is_reference:
             first.setdefault(line.session, line)
     sessions = {series: merged(earlier(lines, series), apart) for series in by_series}
@@ -170,6 +171,7 @@ def machine_history(
     of_all = [one for one in known if one.case == "*"]
     return MachineHistory(
         folder=folder,
+        lines=lines,
         cases=tuple(
             _case_history(
                 its,
@@ -322,7 +324,7 @@ def _changes(
             log_ratio=one.size,
             sessions=one.count,
             changes=first.changes_since(before, framework),
-            monthly=one.size * (_MONTH / took) if took else None,
+            monthly=one.size * (MONTH / took) if took else None,
             reason=next((k.reason for k in known if k.explains(first.began)), ""),
         )
 

@@ -81,9 +81,9 @@ def _metrics(name: str) -> tuple[str, Callable[[str], bool], str]:
 
 
 def _page(name: str) -> tuple[str, Callable[[str], bool], str]:
-    from busbw.page.output import is_page, missing_for_pages
+    from busbw.extensions.page.output import is_page, missing_libraries
 
-    return "an earlier page", is_page, missing_for_pages()
+    return "an earlier page", is_page, missing_libraries()
 
 
 # By option what an earlier file of it is called, whether a text is one, and what is missing for it.

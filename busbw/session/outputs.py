@@ -93,7 +93,7 @@ def _metrics(judged: Judged) -> str:
 
 
 def _page(judged: Judged) -> str:
-    from busbw.page.output import PageError, page_text
+    from busbw.extensions.page.output import PageError, page_text
 
     settings, measured = judged.settings, judged.observed
     jobs = measured.jobs.values() if isinstance(measured, Measured) else ()

@@ -1,44 +1,14 @@
-"""A chart and a table with all that they can have, and tables as the lines of a terminal."""
+"""A table with all that a table can have, and tables as the lines of a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, seconds_text
-from busbw.page.chart import Axis, Chart, Kind, Point, Scale, mark, series
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Column, Row, Table, TextLine
 from busbw.report.verdicts import verdict_tables
-
-PAYLOAD = Axis(name="payload", unit="bytes", scale=Scale.LOG2)
-BUSBW = Axis(name="busbw", unit="GB/s", scale=Scale.LOG10)
-
-
-def chart(**changes: Any) -> Chart:
-    """Two curves, a band, rules of both directions, a point and an edge that are marked."""
-    ordinary = Chart(
-        title="All-reduce",
-        subtitle="on four ranks",
-        x=PAYLOAD,
-        y=BUSBW,
-        points=(
-            *series("jax", [(1024, 0.5), (4096, 2.0), (16384, 6.0)], group="a"),
-            *series("old", [(1024, 0.6), (4096, 2.1)], Kind.LINE, group="a"),
-            *series("tf", [(1024, 0.1), (4096, 0.3)]),
-            Point(kind=Kind.BAND, name="unseen", x=1024, y=0.4, y2=0.6, group="a"),
-            Point(kind=Kind.BAND, name="unseen", x=4096, y=1.8, y2=2.1, group="a"),
-            Point(kind=Kind.LEVEL, name="ceiling", y=12.0),
-            Point(kind=Kind.MOMENT, name="new compiler", x=2048),
-            mark("REGRESSED", 4096, 2.0, "jax"),
-            mark("OUT_OF_MEMORY", 16384, None, "tf"),
-        ),
-        description="jax is faster",
-    )
-    return replace(ordinary, **changes)
-
 
 RED = {"red": True}
 TABLE = Table(

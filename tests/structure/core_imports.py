@@ -39,12 +39,12 @@ FEATURES: Mapping[str, Sequence[str]] = {
     ),
     "estimate": ("estimate/*", "commands/estimate"),
     "history": (
-        *("history/levels", "history/agreement", "history/failing"),
-        "commands/history",
+        *("history/levels", "history/agreement", "history/failing", "history/changes"),
+        *("commands/history", "session/histories"),
     ),
     "injection": ("worker/backends/jax/injection",),
     "metrics": ("report/prometheus",),
-    "page": ("page/*", "commands/page", "commands/figure", "commands/sessions", "commands/summary"),
+    "page": ("extensions/page/*", "commands/page", "commands/figure"),
     "pairs": ("judge/paired",),
     "profiles": (
         *("commands/trace", "commands/cells", "traces/chrome", "traces/iterations"),
@@ -59,7 +59,8 @@ FEATURES: Mapping[str, Sequence[str]] = {
     ),
     "results": (
         *("report/results", "report/reading", "report/renderers/csv"),
-        "report/renderers/markdown",
+        *("report/renderers/markdown", "report/outline", "report/summary"),
+        *("commands/sessions", "commands/summary"),
     ),
     "setup": ("commands/doctor*", "commands/init/*"),
     "signature": ("judge/order", "worker/backends/signature"),

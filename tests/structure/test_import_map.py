@@ -37,9 +37,9 @@ _PURE: Mapping[str, set[str]] = {
     "history": {"model", "wire", "stats", "files", "locks"},
     "stacks": {"model", "wire", "files", "locks"},
     "report": {"model", "wire", "collectives", "metrics", "hardware", "traces"},
-    "page": {
-        *("model", "wire", "collectives", "metrics", "hardware"),
-        *("stats", "judge", "baselines", "history", "report", "slow"),
+    "extensions": set(),
+    "extensions/page": {
+        *("model", "wire", "metrics", "baselines", "history", "report", "session", "slow"),
     },
     "worker": {"model", "wire", "files", "collectives", "program", "traces"},
     "driver": {"model", "wire", "locks"},
@@ -67,9 +67,10 @@ ONLY_BELOW: Mapping[str, str | tuple[str, ...]] = {
     "pytest": "busbw.plugin",
     "_pytest": "busbw.plugin",
     "pytest_benchmark": "busbw.plugin",
-    "vl_convert": "busbw.page.pictures",
-    "jinja2": "busbw.page.html",
-    "markupsafe": "busbw.page.html",
+    "altair": "busbw.extensions.page.drawing",
+    "vl_convert": "busbw.extensions.page.drawing",
+    "jinja2": "busbw.extensions.page.page",
+    "markupsafe": "busbw.extensions.page.page",
     "pynvml": "busbw.worker.counters",
     "libtpu": "busbw.worker.counters",
     # A package beside ours, which imports it and is never imported by it.
@@ -120,8 +121,9 @@ def _module(path: str) -> str:
 
 
 def _room(module: str) -> str:
-    """The room of a module of ours; "" for the package itself."""
-    return module.split(".")[1] if "." in module else ""
+    """Return the room of a module, of which each extension is one; "" for the package itself."""
+    _, *names = module.split(".")
+    return "/".join(names[: 2 if names[:1] == ["extensions"] else 1])
 
 
 @functools.cache
@@ -218,8 +220,8 @@ def test_the_sources_are_really_there_and_their_imports_are_seen() -> None:
 
 # A module in each room; the package itself, which is "", imports none and is imported by all.
 MODULES = {
-    room: f"busbw/{room}.py" if (ROOT / PACKAGE / f"{room}.py").exists() else f"busbw/{room}/any.py"
-    for room in ALLOWED
+    room: f"{path}.py" if (ROOT / f"{path}.py").exists() else f"{path}/__init__.py"
+    for room, path in ((room, f"{PACKAGE}/{room}") for room in ALLOWED)
     if room
 }
 FORBIDDEN_ROOMS = [
@@ -265,9 +267,9 @@ FORBIDDEN = [
     ("busbw/session/phases.py", "from busbw.plugin import terminal"),
     ("busbw/report/table.py", "from _pytest.terminal import TerminalReporter"),
     ("busbw/worker/measure.py", "import pytest"),
-    ("busbw/page/vega.py", "import vl_convert"),
+    ("busbw/extensions/page/figures.py", "import altair"),
     ("busbw/commands/figure.py", "import vl_convert as vlc"),
-    ("busbw/page/chart.py", "from vl_convert import vegalite_to_svg"),
+    ("busbw/extensions/page/page.py", "from vl_convert import vegalite_to_svg"),
     ("busbw/judge/rule.py", "import numpy as np"),
     ("busbw/grid.py", "from numpy import array"),
     ("busbw/wire.py", "import pydantic"),
@@ -280,13 +282,17 @@ IN_A_FUNCTION = "def f() -> None:\n    {}\n"
 FOR_TYPES = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {}\n"
 
 
+def _dotted(room: str) -> str:
+    return f"busbw.{room.replace('/', '.')}"
+
+
 def test_a_room_imports_those_that_the_map_says_and_no_other() -> None:
     for room, path in MODULES.items():
         others = sorted(ALLOWED[room] - {""}) or [room]
-        assert offences({path: f"from busbw import {', '.join(others)}"}) == []
+        assert offences({path: "\n".join(f"import {_dotted(other)}" for other in others)}) == []
     for path, other in FORBIDDEN_ROOMS:
-        offence = offences({path: f"from busbw import {other}"})
-        assert len(offence) == 1 and offence[0].startswith(f"{path}:1: busbw.{other}: "), (
+        offence = offences({path: f"import {_dotted(other)}"})
+        assert len(offence) == 1 and offence[0].startswith(f"{path}:1: {_dotted(other)}: "), (
             path,
             other,
         )
@@ -334,7 +340,7 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/plugin/phases.py", "import pytest"),
         ("busbw/estimate/question.py", "from . import methods"),
         ("busbw/__main__.py", "from busbw.commands import main"),
-        ("busbw/page/pictures.py", "import vl_convert"),
+        ("busbw/extensions/page/drawing.py", "import vl_convert"),
         ("busbw/worker/backends/values.py", "import numpy as np"),
         ("busbw/worker/counters.py", "import pynvml"),
         ("busbw/worker/backends/jax/backend.py", "from jax import lax"),

@@ -201,7 +201,7 @@ def test_the_wheel_has_all_of_the_package_the_promises_and_shipped_baselines_and
     found = {name: text for name, text in contents(wheel).items() if ".dist-info/" not in name}
     assert sorted(found) == sorted(expected())
     assert found == expected()
-    assert "busbw/py.typed" in found and "busbw/page/page.html" in found
+    assert "busbw/py.typed" in found and "busbw/extensions/page/page.html" in found
 
 
 def test_the_wheel_adds_a_command_and_no_plugin_to_other_sessions(wheel: Path) -> None:

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 
 from busbw import commands
-from busbw.page.chart import Chart, table_of
-from busbw.page.content import Figure, Section
-from busbw.page.curves import bandwidth
-from busbw.page.page import page
-from busbw.page.vega import specification
+from busbw.extensions.page.curves import bandwidth, curves_of
+from busbw.extensions.page.page import page
 from busbw.report.reading import DocumentError, Session, read_results
 from tests.helpers.damage import bounded, documents, fuzzed, unchanged
 from tests.helpers.recorded_sessions import Recorded, sessions
 from tests.helpers.results_files import document, verdict
+
+altair = pytest.importorskip("altair")
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +65,11 @@ def test_any_results_are_drawn_or_refused(content: bytes) -> None:
             return
         assert isinstance(session, Session)
         try:
-            chart = bandwidth([session])
+            figure = bandwidth(curves_of(session))
         except ValueError as error:
             assert "no bandwidth" in str(error)
             return
-        assert table_of(chart).rows
-        assert specification(chart, 400)["layer"]
+        assert figure.table.rows and figure.chart(altair).to_dict()["layer"]
 
 
 # The shortest of each kind that has launches, or programs.
@@ -80,13 +78,6 @@ _OF_KINDS = [
     next(one for one in _RECORDED if not one.is_compiled and one.results["cases"][0]["launches"]),
     next(one for one in _RECORDED if one.is_compiled and one.results["cases"][0]["program"]),
 ]
-
-
-def _figures(sections: tuple[Section, ...]) -> list[Figure]:
-    found = []
-    for one in sections:
-        found += [part for part in one.parts if isinstance(part, Figure)] + _figures(one.sections)
-    return found
 
 
 @pytest.mark.parametrize("recorded", _OF_KINDS, ids=lambda one: one.name)
@@ -100,8 +91,9 @@ def test_any_results_have_a_page_or_are_refused(recorded: Recorded) -> None:
             except DocumentError as error:
                 assert str(error).startswith("night.json: ")
                 return
-            for one in _figures(page([session]).sections):
-                assert isinstance(one.picture, Chart)
-                assert specification(one.picture, 720)["layer"]
+            (chapter,) = page([session]).chapters
+            for section in chapter.sections:
+                for figure in section.figures:
+                    assert figure.table.rows and figure.chart(altair).to_dict()
 
     shown()

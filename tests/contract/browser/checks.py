@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 from tests.contract.browser.chromium import Opened
-from tests.unit.page.test_palette import contrast, luminance
 
 # WCAG 2.0, 2.1 and 2.2, levels A and AA. Every rule of them holds: none is excepted.
 WCAG = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa")
@@ -167,13 +166,23 @@ def _rgb(colour: str) -> list[float]:
 
 
 def _luminance(colour: str) -> float:
-    return luminance(_rgb(colour))
+    return _light(_rgb(colour))
+
+
+def _light(parts: Iterable[float]) -> float:
+    """Return the relative luminance of red, green and blue, as WCAG defines it."""
+    linear = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear))
 
 
 def _contrast(fill: str, opacity: float, behind: str) -> float:
     """Of a colour that lets some of what is behind it through."""
     below = _rgb(behind)
-    return contrast([opacity * a + (1 - opacity) * b for a, b in zip(_rgb(fill), below)], below)
+    mixed = [opacity * a + (1 - opacity) * b for a, b in zip(_rgb(fill), below)]
+    dark, light = sorted(map(_light, (mixed, below)))
+    return (light + 0.05) / (dark + 0.05)
 
 
 CHECKS: Mapping[str, Callable[[Opened], list[str]]] = {

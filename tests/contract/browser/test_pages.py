@@ -33,8 +33,8 @@ def test_a_page_looks_the_same_without_network_and_without_scripts(
         assert other.screenshot() == usual.screenshot()
 
 
-def test_a_year_takes_less_than_2_mb(pages: Mapping[str, Path]) -> None:
-    assert pages["year"].stat().st_size < 2_000_000
+def test_a_year_takes_less_than_1_5_mb(pages: Mapping[str, Path]) -> None:
+    assert pages["year"].stat().st_size < 1_500_000
 
 
 def test_what_names_hold_is_shown_as_text(pages: Mapping[str, Path], look: Open) -> None:

@@ -1,4 +1,4 @@
-"""Pages of every kind as files: of made sessions and nights, of a recorded session, and of a year.
+"""Pages of every kind as files: of made and recorded sessions, and of a year.
 
 No test lives here.
 """
@@ -10,17 +10,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from busbw.extensions.page.page import Page, html, page
 from busbw.history.files import Acknowledged
+from busbw.history.levels import machine_history
 from busbw.model.words import Outcome
-from busbw.page.content import Page
-from busbw.page.html import html
-from busbw.page.nights import machine
-from busbw.page.page import page
 from busbw.report.reading import read_results
-from tests.helpers import build
-from tests.helpers.recorded_sessions import sessions
+from tests.helpers import build, recorded_sessions
 from tests.helpers.results_files import session, verdict
-from tests.unit.page import made
+from tests.unit.extensions.page import made
 
 HOSTILE = (
     '<b class="injected">bold</b>',
@@ -34,16 +31,16 @@ HOSTILE = (
 
 
 def _recorded() -> Page:
-    """The recorded session with the most outcomes, then cases."""
+    """Return the page of the recorded session with the most outcomes, then cases."""
     found = max(
-        (one.results for one in sessions() if not one.is_compiled),
+        (one.results for one in recorded_sessions.sessions() if not one.is_compiled),
         key=lambda one: (len({case["outcome"] for case in one["cases"]}), len(one["cases"])),
     )
     return page([read_results(json.dumps(found), "recorded.json")])
 
 
 def _hostile() -> Page:
-    """A session and nights whose hosts, versions, flags and reasons hold markup."""
+    """Return a page whose hosts, versions, flags and reasons hold markup."""
     host, version, package, text, flag, note, kind = HOSTILE
     found = session(
         verdict(4096, 6.0, notes=(note,), outcome=Outcome.NOISY, text=text),
@@ -60,13 +57,16 @@ def _hostile() -> Page:
         "surroundings": {"XLA_FLAGS": flag},
         "times_us": (30.0, 30.1, 30.2),
     }
-    nights = [made.night(at, **(after if at >= 8 else before)) for at in range(16)]
+    sessions = [made.session_line(at, **(after if at >= 8 else before)) for at in range(16)]
     known = Acknowledged(since="2026-01-09", reason=text)
-    return page([found], [machine("tpu/4r", nights, [known])])
+    return page([found], [machine_history("tpu/4r", sessions, known=[known])])
 
 
 KINDS: Mapping[str, Callable[[], Page]] = {
-    **{name: made.PAGES[name] for name in ("regression", "compiled", "several", "year")},
+    "regression": made.whole_page,
+    "compiled": lambda: page([made.compiled()]),
+    "several": lambda: page([made.regression(), made.compiled()], [made.changed()]),
+    "year": lambda: page([], [made.machine_of_a_year()]),
     "recorded": _recorded,
     "hostile": _hostile,
 }

@@ -127,7 +127,7 @@ ASKED = {
 LIBRARIES = {
     "figure": ["vl_convert"],
     "png": ["vl_convert"],
-    "page": ["jinja2", "vl_convert"],
+    "page": ["altair", "jinja2", "vl_convert"],
 }
 OPTIONS = {name: asked.split()[-1].partition("=")[0] for name, asked in ASKED.items()}
 each_command = pytest.mark.parametrize("name", ASKED)

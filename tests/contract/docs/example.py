@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from busbw import metrics
-from busbw.page.curves import bandwidth
-from busbw.page.pictures import svg
+from busbw.extensions.page.curves import bandwidth, curves_of
+from busbw.extensions.page.drawing import svg
 from busbw.report.answer import answer_lines
 from busbw.report.reading import Session, session_of
 from busbw.report.renderers import rendered
@@ -29,7 +29,6 @@ from tests.unit.recorded.replayed import results
 PICTURE = ROOT / "docs" / "bandwidth.svg"
 _RECORDING = Path(__file__).with_name("regression.json.gz")
 _PAYLOADS = metrics.parse_payloads("64K:16M:4")
-_WIDTH = 560
 # Has the form of a session with two stacks; its times are replaced.
 _FORM = "in turn on a CPU 1"
 
@@ -78,8 +77,8 @@ def lines(session: Session) -> list[str]:
 
 
 def picture(session: Session) -> str:
-    """Return what `busbw figure` draws of the session, narrower, for the width of a phone."""
-    return svg(bandwidth([session]), _WIDTH)
+    """Return what `busbw figure` draws of the session."""
+    return svg(bandwidth(curves_of(session)))
 
 
 if __name__ == "__main__":

@@ -47,4 +47,4 @@ def test_one_that_reads_a_verdict_loads_the_rest_but_no_page_and_no_agents(
 ) -> None:
     found = _loaded(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")
     assert "busbw.session.phases" in found
-    assert found.isdisjoint({"busbw.page.page", "busbw.page.nights", "busbw.hosts.agents"})
+    assert found.isdisjoint({"busbw.extensions.page.page", "busbw.hosts.agents"})

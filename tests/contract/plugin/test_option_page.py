@@ -10,31 +10,33 @@ from tests.helpers.sweep import sweep
 
 @pytest.fixture(autouse=True)
 def libraries() -> None:
-    """Skips where pages cannot be made."""
+    """Skip where pages cannot be made."""
     pytest.importorskip("jinja2")
     pytest.importorskip("vl_convert")
 
 
 def _page(folder: Folder) -> str:
-    return (folder.path / "night.html").read_text()
+    return (folder.path / "page.html").read_text()
 
 
 def test_it_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
-    folder.run("--page=night.html", "--payloads=1K,2K", exit_code=1)
+    folder.run("--page=page.html", "--payloads=1K,2K", exit_code=1)
     text = _page(folder)
     assert "on Fake CPU, " in text
     assert ">FAILED</strong>" in text and "1 of 2 cases failed" in text
 
 
 @pytest.mark.exhaustive
-def test_tonight_is_in_its_history_and_an_earlier_page_alone_is_replaced(folder: Folder) -> None:
+def test_the_history_has_the_session_and_only_an_earlier_page_is_replaced(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW)
-    for nights in ("1 night", "2 nights"):
-        folder.run("--page=night.html", "--history=history", "--payloads=1K", exit_code=0)
-        assert f"{nights} from " in _page(folder)
-    (folder.path / "night.html").write_text("my own")
-    ran = folder.run("--page=night.html", "--payloads=1K", exit_code=4)
+    for sessions in ("1 session", "2 sessions"):
+        folder.run("--page=page.html", "--history=history", "--payloads=1K", exit_code=0)
+        assert f"{sessions} from " in _page(folder)
+    (folder.path / "page.html").write_text("my own")
+    ran = folder.run("--page=page.html", "--payloads=1K", exit_code=4)
     assert "--page: " in ran.sentence and "an earlier page" in ran.sentence
     assert _page(folder) == "my own"
 
@@ -50,19 +52,22 @@ def test_a_folder_of_baselines_holds_no_page(folder: Folder) -> None:
     assert "which holds baselines only" in ran.sentence
 
 
-@pytest.mark.parametrize("name", sweep(["jinja2", "vl_convert"]))
+@pytest.mark.parametrize("name", sweep(["altair", "jinja2", "vl_convert"]))
 def test_a_missing_library_is_a_usage_error_before_anything_is_measured(
     folder: Folder, name: str
 ) -> None:
     conftest = folder.path / "conftest.py"
     conftest.write_text(f"import sys\n\nsys.modules[{name!r}] = None\n" + conftest.read_text())
-    ran = folder.run("--page=night.html", exit_code=4)
-    assert "--page: pages need busbw[page]: python -m pip install 'busbw[page]'" in ran.sentence
+    ran = folder.run("--page=page.html", exit_code=4)
+    assert (
+        "--page: pages and figures need busbw[page]: python -m pip install 'busbw[page]'"
+        in ran.sentence
+    )
 
 
 @pytest.mark.exhaustive
 def test_processes_without_any_work_of_their_own_are_on_it(folder: Folder) -> None:
-    ran = folder.run("--page=night.html", "--processes=2", "--payloads=64K:256K", exit_code=0)
+    ran = folder.run("--page=page.html", "--processes=2", "--payloads=64K:256K", exit_code=0)
     launches = [one for case in ran.cases for one in case["launches"]]
     assert {own_s for one in launches for own_s in one["process_own_s"]} == {0.0}
     assert "3 cases measured" in _page(folder)
@@ -70,8 +75,10 @@ def test_processes_without_any_work_of_their_own_are_on_it(folder: Folder) -> No
 
 def test_a_page_that_fails_in_any_way_is_an_error_after_the_verdict(folder: Folder) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:
-        conftest.write("from busbw.page import html\n\nhtml.html = lambda page: 1 / 0\n")
-    ran = folder.run("--page=night.html", exit_code=1)
+        conftest.write(
+            "from busbw.extensions.page import output\n\noutput.html = lambda page: 1 / 0\n"
+        )
+    ran = folder.run("--page=page.html", exit_code=1)
     error = "--page: no page was written: ZeroDivisionError('division by zero')"
     assert "Traceback" not in ran.text
     assert f"NO_VERDICT: {error}; 1 case measured" in ran.text

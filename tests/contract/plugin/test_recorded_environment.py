@@ -89,5 +89,5 @@ def test_a_flag_that_was_newly_set_is_named_by_header_and_last_lines_with_the_ni
     assert failed.startswith("1 REGRESSED: fake 16K 2.00 x")
     assert since.startswith("fake.all_reduce.fake.float32.16K: REGRESSED since ")
     there = "changed there: fake 0.9 -> 1, XLA_FLAGS none -> --xla_x=2"
-    assert since.endswith(f" (1 night); {there}")
+    assert since.endswith(f" (1 session); {there}")
     assert last.startswith("FAILED: ")

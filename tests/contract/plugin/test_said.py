@@ -149,5 +149,5 @@ def test_a_level_that_changed_is_in_the_summary_with_its_night_and_what_changed_
     assert "all cases of fake are " in lines[2] and "over the last 7 sessions" in lines[2]
     shared = lines.index("All cases of fake together:")
     night = nightly.days_ago(6)[:10]
-    said = rf"- \+[45]\.?\d* % since {night} \(7 nights\); changed there: fake 0\.9 -> 1"
+    said = rf"- \+[45]\.?\d* % since {night} \(7 sessions\); changed there: fake 0\.9 -> 1"
     assert re.fullmatch(said, lines[shared + 2])

@@ -107,7 +107,7 @@ def _changed(folder: Path) -> None:
         append(folder, KEY, [replace(one, at=moment, versions=versions) for one in lines])
 
 
-CHANGE = "+10 % since 2026-03-07 (6 nights); changed there: jax 0.10.0 -> 0.10.1"
+CHANGE = "+10 % since 2026-03-07 (6 sessions); changed there: jax 0.10.0 -> 0.10.1"
 
 
 def test_below_a_case_is_when_its_level_changed_and_what_changed_there(tmp_path: Path) -> None:

@@ -30,6 +30,6 @@ def test_a_flag_that_was_set_minutes_ago_is_what_changed() -> None:
     ]
     name = "jax.all_reduce.psum.float32.4K"
     assert list(failing_texts(lines, {build.case(): Outcome.REGRESSED})) == [
-        f"{name}: REGRESSED since 2026-01-31 (2 nights); changed there: XLA_FLAGS none -> --x"
+        f"{name}: REGRESSED since 2026-01-31 (2 sessions); changed there: XLA_FLAGS none -> --x"
     ]
     assert list(failing_texts(lines[:2], {build.case(): Outcome.REGRESSED})) == []

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from busbw.history.files import read_all
-from busbw.page.content import Answer
-from busbw.page.page import page
+from busbw.report.outline import outline
 from busbw.report.reading import Session, read_results
 from tests.helpers.command_line import command
 from tests.helpers.session_folder import TPU, Folder, Ran
@@ -102,5 +101,5 @@ def assert_said_everywhere(folder: Folder, ran: Ran, words: list[str]) -> None:
     assert f"1 {words[0]}" in shown
     read = read_results(json.dumps(found), "night.json")
     assert isinstance(read, Session)
-    answer = next(one for one in page([read]).parts if isinstance(one, Answer))
-    assert (answer.word, answer.is_good) == (said, said == "FINE")
+    statement = outline(read).statements[0]
+    assert (statement.word, statement.is_good) == (said, said == "FINE")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from busbw.page.summary import summary
 from busbw.report.reading import read_results
+from busbw.report.summary import summary
 from tests.helpers.session_folder import HISTORY, ROOT, TIMEOUT_S, Folder
 from tests.helpers.sweep import sweep
 

@@ -1,0 +1,1 @@
+"""Optional features, each in a folder that can be deleted."""

@@ -1,0 +1,4 @@
+"""Sessions and their history as an HTML page that loads nothing and runs no script, and as figures.
+
+A figure is rows of values, which Altair draws and a table shows. Nothing here judges.
+"""

@@ -1,0 +1,391 @@
+"""The figures of sessions: bandwidths, ratios, spread, memory of programs, published figures."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from busbw import metrics
+from busbw.baselines.store import Published
+from busbw.model.launch import Run
+from busbw.model.limits import moment_text
+from busbw.model.verdict import Summary, Verdict
+from busbw.model.words import Outcome, plural
+from busbw.report.reading import CompiledSession, Session
+
+from .figures import Curves, Figure, Row
+
+# With more a reader cannot follow them, and with more than the second number no baseline.
+MOST_CURVES = 12
+_MOST_WITH_BASELINES = 3
+_MOST_RULES = 3
+# A log of ranks shows at most these side by side.
+_MOST_MEMBERS = 64
+_FAILURES = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
+_PAYLOAD = {"series": "curve", "x": "payload"}
+_BUSBW = "busbw (GB/s)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Curve:
+    """The verdicts of one kind of case in one session, by payload."""
+
+    session: Session
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def case(self) -> Any:
+        """The case with the smallest payload."""
+        return self.verdicts[0].case
+
+
+def curves_of(session: Session) -> list[Curve]:
+    """Return the curves of a session, those with failed cases first."""
+    kinds: dict[tuple[object, ...], list[Verdict]] = {}
+    for verdict in session.verdicts:
+        if (case := verdict.case) is not None:
+            shape = (case.ranks, case.mesh, case.placement, case.protocol.clock)
+            kinds.setdefault((case.group_name, *shape), []).append(verdict)
+    curves = [
+        Curve(
+            session=session,
+            verdicts=tuple(sorted(verdicts, key=lambda verdict: verdict.spec.payload_bytes)),
+        )
+        for verdicts in kinds.values()
+    ]
+    return sorted(curves, key=lambda curve: not any(v.failed for v in curve.verdicts))
+
+
+# What may tell curves apart.
+_WORDS: Sequence[Callable[[Curve], str]] = (
+    lambda curve: f"{curve.case.framework} {curve.case.strategy}",
+    lambda curve: curve.case.collective.replace("_", "-"),
+    lambda curve: curve.case.reduce_op.replace("none", ""),
+    lambda curve: curve.case.placement.replace("_", " "),
+    lambda curve: curve.case.dtype,
+    lambda curve: curve.session.environment.key.device_kind,
+    lambda curve: f"{curve.case.group_size} ranks",
+    lambda curve: curve.case.mesh,
+    lambda curve: curve.case.axes and f"along {curve.case.axes}",
+    lambda curve: f"{curve.case.protocol.clock.value} clock",
+    lambda curve: plural(curve.session.environment.key.processes, "process"),
+    lambda curve: curve.session.environment.host and f"on {curve.session.environment.host}",
+    lambda curve: curve.session.version(curve.case.framework),
+    lambda curve: f"{curve.session.began:%Y-%m-%d}",
+    lambda curve: moment_text(curve.session.began),
+    lambda curve: curve.session.environment.commit[:12],
+    lambda curve: PurePath(curve.session.name).name,
+    lambda curve: curve.session.name,
+)
+
+
+def named(curves: Sequence[Curve]) -> dict[str, Curve]:
+    """Return each curve by framework, strategy, and words that tell it from the others."""
+    first, *others = ([word(curve) for curve in curves] for word in _WORDS)
+    names = first
+    for words in others:
+        if len(set(words)) > 1 and len(set(names)) < len(names):
+            pairs = zip(names, words)
+            names = [f"{name}, {word}" if word else name for name, word in pairs]
+    unique = [
+        f"{name} ({number})" if names.count(name) > 1 else name
+        for number, name in enumerate(names, 1)
+    ]
+    return dict(zip(unique, curves, strict=True))
+
+
+def shared_text(curves: Sequence[Curve]) -> str:
+    """Return what is the same for all curves."""
+    texts = [{word(curve) for curve in curves} for word in _WORDS[2:14]]
+    return " · ".join(text for same in texts if len(same) == 1 for text in same if text)
+
+
+def _measured(verdict: Verdict) -> float | None:
+    return _busbw(verdict.now)
+
+
+def _busbw(summary: Summary | None) -> float | None:
+    return None if summary is None else summary.busbw_gb_per_s
+
+
+def _ceiling(verdict: Verdict) -> float | None:
+    return None if verdict.ceiling is None else verdict.ceiling.bytes_per_s / 1e9
+
+
+def _reference_name(curves: Sequence[Curve]) -> str:
+    return "reference" if curves[0].session.references else "baseline"
+
+
+def _collectives(names: Iterable[str]) -> str:
+    different = list(dict.fromkeys(names))
+    name = different[0] if len(different) == 1 else "collectives"
+    return name.replace("_", "-").capitalize()
+
+
+def bandwidth(curves: Sequence[Curve]) -> Curves:
+    """Return the figure of curves; a few of one session have baselines and the limit's band.
+
+    Raises ValueError where there is nothing to draw, or too much.
+    """
+    if not any(_measured(verdict) for curve in curves for verdict in curve.verdicts):
+        raise ValueError("no bandwidth of a collective by itself")
+    if len(curves) > MOST_CURVES:
+        raise ValueError(f"{len(curves)} curves, expected at most {MOST_CURVES} in one figure")
+    sessions = {id(curve.session) for curve in curves}
+    has_baselines = len(sessions) == 1 and len(curves) <= _MOST_WITH_BASELINES
+    reference, rules = _reference_name(curves), _ceilings(curves)
+    rows = [
+        row
+        for name, curve in named(curves).items()
+        for row in _bandwidth_rows(name, curve, has_baselines=has_baselines)
+    ]
+    dashed = f" Dashed: the {reference}; band: a loss within the limit." if has_baselines else ""
+    return Curves(
+        title=f"{_collectives(curve.case.collective for curve in curves)}: bus bandwidth",
+        subtitle=f"{shared_text(curves)}.{dashed}",
+        rows=[*rows, *_published_beside(curves)],
+        headings={
+            **_PAYLOAD,
+            "y": _BUSBW,
+            "reference": reference,
+            "low": "least within the limit",
+            "word": "outcome",
+        },
+        rules=rules if len(rules) <= _MOST_RULES else {},
+        is_log=True,
+    )
+
+
+def _bandwidth_rows(name: str, curve: Curve, *, has_baselines: bool) -> Iterator[Row]:
+    for verdict in curve.verdicts:
+        baseline = _busbw(verdict.baseline) if has_baselines else None
+        has_limit = baseline is not None and verdict.limit is not None and verdict.limit > 1
+        yield {
+            "series": name,
+            "x": verdict.spec.payload_bytes,
+            "y": _measured(verdict),
+            "reference": baseline,
+            "low": baseline / verdict.limit if has_limit and baseline and verdict.limit else None,
+            "high": baseline if has_limit else None,
+            "word": verdict.outcome.value if verdict.outcome in _FAILURES else None,
+        }
+
+
+def _ceilings(curves: Sequence[Curve]) -> dict[str, float]:
+    return {
+        f"ceiling {rate:.4g} GB/s: {verdict.ceiling.text}": rate
+        for curve in curves
+        for verdict in curve.verdicts
+        if verdict.ceiling is not None and (rate := _ceiling(verdict))
+    }
+
+
+def _published_beside(curves: Sequence[Curve]) -> Iterator[Row]:
+    """Yield the published figures of the curves' cases, as busbw."""
+    places = set()
+    for curve in curves:
+        for verdict in curve.verdicts:
+            figure, payload = verdict.published, verdict.spec.payload_bytes
+            if figure and figure.algbw_gb_per_s and (figure.source, payload) not in places:
+                places.add((figure.source, payload))
+                busbw = figure.algbw_gb_per_s * metrics.bus_factor(curve.case)
+                yield {"series": f"published: {figure.source[:60]}", "x": payload, "y": busbw}
+
+
+def comparison(curves: Sequence[Curve]) -> Iterator[Curves]:
+    """Yield the figure of ratios, if there are any."""
+    reference = _reference_name(curves)
+    rows: list[Row] = [
+        {
+            "series": name,
+            "x": verdict.spec.payload_bytes,
+            "y": verdict.ratio,
+            "reference": verdict.limit,
+            "low": verdict.ratio_interval and verdict.ratio_interval[0],
+            "high": verdict.ratio_interval and verdict.ratio_interval[1],
+            "word": verdict.outcome.value if verdict.outcome is not Outcome.PASS else None,
+        }
+        for name, curve in named(curves).items()
+        for verdict in curve.verdicts
+        if verdict.ratio is not None
+    ]
+    ratios = [row["y"] for row in rows]
+    if rows:
+        yield Curves(
+            title=f"Time over that of the {reference}",
+            subtitle=f"{shared_text(curves)}. Above 1 is slower. Dashed: the limit; "
+            "band: the interval of the ratio.",
+            rows=rows,
+            headings={
+                **_PAYLOAD,
+                "y": "ratio",
+                "reference": "limit",
+                "low": "from",
+                "high": "to",
+                "word": "outcome",
+            },
+            rules={"no change": 1.0},
+            is_log=max(ratios) >= 4 * min(ratios),
+        )
+
+
+def launches(curves: Sequence[Curve]) -> Iterator[Curves]:
+    """Yield the figure of every launch against its case's median, if a case has several."""
+    rows = [
+        {
+            "series": name,
+            "x": verdict.spec.payload_bytes,
+            "y": round(100 * (time_s / statistics.median(verdict.now.times_s) - 1), 6),
+        }
+        for name, curve in named(curves).items()
+        for verdict in curve.verdicts
+        if verdict.now is not None and len(verdict.now.times_s) > 1
+        for time_s in verdict.now.times_s
+    ]
+    if rows:
+        yield Curves(
+            title="Launches",
+            subtitle=f"{shared_text(curves)}. Each launch is a worker process of its own.",
+            rows=rows,
+            headings={**_PAYLOAD, "y": "difference from the median (%)"},
+            rules={"median": 0.0},
+            has_lines=False,
+        )
+
+
+def members(session: Session) -> Iterator[Curves]:
+    """Yield the figures of processes and of ranks, if there are several."""
+    hosts = dict(enumerate(session.process_hosts))
+    kinds: Mapping[str, Callable[[Run], Sequence[float]]] = {
+        "process": lambda run: run.process_own_s,
+        "rank": lambda run: run.rank_times_s,
+    }
+    subtitles = {
+        "process": "The time of a process between two calls, where it waits for no other, over "
+        "the median of all processes.",
+        "rank": "The time of a rank in the collective over the median of all ranks. The rank that "
+        "comes last waits for no other: its time is the shortest.",
+    }
+    for kind, times in kinds.items():
+        rows = [
+            {
+                "series": name,
+                "x": f"{index} ({hosts[index]})"
+                if kind == "process" and hosts.get(index)
+                else str(index),
+                "y": ratio,
+            }
+            for name, curve in itertools.islice(named(curves_of(session)).items(), MOST_CURVES)
+            for index, ratio in _member_ratios(curve, times)
+        ]
+        if rows:
+            yield Curves(
+                title="Processes" if kind == "process" else "Ranks",
+                subtitle=f"{subtitles[kind]} A point for each payload.",
+                rows=rows,
+                headings={"series": "curve", "x": kind, "y": "time over the median"},
+                rules={"median": 1.0},
+                has_lines=False,
+            )
+
+
+def _member_ratios(
+    curve: Curve, times: Callable[[Run], Sequence[float]]
+) -> Iterator[tuple[int, float]]:
+    """Yield the median over launches of each member's ratio to the others, for each payload."""
+    for verdict in curve.verdicts:
+        measurement = curve.session.measurements.get(verdict.spec)
+        runs = [times(run) for run in measurement.runs] if measurement else []
+        # Nothing is a multiple of no time at all.
+        runs = [run for run in runs if run and statistics.median(run) > 0]
+        count = min(map(len, runs), default=0)
+        if 2 <= count <= _MOST_MEMBERS:
+            for index in range(count):
+                ratios = [run[index] / statistics.median(run) for run in runs]
+                yield index, statistics.median(ratios)
+
+
+def session_figures(session: Session) -> dict[str, list[Figure]]:
+    """Return the figures of a session by their headings, with a few curves in each figure."""
+    curves = [curve for curve in curves_of(session) if any(map(_measured, curve.verdicts))][
+        : _MOST_WITH_BASELINES * MOST_CURVES
+    ]
+    groups = [
+        curves[first : first + _MOST_WITH_BASELINES]
+        for first in range(0, len(curves), _MOST_WITH_BASELINES)
+    ]
+    return {
+        "Bandwidth and ratios": [
+            figure for group in groups for figure in (bandwidth(group), *comparison(group))
+        ],
+        "Spread": [
+            *(figure for group in groups for figure in launches(group)),
+            *members(session),
+        ],
+    }
+
+
+def published(tables: Sequence[Published]) -> Curves:
+    """Return the figure of published tables."""
+    ordered = sorted(tables, key=lambda table: (table.ranks, table.slice))
+    kinds = " and ".join(dict.fromkeys(table.device_kind for table in ordered))
+    sources = "; ".join(dict.fromkeys(table.source for table in ordered))
+    return Curves(
+        title=f"{_collectives(table.collective for table in ordered)} on {kinds}: "
+        "published bandwidth",
+        subtitle=f"{sources}. Shown as busbw, computed from the published algbw.",
+        rows=[
+            {
+                "series": f"{table.slice} ({table.ranks} ranks)",
+                "x": figure.payload_bytes,
+                "y": figure.algbw_gb_per_s
+                and figure.algbw_gb_per_s * metrics.bus_factor_of(table.collective, table.ranks),
+                "word": "OUT_OF_MEMORY"
+                if figure.algbw_gb_per_s is None
+                else "doubtful"
+                if figure.doubt
+                else None,
+            }
+            for table in ordered
+            for figure in sorted(table.entries, key=lambda figure: figure.payload_bytes)
+        ],
+        headings={**_PAYLOAD, "y": _BUSBW, "word": "remark"},
+        is_log=True,
+    )
+
+
+def memory(session: CompiledSession) -> Iterator[Curves]:
+    """Yield the figure of the memory of programs, if there are any; changed ones come first."""
+    rows: dict[str, list[Row]] = {}
+    quiet = (Outcome.PASS, Outcome.NO_BASELINE)
+    ordered = sorted(session.verdicts, key=lambda verdict: verdict.outcome in quiet)
+    for verdict in ordered:
+        if verdict.case is not None and verdict.program is not None:
+            words = (verdict.spec.topology, verdict.case.group_name, verdict.program.release)
+            payload, compiled = verdict.spec.payload_bytes, verdict.program.now
+            is_lost = verdict.outcome is Outcome.OUT_OF_MEMORY
+            rows.setdefault(", ".join(filter(None, words)), []).append(
+                {
+                    "x": payload,
+                    "y": compiled.peak_bytes / payload if compiled and payload else None,
+                    "word": "OUT_OF_MEMORY" if is_lost else None,
+                }
+            )
+    drawn = dict(itertools.islice(rows.items(), MOST_CURVES))
+    if any(row["y"] for points in drawn.values() for row in points):
+        left_out = f" {len(rows) - len(drawn)} others are in the tables only."
+        yield Curves(
+            title="Memory of compiled programs",
+            subtitle="The most that one rank holds, in payloads, by the compiler."
+            + (left_out if len(rows) > len(drawn) else ""),
+            rows=[
+                {"series": name, **row}
+                for name, points in drawn.items()
+                for row in sorted(points, key=lambda row: row["x"])
+            ],
+            headings={**_PAYLOAD, "y": "memory at most (payloads)", "word": "outcome"},
+        )

@@ -1,0 +1,158 @@
+"""A page of sessions and their history as one HTML file, which a template writes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+
+import busbw
+from busbw import wire
+from busbw.history.changes import change_texts
+from busbw.history.failing import failed_since
+from busbw.history.levels import MachineHistory
+from busbw.model.words import plural
+from busbw.report.outline import AnySession, Outline, Text, outline
+from busbw.report.reading import CompiledSession, Session
+from busbw.report.table import Table
+
+from . import curves, drawing, history
+from .figures import Figure
+
+_MARK = '<meta name="generator" content="busbw page">'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A heading with what is below it: sentences, then figures, then tables."""
+
+    heading: str
+    texts: Sequence[Text] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chapter:
+    """A session, or a history, with its sections; `words` has the outcome, facts and logs."""
+
+    words: Outline
+    sections: Sequence[Section]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """A whole page; a single chapter has the page's title."""
+
+    title: str
+    chapters: Sequence[Chapter]
+
+
+def page(sessions: Sequence[AnySession], machines: Sequence[MachineHistory] = ()) -> Page:
+    """Return the page of sessions and of the history of their machines."""
+    machine_sections = [section for machine in machines for section in _history(machine)]
+    chapters = [_chapter(session, machines) for session in sessions]
+    if len(chapters) == 1:
+        (chapter,) = chapters
+        before, after = chapter.sections[:-1], chapter.sections[-1:]
+        chapter = replace(chapter, sections=[*before, *machine_sections, *after])
+        return Page(title=chapter.words.title, chapters=[chapter])
+    folder = machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
+    title = plural(len(sessions), "session") if sessions else f"Sessions of {folder}"
+    overview = [*_together(sessions), *machine_sections]
+    words = Outline(title=title, statements=(), facts={}, changes=())
+    headed = [
+        replace(
+            chapter,
+            words=replace(
+                chapter.words,
+                title=f"{chapter.words.title}, {session.began:%Y-%m-%d %H:%M} UTC",
+            ),
+        )
+        for chapter, session in zip(chapters, sessions)
+    ]
+    return Page(title=title, chapters=[Chapter(words=words, sections=overview), *headed])
+
+
+def _chapter(session: AnySession, machines: Sequence[MachineHistory]) -> Chapter:
+    words = outline(session, failed_since(session.verdicts, machines))
+    figures: Mapping[str, Sequence[Figure]]
+    if isinstance(session, CompiledSession):
+        figures = {"Memory": list(curves.memory(session))}
+    else:
+        figures = curves.session_figures(session)
+    cases = Section(
+        heading="Cases", texts=[(note, ()) for note in words.notes], tables=words.tables
+    )
+    return Chapter(
+        words=words,
+        sections=[
+            Section(heading="What changed", texts=words.changes),
+            *(Section(heading=name, figures=drawn) for name, drawn in figures.items() if drawn),
+            cases,
+        ],
+    )
+
+
+def _together(sessions: Sequence[AnySession]) -> Iterator[Section]:
+    measured = [session for session in sessions if isinstance(session, Session)]
+    all_curves = [curve for session in measured for curve in curves.curves_of(session)]
+    try:
+        figure = curves.bandwidth(all_curves)
+    except ValueError:
+        # Nothing to draw, or more than a reader can follow: each session has its own figures.
+        return
+    yield Section(heading="Bandwidth of all sessions", figures=[figure])
+
+
+def _history(machine: MachineHistory) -> Iterator[Section]:
+    changed = history.changed_cases(machine)
+    more = len(changed) - history.MOST_CASES
+    left_out = f"{plural(more, 'case')} more: the table of all cases says what changed."
+    yield Section(
+        heading=f"History of {machine.folder}",
+        texts=list(change_texts(machine)),
+        figures=[history.heat_map(machine)],
+    )
+    if changed:
+        yield Section(
+            heading=f"Cases that changed on {machine.folder}",
+            texts=[(left_out, ())] if more > 0 else [],
+            figures=[history.case_history(machine, case) for case in changed[: history.MOST_CASES]],
+        )
+    tables = [history.cases_table(machine)] if machine.cases else []
+    yield Section(heading=f"All cases on {machine.folder}", tables=tables)
+
+
+def html(page: Page) -> str:
+    """Return the page as one HTML document. Raises DrawingError where a library is missing."""
+    try:
+        jinja = importlib.import_module("jinja2")
+        markup = importlib.import_module("markupsafe").Markup
+    except ImportError as error:
+        raise drawing.DrawingError(drawing.MISSING) from error
+    environment = jinja.Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja.StrictUndefined,
+        loader=jinja.FunctionLoader(_source),
+    )
+    text: str = environment.get_template("page.html").render(
+        page=page,
+        version=busbw.__version__,
+        style=markup(_source("page.css") + drawing.style_sheet()),
+        svg=lambda figure: markup(drawing.svg(figure, has_style=False)),
+    )
+    # Names of files may hold what moves a terminal or cannot be encoded.
+    return "\n".join(map(wire.printable, text.split("\n")))
+
+
+def is_page(text: str) -> bool:
+    """Tell whether the text of a file is a page of busbw."""
+    return text.startswith("<!DOCTYPE html>") and _MARK in text[:2000]
+
+
+def _source(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

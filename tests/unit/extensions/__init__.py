@@ -1,0 +1,1 @@
+"""Tests of optional features, a folder for each."""

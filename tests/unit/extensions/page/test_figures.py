@@ -1,0 +1,175 @@
+"""Figures have the values of the session, a table and a sentence of them, and are drawn."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree as Tree
+
+import pytest
+
+from busbw.extensions.page import curves, drawing
+from busbw.extensions.page.curves import bandwidth, curves_of
+from busbw.extensions.page.figures import DARK, Curves, bin_of
+from busbw.extensions.page.history import case_history, heat_map
+from busbw.model.words import Outcome
+from tests.helpers.results_files import compiled_session, program, session, verdict
+from tests.unit.extensions.page import made
+
+pytest.importorskip("vl_convert")
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def _drawn_texts(picture: str) -> set[str]:
+    return {"".join(element.itertext()) for element in Tree.fromstring(picture).iter(f"{SVG}text")}
+
+
+def _bandwidth(*verdicts: Any, **changes: Any) -> Curves:
+    return bandwidth(curves_of(session(*verdicts, **changes)))
+
+
+def test_a_bandwidth_has_baseline_band_and_outcomes() -> None:
+    figure = _bandwidth(verdict(4096, 6.0, **made.SLOW), verdict(8192, None))
+    slow, lost, published, _ = figure.rows
+    assert slow == {
+        "series": "jax psum",
+        "x": 4096,
+        "y": 6.0,
+        "reference": 12.0,
+        "low": 10.0,
+        "high": 12.0,
+        "word": "REGRESSED",
+    }
+    assert (lost["y"], lost["word"]) == (None, "OUT_OF_MEMORY")
+    assert published["series"].startswith("published: v2-8")
+    assert figure.rules == {"ceiling 50 GB/s: links": 50.0}
+    texts = _drawn_texts(drawing.svg(figure))
+    assert {"All-reduce: bus bandwidth", "4K", "REGRESSED", "OUT_OF_MEMORY"} <= texts
+    assert {"jax psum", "busbw (GB/s)", "ceiling 50 GB/s: links"} <= texts
+
+
+def test_the_table_and_the_sentence_have_the_same_values() -> None:
+    figure = _bandwidth(verdict(4096, 6.0), verdict(8192, 7.0), verdict(16384, None))
+    table = figure.table
+    headings = [column.heading for column in table.columns]
+    assert headings == ["curve", "payload", "busbw (GB/s)", "baseline", "least within the limit",
+                        "outcome"]  # fmt: skip
+    assert table.cells(table.rows[0]) == ["jax psum", "4K", "6", "12", "9.6", "-"]
+    assert figure.description.startswith(
+        "All-reduce: bus bandwidth. busbw (GB/s): jax psum 6 to 7; published: v2-8"
+    )
+    assert figure.description.endswith("OUT_OF_MEMORY at 16K.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        (({"host": "a"}, {"host": "b"}), ["jax psum, on a", "jax psum, on b"]),
+        (({"name": "a.json"}, {"name": "b.json"}), ["jax psum, a.json", "jax psum, b.json"]),
+        (({}, {}), ["jax psum (1)", "jax psum (2)"]),
+    ],
+)
+def test_curves_are_named_by_what_differs(changes: tuple[Any, Any], names: list[str]) -> None:
+    sessions = [session(verdict(4096, 6.0), **change) for change in changes]
+    found = [curve for one_session in sessions for curve in curves_of(one_session)]
+    assert list(curves.named(found)) == names
+    assert not any(row.get("reference") for row in bandwidth(found).rows)
+
+
+def test_more_curves_than_a_reader_can_follow_are_refused() -> None:
+    many = [verdict(4096, 6.0, ranks=ranks) for ranks in range(2, 15)]
+    with pytest.raises(ValueError, match="13 curves, expected at most 12"):
+        _bandwidth(*many)
+    with pytest.raises(ValueError, match="no bandwidth of a collective by itself"):
+        _bandwidth(verdict(4096, None))
+    figures = curves.session_figures(session(*many))["Bandwidth and ratios"]
+    counts = [len({row["series"] for row in drawn.rows}) for drawn in figures]
+    assert counts == [4, 4, 4, 4, 2]
+
+
+def test_ratios_have_limits_and_memory_is_in_payloads() -> None:
+    slow = session(verdict(4096, 6.0, **made.SLOW, ratio_interval=(1.4, 1.6)))
+    (ratios,) = curves.comparison(curves_of(slow))
+    assert [(row["y"], row["reference"], row["low"], row["high"]) for row in ratios.rows] == [
+        (1.5, 1.2, 1.4, 1.6)
+    ]
+    (memory,) = curves.memory(compiled_session(program(4096, 8192), program(8192, None)))
+    values = [(row["y"], row["word"]) for row in memory.rows]
+    assert values == [(2.0, None), (None, "OUT_OF_MEMORY")]
+    assert not list(curves.memory(compiled_session(program(4096, None))))
+
+
+def test_a_history_has_levels_changes_and_gaps() -> None:
+    machine = made.changed()
+    figure = case_history(machine, machine.cases[0])
+    words = [row["word"] for row in figure.rows]
+    assert words[8] == "+50 % since 2026-01-09: jax 0.10.0 -> 0.10.1"
+    assert words[5] == "OUT_OF_MEMORY" and figure.rows[5]["y"] is None
+    levels = [row["reference"] for row in figure.rows]
+    assert levels[7] == pytest.approx(10.01, rel=2e-3) and levels[8] == pytest.approx(15, rel=2e-3)
+    before, lost, same, slower = heat_map(machine).rows
+    assert (lost["bin"], lost["y"]) == ("OUT_OF_MEMORY", None)
+    assert before["x"].startswith("2026-01-01") and before["x2"] == lost["x"]
+    assert same["bin"] == "below 0.80" and slower["bin"] == "0.97 to 1.03"
+    assert slower["x2"].startswith("2026-01-17")
+
+
+def test_a_gradual_change_has_a_level_that_rises() -> None:
+    lines = [made.session_line(day, times_us=(10.0 * 1.002**day,)) for day in range(0, 200, 2)]
+    machine = made.machine(*lines)
+    levels = [row["reference"] for row in case_history(machine, machine.cases[0]).rows]
+    assert machine.cases[0].changes[0].monthly
+    assert levels == sorted(levels) and len(set(levels)) > 50
+
+
+def test_ratios_have_a_bin_each() -> None:
+    edges = (0.03, 0.06)
+    names = ["below 0.94", "0.94 to 0.97", "0.97 to 1.03", "1.03 to 1.06", "above 1.06"]
+    assert [bin_of(ratio, edges) for ratio in (0.9, 0.95, 1.0, 1.05, 2.0)] == names
+
+
+def test_every_color_has_one_in_the_dark_theme() -> None:
+    picture = drawing.svg(_bandwidth(verdict(4096, 6.0), verdict(8192, None)))
+    elements = list(Tree.fromstring(picture).iter())
+    colors = {element.get(kind, "none") for element in elements for kind in ("fill", "stroke")}
+    assert colors - {"none", "transparent"} <= set(DARK)
+    assert all(f'[fill="{light}"]{{fill:{dark}}}' in picture for light, dark in DARK.items())
+
+
+def test_only_figures_of_busbw_are_recognized() -> None:
+    figure = _bandwidth(verdict(4096, 6.0))
+    content = drawing.png(figure)
+    size, kind = int.from_bytes(content[33:37]), content[37:41]
+    assert (kind, content[41 : 41 + size]) == (b"tEXt", b"Software\x00busbw figure")
+    assert int.from_bytes(content[41 + size : 45 + size]) == zlib.crc32(content[37 : 41 + size])
+    assert int.from_bytes(content[16:20]) >= 1000
+    texts = [drawing.svg(figure), content.decode(errors="replace")]
+    assert all(map(drawing.is_figure, texts))
+    others = [f"<p>{texts[0]}</p>", "<svg></svg>", texts[1].replace("figure", "x")]
+    assert not any(map(drawing.is_figure, others))
+
+
+def test_what_cannot_be_drawn_is_an_error_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("no such scale")
+
+    monkeypatch.setitem(sys.modules, "vl_convert", SimpleNamespace(vegalite_to_svg=fail))
+    with pytest.raises(drawing.DrawingError, match="this figure cannot be drawn: no such scale"):
+        drawing.svg(_bandwidth(verdict(4096, 6.0)))
+
+
+def test_nothing_compared_and_nothing_lost_have_no_figure() -> None:
+    assert list(curves.comparison(curves_of(session(verdict(4096, 6.0))))) == []
+    assert Outcome.PASS.value not in drawing.svg(_bandwidth(verdict(4096, 6.0)))
+
+
+@pytest.mark.slow
+def test_a_year_takes_less_than_50_kb_a_figure() -> None:
+    machine = made.machine_of_a_year()
+    assert len(drawing.svg(heat_map(machine))) < 50_000
+    assert len(drawing.svg(case_history(machine, machine.cases[0]))) < 50_000

@@ -1,0 +1,175 @@
+"""A page says all that a session said, in text that is never markup, and loads nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from itertools import pairwise
+from xml.etree import ElementTree as Tree
+
+import pytest
+
+from busbw.extensions.page import drawing
+from busbw.extensions.page.figures import Figure
+from busbw.extensions.page.page import Page, html, is_page, page
+from busbw.extensions.page.slow import slow_page
+from busbw.slow.answer import Answer
+from busbw.slow.fit import Fit
+from busbw.slow.search import Accused, Found
+from tests.helpers.results_files import session, verdict
+from tests.helpers.sweep import sweep
+from tests.unit.extensions.page import made
+
+pytest.importorskip("jinja2")
+pytest.importorskip("vl_convert")
+
+HOSTILE = [
+    '</style><script>alert(1)</script><image href="x"/>',
+    '"\' onload="alert(1)" x=\'',
+    "]]><!-- &lt;b&gt; &amp; --> <?xml?>",
+    "\x00\x01\x1b\n\r\t\x7f\u202e\ufffe\ud800",
+    "x" * 20_000,
+    "'; alert('x') // ${alert(1)} {{ 7 * 7 }} {% x %} datum['y'] \\u003cb",
+]
+# A figure may have more of these, such as lines of text.
+_DRAWN = {"g", "line", "path", "text", "tspan"}
+_ACTIVE = {"script", "img", "iframe", "object", "embed", "form", "base", "use", "image"}
+
+
+class Read(HTMLParser):
+    """The elements of a page with their attributes, in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def counts(self) -> Counter[str]:
+        return Counter(tag for tag, _ in self.elements if tag not in _DRAWN)
+
+    def values(self, *names: str) -> list[str]:
+        return [attrs[name] for _, attrs in self.elements for name in names if name in attrs]
+
+
+def figures_of(page: Page) -> list[Figure]:
+    """Return all figures of a page."""
+    sections = [section for chapter in page.chapters for section in chapter.sections]
+    return [figure for section in sections for figure in section.figures]
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    """A page with a session and a history."""
+    return html(made.whole_page())
+
+
+def test_it_has_the_outcome_of_the_session_and_of_each_case(text: str) -> None:
+    for outcome in ("FAILED", "The stack is slower.", "The machine is not slower."):
+        assert f"<strong>{outcome}</strong>" in text
+    for verdict_ in made.regression().verdicts:
+        assert verdict_.outcome.value in text
+    for words in (
+        "2 of 7 cases failed:",
+        "1 REGRESSED: jax psum float32 4K 1.50 x (limit 1.20 x)",
+        "1 case got faster:",
+        "process 1 (b) takes 2.0 x as long as the others",
+        "delay:50%; the times are not real.",
+        "REGRESSED since 2026-01-09 (8 sessions); changed there: jax 0.10.0 -&gt; 0.10.1",
+        "since 2026-01-09: jax.all_reduce.psum.float32.4K: +50 %; changed there: jax 0.10.0",
+        "tpu/4r: 16 sessions from 2026-01-01 to 2026-01-16",
+    ):
+        assert words in text
+    assert "night" not in text.replace("night.json", "")
+
+
+def test_it_has_every_figure_with_a_name_and_a_table(text: str) -> None:
+    titles = [figure.title for figure in figures_of(made.whole_page())]
+    assert titles == [
+        *("All-reduce: bus bandwidth", "Time over that of the reference", "Launches"),
+        *("Processes", "Ranks"),
+        "tpu/4r: time over that of the first 20 sessions",
+        "jax all_reduce (psum), 4K: time by session",
+    ]
+    read = Read(text)
+    labels = [attrs["aria-label"] for tag, attrs in read.elements if tag == "svg"]
+    assert len(labels) == len(titles)
+    assert all(label.startswith(f"{title}. ") for label, title in zip(labels, titles))
+    assert read.counts()["details"] == len(titles) + 1
+    assert "OUT_OF_MEMORY" in labels[0] and "6 to 7" in labels[0]
+
+
+def test_it_loads_nothing_and_runs_nothing(text: str) -> None:
+    read = Read(text)
+    assert set(read.values("href", "src", "xlink:href", "srcset", "data")) == {"data:,"}
+    assert not {tag for tag, _ in read.elements} & _ACTIVE
+    assert "url(" not in text and "@import" not in text
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert any(content.startswith(policy) for content in read.values("content"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hostile", sweep(HOSTILE), ids=lambda text: repr(text)[:12])
+def test_hostile_texts_are_text(hostile: str, text: str) -> None:
+    spoiled = made.spoiled(made.whole_page(), hostile)
+    written = html(spoiled)
+    usual, read = Read(html(made.spoiled(made.whole_page(), "x"))), Read(written)
+    assert read.counts() == usual.counts()
+    names = [{name for _, attrs in page.elements for name in attrs} for page in (usual, read)]
+    assert names[1] <= names[0]
+    others = [attrs for _, attrs in read.elements if attrs.pop("aria-label", True)]
+    assert not [value for attrs in others for value in attrs.values() if "alert(" in value]
+    for picture in re.findall("<svg.*?</svg>", written, re.DOTALL):
+        Tree.fromstring(picture)
+    assert all(drawing.png(figure).startswith(b"\x89PNG") for figure in figures_of(spoiled)[:2])
+
+
+def test_several_sessions_have_a_chapter_each_below_what_they_share() -> None:
+    sessions = [session(verdict(4096, 6.0), name=f"{name}.json", host=name) for name in "ab"]
+    text = html(page([*sessions, made.compiled()], [made.changed()]))
+    levels = [int(tag[1]) for tag, _ in Read(text).elements if re.fullmatch("h[1-6]", tag)]
+    assert levels.count(1) == 1 and levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    for words in ("3 sessions", "Bandwidth of all sessions", "Memory of compiled programs"):
+        assert words in text
+    assert ">jax psum, on a<" in text and "ring -&gt; tree" in text
+
+
+def test_slow_hosts_have_a_page_with_all_pairs() -> None:
+    times_s = {(0, 1): 0.02, (0, 2): 0.018, (1, 2): 0.0181, (0, 3): 0.01, (1, 3): 0.0101}
+    fit = Fit(level=-4.6, hosts={0: 0.0, 2: 0.6}, links={(0, 1): 0.7}, spread=0.01)
+    quantity = "all-reduce 16M"
+    found = Found(
+        accused=(Accused(who=(2,), quantity=quantity, ratio=1.8, p=0.0006),),
+        fits={quantity: fit},
+        racks={},
+        dead={3: "it hangs"},
+        undecided=(),
+        least={},
+        rounds=30,
+        times_s={hosts: {quantity: time_s} for hosts, time_s in times_s.items()},
+    )
+    slow = slow_page(Answer(found=found, names=["a", "b", "c", "d"]))
+    (figure,) = figures_of(slow)
+    assert len(figure.rows) == 2 * len(times_s)
+    assert "<strong>SLOW</strong> host c: all-reduce 16M takes 1.80 x" in html(slow)
+
+
+def test_a_page_is_recognized_and_nothing_else_is() -> None:
+    text = html(Page(title="a", chapters=()))
+    assert is_page(text)
+    assert not is_page(text.replace("busbw page", "other"))
+    assert not is_page("<!DOCTYPE html><html>")
+
+
+@pytest.mark.parametrize("name", ["altair", "jinja2", "vl_convert"])
+def test_without_a_library_the_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(drawing.DrawingError, match=r"pip install 'busbw\[page\]'"):
+        html(made.whole_page())

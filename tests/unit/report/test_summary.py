@@ -1,0 +1,113 @@
+"""The summary of a session as Markdown: nothing in it is markup, and its command shows it again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from busbw.history.changes import change_texts
+from busbw.history.failing import failed_since
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.verdict import Answer, Straggler
+from busbw.model.words import FailureKind, Outcome
+from busbw.report.summary import again, summary, workflow_commands
+from tests.helpers.history_lines import line
+from tests.helpers.results_files import session, verdict
+from tests.unit.extensions.page import made
+
+# What Markdown, HTML, a table, a fence, GitHub and a terminal each take for something else than
+# text, in lines of their own.
+HOSTILE = (
+    "<img src=x onerror=alert(1)> </details> [a](http://b) ![c](d) `e` **f** _g_ ~h~ &lt; "
+    "i | j \\| k \\\n\n# l \x1b[31m \u202e\n```\n::error::m %0A\n::set-output name=a::b\n"
+    "@someone #1 GH-2 www.n.org <!-- --> ##[error]o"
+)
+
+
+def test_the_command_is_that_of_the_results_on_one_line() -> None:
+    command = "XLA_FLAGS=--x busbw run --against=/opt/python --payloads=4K"
+    text = summary(replace(session(), command=command))
+    assert text.endswith(f"\n\nTo see it again:\n\n    {command}\n")
+    assert "To see it again" not in summary(session())
+    command = again(replace(session(), command="busbw run '$(id)\n\x1b[1m'"))
+    assert command == "busbw run '$(id) \\x1b[1m'"
+
+
+def test_nothing_that_changed_is_said_with_the_slowest_case() -> None:
+    text = summary(made.answered(verdict(4096, 6.0, ratio=1.0), verdict(8192, 7.0, ratio=1.1)))
+    assert "Nothing: 2 cases compared, the slowest takes 1.10 x its baseline." in text
+
+
+# What is markup unless a backslash stands before it.
+_MARKUP = re.compile(r"(?<!\\)(?:\\\\)*[`*\[\]~<]|(?<![\\A-Za-z0-9])_")
+_OURS = re.compile(r"</?details>|<summary>|</summary>|<!-- -->")
+_LINKED = re.compile(r"@someone|#1|GH-2|www\.|://")
+
+
+def _outside_of_logs(text: str) -> list[str]:
+    outside, fence = [], ""
+    for one in text.splitlines():
+        assert one.isprintable()
+        if re.fullmatch("````+", one) and fence in ("", one):
+            fence = "" if fence else one
+        elif not fence:
+            outside.append(one)
+    assert not fence
+    return outside
+
+
+def test_no_name_no_reason_and_no_log_is_taken_for_markup() -> None:
+    failure = Failure(
+        kind=FailureKind.CRASHED, message=HOSTILE, log=HOSTILE, launch=LaunchId(name="x")
+    )
+    crashed = {"outcome": Outcome.FAILED, "failed": True, "failure": failure}
+    straggler = Straggler(process=0, host=HOSTILE, ratio=2.0)
+    noisy = {"outcome": Outcome.NOISY, "notes": (HOSTILE,), "straggler": straggler}
+    verdicts = [
+        verdict(4096, None, text=HOSTILE, **crashed),
+        verdict(8192, 6.0, text=HOSTILE, **noisy),
+    ]
+    answer = Answer(text=HOSTILE, is_slower=None)
+    found = made.answered(*verdicts, text=HOSTILE, stack=answer, machine=answer)
+    environment = replace(
+        found.environment, host=HOSTILE, versions={HOSTILE: {HOSTILE: HOSTILE}}, why=HOSTILE
+    )
+    machine = made.machine(
+        line(host=HOSTILE),
+        line(session="f" * 16, at="2026-03-31T03:00:00Z", versions={HOSTILE: HOSTILE}),
+    )
+    texts = {HOSTILE: change_texts(machine)}
+    hostile = replace(found, environment=environment, name=HOSTILE)
+    text = summary(hostile, failed_since(verdicts, [machine]), texts)
+    assert text.count("img src") > 8
+    for one in _outside_of_logs(text):
+        plain = re.sub(r"^\*\*(.*?)\*\* ", r"\1 ", one)
+        assert not _MARKUP.search(_OURS.sub("", plain)), one
+        assert not _LINKED.search(plain), one
+        assert not one.lstrip().startswith("::"), one
+        if one.startswith("| "):
+            assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", one)) == one.count(" | ") + 2, one
+
+
+def test_annotations_are_one_command_for_each_line_that_failed() -> None:
+    slow = verdict(4096, 6.0, **made.SLOW)
+    bad = verdict(8192, 6.0, outcome=Outcome.FAILED, failed=True, text=HOSTILE)
+    found = made.answered(slow, bad, text="50 % of\nit")
+    first, *lines = workflow_commands(found.verdicts, found.answer)
+    assert lines == [
+        "::error title=busbw::1 REGRESSED: jax 4K 1.50 x (limit 1.20 x)",
+        "::error title=busbw::FAILED: 50 %25 of%0Ait",
+    ]
+    for one in (first, *lines):
+        assert one.isprintable() and re.findall("^::|\n::", one) == ["::"]
+    assert "%0A::error::m %250A%0A::set-output" in first
+    fine = made.answered(verdict(4096, 6.0))
+    assert workflow_commands(fine.verdicts, fine.answer) == []
+    assert workflow_commands(fine.verdicts, None) == []
+
+
+@pytest.mark.parametrize("text", ["none", "::error::x", "a\nb"])
+def test_a_summary_of_no_case_is_one_too(text: str) -> None:
+    assert summary(made.answered(text=text)).startswith("## Collectives on ")
