@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -232,7 +233,8 @@ class HeatMap(Figure):
         )
 
 
-def bin_colours(edges: Sequence[float]) -> dict[str, str]:
+@functools.cache
+def bin_colours(edges: tuple[float, ...]) -> dict[str, str]:
     """Return the colour of each bin by its name, fastest first, and of what has no ratio."""
     ends, count = bin_ends(edges), len(edges)
     names = [f"below {ends[0]:.2f}"]
@@ -241,11 +243,12 @@ def bin_colours(edges: Sequence[float]) -> dict[str, str]:
     return dict(zip(names, [*_FASTER[-count:], _SAME, *_SLOWER[:count]])) | _GAPS
 
 
-def bin_ends(edges: Sequence[float]) -> list[float]:
+@functools.cache
+def bin_ends(edges: tuple[float, ...]) -> list[float]:
     """Return the ends of bins of ratios, as far below 1 as above."""
     return [*(1 / (1 + edge) for edge in reversed(edges)), *(1 + edge for edge in edges)]
 
 
-def bin_of(ratio: float, edges: Sequence[float]) -> str:
+def bin_of(ratio: float, edges: tuple[float, ...]) -> str:
     """Return the name of a ratio's bin."""
     return list(bin_colours(edges))[bisect.bisect(bin_ends(edges), ratio)]

@@ -64,12 +64,15 @@ def _group(case: CaseHistory) -> str:
     return f"{case.case.group_name}{series}"
 
 
-def _cells(case: CaseHistory, moments: Sequence[datetime], edges: Sequence[float]) -> Iterator[Row]:
+def _cells(
+    case: CaseHistory, moments: Sequence[datetime], edges: tuple[float, ...]
+) -> Iterator[Row]:
     """Yield a row for neighboring sessions that are alike, and none where nothing was measured."""
-    first_s = statistics.median([*case.times_s.values()][:_FIRST] or [1.0])
+    times_s = case.times_s
+    first_s = statistics.median([*times_s.values()][:_FIRST] or [1.0])
     cells: dict[int, tuple[str, float | None]] = {}
-    for line in case.sessions.values():
-        outcome, time_s = measured_outcome(line), line.time_s
+    for session, line in case.sessions.items():
+        outcome, time_s = measured_outcome(line), times_s.get(session)
         number = bisect.bisect_left(moments, line.began)
         if outcome in _LOST:
             cells[number] = (outcome.value, None)
@@ -120,8 +123,9 @@ def case_history(machine: MachineHistory, case: CaseHistory) -> Curves:
     lines = [line for line in case.sessions.values() if measured_outcome(line)]
     if not lines:
         raise ValueError(f"{case.case.name}: there is no session")
-    unit = next((unit for unit, size in _UNITS.items() if (case.newest_s or 0.0) >= size), "us")
     times = [time_us for line in lines for time_us in line.times_us]
+    newest_s = times[-1] * 1e-6 if times else 0.0
+    unit = next((unit for unit, size in _UNITS.items() if newest_s >= size), "us")
     changes = _changes(machine, case)
     span = f"{lines[0].began:%Y-%m-%d} to {lines[-1].began:%Y-%m-%d}"
     level = f" · newest level {seconds_text(case.level_s)}" if case.level_s else ""
@@ -216,7 +220,7 @@ def _case_row(case: CaseHistory) -> TableRow:
         "sessions": len(times_s),
         "level_s": case.level_s,
         "spread": case.spread,
-        "newest_s": case.newest_s,
+        "newest_s": times_s[-1] if times_s else None,
         "ratio": times_s[-1] / statistics.median(times_s[:_FIRST]) if times_s else None,
         "outcome": outcomes[-1].value if outcomes else None,
     }
