@@ -364,10 +364,10 @@ def memory(session: CompiledSession) -> Iterator[Curves]:
     quiet = (Outcome.PASS, Outcome.NO_BASELINE)
     ordered = sorted(session.verdicts, key=lambda verdict: verdict.outcome in quiet)
     for verdict in ordered:
-        if verdict.case is not None and verdict.program is not None:
-            words = (verdict.spec.topology, verdict.case.group_name, verdict.program.release)
-            payload, compiled = verdict.spec.payload_bytes, verdict.program.now
-            is_lost = verdict.outcome is Outcome.OUT_OF_MEMORY
+        program, is_lost = verdict.program, verdict.outcome is Outcome.OUT_OF_MEMORY
+        if verdict.case is not None and program is not None and (program.now or is_lost):
+            words = (verdict.spec.topology, verdict.case.group_name, program.release)
+            payload, compiled = verdict.spec.payload_bytes, program.now
             rows.setdefault(", ".join(filter(None, words)), []).append(
                 {
                     "x": payload,
