@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw import files
-from busbw.driver.process import child, without_secret
+from busbw.driver.process import child
 from busbw.judge.paired import pairs_of
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
@@ -262,7 +262,7 @@ class Sessions:
 def _ran(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
     """Its exit code and what it said; it ends with this process, however that ends."""
     streams = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
-    process = child(command, streams, without_secret(environment))
+    process = child(command, streams, environment)
     try:
         said, _ = process.communicate()
     finally:

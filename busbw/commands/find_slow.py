@@ -24,12 +24,13 @@ from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeFailed, probe
 from busbw.driver.local import BusyError, alone
-from busbw.driver.transport import AgentsError, Starter
+from busbw.driver.transport import HostError, Starter
+from busbw.extensions.cluster.settings import cluster_settings_of, cluster_transport_of
+from busbw.extensions.cluster.transport import ClusterTransport
 from busbw.extensions.page.drawing import missing_libraries
 from busbw.extensions.page.page import html, is_page
 from busbw.extensions.page.slow import slow_page
 from busbw.frameworks import FRAMEWORKS
-from busbw.hosts.agents import AgentsTransport
 from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
@@ -37,7 +38,6 @@ from busbw.model.workload import Workload
 from busbw.report.prometheus import missing_for_metrics
 from busbw.report.renderers import rendered
 from busbw.session import forms
-from busbw.session.agents import agent_settings_of, transport_of
 from busbw.session.option import Option, file_option, folder_option, takes
 from busbw.session.options import OF_HOSTS, OPTIONS
 from busbw.slow.answer import DOCUMENT, Answer
@@ -53,7 +53,6 @@ from . import (
     check_file,
     command_error,
     json_with,
-    ranks,
     usage_error,
     write_file,
 )
@@ -67,8 +66,6 @@ More than {MOST_IN_PAIRS} hosts are measured in groups; in a TPU slice each chip
 measured. Exit code 1: a slow host, link or chip was found.
 """
 
-# As rank 0 of a launcher goes on, which has started the others.
-_LED = ("-B", "-m", "busbw", "find-slow", "--launcher=none")
 _OPTIONS = (
     *(one for one in OPTIONS if one.name in OF_HOSTS),
     Option(
@@ -87,21 +84,6 @@ _OPTIONS = (
         name="least",
         **takes("LOSS", forms.ratio, "1.05x"),
         help="Ignore slowdowns below this ratio, such as 1.05x or 5%%",
-    ),
-    Option(
-        name="rank",
-        **takes("I"),
-        help="Rank of this process, if no launcher sets it (same as in busbw run)",
-    ),
-    Option(
-        name="session",
-        **takes("HOST:PORT"),
-        help="Address on which rank 0 listens (same as in busbw run)",
-    ),
-    Option(
-        name="launcher",
-        **takes("NAME"),
-        help="The launcher that started the processes (same as in busbw run)",
     ),
     Option(
         name="pairs", flag=True, help="Measure every pair of hosts, however many hosts there are"
@@ -137,13 +119,9 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    asked = ranks.options_of(options.words)
-    part = ranks.part_of(asked, os.environ)
-    if part is not None:
-        return ranks.take(part, asked, _LED)
     earlier = _checked(options)
     began_s = time.monotonic()
-    with command_error(AgentsError, BusyError, NobodyAnswers), usage_error(ValueError):
+    with command_error(HostError, BusyError, NobodyAnswers), usage_error(ValueError):
         found = replace(_found(options), earlier=earlier)
     took_s = time.monotonic() - began_s
     print(f"{found.opening}, {took_s:.0f} s", "", sep="\n")
@@ -194,24 +172,22 @@ def _earlier(folder: Path | None) -> list[dict[str, Any]]:
 
 
 def _found(options: argparse.Namespace) -> Answer:
-    agents = agent_settings_of(vars(options), os.environ)
-    if agents is None:
-        raise UsageError("there are no hosts; accepted are --hosts=LIST, --agents=N and a launcher")
-    if agents.count < LEAST_HOSTS and options.device is not Device.TPU:
+    cluster = cluster_settings_of(vars(options), os.environ)
+    if cluster is None:
+        raise UsageError("there are no hosts; expected --hosts=LIST or --cluster=ADDRESS")
+    if cluster.count < LEAST_HOSTS and options.device is not Device.TPU:
         raise UsageError(
-            f"{plural(agents.count, 'host')}: accepted are {LEAST_HOSTS} or more: of fewer a slow "
+            f"{plural(cluster.count, 'host')}: expected {LEAST_HOSTS} or more: of fewer a slow "
             "host cannot be told from a slow link"
         )
     bundle = Bundle()
     with contextlib.ExitStack() as left:
         left.callback(bundle.remove)
-        transport = transport_of(agents, bundle, _say, os.environ)
-        assert isinstance(transport, AgentsTransport)
-        left.enter_context(contextlib.closing(transport))
+        transport = left.enter_context(contextlib.closing(cluster_transport_of(cluster, bundle)))
         left.enter_context(alone(options.device_wait, _say))
-        transport.join(agents.wait_s)
+        transport.join(options.device_wait)
         transport.lock(options.device_wait, _say)
-        each = (options.processes or agents.count) // agents.count
+        each = (options.processes or cluster.count) // cluster.count
         groups = Groups(
             transport_of=transport.of,
             starter=_starter(options, transport, each),
@@ -243,7 +219,7 @@ def _answer(options: argparse.Namespace, groups: Groups, names: Sequence[str]) -
     return answer
 
 
-def _starter(options: argparse.Namespace, transport: AgentsTransport, each: int) -> Starter:
+def _starter(options: argparse.Namespace, transport: ClusterTransport, each: int) -> Starter:
     """For the device that is asked for, else for the one that the hosts have."""
     framework = FRAMEWORKS[options.framework]
     starter = Starter(
@@ -254,7 +230,7 @@ def _starter(options: argparse.Namespace, transport: AgentsTransport, each: int)
     return replace(starter, device=device.value, ranks=ranks)
 
 
-def _device(starter: Starter, transport: AgentsTransport, each: int) -> Device:
+def _device(starter: Starter, transport: ClusterTransport, each: int) -> Device:
     """Of all hosts together, as those of a slice start; else of the first one that answers."""
     everybody = range(len(transport.names))
     why = ""
@@ -263,7 +239,7 @@ def _device(starter: Starter, transport: AgentsTransport, each: int) -> Device:
         some = replace(starter, processes=processes, ranks=processes)
         try:
             found = probe(some, Executor(transport.of(hosts)))
-        except (AgentsError, ProbeFailed) as error:
+        except (HostError, ProbeFailed) as error:
             why = str(error)
         else:
             there = {one.device for one in found.devices}

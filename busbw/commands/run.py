@@ -1,22 +1,21 @@
 """`busbw run [OPTIONS]`: pytest with busbw's plugin and, unless tests are named, its promises.
 
 This process becomes pytest's, so that its terminal, its signals and its exit code are pytest's own.
-Where a launcher started it on several hosts, `ranks` decides what each process becomes.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from . import Commands
-from .ranks import NAMES, become, options_of, part_of, take
 
 ORDER = -2
 
 # -B: no file is written beside installed ones.
 _PYTEST = ("-B", "-m", "pytest", "-p", "busbw.plugin", "-p", "busbw.plugin.promises")
-_DESCRIPTION = f"""\
+_DESCRIPTION = """\
 Measure all-reduce, compare it with baselines (accepted times), and fail if it became slower. This
 is pytest with busbw's tests: the options of busbw come first below, then those of pytest, which
 work too.
@@ -25,15 +24,6 @@ work too.
   busbw run --payloads=1K:4M --launches=2       measure small payloads, in a minute
   busbw run --update-baselines                  accept the times of today
   busbw run --against=~/last-week/bin/python    compare two environments
-
-If a launcher such as srun or mpirun starts this command on several hosts, the hosts measure
-together. All of them need the same secret (docs/hosts.md). Options for this:
-
-  --rank=I              Rank of this process, if no launcher sets it. Needs --agents=N and --session
-  --session=HOST:PORT   Address on which rank 0 listens, the same on all ranks (default: set by the
-                        launcher)
-  --launcher=NAME       The launcher that started the processes, one of
-                        {", ".join(NAMES)} (default: auto)
 """
 
 
@@ -53,10 +43,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    asked = options_of(options.options, os.environ.get("PYTEST_ADDOPTS", ""))
-    part = part_of(asked, os.environ)
-    if part is None:
-        if {"-h", "--help"} & set(asked.passed):
-            print(_DESCRIPTION)
-        become(_PYTEST, asked.passed)
-    return take(part, asked, _PYTEST)
+    if {"-h", "--help"} & set(options.options):
+        print(_DESCRIPTION, flush=True)
+    os.execv(sys.executable, [sys.executable, *_PYTEST, *options.options])

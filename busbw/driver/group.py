@@ -139,7 +139,6 @@ class Group:
     ) -> Answers | Failure:
         deadline_s = self._clock() + timeout_s
         for index, member in self.members.items():
-            member.allow(timeout_s)
             member.send(requests.get(index))
         answers: dict[int, Answer] = {}
         while len(answers) < len(requests):

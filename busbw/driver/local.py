@@ -18,7 +18,7 @@ from busbw.model.launch import LaunchId
 from . import network, pids, process
 from .bundle import Bundle
 from .process import Order, Process
-from .transport import AgentsError, Ended, Member, Reply, Starter, Transport, ended_of
+from .transport import Ended, HostError, Member, Reply, Starter, Transport, ended_of
 
 
 class BusyError(Exception):
@@ -61,7 +61,7 @@ class LocalTransport(Transport):
             limit = pids.least_limit()
             most = f"; pids.max is {limit}" if limit is not None else ""
             words = f"a worker cannot be started on this host ({error.strerror}){most}"
-            raise AgentsError(words) from error
+            raise HostError(words) from error
 
 
 def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = None) -> Order:

@@ -77,7 +77,7 @@ class Order:
 
 
 def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
-    """`base`, changed as `order` says, with byte code enabled to import faster, and no secret.
+    """`base`, changed as `order` says, with byte code enabled to import faster.
 
     An interpreter other than ours does not get our PYTHONPATH and PYTHONHOME, unless the order has
     one for it. An activated venv does no harm: it only changes PATH.
@@ -93,14 +93,8 @@ def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
     environment |= no_proxy(environment, order.without_proxy)
     environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    environment.pop(variables.SECRET, None)
     environment["PYTHONUNBUFFERED"] = "1"
     return environment
-
-
-def without_secret(environment: Mapping[str, str], **more: str) -> dict[str, str]:
-    """Of a process that measures nothing; `more` is added."""
-    return {**{name: environment[name] for name in environment if name != variables.SECRET}, **more}
 
 
 def command_of(order: Order, folder: Path, requests: int, replies: int) -> list[str]:

@@ -143,9 +143,6 @@ class Member(ABC):
     def fileno(self) -> int:
         """The descriptor of the replies, so that `select` can watch several workers at once."""
 
-    def allow(self, timeout_s: float) -> None:  # noqa: B027 most need not be told
-        """Say how long the next request may take; for a worker that may outlive this process."""
-
     def send(self, request: Request | None) -> None:
         """Send `request` (None: just listen) without waiting; the reply is read by `received`."""
         self._begun_s = self._clock()
@@ -222,32 +219,28 @@ class Member(ABC):
         """How it ended, as far as that is its own doing."""
 
 
-class AgentsError(Exception):
-    """Why agents cannot measure; the message is the sentence that the user reads."""
+class HostError(Exception):
+    """Why a host cannot measure; the message is the sentence that the user reads."""
 
 
-class AgentGone(AgentsError):
-    """A member of the session is gone for good."""
+class HostLostError(HostError):
+    """A host that took part does not answer any more, and is not reached again."""
 
 
-class AgentsMissing(AgentsError):
-    """Not all agents have joined in time."""
-
-
-class IncomparableHosts(AgentsError):
-    """Hosts that cannot measure together, since they do not run the same."""
+class IncomparableHostsError(HostError):
+    """Hosts that cannot measure together, since they do not run the same software."""
 
 
 class Transport(ABC):
     """Starts workers, on this host or elsewhere."""
 
     def join(self, wait_s: float) -> None:  # noqa: B027 this host is there
-        """Wait until all hosts take part. Raises AgentsError."""
+        """Wait until all hosts take part. Raises HostError."""
 
     def lock(  # noqa: B027 this host is locked already
         self, wait_s: float, say: Callable[[str], None] = lambda words: None
     ) -> None:
-        """Keep other sessions from measuring there. Raises BusyError and AgentGone."""
+        """Keep other sessions from measuring there. Raises BusyError and HostLostError."""
 
     def close(self) -> None:  # noqa: B027 nothing of this host's is left
         """End what was started to start workers."""

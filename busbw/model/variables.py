@@ -13,9 +13,6 @@ from collections.abc import Mapping
 # In place of a value that is not recorded.
 HIDDEN = "(set)"
 
-# What proves that a host takes part in a session; no worker needs it.
-SECRET = "BUSBW_SECRET"
-
 # The folder in which workers leave their profiler's recordings; without it they are removed.
 RECORDINGS = "BUSBW_RECORDINGS"
 

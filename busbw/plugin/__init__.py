@@ -10,14 +10,11 @@ import argparse
 import copy
 import functools
 import inspect
-import os
 import sys
-from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from busbw.model.variables import SECRET
 from busbw.session.option import GROUPS, Option
 from busbw.session.options import OPTIONS
 
@@ -39,9 +36,6 @@ PROMISES = f"{__name__}.promises"
 
 # The options as they were given: a hook may set others.
 GIVEN = pytest.StashKey[argparse.Namespace]()
-
-# The secret that this process was started with, no longer in its environment.
-OF_ENVIRONMENT = pytest.StashKey[MutableMapping[str, str]]()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -71,13 +65,10 @@ def _command_line(pluginmanager: pytest.PytestPluginManager) -> tuple[str, ...]:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Take the secret out of the environment at once: what anybody starts would inherit it."""
-    text = os.environ.pop(SECRET, "")
+    """Keep what the command line says, where the plugin comes after options were parsed."""
     config = pluginmanager.get_plugin("pytestconfig")
-    if config is not None:
-        config.stash[OF_ENVIRONMENT] = {SECRET: text}
-        if hasattr(config, "known_args_namespace"):
-            config.stash[GIVEN] = copy.copy(config.known_args_namespace)
+    if config is not None and hasattr(config, "known_args_namespace"):
+        config.stash[GIVEN] = copy.copy(config.known_args_namespace)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,7 +20,7 @@ from busbw.session.option import UsageError
 from busbw.session.phases import Surroundings, judged, written
 from busbw.session.state import Observed
 
-from . import GIVEN, OF_ENVIRONMENT, PROMISES
+from . import GIVEN, PROMISES
 from .config import SESSION, VERDICT, collected_of, judged_of, spec_of, under_xdist
 from .items import SessionItem, read_by_all, with_errors
 from .terminal import Terminal
@@ -42,7 +42,6 @@ def _run(config: pytest.Config, specs: Sequence[Spec]) -> None:
     within = Surroundings(
         display=Display(Terminal(config), verbose=config.get_verbosity() > 0),
         keep=keep,
-        secret=config.stash.get(OF_ENVIRONMENT, {}),
         skip="--benchmark-skip" if config.getoption("benchmark_skip", False) else "",
     )
     try:

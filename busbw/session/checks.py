@@ -17,12 +17,11 @@ from busbw.driver.schedules import Side
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import check_blocks
 from busbw.history.files import HistoryError, acknowledged
-from busbw.hosts import launchers
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import VIRTUAL_RANKS
 from busbw.model.words import Device
 
-from . import machine, references
+from . import machine, references, tpu_slice
 from .option import UsageError, usage_error
 from .settings import Settings
 
@@ -59,26 +58,25 @@ def check_tpu(settings: Settings, specs: Sequence[Spec], executor: Executor) -> 
     the other. Where a chip is shown nothing is probed without the lock: opening one that is in use
     fails, or disturbs whoever uses it.
     """
-    if settings.device is Device.TPU and settings.agents is None and not launchers.has_chips():
+    if settings.device is Device.TPU and settings.cluster is None and not tpu_slice.has_chips():
         machine.machine_of(settings, specs, executor)
 
 
 def _check_slice(settings: Settings, frameworks: Sequence[str]) -> None:
     scripted = all(FRAMEWORKS[name].scripted for name in frameworks)
-    if scripted or settings.agents is not None or settings.device not in (None, Device.TPU):
+    if scripted or settings.cluster is not None or settings.device not in (None, Device.TPU):
         return
-    chips = launchers.has_chips()
+    chips = tpu_slice.has_chips()
     if settings.device is None and not chips:
         return
-    names, source = launchers.hosts_of_slice(os.environ, chips=lambda: chips)
+    names, source = tpu_slice.hosts_of_slice(os.environ, chips=lambda: chips)
     hosts = len(names)
     if hosts > 1:
         raise UsageError(
             f"this host is one of {hosts} of its TPU slice ({source}), and would wait for the "
-            "others for ever; did you run on all hosts? Start `python -m busbw run` with the "
-            f"same options on all of them; or run it with --processes={hosts} --agents={hosts}, "
-            "and `python -m busbw agent` on each host; this host alone has "
-            "TPU_PROCESS_BOUNDS=1,1,1 and TPU_VISIBLE_CHIPS"
+            "others for ever; --hosts=tpu measures on all of them by ssh, --cluster where Dask "
+            "workers run on them, and TPU_PROCESS_BOUNDS=1,1,1 with TPU_VISIBLE_CHIPS on this host "
+            "alone"
         )
 
 

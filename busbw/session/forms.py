@@ -20,15 +20,15 @@ from busbw.model.launch import Injection
 from busbw.model.machine import extents_of
 from busbw.model.words import Device, Extra, refusal
 
-from . import homes
+from . import homes, tpu_slice
 
 T = TypeVar("T")
 
 # What --against takes in place of an interpreter.
 BASELINE = "baseline"
 
-# What --agents and --hosts take in place of a number and of names, and lists for nothing.
-LOCAL, SLICE, NONE = "local", "tpu", "none"
+# What --hosts takes in place of names, and lists for nothing.
+SLICE, NONE = "tpu", "none"
 
 # As ssh takes it: no option of ssh, and nothing that a shell would read.
 _HOST = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
@@ -196,25 +196,9 @@ def variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def agents(text: str) -> int | str:
-    if text == LOCAL:
-        return text
-    if not text.isdecimal():
-        raise ValueError(f"{text!r}; accepted are {LOCAL} and a whole number from 1")
-    return whole(1)(text)
-
-
-def address(text: str) -> tuple[str, int]:
-    from busbw.hosts.handshake import address_of
-
-    return address_of(text)
-
-
 def hosts(text: str) -> tuple[str, ...]:
     if text == SLICE:
-        from busbw.hosts import launchers
-
-        found, source = launchers.hosts_of_slice(os.environ)
+        found, source = tpu_slice.hosts_of_slice(os.environ)
         if not found:
             raise ValueError(f"{SLICE}: this host is none of a TPU slice, as {source} says")
     elif text.startswith("@"):
@@ -243,6 +227,16 @@ def _hosts_in(name: str) -> tuple[str, ...]:
     if not found:
         raise ValueError(f"@{name}: no hosts; accepted is one in each line")
     return found
+
+
+def cluster(text: str) -> str:
+    """Return the address of a Dask scheduler, or the path of its scheduler file."""
+    scheme, separator, place = text.partition("://")
+    if not separator:
+        return str(homes.expanded(text).absolute())
+    if scheme not in ("tcp", "tls") or not place:
+        raise ValueError(f"{text!r}; expected tcp://HOST:PORT, tls://HOST:PORT or a file")
+    return text
 
 
 def host_python(text: str) -> str:

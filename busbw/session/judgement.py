@@ -281,7 +281,7 @@ def _other_ranks(measured: Measured) -> str:
     That is where this kind of device has baselines of another number of ranks, and none of today's.
     """
     settings, key = measured.settings, measured.environment.key
-    asked = settings.ranks or settings.asked.mesh or settings.agents or settings.processes > 1
+    asked = settings.ranks or settings.asked.mesh or settings.cluster or settings.processes > 1
     # Two processes share the one GPU that was found: there may have been more, and nobody asked.
     is_implied = key.shared and not settings.share_devices
     if (asked and not is_implied) or measured.paired or not measured.jobs:

@@ -140,7 +140,7 @@ def counters_of(settings: Settings, machine: Machine, executor: Executor) -> Cou
         return Counters(executor)
     starter = starter_of(settings, probed, Side.CANDIDATE, device=machine.target.device)
     # Processes of this host would all read the same.
-    processes = starter.processes if settings.agents is not None else 1
+    processes = starter.processes if settings.cluster is not None else 1
     starter = replace(starter, capability=Capability.COUNT, processes=processes)
     return Counters(executor, starter)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from busbw.driver.executor import Executor
 from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Schedule, Side, Stack
-from busbw.driver.transport import AgentsError
+from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import Rerun, rerun
 from busbw.model.case import Spec
@@ -39,7 +39,7 @@ def measured(
         if again:
             schedule.passes(again, resolved.plan.launches)
         _measure_undecided(resolved, schedule, display)
-    except (AgentsError, UnreachableError) as error:
+    except (HostError, UnreachableError) as error:
         lost = str(error)
     except KeyboardInterrupt:
         interrupted = True

@@ -41,7 +41,7 @@ OPTIONS = (
         name="processes",
         **takes("P", forms.whole(1)),
         help="Measure in P processes that run one program together, for example one on each host. "
-        "Default: 1, or one per agent",
+        "Default: 1, or one on each host",
     ),
     _hosting(
         name="ranks_per_process",
@@ -56,28 +56,9 @@ OPTIONS = (
         "part of the memory each. Implied if there is one GPU: two processes then share it",
     ),
     _hosting(
-        name="agents",
-        **takes("WHAT", forms.agents),
-        help="Start the processes through agents (see busbw agent). local starts one agent per "
-        "process on this host. A number N waits for N agents that connect from other hosts and "
-        "share --processes equally. Default: no agents",
-    ),
-    _hosting(
-        name="listen",
-        **takes("HOST:PORT", forms.address),
-        help="With --agents=N: listen for the agents on this address. Use a network that you "
-        "trust, because nothing is encrypted. Default: a free port of 127.0.0.1",
-    ),
-    _hosting(
-        name="secret_file",
-        **takes("FILE", forms.path),
-        help="With --agents=N: read the secret that every agent must know from FILE, which only "
-        "its owner may read. Default: the environment variable BUSBW_SECRET",
-    ),
-    _hosting(
         name="hosts",
         **takes("LIST", forms.hosts),
-        help="Start agents on these hosts through ssh, for example --hosts=node1,node2. @FILE "
+        help="Measure on these hosts, which ssh reaches, for example --hosts=node1,node2. @FILE "
         "reads one host per line; tpu means all hosts of this TPU slice. busbw need not be "
         "installed there",
     ),
@@ -94,9 +75,18 @@ OPTIONS = (
         "NCCL_ALGO",
     ),
     _hosting(
-        name="agents_wait",
-        **takes("SECONDS", forms.seconds, "60"),
-        help="Wait at most this long for all agents to connect",
+        name="cluster",
+        **takes("ADDRESS", forms.cluster),
+        help="Start one process on each worker of this Dask cluster, for example "
+        "--cluster=tls://head:8786. A path is read as the scheduler's --scheduler-file. With "
+        "--processes=N the session waits for N workers",
+    ),
+    _hosting(
+        name="cluster_trust_network",
+        flag=True,
+        ini=False,
+        help="With --cluster: accept a scheduler without TLS on another machine. Whoever reaches "
+        "it can run programs on the hosts",
     ),
     Option(
         name="frameworks",
@@ -203,7 +193,8 @@ OPTIONS = (
     Option(
         name="device_wait",
         **takes("SECONDS", forms.seconds, "1800"),
-        help="Wait at most this long for another busbw session on the same machine to end",
+        help="Wait at most this long for another busbw session on the same machine to end, and "
+        "for the workers of --cluster",
     ),
     _comparing(
         name="baselines",
@@ -365,8 +356,8 @@ OPTIONS = (
 
 # Those with which `busbw find-slow` finds and starts the same hosts as a session.
 OF_HOSTS = (
-    *("device", "hosts", "host_python", "host_env", "agents", "listen", "secret_file"),
-    *("agents_wait", "processes", "ranks_per_process", "device_wait"),
+    *("device", "hosts", "host_python", "host_env", "cluster", "cluster_trust_network"),
+    *("processes", "ranks_per_process", "device_wait"),
 )
 
 

@@ -7,14 +7,15 @@ soon as it exists. What cannot be written at the end is an error, and is told wi
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
-from busbw.driver.local import BusyError, alone
+from busbw.driver.local import BusyError, LocalTransport, alone
 from busbw.driver.network import UnreachableError
-from busbw.driver.transport import AgentGone, AgentsError, IncomparableHosts, Transport
+from busbw.driver.transport import HostError, HostLostError, IncomparableHostsError, Transport
+from busbw.extensions.cluster.settings import cluster_transport_of
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
 
@@ -31,10 +32,9 @@ from . import (
     soaking,
 )
 from .acceptance import accepted
-from .agents import transport_of
 from .compilers import CompileSettings
 from .display import Display
-from .option import UsageError, usage_error
+from .option import UsageError
 from .outputs import with_outputs
 from .state import Collected, Judged, Measured, Observed
 
@@ -43,13 +43,11 @@ from .state import Collected, Judged, Measured, Observed
 class Surroundings:
     """What a session is run in: where it says what, and who keeps what was measured so far.
 
-    `secret` is the environment that may have that of agents. `skip` names an option that asks to
-    skip what was measured.
+    `skip` names an option that asks to skip what was measured.
     """
 
     display: Display
     keep: Callable[[Observed], None] = lambda found: None
-    secret: MutableMapping[str, str] = field(default_factory=dict)
     skip: str = ""
 
 
@@ -72,10 +70,7 @@ def _judged_in(
         within.keep(replace(found, notes=tuple(notes)))
 
     try:
-        with usage_error(OSError, where="--listen: "):
-            agents, say = collected.settings.agents, within.display.line
-            transport = transport_of(agents, bundle, say, within.secret)
-        with contextlib.closing(transport):
+        with contextlib.closing(_transport_of(collected, bundle)) as transport:
             found = _Session(
                 specs=tuple(specs),
                 transport=transport,
@@ -85,6 +80,11 @@ def _judged_in(
     finally:
         bundle.remove()
     return replace(found, notes=tuple(notes))
+
+
+def _transport_of(collected: Collected, bundle: Bundle) -> Transport:
+    cluster = collected.settings.cluster
+    return LocalTransport(bundle) if cluster is None else cluster_transport_of(cluster, bundle)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,11 +101,11 @@ class _Session:
             if collected.settings.compile is not None:
                 return self._compiled(collected, collected.settings.compile)
             return self._measured(collected)
-        except (ProbeCutShort, AgentGone) as error:
+        except (ProbeCutShort, HostLostError) as error:
             return judgement.given_up(collected, self.specs, str(error))
-        except (ProbesDiffer, IncomparableHosts) as error:
+        except (ProbesDiffer, IncomparableHostsError) as error:
             return judgement.given_up(collected, self.specs, str(error), Outcome.INCOMPARABLE)
-        except (BusyError, AgentsError, UnreachableError) as error:
+        except (BusyError, HostError, UnreachableError) as error:
             raise UsageError(str(error)) from error
 
     def _measured(self, collected: Collected) -> Judged:
@@ -113,7 +113,7 @@ class _Session:
         checks.check(settings, self.specs)
         checks.check_tpu(settings, self.specs, executor)
         with alone(settings.device_wait_s, self._say_waiting):
-            self.transport.join(settings.agents.wait_s if settings.agents is not None else 0.0)
+            self.transport.join(settings.device_wait_s)
             self.transport.lock(settings.device_wait_s, say)
             settings, there = sharing.opened(settings, self.specs, executor)
             collected = replace(collected, settings=settings)

@@ -17,10 +17,11 @@ from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES, AbstractCollective
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, words_of
-from busbw.driver.local import BusyError, alone
+from busbw.driver.local import BusyError, LocalTransport, alone
 from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Side
-from busbw.driver.transport import AgentsError, Answer, Request
+from busbw.driver.transport import Answer, HostError, Request
+from busbw.extensions.cluster.settings import cluster_transport_of
 from busbw.grid import check_blocks, is_dump, program_spec
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Compiled, Failure, LaunchId
@@ -32,7 +33,6 @@ from busbw.model.workload import Workload
 from busbw.program.hlo import ProgramError
 
 from . import dumps, machine
-from .agents import transport_of
 from .option import UsageError, usage_error
 from .settings import Settings
 from .state import Weighted
@@ -94,16 +94,20 @@ def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
     # Where the session was started is no folder of another host's.
     there = str(Path(place).absolute()) if place.endswith(".py") else place
     bundle, request = Bundle(), Request("program", {"source": f"{there}:{function}"})
-    agents, wait_s = settings.agents, settings.device_wait_s
+    cluster, wait_s = settings.cluster, settings.device_wait_s
     with contextlib.ExitStack() as within:
         within.callback(bundle.remove)
-        within.enter_context(usage_error(BusyError, AgentsError, UnreachableError))
+        within.enter_context(usage_error(BusyError, HostError, UnreachableError))
         transport = within.enter_context(
-            contextlib.closing(transport_of(agents, bundle, lambda words: None, {}))
+            contextlib.closing(
+                cluster_transport_of(cluster, bundle)
+                if cluster is not None
+                else LocalTransport(bundle)
+            )
         )
         # A device has one user at a time.
         within.enter_context(alone(wait_s, lambda who: None))
-        transport.join(agents.wait_s if agents is not None else 0.0)
+        transport.join(wait_s)
         transport.lock(wait_s)
         executor = within.enter_context(Executor(transport))
         group = executor.opened(starter, LaunchId(name="program"))

@@ -83,8 +83,8 @@ def _quoted(text: str) -> str:
 
 def find_slow_text(settings: Settings) -> str:
     """Return the command that looks for a slow host or link among the hosts of a session."""
-    if settings.agents is None or settings.agents.hosts is None:
-        return "busbw find-slow, started as this session was"
+    if settings.cluster is None:
+        return "busbw find-slow --hosts=LIST"
     flags = {forms.flag(name) for name in OF_HOSTS}
     words = [word for word in settings.repeat if word.partition("=")[0] in flags]
     framework = settings.frameworks[0]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw.baselines.store import frameworks_below
+from busbw.extensions.cluster.settings import ClusterSettings, cluster_settings_of
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.grid import is_dump, program_spec
 from busbw.model.case import Asked
@@ -23,10 +24,9 @@ from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
 from busbw.stacks.lock import Lock
 
-from .agents import AgentSettings, agent_settings_of
 from .compilers import CompileSettings, compile_settings_of
 from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_of
-from .forms import BASELINE, LOCAL, checked, flag
+from .forms import BASELINE, checked, flag
 from .option import Given, usage_error
 from .options import OPTIONS
 from .repeat import words_of
@@ -37,7 +37,7 @@ _LAUNCHES_PAIRED = 6
 
 # Options that say how or on what to measure, and those that are about measured baselines.
 _MEASURING = (
-    *("device", "ranks", "processes", "ranks_per_process", "share_devices", "agents", "hosts"),
+    *("device", "ranks", "processes", "ranks_per_process", "share_devices", "hosts", "cluster"),
     *("launches", "time_budget", "fail_above"),
     *("against", "against_env", "try_env", "inject"),
     *("history", "memory_limit", "accept_regression", "prune_baselines", "soak"),
@@ -84,7 +84,8 @@ class Settings:
     """What the user asked for, checked.
 
     `names_cases`: `-k` selects which.
-    `processes` run every program together, each with its part of the `ranks`; `agents` start them.
+    `processes` run every program together, each with its part of the `ranks`, on the hosts of
+    `cluster` or on this one.
     `share_devices`: the processes are to share GPUs; `shared_devices` is how many GPUs that are,
     once a probe has found them, and 0 where each process has its own devices.
     `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
@@ -96,7 +97,7 @@ class Settings:
     ranks: int | None
     processes: int
     share_devices: bool
-    agents: AgentSettings | None
+    cluster: ClusterSettings | None
     frameworks: tuple[str, ...]
     absent_frameworks: tuple[str, ...]
     pythons: Mapping[str, str]
@@ -146,15 +147,15 @@ def settings_of(given: Given) -> Settings:
     selected = values["frameworks"] or against or values["topology"]
     stored = frozenset() if selected else frameworks_below(root)
     absent = tuple(name for name in USUAL if name in stored and name not in there)
-    agents = agent_settings_of(values, os.environ)
-    processes = values["processes"] or (agents.count if agents is not None else 1)
+    cluster = cluster_settings_of(values, os.environ)
+    processes = values["processes"] or (cluster.count if cluster is not None else 1)
     ranks = _ranks(values, processes)
     return Settings(
         device=values["device"],
         ranks=ranks,
         processes=processes,
         share_devices=values["share_devices"],
-        agents=agents,
+        cluster=cluster,
         frameworks=there,
         absent_frameworks=absent,
         pythons=pythons,
@@ -178,7 +179,7 @@ def settings_of(given: Given) -> Settings:
         **outputs_of(given, values, root),
         history=history_of(given, values, root),
         compile=compile_settings_of(values, pythons, root),
-        programs=_programs(values["program"], is_local=not pythons and agents is None),
+        programs=_programs(values["program"], is_local=not pythons and cluster is None),
         soak_s=values["soak"],
         shared_devices=0,
         repeat=words_of(given),
@@ -202,11 +203,9 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
         raise ValueError(f"--against=baseline: not with {other}: its lock says both")
     paired = found["against"] or found["against_env"] or found["try_env"]
     topology, is_all = found["topology"], found["update_baselines"] == "all"
-    connects = found["agents"] not in (None, LOCAL)
     no_times = "these are no times for a baseline"
-    too_late = "agents that others start join after --program is compiled; accepted is --hosts"
-    no_agents = "there are no --agents=N that connect from elsewhere"
     no_hosts = "there are no --hosts that it is for"
+    no_cluster = "there is no --cluster that it is for"
     unmeasured = "not with --topology, which measures nothing"
     one_each = "not with --share-devices, where each process has one rank"
     own_gpus = "not with --share-devices, which is for the GPUs of one host"
@@ -218,14 +217,13 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
         ("fail_above", paired, "not with --against: it is a limit against stored times"),
         ("accept_regression", not is_all, "needs --update-baselines, which takes slower times"),
         ("axes", not found["mesh"], "there is no --mesh whose axes they could be"),
-        ("hosts", found["agents"], "starts agents itself; accepted is one of --hosts and --agents"),
-        *((name, topology, unmeasured) for name in ("hosts", "agents")),
-        ("agents", found["program"] and connects, too_late),
-        *((name, not connects, no_agents) for name in ("listen", "secret_file")),
+        ("hosts", found["cluster"], "expected one of --hosts and --cluster"),
+        *((name, topology, unmeasured) for name in ("hosts", "cluster")),
+        ("cluster_trust_network", not found["cluster"], no_cluster),
         *((name, not found["hosts"], no_hosts) for name in ("host_python", "host_env")),
         ("ranks_per_process", shared, one_each),
         ("share_devices", found["program"], "not with --program, which is compiled before it"),
-        *((name, shared, own_gpus) for name in ("agents", "hosts")),
+        *((name, shared, own_gpus) for name in ("hosts", "cluster")),
         ("share_devices", found["device"] in _NOT_SHARED, _NOT_SHARED.get(found["device"], "")),
     ):
         if is_wrong and found[name]:

@@ -44,7 +44,7 @@ def opened(
 
 def _is_implied(settings: Settings, probes: Sequence[Probe]) -> bool:
     """Tell whether a single GPU is attached and no other number of ranks is requested."""
-    if settings.processes > 1 or settings.agents is not None:
+    if settings.processes > 1 or settings.cluster is not None:
         return False
     if settings.device not in (None, Device.GPU):
         return False

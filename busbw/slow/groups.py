@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from busbw import grid
 from busbw.driver import group as driver
 from busbw.driver.executor import Executor, words_of
-from busbw.driver.transport import AgentsError, Answer, Request, Starter, Transport
+from busbw.driver.transport import Answer, HostError, Request, Starter, Transport
 from busbw.grid import Target
 from busbw.model.case import GridError, Spec
 from busbw.model.cluster import Cluster
@@ -181,5 +181,5 @@ class _Taking:
     def _failing(self) -> Iterator[None]:
         try:
             yield
-        except (AgentsError, GridError, _NoTime) as error:
+        except (HostError, GridError, _NoTime) as error:
             self.why = str(error).strip()

@@ -34,7 +34,7 @@ _PLUGINS = ("-p", "busbw.plugin", "-p", "no:hypothesispytest", "-p", "no:cachepr
 
 _ONE_CASE = ("--frameworks=fake", "--payloads=1K")
 # What a session imports once an option asks for it.
-_ASKED_FOR = ("busbw.hosts.agents", "busbw.hosts.launchers", "busbw.extensions.page.page")
+_ASKED_FOR = ("busbw.extensions.cluster.transport", "busbw.extensions.page.page")
 
 
 def _at_start(environment: Mapping[str, str]) -> dict[str, str]:

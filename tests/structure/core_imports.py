@@ -22,10 +22,7 @@ _FILE = Path(__file__).with_name("core_imports.json")
 FEATURES: Mapping[str, Sequence[str]] = {
     "bisect": ("bisect/*", "commands/bisect"),
     "bus bandwidth of the hardware": ("hardware/ceiling", "hardware/chips"),
-    "cluster": (
-        *("hosts/*", "commands/agent", "commands/ranks", "session/agents"),
-        "worker/backends/fake/exchange",
-    ),
+    "cluster": (*("extensions/cluster/*", "worker/backends/fake/exchange"),),
     "compiled": (
         *("session/compilation", "session/compilers", "driver/parallel", "judge/compiled"),
         *("worker/compile", "worker/backends/jax/compiler", "worker/backends/fake/compiler"),

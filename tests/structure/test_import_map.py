@@ -43,7 +43,7 @@ _PURE: Mapping[str, set[str]] = {
     },
     "worker": {"model", "wire", "files", "collectives", "program", "traces"},
     "driver": {"model", "wire", "locks"},
-    "hosts": {"model", "wire", "locks", "driver"},
+    "extensions": {"model", "wire", "locks", "driver"},
     "bisect": {
         *("model", "wire", "files", "locks", "stats", "judge", "stacks", "report", "driver"),
         "hardware",
@@ -73,6 +73,9 @@ ONLY_BELOW: Mapping[str, str | tuple[str, ...]] = {
     "markupsafe": "busbw.extensions.page.page",
     "pynvml": "busbw.worker.counters",
     "libtpu": "busbw.worker.counters",
+    "execnet": "busbw.extensions.cluster.over_ssh",
+    "distributed": "busbw.extensions.cluster.over_dask",
+    "cloudpickle": "busbw.extensions.cluster.over_dask",
     # A package beside ours, which imports it and is never imported by it.
     "bench": "bench",
 }
@@ -89,7 +92,7 @@ TRAVELLING = {
     "traces",
     "worker",
     "driver",
-    "hosts",
+    "extensions",
 }
 OLDEST = (3, 11)
 SINCE_OLDEST = {"annotationlib", "compression"}
@@ -244,7 +247,9 @@ FORBIDDEN = [
     ("busbw/__init__.py", "from .plugin import verdict"),
     ("busbw/__init__.py", "import numpy"),
     ("busbw/files.py", "import filelock"),
-    ("busbw/hosts/connection.py", "from cryptography import fernet"),
+    ("busbw/extensions/cluster/host.py", "import execnet"),
+    ("busbw/extensions/cluster/host.py", "from distributed import Client"),
+    ("busbw/extensions/cluster/transport.py", "from cryptography import fernet"),
     ("busbw/traces/xplane.py", "import numpy as np"),
     ("busbw/traces/xplane.py", "from google.protobuf import message"),
     ("busbw/driver/executor.py", "import jax"),

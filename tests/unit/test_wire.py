@@ -10,7 +10,6 @@ import pytest
 
 from busbw import wire
 from busbw.driver.process import Exit
-from busbw.hosts import messages
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import DeviceSet
@@ -211,14 +210,10 @@ def test_text_that_cannot_be_written_is_refused_in_words_that_can() -> None:
 
 
 def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
-    join = messages.Join(rank=0, host="a\x1b[2J\u202e", python="3\x9b\x7f\r")
-    found = wire.from_json(messages.Join, wire.to_json(join))
-    assert (found.host, found.python) == (r"a\x1b[2J\u202e", r"3\x9b\x7f\r")
-    over = messages.encoded(Exit(exit_code=0, log="a\n\tb\x07 \N{SNOWMAN}"))
-    read = messages.decoded(Exit, over)
-    assert read.log == "a\n\tb\\x07 \N{SNOWMAN}"
-    with pytest.raises(wire.WireError, match=r"message\.kin\\x1bd: unknown key"):
-        messages.decoded(messages.Hello, b'{"kin\\u001bd": 1}')
+    over = wire.to_json(Exit(exit_code=0, log="a\n\tb\x07\x1b[2J\u202e \N{SNOWMAN}"))
+    assert wire.from_json(Exit, over, "exit").log == "a\n\tb\\x07\\x1b[2J\\u202e \N{SNOWMAN}"
+    with pytest.raises(wire.WireError, match=r"exit\.kin\\x1bd: unknown key"):
+        wire.from_json(Exit, {"kin\x1bd": 1}, "exit")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -105,51 +104,6 @@ def test_a_recording_of_nothing_is_an_error_that_moves_no_terminal(
     said = done.stdout + done.stderr
     assert done.returncode in (1, 2) and said.strip()
     assert b"\x1b" not in said and b"Traceback" not in said
-
-
-def _silence(stranger: socket.socket) -> None:
-    assert stranger.fileno() >= 0
-
-
-def _words(stranger: socket.socket) -> None:
-    stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 20)
-
-
-def _much(stranger: socket.socket) -> None:
-    stranger.sendall(b"\xff" * 100_000)
-
-
-def _brackets(stranger: socket.socket) -> None:
-    stranger.sendall(b"[" * 1000 + b"\n")
-
-
-@pytest.mark.parametrize("says", [_silence, _words, _much, _brackets])
-def test_a_stranger_is_no_agent(folder: Folder, says: Callable[[socket.socket], None]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    folder.environment.setenv("BUSBW_SECRET", "a secret of thirty-two characters")
-    joining = (f"--listen=127.0.0.1:{port}", "--agents=1", "--agents-wait=6")
-    session = folder.begin("perf", "--frameworks=fake", "--payloads=1M", "--launches=1", *joining)
-    strangers = [_connected(port) for _ in range(5)]
-    for one in strangers:
-        with one:
-            try:
-                says(one)
-            except OSError:
-                continue
-    assert session.wait(TIMEOUT_S) in (1, 4), folder.output
-    assert "passed" not in folder.output
-
-
-def _connected(port: int) -> socket.socket:
-    end_s = time.monotonic() + TIMEOUT_S
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port), timeout=5)
-        except OSError:
-            if time.monotonic() > end_s:
-                raise
-            time.sleep(0.05)
 
 
 @pytest.mark.parametrize("after_s", [0.2, 0.5, 0.8, 1.1])

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bench.__main__ import parser as bench_parser
 from busbw import commands as busbw_commands
-from busbw.commands.ranks import options_of
 from tests.contract.docs.pages import ROOT
 
 # What is not ours is only named here.
@@ -53,22 +52,14 @@ def session(words: Sequence[str]) -> tuple[str, ...]:
     """The words of pytest in a call that measures or compiles; nothing for any other call."""
     words = _without_launcher(words)
     if "perf/" in words:
-        return _of_rank_0(words[words.index("perf/") :])
+        return tuple(words[words.index("perf/") :])
     ours = list(words[2:] if words[:2] == ["python", "-m"] else words)
     if ours[:2] == ["busbw", "bisect"] and "--" in ours:
         return ("perf/", *ours[ours.index("--") + 1 :])
     if ours[:2] != ["busbw", "run"] or ours[2:] == ["OPTIONS"]:
         return ()
     named = [word.removeprefix("busbw/") for word in ours[2:]]
-    named = list(_of_rank_0(named))
     return tuple(named) if any(word.startswith("perf/") for word in named) else ("perf/", *named)
-
-
-def _of_rank_0(words: Sequence[str]) -> tuple[str, ...]:
-    """The words of pytest, which has as many processes as ranks."""
-    asked = options_of(words)
-    count = asked.value("--agents") if "--rank" in asked.own else ""
-    return (*asked.passed, *([f"--processes={count}"] if count else []))
 
 
 def _without_launcher(words: Sequence[str]) -> Sequence[str]:

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from busbw.hosts import remote
+
 from tests.contract.network.network import Network
 from tests.contract.network.sessions import Place
 from tests.contract.network.sshd import Ssh

@@ -28,7 +28,7 @@ def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
     found = _loaded(pytester, "def test_mine(tmp_path): pass")
     rooms = {name.split(".")[1] for name in found}
     assert rooms.isdisjoint(
-        {"judge", "driver", "hosts", "baselines", "history", "report", "stacks"}
+        {"judge", "driver", "extensions", "baselines", "history", "report", "stacks"}
     )
     assert "busbw.plugin.collection" not in found
 
@@ -42,9 +42,10 @@ def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
     ],
     ids=["itself", "by a fixture"],
 )
-def test_one_that_reads_a_verdict_loads_the_rest_but_no_page_and_no_agents(
+def test_one_that_reads_a_verdict_loads_the_rest_but_no_page_and_no_hosts(
     pytester: pytest.Pytester, test: str
 ) -> None:
     found = _loaded(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")
     assert "busbw.session.phases" in found
-    assert found.isdisjoint({"busbw.extensions.page.page", "busbw.hosts.agents"})
+    late = {"busbw.extensions.page.page", "busbw.extensions.cluster.transport"}
+    assert found.isdisjoint(late)

@@ -195,8 +195,8 @@ def test_a_path_taken_for_the_value_of_update_baselines_runs_no_other_tests(
     "name",
     sweep(
         [
-            *("hosts", "agents", "listen", "processes", "ranks", "mesh", "axes", "results", "page"),
-            *("history", "topology", "libtpu", "memory-limit", "inject", "secret-file"),
+            *("hosts", "cluster", "processes", "ranks", "mesh", "axes", "results", "page"),
+            *("history", "topology", "libtpu", "memory-limit", "inject"),
             *("stack-cache", "host-env", "host-python"),
         ],
         in_gate=3,

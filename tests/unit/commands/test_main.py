@@ -63,7 +63,7 @@ def test_the_script_runs_the_command_of_the_process(
 ROOT = Path(__file__).parents[3]
 NAMES = [
     *("run", "doctor", "init", "bisect", "figure", "find_slow", "history", "page", "stack"),
-    *("summary", "trace", "agent", "estimate"),
+    *("summary", "trace", "estimate"),
 ]
 
 # The verbs with which the help of commands begins.

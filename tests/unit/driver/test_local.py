@@ -20,10 +20,9 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
 from busbw.driver.local import BusyError, LocalTransport, Worker, alone
 from busbw.driver.process import log_text, oom_kill_count
-from busbw.driver.transport import AgentsError, Answer, Ended, Reply, Starter, failure_of
+from busbw.driver.transport import Answer, Ended, HostError, Reply, Starter, failure_of
 from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.variables import SECRET
 from busbw.model.words import Capability, FailureKind, FoundBy
 from tests.helpers.damage import bounded
 from tests.helpers.workers import answer_of, await_ready, processes, starter, state, wait_until
@@ -170,7 +169,7 @@ def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle)
 def test_a_worker_that_the_system_does_not_start_is_a_sentence(bundle: Bundle) -> None:
     # The kernel takes no variable of more than 128 KiB.
     begin = replace(starter(), environment={"LARGE": "x" * 2**18})
-    with pytest.raises(AgentsError, match=r"^a worker cannot be started on this host \(Argument "):
+    with pytest.raises(HostError, match=r"^a worker cannot be started on this host \(Argument "):
         LocalTransport(bundle).start(begin, LaunchId.parse("1.fake"), None)
 
 
@@ -188,11 +187,6 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
     assert local.environment_of(begin)["NOISE"] == found
     compiling = replace(begin, capability=Capability.COMPILE, environment={})
     assert local.environment_of(compiling)["NOISE"] == (user or "9")
-
-
-def test_no_worker_gets_the_secret_of_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SECRET, "a secret of tests")
-    assert SECRET not in local.environment_of(starter())
 
 
 def test_a_member_has_its_index_and_the_addresses_of_all(bundle: Bundle) -> None:

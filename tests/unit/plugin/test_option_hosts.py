@@ -1,4 +1,4 @@
-"""--hosts, --host-python, --host-env: agents that the session starts through ssh."""
+"""--hosts, --host-python, --host-env: hosts that the session reaches through ssh."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from busbw.extensions.cluster.settings import ssh_hosts_of
 from busbw.session import forms
-from busbw.session.agents import ssh_hosts_of
 from tests.helpers import ssh
 from tests.helpers.session_folder import Folder
 
@@ -31,7 +31,6 @@ def test_each_host_has_a_process_unless_more_are_asked_for(folder: Folder) -> No
         ran = folder.run("--hosts=one,two", PYTHON, *options, exit_code=0)
         key = ran.document["environment"]["key"]
         assert (key["hosts"], key["processes"], key["ranks"]) == (2, processes, processes)
-        assert "busbw: starting 2 agents through ssh" in ran.text
     assert not folder.left_over()
 
 
@@ -45,8 +44,7 @@ def test_hosts_may_be_in_a_file(folder: Folder) -> None:
 def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folder) -> None:
     ran = folder.run(f"--hosts=one,{ssh.UNREACHED}", PYTHON, exit_code=4)
     assert ran.sentence.endswith(
-        "an agent did not start on unreached (rank 1): ssh: connect to host unreached port 22: No "
-        "route to host"
+        "busbw: unreached: ssh: connect to host unreached port 22: No route to host"
     )
     assert not folder.left_over()
 
@@ -54,7 +52,7 @@ def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folde
 def test_a_missing_ssh_is_a_usage_error(folder: Folder) -> None:
     folder.environment.setenv("PATH", str(folder.path))
     ran = folder.run("--hosts=one", PYTHON, exit_code=4)
-    assert ran.sentence.endswith("one (rank 0): ssh cannot be started: No such file or directory")
+    assert ran.sentence.endswith("busbw: one: [Errno 2] No such file or directory: 'ssh'")
     assert not folder.left_over()
 
 
@@ -62,8 +60,8 @@ def test_two_names_of_one_host_are_a_usage_error_that_names_both(folder: Folder)
     names = ",".join(ssh.HERE)
     ran = folder.run(f"--hosts={names}", PYTHON, exit_code=4)
     assert ran.sentence == (
-        "ERROR: busbw: localhost (rank 0) and 127.0.0.1 (rank 1) are the same machine, which would "
-        "count as two hosts; accepted is one name for each host"
+        "ERROR: busbw: localhost and 127.0.0.1 are the same machine, which would count as 2 hosts; "
+        "expected one name for each machine"
     )
     assert not folder.left_over()
 
@@ -98,7 +96,7 @@ def test_only_the_variables_of_the_list_are_forwarded(
 ) -> None:
     ours = {"XLA_FLAGS": "--xla_one=1", "CUDA_VISIBLE_DEVICES": "0", "PATH": "/bin", "TOKEN": "x"}
     env = forms.variables(names) if names else None
-    asked = {"hosts": ("one",), "host_python": None, "host_env": env, "agents_wait": 60.0}
+    asked = {"hosts": ("one",), "host_python": None, "host_env": env}
     assert ssh_hosts_of(asked, ours).environment == forwarded
 
 
@@ -128,8 +126,6 @@ def test_100000_hosts_are_checked_in_one_pass() -> None:
         (("--hosts=@/dev/zero",), "--hosts: @/dev/zero: is a device or a socket, expected a file"),
         (("--hosts=@binary",), "--hosts: @binary: no text"),
         (("--hosts=tpu",), "--hosts: tpu: this host is none of a TPU slice, as TPU_WORKER_HOSTNAM"),
-        (("--hosts=one", "--agents=local"), "accepted is one of --hosts and --agents"),
-        (("--hosts=one", "--listen=127.0.0.1:1"), "--listen: there are no --agents=N"),
         (("--hosts=one,two", "--processes=3"), "--hosts: 2 hosts cannot share --processes=3"),
         (("--hosts=one", "--host-python=a b"), "--host-python: 'a b'; accepted is a command"),
         (("--hosts=one", "--host-env=A=1"), "--host-env: 'A=1' is no variable; accepted are names"),

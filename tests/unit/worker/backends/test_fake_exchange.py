@@ -9,7 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from busbw.driver.network import free_ports
 from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.worker.backends.fake.exchange import Exchange
-from tests.helpers.agents import HOST
+
+HOST = "127.0.0.1"
 
 _LISTENS_S = 0.1
 

@@ -1,0 +1,6 @@
+"""Several hosts: `--hosts` reaches them by ssh (execnet), `--cluster` through a Dask scheduler.
+
+A session sends busbw as a zip file, so that no host needs it installed. On each host one Host
+starts worker processes, as a session does on its own machine. What carries requests to the Hosts is
+an Engine: `over_ssh` or `over_dask`.
+"""
