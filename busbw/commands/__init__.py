@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_to(commands)
     asked, passed = parted(there[0], asked)
     options = parser.parse_args(asked)
-    options.words, options.passed = asked[1:], passed
+    options.passed = passed
     try:
         with os_limits.explained_as(CommandError):
             code: int = options.run(options)

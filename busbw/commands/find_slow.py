@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
     took_s = time.monotonic() - began_s
     print(f"{found.opening}, {took_s:.0f} s", "", sep="\n")
     print(*rendered("text", found.table()), "", *found.sentences(), sep="\n")
-    return _written(options, found, took_s) or int(found.is_anybody)
+    return _written(options, found, took_s) or int(found.is_anybody or found.is_incomplete)
 
 
 def _checked(options: argparse.Namespace) -> list[dict[str, Any]]:

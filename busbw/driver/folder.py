@@ -1,6 +1,6 @@
 """The private folder that workers are started from: their files, their logs, what they leave.
 
-It is locked while its session or its agent lives, and removed at the end, also if that is a signal;
+It is locked while its session or its Host lives, and removed at the end, also if that is a signal;
 that of one which was killed is removed by the next. Knows nothing of what is put into it.
 """
 

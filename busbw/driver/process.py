@@ -1,6 +1,6 @@
 """A worker's process on the host where it runs: starts it, feeds it, ends it. Nothing else does.
 
-An agent has it for a session on another host. Only `ended` waits: `look` is called again and again.
+The Host of another machine has it, too. Only `ended` waits: `look` is called again and again.
 Requests and replies go over two private pipes, stdout and stderr into a log file. The worker has a
 session and process group of its own, so that Ctrl-C reaches its parent alone; it is killed
 when the thread that started it ends, even while it is stopped.
@@ -60,7 +60,7 @@ _OF_THIS_PYTHON = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A worker to be started: by `python`, or where it is empty by the agent's own interpreter.
+    """A worker to be started: by `python`, or by the interpreter of the process that starts it.
 
     `name` is that of its log; `arguments` say what it serves. Its environment is that of whoever
     starts it without `unset`, with `environment`, and with `defaults` for what neither has. It
@@ -163,7 +163,6 @@ class Process:
     ) -> None:
         self.name = order.name
         self._clock = clock
-        self._deadline_s: float | None = None
         self._kill_s: float | None = None
         self._by_itself = True
         self._log = folder.log_path(order.name)
@@ -206,23 +205,14 @@ class Process:
         return is_stopped(self.pid)
 
     @property
-    def can_answer(self) -> bool:
-        return self.replies >= 0 and not self.is_ending
-
-    @property
     def is_ending(self) -> bool:
         return self._kill_s is not None
 
-    @property
-    def is_overdue(self) -> bool:
-        return self._deadline_s is not None and self._clock() > self._deadline_s
-
-    def write(self, line: bytes, timeout_s: float | None = None) -> bool:
-        """Give it a request, and `timeout_s` to answer; False if the pipe has no room for it.
+    def write(self, line: bytes) -> bool:
+        """Give it a request; False if the pipe has no room for it.
 
         Without a line it is only watched. What it logs from now on is about that.
         """
-        self._deadline_s = None if timeout_s is None else self._clock() + timeout_s
         if not line or self.is_ending:
             # One that exited while it started may have logged why already.
             return True
@@ -239,8 +229,6 @@ class Process:
     def read(self) -> bytes:
         """What it has written as a reply, once `select` says so; empty at the end, which it has."""
         content = os.read(self.replies, _READ_AT_ONCE)
-        if b"\n" in content:
-            self._deadline_s = None
         if not content:
             self.end()
         return content

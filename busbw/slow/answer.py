@@ -28,8 +28,9 @@ _LATE = 0.05
 class Answer:
     """What was `found` of the hosts with these `names`, of single chips, and who waits for whom.
 
-    `unmeasured` is why some of the latter is not known; `earlier` are documents of nights before,
-    the latest last.
+    `unmeasured` is why some of the latter is not known, which makes the answer `is_incomplete`
+    unless the framework cannot measure it; `earlier` are documents of sessions before, the latest
+    last.
     """
 
     found: Found
@@ -37,6 +38,7 @@ class Answer:
     chips: Sequence[SlowChip] = ()
     waited: Waiting | None = None
     unmeasured: str = ""
+    is_incomplete: bool = False
     earlier: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -60,7 +62,7 @@ class Answer:
             yield f"{_name(who, self.names)}: undecided, which more rounds might settle"
         if not self.is_anybody:
             healthy = f"a healthy cluster is accused once in {1 / RISK:g} times at most"
-            word = "named" if self.found.undecided else "slow"
+            word = "named" if self.found.undecided or self.is_incomplete else "slow"
             yield f"nobody is {word}: {_least(self.found)}; {healthy}"
         if self.found.fits and not any(fit.links for fit in self.found.fits.values()):
             rounds = plural(len(self.names) - 1, "round")

@@ -1,4 +1,4 @@
-"""Groups of hosts, each a launch of its own through their agents, measured at the same time."""
+"""Groups of hosts, each a launch of its own, measured at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from busbw.model.case import GridError, Spec
 from busbw.model.cluster import Cluster
 from busbw.model.launch import Arrivals, Chips, Failure, LaunchId, Plan, Run
 from busbw.model.machine import Probe
-from busbw.model.words import Device, payload_text
+from busbw.model.words import Device, FailureKind, payload_text
 from busbw.stats.launches import launch_time_s
 
 from .roll import Times
@@ -30,11 +30,17 @@ def quantity(spec: Spec) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Together:
-    """What each process said, in the order of hosts; `why` one of the two is empty."""
+    """What each process said, in the order of hosts; `why` one of the two is empty.
+
+    `lost` is the index, in the group, of the host that gave no answer; None if that is not known.
+    `is_incomplete`: something failed, which is no refusal of a framework that cannot measure it.
+    """
 
     arrivals: Sequence[Arrivals]
     chips: Sequence[Chips]
     why: str = ""
+    lost: int | None = None
+    is_incomplete: bool = False
 
 
 # How much longer than a pair all hosts may take: they wait for the slowest one, and in every round.
@@ -94,6 +100,8 @@ class Groups:
             arrivals=arrivals,
             chips=[replace(a, links_s=b.links_s, pairs=b.pairs) for a, b in zip(chips, links)],
             why=taking.why,
+            lost=taking.lost,
+            is_incomplete=taking.is_incomplete,
         )
 
 
@@ -109,6 +117,8 @@ class _Taking:
     group: Group
     patience: float = 1.0
     why: str = ""
+    lost: int | None = None
+    is_incomplete: bool = False
     times_s: dict[str, float] = field(default_factory=dict)
     _launch: driver.Group | None = None
     _target: Target | None = None
@@ -122,7 +132,7 @@ class _Taking:
             self._launch = self.executor.start(starter, name, cluster)
             failure = self._launch.begin(self.of.plan.timeout_s)
             if failure is not None:
-                raise _NoTime(words_of(failure))
+                raise self._no_time(failure)
             probe = self._asked(Request("probe"), "looking for devices")
             assert isinstance(probe, Probe)
             self._target = grid.choose_target(
@@ -163,7 +173,8 @@ class _Taking:
         answers = self._launch.ask_each(asked, timeout_s, doing, together=True)
         found: list[Answer] = [answers] if isinstance(answers, Failure) else list(answers.values())
         refused = next((one for one in found if isinstance(one, Failure)), None)
-        self.why = self.why or (words_of(refused) if refused is not None else "")
+        if refused is not None and not self.why:
+            self.why = str(self._no_time(refused))
         return [] if refused is not None else found
 
     def end(self) -> None:
@@ -174,8 +185,17 @@ class _Taking:
         assert self._launch is not None
         answer = self._launch.ask(request, self.of.plan.timeout_s, doing)
         if isinstance(answer, Failure):
-            raise _NoTime(words_of(answer))
+            raise self._no_time(answer)
         return answer
+
+    def _no_time(self, failure: Failure) -> _NoTime:
+        """Return the error of a failure; a single process that ended is the cause of it."""
+        index = failure.launch.member.removeprefix("worker")
+        # "worker 1, worker 2: ..." did not answer in time, and may all have waited for another.
+        if index and "," not in failure.message.partition(":")[0]:
+            self.lost = int(index) // self.of.each
+        self.is_incomplete = failure.kind is not FailureKind.UNAVAILABLE
+        return _NoTime(words_of(failure))
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

@@ -36,6 +36,9 @@ def together(answer: Answer, groups: Groups, *, least: float, waits: bool) -> An
 def _seen(answer: Answer, groups: Groups, least: float, waits: bool) -> Answer:
     alive = tuple(host for host in range(len(answer.names)) if host not in answer.found.dead)
     found = groups.together(alive, _largest(groups.specs), _ROUNDS)
+    if found.lost is not None:
+        dead = {**answer.found.dead, alive[found.lost]: found.why}
+        answer = replace(answer, found=replace(answer.found, dead=dead))
     hosts = [answer.names[host] for host in alive]
     if not answer.found.times_s:
         # They met in no pairs: this is all that there is.
@@ -46,6 +49,7 @@ def _seen(answer: Answer, groups: Groups, least: float, waits: bool) -> Answer:
         chips=slow_chips(found.chips, hosts, least, RISK * CHIPS_SHARE) if found.chips else (),
         waited=waiting(found.arrivals, alive) if found.arrivals and waits else None,
         unmeasured=found.why,
+        is_incomplete=found.is_incomplete,
     )
 
 

@@ -170,6 +170,7 @@ class HostWorker:
 
     def kill(self) -> None:
         if self._process is not None:
+            self._stop_reading(self._process)
             self._process.kill()
 
     def _read(self, process: Process) -> None:
@@ -184,7 +185,8 @@ class HostWorker:
             self._ending = self._loop.create_task(self._wait(process))
 
     def _stop_reading(self, process: Process) -> None:
-        # A process that ends already has closed its pipes.
+        # Else the loop would not watch the next pipe that gets this number. The pipes of a process
+        # that is ending are closed.
         if process.replies >= 0:
             self._loop.remove_reader(process.replies)
 

@@ -173,13 +173,13 @@ class DaskEngine:
 @contextlib.contextmanager
 def client_of(cluster: DaskCluster, wait_s: float) -> Iterator[Any]:
     """Connect to a scheduler. Raises HostError where it is not reached, or not protected."""
-    address = _address_of(cluster.scheduler)
+    address = _address_of(cluster.scheduler, wait_s)
     _check_protected(cluster, address)
     # It would log to the terminal what this process says itself.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        client = Client(address, timeout=min(wait_s, _CONNECT_S))
+        client = Client(address, timeout=_CONNECT_S)
     except (OSError, TypeError, RuntimeError) as error:
         # TypeError: there is no certificate for tls://.
         raise HostError(f"{cluster.scheduler}: {error}") from error
@@ -188,17 +188,20 @@ def client_of(cluster: DaskCluster, wait_s: float) -> Iterator[Any]:
         yield client
 
 
-def _address_of(scheduler: str) -> str:
-    """Return the address that `scheduler` is, or that is in the file that it names."""
-    if "://" in scheduler:
-        return scheduler
-    try:
-        return str(json.loads(Path(scheduler).read_text())["address"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HostError(
-            f"{scheduler}: expected tcp://HOST:PORT, tls://HOST:PORT, or the file that `dask "
-            f"scheduler --scheduler-file` writes ({error})"
-        ) from error
+def _address_of(scheduler: str, wait_s: float) -> str:
+    """Return the address that `scheduler` is, or that is in the file of that name."""
+    end_s = time.monotonic() + wait_s
+    while "://" not in scheduler:
+        try:
+            return str(json.loads(Path(scheduler).read_text())["address"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if time.monotonic() >= end_s:
+                raise HostError(
+                    f"{scheduler}: expected the file that `dask scheduler --scheduler-file` writes "
+                    f"({error})"
+                ) from error
+        time.sleep(_LOOK_S)
+    return scheduler
 
 
 def _check_protected(cluster: DaskCluster, address: str) -> None:
@@ -222,7 +225,7 @@ def _is_loopback(host: str) -> bool:
 
 def count_of(cluster: DaskCluster) -> int:
     """Return how many workers a scheduler has now."""
-    with client_of(cluster, _CONNECT_S) as client:
+    with client_of(cluster, 0.0) as client:
         return len(workers_of(client))
 
 

@@ -275,7 +275,8 @@ class ClusterWorker(Member):
 
     @property
     def is_stopped(self) -> bool:
-        return bool(self._answer("is_stopped", timeout_s=_STATE_S))
+        """Return whether a signal has stopped it, or its host, which does not answer then."""
+        return bool(self._answer("is_stopped", timeout_s=_STATE_S)) or bool(self._lost)
 
     def fileno(self) -> int:
         return self._reading.fileno()

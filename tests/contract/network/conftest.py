@@ -5,20 +5,16 @@ What decides without a host, such as the relay's switch and the formula of a lin
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.contract.network.debian import missing_packages
-from tests.contract.network.namespaces import Host, missing
+from tests.contract.network.namespaces import missing
 from tests.contract.network.network import Network, network
 from tests.contract.network.sessions import Place
 from tests.contract.network.sshd import Ssh, sshd
-
-Listen = Callable[[Host, str], subprocess.Popen[str]]
 
 
 @pytest.fixture
@@ -32,24 +28,6 @@ def two(on_linux: None) -> Iterator[Network]:
     """Two hosts, 5 ms apart, with 200 Mbit/s each way."""
     with network(2) as made:
         yield made
-
-
-@pytest.fixture
-def listen(on_linux: None) -> Iterator[Listen]:
-    """Start a probe that listens on a host; it is ended with the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(host: Host, probe: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tests.contract.network.probes", probe, host.address]
-        process = host.start(command, stdout=subprocess.PIPE, text=True)
-        started.append(process)
-        assert process.stdout and process.stdout.readline() == "listening\n"
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
 
 
 @pytest.fixture

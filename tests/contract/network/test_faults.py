@@ -18,10 +18,11 @@ from tests.helpers.workers import wait_until
 pytestmark = pytest.mark.framework("jax")
 
 OPTIONS = ("--hosts=host0,host1", PYTHON_THERE, "--frameworks=jax", "--payloads=1M,2M,4M")
-ONE = (*OPTIONS, "--launches=1", "--agents-wait=5")
+ONE = (*OPTIONS, "--launches=1", "--case-timeout=20")
 FAULTS = ("cut", "frozen")
-# An agent that is not heard for ten seconds is gone.
-MISSED_S = 10.0
+# ssh gives up a host that does not answer for 15 s; a host its session after 30 s.
+MISSED_S = 30.0
+SHORT_S = 12.0
 
 
 def fail(two: Network, fault: str) -> None:
@@ -51,10 +52,9 @@ def test_a_host_that_is_gone_for_good_ends_the_session_which_names_it(
     session = place.begin(*ONE)
     assert wait_until(lambda: "busbw: round 1/1" in place.text, 60)
     fail(two, fault)
-    ran = place.ran(session, 90)
+    ran = place.ran(session, 180)
     assert ran.exit_code == 1
-    assert "the agent on host1 (rank 1) is gone: no sign of life for 10 s" in ran.text, ran.text
-    assert "NO_VERDICT" in ran.text and "an agent did not start on host1 (rank 1)" in ran.text
+    assert "host1 is gone: " in ran.text, ran.text
     if fault == "frozen":
         heal(two, fault)
     # On the other side of the cut, too.
@@ -68,12 +68,12 @@ def test_a_host_that_is_gone_for_a_while_costs_the_case_alone(
     session = place.begin(*ONE)
     assert wait_until(lambda: "busbw: round 1/1" in place.text, 60)
     fail(two, fault)
-    time.sleep(MISSED_S + 2)
+    time.sleep(SHORT_S)
     heal(two, fault)
     ran = place.ran(session, 120)
-    assert ran.exit_code == 1, ran.text
-    assert sorted(ran.outcomes.values()) == ["FAILED", "NO_BASELINE", "NO_BASELINE"], ran.text
-    assert "host1" in ran.text
+    outcomes = sorted(ran.outcomes.values())
+    assert outcomes in (["NO_BASELINE"] * 3, ["FAILED", *["NO_BASELINE"] * 2]), ran.text
+    assert ran.exit_code == int("FAILED" in outcomes)
     assert wait_until(lambda: two.runs_only("sshd"), MISSED_S + 5)
 
 

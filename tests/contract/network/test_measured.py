@@ -6,8 +6,6 @@ times are the relay's, not the machine's: what takes 5 ms here does so everywher
 
 from __future__ import annotations
 
-import secrets
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from busbw.judge import curve as judged
 from busbw.model.words import payload_text
 from tests.contract.network.link import CABLE, Link, all_reduce_s, curve
 from tests.contract.network.network import Network, network
-from tests.contract.network.sessions import PYTHON_THERE, ROOT, Place, Ran
+from tests.contract.network.sessions import PYTHON_THERE, Place, Ran
 from tests.contract.network.sshd import sshd
 
 pytestmark = pytest.mark.framework("jax")
@@ -71,23 +69,9 @@ def test_two_ranks_per_host_along_the_hosts(several: Network, tmp_path: Path) ->
     assert agree(measured(several, tmp_path, *mesh), count, groups=2) == (True, True)
 
 
-def test_another_link_has_its_own_latency_and_bandwidth(on_linux: None, tmp_path: Path) -> None:
-    """With agents that are started by hand."""
+def test_another_link_has_its_own_latency_and_bandwidth(installed: None, tmp_path: Path) -> None:
     with network(2, delay_s=0.01, rate_bits_per_s=100_000_000) as slower:
-        first = slower.hosts[0]
-        place = Place(host=first, folder=tmp_path)
-        address = f"{first.address}:4000"
-        own = {"BUSBW_SECRET": secrets.token_hex(32)}
-        shape = ("--processes=2", "--agents=2", f"--listen={address}")
-        session = place.begin(*shape, *ONCE, environment=own)
-        command = [sys.executable, "-m", "busbw", "agent", f"--session={address}"]
-        agents = [
-            host.start([*command, f"--rank={rank}"], cwd=ROOT, env=place.environment(own))
-            for rank, host in enumerate(slower.hosts)
-        ]
-        ran = place.ran(session)
-        assert [agent.wait(60) for agent in agents] == [0, 0]
-    assert ran.exit_code == 0, ran.text
+        ran = measured(slower, tmp_path)
     cable = Link(delay_s=0.01, bytes_per_s=12.5e6, burst_bytes=CABLE.burst_bytes)
     assert agree(ran, 2, cable=cable) == (True, True)
     assert agree(ran, 2) == (False, False)

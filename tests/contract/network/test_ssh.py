@@ -1,4 +1,4 @@
-"""--hosts with real sshd: agents on the hosts of a network, and what ends with the session."""
+"""--hosts with real sshd: what runs on the hosts of a network, and what ends with the session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from busbw.hosts import remote
 
 from tests.contract.network.network import Network
 from tests.contract.network.sessions import Place
@@ -83,9 +82,19 @@ def test_a_key_that_sshd_does_not_know_is_red(two: Network, place: Place, reache
     other.rename(reached.folder / "client_key")
     ran = place.ran(place.begin(BOTH, PYTHON, *FAKE))
     assert ran.exit_code == 4
-    assert "an agent did not start on host" in ran.text
     assert "Permission denied (publickey)" in ran.text
     assert two.runs_only("sshd")
+
+
+def test_another_host_key_is_an_error(two: Network, place: Place, reached: Ssh) -> None:
+    other = reached.folder / "other"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)], check=True)
+    known = reached.folder / "known_hosts"
+    key = " ".join(other.with_suffix(".pub").read_text().split()[:2])
+    known.write_text("".join(f"{x.split()[0]} {key}\n" for x in known.read_text().splitlines()))
+    ran = place.ran(place.begin(BOTH, PYTHON, *FAKE))
+    assert ran.exit_code == 4
+    assert "Host key verification failed" in ran.text, ran.text
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -100,9 +109,9 @@ def test_a_session_that_ends_leaves_nothing_on_any_host(
 
 
 @pytest.mark.parametrize(
-    ("on", "words"), [(0, ("ssh", "host1")), (1, ("-I", remote.FIRST))], ids=["ssh", "agent"]
+    ("on", "words"), [(0, ("ssh", "host1")), (1, ("-I", "-u", "-c"))], ids=["ssh", "host"]
 )
-def test_ssh_or_an_agent_that_is_killed_costs_one_case_and_is_started_again(
+def test_ssh_or_a_host_that_is_killed_costs_one_case_and_is_started_again(
     two: Network, place: Place, on: int, words: tuple[str, ...]
 ) -> None:
     options = (BOTH, PYTHON, "--frameworks=jax", "--payloads=1M,2M,4M", "--launches=1")

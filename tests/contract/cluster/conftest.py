@@ -1,0 +1,115 @@
+"""Two hosts, one and two, reached by ssh or as Dask workers; each is a machine of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ssh
+from tests.helpers.session_fixtures import folder, forked, written
+from tests.helpers.session_folder import Folder
+from tests.helpers.workers import processes, wait_until
+
+__all__ = ["folder", "forked", "written"]
+
+NAMES = ("one", "two")
+# Of the second process: it hangs with 2K, and dies with 4K.
+SCRIPT = {
+    "processes": {
+        "1": {
+            "cases": [
+                {"payload_bytes": 2048, "then": "hang"},
+                {"payload_bytes": 4096, "then": "kill"},
+            ]
+        }
+    }
+}
+
+
+@dataclass
+class Hosts:
+    """The options by which a session measures on both, and what runs there."""
+
+    options: tuple[str, ...]
+    temporary: Path
+    workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def left(self) -> list[object]:
+        """The worker processes, and the folders of busbw."""
+        return [*processes(self.temporary), *self.temporary.glob("busbw*")]
+
+    def pid(self, name: str) -> int:
+        """Return the process of busbw on a host that starts the worker processes."""
+        if self.workers:
+            return self.workers[name].pid
+        (process,) = (
+            int(path.name)
+            for path in Path("/proc").glob("[0-9]*")
+            if {f"BUSBW_FAKE_HOST={name}", f"TMPDIR={self.temporary}"}
+            <= {*_text(path / "environ").split("\0")}
+            and "exec(eval(sys.stdin.readline()))" in _text(path / "cmdline")
+        )
+        return process
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.fixture(params=["ssh", "dask"])
+def hosts(request: pytest.FixtureRequest, folder: Folder) -> Iterator[Hosts]:
+    folder.script(**SCRIPT)
+    if request.param == "dask":
+        pytest.importorskip("distributed")
+        with cluster(folder) as made:
+            yield made
+        return
+    there = ssh.written(folder.path / "programs")
+    folder.environment.setenv("PATH", f"{there}:{os.environ['PATH']}")
+    options = (f"--hosts={','.join(NAMES)}", f"--host-python={ssh.python()}")
+    yield Hosts(options, folder.temporary)
+
+
+@contextmanager
+def cluster(folder: Folder, names: Sequence[str] = NAMES, *options: str) -> Iterator[Hosts]:
+    """Start a Dask scheduler and workers of these names; all are killed at the end."""
+    file, temporary = folder.path / "scheduler.json", folder.path / "hosts"
+    temporary.mkdir()
+
+    def start(command: str, *more: str, machine: str = "") -> subprocess.Popen[bytes]:
+        own = {"TMPDIR": str(temporary)}
+        own |= {"BUSBW_MACHINE": f"{folder.path}/{machine}"} if machine else {}
+        with (folder.path / f"{command}{machine}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.dask_{command}", *more],
+                env={**os.environ, **own},
+                cwd=folder.path,
+                stdout=log,
+                stderr=log,
+            )
+        ends.callback(process.wait)
+        ends.callback(process.kill)
+        return process
+
+    with ExitStack() as ends:
+        protocol = [option for option in options if option.startswith("--protocol")]
+        own = ("--host=127.0.0.1", "--port=0", f"--scheduler-file={file}", "--no-dashboard")
+        start("scheduler", *own, *protocol)
+        assert wait_until(lambda: file.exists() and file.read_text().endswith("}"), 60)
+        common = (f"--scheduler-file={file}", "--nthreads=1", "--no-nanny", "--memory-limit=0")
+        workers = {
+            name: start("worker", f"--name={name}", *common, *options, machine=name)
+            for name in names
+        }
+        yield Hosts((f"--cluster={file}", f"--processes={len(names)}"), temporary, workers)

@@ -1,0 +1,130 @@
+"""--cluster and --cluster-trust-network: which scheduler, which workers, and who may use them."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.contract.cluster.conftest import cluster
+from tests.helpers.session_folder import Folder
+from tests.helpers.workers import wait_until
+
+pytest.importorskip("distributed")
+pytestmark = pytest.mark.sessions
+
+TLS = """\
+distributed:
+  comm:
+    require-encryption: true
+    tls:
+      ca-file: {pem}
+      scheduler: {{cert: {pem}}}
+      worker: {{cert: {pem}}}
+      client: {{cert: {pem}}}
+"""
+
+
+def with_certificate(folder: Folder) -> None:
+    """Have Dask accept only who has the certificate, as docs/hosts.md says."""
+    pem, settings = folder.path / "busbw.pem", folder.path / "dask"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=busbw"]
+    done = subprocess.run(
+        [*command, "-keyout", str(pem), "-out", str(pem)], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    settings.mkdir()
+    (settings / "busbw.yaml").write_text(TLS.format(pem=pem))
+    folder.environment.setenv("DASK_CONFIG", str(settings))
+
+
+def test_tls_is_what_a_session_and_its_workers_agree_on(folder: Folder) -> None:
+    with_certificate(folder)
+    with cluster(folder, ("two", "ten", "one"), "--protocol=tls") as hosts:
+        ran = folder.run(*hosts.options, exit_code=0)
+        assert ran.document["environment"]["key"]["processes"] == 3
+
+
+def test_a_stranger_without_the_certificate_gets_nothing(folder: Folder) -> None:
+    with_certificate(folder)
+    with cluster(folder, ("one",), "--protocol=tls") as hosts:
+        (options, _) = hosts.options
+        text = Path(options.partition("=")[2]).read_text()
+        address = text.partition("tls://")[2].partition('"')[0]
+        folder.environment.delenv("DASK_CONFIG")
+        for scheme in ("tls", "tcp"):
+            stranger = f"""
+            from distributed import Client
+            try:
+                Client("{scheme}://{address}", timeout=5)
+            except (OSError, TypeError) as error:
+                print("refused", error)
+            """
+            said = subprocess.run(
+                [sys.executable, "-c", textwrap.dedent(stranger)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert "refused" in said.stdout, said.stderr
+
+
+def test_a_scheduler_of_another_machine_needs_tls_or_trust(folder: Folder) -> None:
+    ran = folder.run("--cluster=tcp://192.0.2.1:8786", "--processes=2", exit_code=4)
+    assert "whoever reaches tcp://192.0.2.1:8786 can run programs on its hosts" in ran.sentence
+    assert "expected tls://, or --cluster-trust-network" in ran.sentence
+
+
+def test_a_session_names_what_it_waits_for(folder: Folder) -> None:
+    with cluster(folder, ("one",)) as hosts:
+        file = hosts.options[0]
+        ran = folder.run(file, "--processes=2", "--device-wait=1", exit_code=4)
+        assert "1 of 2 Dask workers joined within 1 s" in ran.sentence
+        # Without --processes those that have joined take part.
+        ran = folder.run(file, exit_code=0)
+        assert "processes" not in ran.document["environment"]["key"] or ran.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--cluster=no-such-file", "expected the file that `dask scheduler --scheduler-file`"),
+        ("--cluster=tcp://127.0.0.1:{port}", "Timed out trying to connect"),
+    ],
+)
+def test_a_scheduler_that_is_not_there_is_named(folder: Folder, option: str, sentence: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ran = folder.run(option.format(port=port), exit_code=4)
+    assert sentence in ran.sentence
+
+
+def test_a_worker_with_a_nanny_is_refused(folder: Folder) -> None:
+    with cluster(folder, ("one",), "--nanny") as hosts:
+        ran = folder.run(*hosts.options, exit_code=4)
+        assert "has a nanny, which sets OMP_NUM_THREADS=1" in ran.sentence
+        assert wait_until(lambda: not hosts.left, 20)
+
+
+OTHER_PYTHON = """
+from distributed import versions
+
+own = versions.get_system_info
+versions.get_system_info = lambda: {**own(), "python": "3.10.1.final.0"}
+"""
+
+
+def test_another_python_or_dask_is_incomparable_before_anything_is_sent(folder: Folder) -> None:
+    preload = folder.path / "other_python.py"
+    preload.write_text(OTHER_PYTHON)
+    with cluster(folder, ("one",), f"--preload={preload}") as hosts:
+        ran = folder.run(*hosts.options, exit_code=1)
+        assert set(ran.outcomes.values()) == {"INCOMPARABLE"}
+        ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        assert "Dask worker one has Python 3.10 and distributed 20" in ran.text
+        assert f"this session has Python {ours} and distributed 20" in ran.text
+        assert not hosts.left

@@ -1,0 +1,80 @@
+"""What a fault on one of two hosts costs, and that nothing is left there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.contract.cluster.conftest import Hosts
+from tests.helpers.session_folder import Folder
+from tests.helpers.workers import processes, wait_until
+
+pytestmark = pytest.mark.sessions
+
+
+def begun_and_hanging(folder: Folder, hosts: Hosts, *options: str) -> subprocess.Popen[bytes]:
+    """Begin a session that hangs in 2K on host two, once it has measured 1K."""
+    session = folder.start("--payloads=1K,2K", *options, *hosts.options)
+    logs = hosts.temporary
+    hangs = "the script says hang"
+    assert wait_until(
+        lambda: any(hangs in path.read_text() for path in logs.glob("busbw*/*.log")), 90
+    )
+    return session
+
+
+def test_each_host_has_a_process_and_nothing_is_left(folder: Folder, hosts: Hosts) -> None:
+    ran = folder.run("--payloads=1K", *hosts.options, exit_code=0)
+    key = ran.document["environment"]["key"]
+    assert (key["hosts"], key["processes"], key["ranks"]) == (2, 2, 2)
+    assert wait_until(lambda: not hosts.left, 20), hosts.left
+
+
+def test_a_worker_that_is_killed_or_hangs_costs_its_case(folder: Folder, hosts: Hosts) -> None:
+    options = ("--payloads=1K,2K,4K,8K", "--case-timeout=3", *hosts.options)
+    ran = folder.run(*options, exit_code=1)
+    expected = {"1K": "NO_BASELINE", "2K": "FAILED", "4K": "FAILED", "8K": "NO_BASELINE"}
+    assert ran.outcomes == expected
+    assert "worker 1 on two: the worker did not answer within 3" in ran.case("2K")["text"]
+    assert "worker 1 on two: the worker was killed (SIGKILL)" in ran.case("4K")["text"]
+    assert wait_until(lambda: not hosts.left, 20), hosts.left
+
+
+def test_a_host_that_is_killed_is_named(folder: Folder, hosts: Hosts) -> None:
+    session = begun_and_hanging(folder, hosts)
+    os.kill(hosts.pid("two"), signal.SIGKILL)
+    assert session.wait(90) == 1
+    assert "two is gone" in folder.output
+    assert wait_until(lambda: not processes(hosts.temporary), 20)
+    # The next session there removes the folder of what was killed.
+    folder.run("--payloads=1K", exit_code=0)
+
+
+def test_a_host_that_is_stopped_is_named_at_the_deadline(folder: Folder, hosts: Hosts) -> None:
+    session = begun_and_hanging(folder, hosts, "--case-timeout=5", "--device-wait=3")
+    process = hosts.pid("two")
+    os.kill(process, signal.SIGSTOP)
+    try:
+        assert session.wait(110) == 1
+        assert "two is gone: it does not answer" in folder.output
+    finally:
+        # An ssh that is killed here takes its host with it.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
+    assert wait_until(lambda: not processes(hosts.temporary), 20)
+    folder.run("--payloads=1K", exit_code=0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_session_that_is_killed_leaves_nothing(
+    folder: Folder, hosts: Hosts, number: signal.Signals
+) -> None:
+    session = begun_and_hanging(folder, hosts)
+    session.send_signal(number)
+    assert session.wait(60) != 0
+    assert wait_until(lambda: not processes(hosts.temporary), 20)
+    folder.run("--payloads=1K", "--device-wait=10", *hosts.options, exit_code=0)
