@@ -191,7 +191,8 @@ class SshConnection:
             self._lose()
             return
         number, value, why = message
-        self._answers.pop(number).set_result((value, why))
+        if answer := self._answers.pop(number, None):
+            answer.set_result((value, why))
 
     def _lose(self) -> None:
         self._why = self._why or self._reason()

@@ -113,8 +113,8 @@ def test_a_worker_with_a_nanny_is_refused(folder: Folder) -> None:
 OTHER_PYTHON = """
 from distributed import versions
 
-own = versions.get_system_info
-versions.get_system_info = lambda: {**own(), "python": "3.10.1.final.0"}
+info = {**versions.get_system_info(), "python": "3.10.1.final.0"}
+versions.get_system_info = lambda: info
 """
 
 

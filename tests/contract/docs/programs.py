@@ -21,17 +21,14 @@ from busbw import commands as busbw_commands
 from tests.contract.docs.pages import ROOT
 
 # What is not ours is only named here.
-FOREIGN = ("build", "gcloud", "pre-commit", ".")
+FOREIGN = ("build", "gcloud", "pre-commit", ".", "dask", "srun", "mpirun")
 _STANDARD = ("venv",)
-# What starts the program after its own options.
-_LAUNCHERS = ("srun", "mpirun")
 
 Problem = Callable[[Sequence[str]], str]
 
 
 def problem(words: Sequence[str], pytest_problem: Problem) -> str:
     """Why this call cannot work, or nothing; `pytest_problem` is asked for the words of pytest."""
-    words = _without_launcher(words)
     program = re.sub(r"^~/.*/", "", words[0])
     module = list(words[1:])
     if program == "python" and words[1:2] == ["-m"]:
@@ -50,7 +47,9 @@ def problem(words: Sequence[str], pytest_problem: Problem) -> str:
 
 def session(words: Sequence[str]) -> tuple[str, ...]:
     """The words of pytest in a call that measures or compiles; nothing for any other call."""
-    words = _without_launcher(words)
+    if any(word.startswith("--cluster=") for word in words):
+        # Options are read once the scheduler has said how many workers it has.
+        return ()
     if "perf/" in words:
         return tuple(words[words.index("perf/") :])
     ours = list(words[2:] if words[:2] == ["python", "-m"] else words)
@@ -60,11 +59,6 @@ def session(words: Sequence[str]) -> tuple[str, ...]:
         return ()
     named = [word.removeprefix("busbw/") for word in ours[2:]]
     return tuple(named) if any(word.startswith("perf/") for word in named) else ("perf/", *named)
-
-
-def _without_launcher(words: Sequence[str]) -> Sequence[str]:
-    is_started = words[0] in _LAUNCHERS and "python" in words
-    return words[words.index("python") :] if is_started else words
 
 
 def _of_busbw(words: Sequence[str]) -> str:

@@ -20,8 +20,8 @@ from tests.contract.docs.pages import PAGES, ROOT, Command, commands, name_of, s
 _COMMANDS = {one.text.partition("  #")[0].rstrip(): one for page in PAGES for one in commands(page)}
 # Options of other programs.
 _OF_OTHERS = re.compile(
-    r"--(xla_.*|require-hashes|runner|junitxml|layout|kills|kill-on-bad-exit|"
-    r"distribution|(cpus|gpus)-per-task|bind-to|map-by|batch-size)"
+    r"--(xla_.*|require-hashes|runner|junitxml|layout|kills|(cpus|gpus)-per-task|bind-to|"
+    r"no-nanny|name|protocol|scheduler-file)"
 )
 _MISSING = [name for name in ("jax", "tensorflow") if importlib.util.find_spec(name) is None]
 # Without them pytest refuses options that name them.

@@ -13,6 +13,7 @@ from busbw.slow.answer import DOCUMENT
 from busbw.worker.backends.fake.backend import VARIABLE
 from tests.helpers import ssh
 from tests.helpers.command_line import ROOT, Answer, command
+from tests.helpers.sweep import sweep
 
 pytestmark = [pytest.mark.sessions, pytest.mark.workers]
 
@@ -95,6 +96,16 @@ def test_a_host_whose_processes_die_is_named_and_the_rest_is_measured(
 
 def _dying(host: str, then: str) -> dict[str, Any]:
     return {"hosts": {host: {"cases": [{"then": then}]}}}
+
+
+@pytest.mark.parametrize("then", sweep(["kill", "hang"]))
+def test_a_host_that_dies_or_hangs_after_the_pairs_is_named(cluster: Cluster, then: str) -> None:
+    dying = {"two": {"chips": {"then": then}}}
+    found = cluster.finds("--payloads=64K", "--case-timeout=4", ranks=4, hosts=dying)
+    assert found.code == 1
+    assert "host two: no answer" in found.out
+    assert "nobody is slow" not in found.out
+    assert cluster.good.read_text() == "one\nthree\nfour\n"
 
 
 @pytest.mark.exhaustive

@@ -22,7 +22,8 @@ In a soak a case's ``{"flips": {"every": 1000, "word": {"rank": 1}, "stays": "de
 last of that many rounds wrong, on that rank or, wherever ranks are moved, its device.
 A ``"signature": [hash, mask]``, of all cases or one, is that of its sums; with ``"counts": true``
 there is a library by which its devices count.
-Of its `chips`, a `count` on each host, single ones are `slower`, by their number there.
+Of its `chips`, a `count` on each host, single ones are `slower`, by their number there; `then` is
+what happens once they are measured.
 A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
 
@@ -149,6 +150,7 @@ class FakeBackend(AbstractBackend):
     def chips(self, rounds: int, payload_bytes: int) -> Chips:
         """By the script's ``chips``: how many there are, and how much slower single ones are."""
         said = self._script.get("chips", {})
+        happen(said.get("then", ""))
         own = said.get("count", self._script.get("ranks", VIRTUAL_RANKS))
         ranks, slower = range(own * self._index, own * (self._index + 1)), said.get("slower", {})
         seconds = [float(slower.get(str(rank % own), 1.0)) for rank in ranks]
