@@ -7,6 +7,7 @@ and Dask inside a worker.
 from __future__ import annotations
 
 import io
+import os
 import sys
 import tempfile
 import zipfile
@@ -33,3 +34,5 @@ if __name__ == "__channelexec__":
     # execnet runs this file, and adds the channel to the session to its globals.
     channel: Any = globals()["channel"]
     host_of(channel.receive()).serve(channel)
+    # execnet would wait for its session, which may be unreachable.
+    os._exit(0)

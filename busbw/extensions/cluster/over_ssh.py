@@ -206,4 +206,6 @@ class SshConnection:
             code = self._process.wait(_EXIT_S)
         except subprocess.TimeoutExpired:
             return "ssh does not end"
-        return logs.reason(log_text(self._log, 0)) or f"ssh ended with exit status {code}"
+        # ssh ends its lines as a terminal does.
+        reason = logs.reason(log_text(self._log, 0)).removesuffix("\\r")
+        return reason or f"ssh ended with exit status {code}"

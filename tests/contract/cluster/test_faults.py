@@ -71,12 +71,14 @@ def test_a_host_that_is_stopped_is_named_at_the_deadline(folder: Folder, hosts: 
 
 @pytest.mark.parametrize("hosts", ["dask"], indirect=True)
 def test_a_host_that_measures_for_another_session_is_named(folder: Folder, hosts: Hosts) -> None:
-    begun_and_hanging(folder, hosts)
+    first = begun_and_hanging(folder, hosts)
     # Else the second session would wait for the first one here.
     folder.environment.setenv("BUSBW_MACHINE", f"{folder.path}/elsewhere")
     ran = folder.run("--device-wait=2", *hosts.options, exit_code=4)
     assert "another session has been measuring on one for 2 s (pid " in ran.sentence
     assert "another busbw session measures on one; waiting for its end" in ran.text
+    first.send_signal(signal.SIGINT)
+    assert first.wait(60) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -1,0 +1,30 @@
+"""The hosts of a TPU slice: by variables, and by what the metadata server says."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.session.tpu_slice import hosts_of_slice
+
+ENDPOINTS = "unknown:unknown:10.0.0.1,unknown:unknown:10.0.0.2,broken"
+
+
+@pytest.mark.parametrize(
+    ("environment", "chips", "found"),
+    [
+        ({"TPU_WORKER_HOSTNAMES": "t0, t1"}, False, (("t0", "t1"), "TPU_WORKER_HOSTNAMES")),
+        ({}, True, (("10.0.0.1", "10.0.0.2", ""), "worker-network-endpoints")),
+        ({}, False, ((), "TPU_WORKER_HOSTNAMES")),
+        ({"TPU_SKIP_MDS_QUERY": "1"}, True, ((), "TPU_WORKER_HOSTNAMES")),
+        (
+            {"TPU_WORKER_HOSTNAMES": "t0,t1", "TPU_PROCESS_BOUNDS": "1,1,1"},
+            True,
+            ((), "TPU_PROCESS_BOUNDS"),
+        ),
+    ],
+)
+def test_hosts_are_known_by_variables_or_where_chips_are_by_the_metadata_server(
+    environment: dict[str, str], chips: bool, found: tuple[tuple[str, ...], str]
+) -> None:
+    asked = {"worker-network-endpoints": ENDPOINTS}.__getitem__
+    assert hosts_of_slice(environment, chips=lambda: chips, asked=asked) == found
