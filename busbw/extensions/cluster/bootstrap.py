@@ -33,6 +33,8 @@ def host_of(archive: bytes) -> Any:
 if __name__ == "__channelexec__":
     # execnet runs this file, and adds the channel to the session to its globals.
     channel: Any = globals()["channel"]
-    host_of(channel.receive()).serve(channel)
+    variables, files = channel.receive()
+    os.environ.update(variables)
+    host_of(files).serve(channel)
     # execnet would wait for its session, which may be unreachable.
     os._exit(0)

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import os
-import platform
 import shutil
 import socket
 import threading
@@ -72,14 +71,11 @@ class Host:
         finally:
             self.close()
 
-    async def describe(self) -> tuple[str, str, str]:
-        """Return what tells machines apart, this host's name, and the address that sshd has."""
+    async def describe(self) -> tuple[str, str]:
+        """Return what tells machines apart, and the address at which sshd was reached."""
         # Client, its port, server, its port.
         words = os.environ.get("SSH_CONNECTION", "").split()
-        return locks.machine_identity(), platform.node(), words[2] if len(words) == 4 else ""
-
-    async def set_variables(self, variables: str) -> None:
-        os.environ.update(json.loads(variables))
+        return locks.machine_identity(), words[2] if len(words) == 4 else ""
 
     async def lock(self) -> str:
         """Keep other sessions from measuring here; return which process does so now."""

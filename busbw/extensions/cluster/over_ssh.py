@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -86,9 +85,7 @@ class SshEngine:
         connection = SshConnection(self._hosts.command(name, wait_s), log)
         self._connections.append(connection)
         try:
-            connection.open(archive, wait_s)
-            variables = json.dumps(dict(self._hosts.environment))
-            connection.call("set_variables", variables).result(wait_s)
+            connection.open((dict(self._hosts.environment), archive), wait_s)
         except BaseException:
             connection.close()
             raise
@@ -129,8 +126,11 @@ class SshConnection:
                 start_new_session=True,
             )
 
-    def open(self, archive: bytes, wait_s: float) -> None:
-        """Start a Host; `wait_s` is also for the Python there to start."""
+    def open(self, first: tuple[dict[str, str], bytes], wait_s: float) -> None:
+        """Start a Host, to which its variables and files are sent `first`.
+
+        Reaching it may take `wait_s`, and starting the Python there as long again.
+        """
         spec = execnet.XSpec(f"popen//id={self._process.pid}//execmodel=thread")
         # ssh gives up by itself where it reaches no host.
         late = threading.Timer(2 * wait_s, self._process.kill)
@@ -142,7 +142,7 @@ class SshConnection:
                 raise EOFError
             channel = execnet.Gateway(io, spec).remote_exec(bootstrap)
             channel.setcallback(self._receive, endmarker=None)
-            channel.send(archive)
+            channel.send(first)
             self._channel = channel
         except (OSError, EOFError, AssertionError) as error:
             raise ConnectionError(self._reason()) from error

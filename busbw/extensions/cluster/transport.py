@@ -97,8 +97,8 @@ class ClusterHost:
         self.name = name
         self.lost = ""
         self._connection = connection
-        self.machine, self.node, self.address = self.call("describe")
-        self.address = self.address or connection.address
+        self.machine, address = self.call("describe")
+        self.address: str = address or connection.address
 
     def begin(self, *request: Any) -> Future[tuple[Any, str]]:
         return self._connection.call(*request)

@@ -6,7 +6,11 @@ Green over all payloads, and red where something is wrong, with nothing left on 
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
+import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +19,7 @@ import pytest
 
 from tests.contract.network.launchers import OPENMPI_5, mpirun, mpirun_of, slurm
 from tests.contract.network.network import Network
-from tests.contract.network.sessions import Place, Ran
+from tests.contract.network.sessions import ROOT, Place, Ran
 from tests.contract.network.sshd import Ssh
 from tests.helpers.workers import wait_until
 
@@ -107,3 +111,34 @@ def test_a_worker_too_few_is_red(launcher: Launcher) -> None:
     ran = launcher.ran(*FAKE, "--device-wait=15", processes=3)
     assert ran.exit_code == 4, ran.text
     assert "2 of 3 Dask workers joined within 15 s" in ran.text, ran.text
+
+
+def test_the_script_of_the_page_runs_under_sbatch(
+    two: Network, reached: Ssh, place: Place, tmp_path: Path
+) -> None:
+    """With TLS by the command and the file of the page; only what is measured is smaller."""
+    page = (ROOT / "docs" / "hosts.md").read_text()
+    (place.folder / "home").mkdir()
+    script = _block(page, "    #!/bin/bash\n").replace("--nodes=4", "--nodes=2")
+    (place.folder / "job").write_text(script.replace("--device=gpu", " ".join(FAKE)))
+    certificate = _block(page, "    (umask 077; openssl ")
+    with by_slurm(two, tmp_path / "slurm", place) as launcher:
+        own = place.environment({**launcher.environment, "HOME": str(place.folder / "home")})
+        own["PATH"] = f"{Path(sys.executable).parent}:{own['PATH']}"
+        first = two.hosts[0]
+        run = functools.partial(subprocess.run, env=own, cwd=place.folder, check=False)
+        made = run(first.command(["bash", "-c", certificate]), capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        done = run(first.command(["sbatch", "--wait", "--output=job.log", "job"]), timeout=120)
+        text = (place.folder / "job.log").read_text()
+        assert done.returncode == 0, text
+        assert "2 hosts, 2 processes" in text
+        assert wait_until(lambda: two.runs_only(*launcher.servers), 15), two.programs()
+
+
+def _block(page: str, begin: str) -> str:
+    """Return the indented block of the page that begins like this."""
+    lines = page[page.index(begin) :].splitlines(keepends=True)
+    return textwrap.dedent(
+        "".join(itertools.takewhile(lambda line: line.startswith("    "), lines))
+    )
