@@ -35,6 +35,10 @@ if __name__ == "__channelexec__":
     channel: Any = globals()["channel"]
     variables, files = channel.receive()
     os.environ.update(variables)
-    host_of(files).serve(channel)
+    try:
+        host_of(files).serve(channel)
+    except OSError as error:
+        # Such as a full disk; ssh hands it to the log of the session.
+        print(error, file=sys.stderr, flush=True)
     # execnet would wait for its session, which may be unreachable.
     os._exit(0)
