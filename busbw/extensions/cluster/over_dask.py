@@ -155,6 +155,8 @@ class DaskEngine:
         if self._addresses[name] not in (workers := workers_of(self._client)):
             # A worker that was started again has another address.
             self._addresses |= self._named(workers)
+        if self._addresses[name] not in workers:
+            raise ConnectionError("its Dask worker has left the cluster")
         address, code = self._addresses[name], inspect.getsource(bootstrap)
         created = self._client.submit(
             HostActor, code, archive, actor=True, workers=[address], pure=False

@@ -67,7 +67,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-@pytest.fixture(params=["ssh", "dask"])
+@pytest.fixture(params=["ssh", pytest.param("dask", marks=pytest.mark.exhaustive)])
 def hosts(request: pytest.FixtureRequest, folder: Folder) -> Iterator[Hosts]:
     folder.script(**SCRIPT)
     if request.param == "dask":

@@ -49,6 +49,7 @@ def test_tls_is_what_a_session_and_its_workers_agree_on(folder: Folder) -> None:
         assert ran.document["environment"]["key"]["processes"] == 3
 
 
+@pytest.mark.exhaustive
 def test_a_stranger_without_the_certificate_gets_nothing(folder: Folder) -> None:
     with_certificate(folder)
     with cluster(folder, ("one",), "--protocol=tls") as hosts:
@@ -79,6 +80,7 @@ def test_a_scheduler_of_another_machine_needs_tls_or_trust(folder: Folder) -> No
     assert "expected tls://, or --cluster-trust-network" in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_a_session_names_what_it_waits_for(folder: Folder) -> None:
     with cluster(folder, ("one",)) as hosts:
         file = hosts.options[0]
@@ -103,6 +105,7 @@ def test_a_scheduler_that_is_not_there_is_named(folder: Folder, option: str, sen
     assert sentence in ran.sentence
 
 
+@pytest.mark.exhaustive
 def test_a_worker_with_a_nanny_is_refused(folder: Folder) -> None:
     with cluster(folder, ("one",), "--nanny") as hosts:
         ran = folder.run(*hosts.options, exit_code=4)
@@ -118,6 +121,7 @@ versions.get_system_info = lambda: info
 """
 
 
+@pytest.mark.exhaustive
 def test_another_python_or_dask_is_incomparable_before_anything_is_sent(folder: Folder) -> None:
     preload = folder.path / "other_python.py"
     preload.write_text(OTHER_PYTHON)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.contract.cluster.conftest import Hosts
 from tests.helpers.session_folder import Folder
+from tests.helpers.sweep import sweep
 from tests.helpers.workers import processes, wait_until
 
 pytestmark = pytest.mark.sessions
@@ -69,6 +70,7 @@ def test_a_host_that_is_stopped_is_named_at_the_deadline(folder: Folder, hosts: 
     folder.run("--payloads=1K", exit_code=0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("hosts", ["dask"], indirect=True)
 def test_a_host_that_measures_for_another_session_is_named(folder: Folder, hosts: Hosts) -> None:
     first = begun_and_hanging(folder, hosts)
@@ -81,7 +83,7 @@ def test_a_host_that_measures_for_another_session_is_named(folder: Folder, hosts
     assert first.wait(60) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", sweep([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
 def test_a_session_that_is_killed_leaves_nothing(
     folder: Folder, hosts: Hosts, number: signal.Signals
 ) -> None:
