@@ -38,12 +38,12 @@ _PURE: Mapping[str, set[str]] = {
     "stacks": {"model", "wire", "files", "locks"},
     "report": {"model", "wire", "collectives", "metrics", "hardware", "traces"},
     "extensions": set(),
+    "extensions/cluster": {"model", "wire", "locks", "driver"},
     "extensions/page": {
         *("model", "wire", "metrics", "baselines", "history", "report", "session", "slow"),
     },
     "worker": {"model", "wire", "files", "collectives", "program", "traces"},
     "driver": {"model", "wire", "locks"},
-    "extensions": {"model", "wire", "locks", "driver"},
     "bisect": {
         *("model", "wire", "files", "locks", "stats", "judge", "stacks", "report", "driver"),
         "hardware",
@@ -93,6 +93,7 @@ TRAVELLING = {
     "worker",
     "driver",
     "extensions",
+    "extensions/cluster",
 }
 OLDEST = (3, 11)
 SINCE_OLDEST = {"annotationlib", "compression"}
