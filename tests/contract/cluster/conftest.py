@@ -54,13 +54,14 @@ class Hosts:
             int(path.name)
             for path in Path("/proc").glob("[0-9]*")
             if {f"BUSBW_FAKE_HOST={name}", f"TMPDIR={self.temporary}"}
-            <= {*_text(path / "environ").split("\0")}
-            and "exec(eval(sys.stdin.readline()))" in _text(path / "cmdline")
+            <= {*text_of(path / "environ").split("\0")}
+            and "exec(eval(sys.stdin.readline()))" in text_of(path / "cmdline")
         )
         return process
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return what a file holds; "" where it is gone."""
     try:
         return path.read_text(errors="replace")
     except OSError:

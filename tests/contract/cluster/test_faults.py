@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.contract.cluster.conftest import Hosts
+from tests.contract.cluster.conftest import Hosts, text_of
 from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import processes, wait_until
@@ -20,11 +22,9 @@ pytestmark = pytest.mark.sessions
 def begun_and_hanging(folder: Folder, hosts: Hosts, *options: str) -> subprocess.Popen[bytes]:
     """Begin a session that hangs in 2K on host two, once it has measured 1K."""
     session = folder.start("--payloads=1K,2K", *options, *hosts.options)
-    logs = hosts.temporary
+    logs = f"{hosts.temporary}/busbw*/*.log"
     hangs = "the script says hang"
-    assert wait_until(
-        lambda: any(hangs in path.read_text() for path in logs.glob("busbw*/*.log")), 90
-    )
+    assert wait_until(lambda: any(hangs in text_of(Path(name)) for name in glob.glob(logs)), 90)
     return session
 
 
