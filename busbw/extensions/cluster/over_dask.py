@@ -49,6 +49,8 @@ class DaskCluster:
 # What a Dask worker measures of itself a hundred times a second; during a session each _SLOW_MS.
 _OWN_MEASUREMENTS = ("tick", "profile")
 _SLOW_MS = 1000.0
+# The states of a Dask worker that is not closing.
+_OPEN = ("running", "paused")
 
 
 class HostActor:
@@ -76,7 +78,8 @@ class HostActor:
         usual_ms = [callback.callback_time for callback in slowed]
         for callback in slowed:
             callback.callback_time = _SLOW_MS
-        while self in self._worker.state.actors.values():
+        # A worker without a scheduler closes, and releases no actor.
+        while self in self._worker.state.actors.values() and self._worker.status.name in _OPEN:
             await asyncio.sleep(_LOOK_S)
         self._host.close()
         for callback, time_ms in zip(slowed, usual_ms):

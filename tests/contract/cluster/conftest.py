@@ -40,6 +40,7 @@ class Hosts:
     options: tuple[str, ...]
     temporary: Path
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    scheduler: subprocess.Popen[bytes] | None = None
 
     @property
     def left(self) -> list[object]:
@@ -106,11 +107,13 @@ def cluster(folder: Folder, names: Sequence[str] = NAMES, *options: str) -> Iter
     with ExitStack() as ends:
         protocol = [option for option in options if option.startswith("--protocol")]
         own = ("--host=127.0.0.1", "--port=0", f"--scheduler-file={file}", "--no-dashboard")
-        start("scheduler", *own, *protocol)
+        scheduler = start("scheduler", *own, *protocol)
         assert wait_until(lambda: file.exists() and file.read_text().endswith("}"), 60)
         common = (f"--scheduler-file={file}", "--nthreads=1", "--no-nanny", "--memory-limit=0")
         workers = {
             name: start("worker", f"--name={name}", *common, *options, machine=name)
             for name in names
         }
-        yield Hosts((f"--cluster={file}", f"--processes={len(names)}"), temporary, workers)
+        yield Hosts(
+            (f"--cluster={file}", f"--processes={len(names)}"), temporary, workers, scheduler
+        )

@@ -83,6 +83,19 @@ def test_a_host_that_measures_for_another_session_is_named(folder: Folder, hosts
     assert first.wait(60) == 2
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("hosts", ["dask"], indirect=True)
+def test_a_scheduler_and_a_session_that_are_killed_leave_nothing(
+    folder: Folder, hosts: Hosts
+) -> None:
+    session = begun_and_hanging(folder, hosts)
+    assert hosts.scheduler is not None
+    hosts.scheduler.kill()
+    session.kill()
+    assert wait_until(lambda: not processes(hosts.temporary), 30)
+    folder.run("--payloads=1K", exit_code=0)
+
+
 @pytest.mark.parametrize("number", sweep([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
 def test_a_session_that_is_killed_leaves_nothing(
     folder: Folder, hosts: Hosts, number: signal.Signals
