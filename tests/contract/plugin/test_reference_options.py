@@ -248,7 +248,7 @@ def test_while_there_is_time_a_suspicion_is_measured_again(folder: Folder) -> No
 def test_a_suspicion_that_fresh_launches_do_not_show_is_dropped(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
-    folder.script(**SLOW, cases=[{"passes": [1], "slower": 5}])
+    folder.script(**SLOW, cases=[{"passes": [1], "slower": 3}])
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}
     assert len(ran.case()["launches"]) == 4
