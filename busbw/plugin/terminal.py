@@ -19,7 +19,12 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.renderers import RENDERERS
-from busbw.report.session import change_tables, measured_table, session_tables
+from busbw.report.session import (
+    change_tables,
+    measured_table,
+    order_tables,
+    session_tables,
+)
 from busbw.report.table import Table, TextLine, span_text
 from busbw.report.verdicts import compiled_tables, legend, release_lines
 from busbw.session.compilers import FAMILIES, CompileSettings, missing
@@ -210,6 +215,7 @@ def _timed_tables(
         verbose=verbose,
         changed=measured.environment.changed,
     )
+    tables += order_tables(measured.measurements.values())
     if measured.interrupted:
         summaries = [
             (one.case, summary_of(one.case, [launch_time_s(run) for run in one.runs]))

@@ -10,6 +10,7 @@ from busbw import metrics
 from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.counters import CPU_QUOTA
+from busbw.model.launch import Measurement
 from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
 from busbw.model.stored import CompiledBaseline, Stored
 from busbw.model.verdict import Curve, SizeGroup, Summary, Verdict
@@ -32,6 +33,8 @@ _CHANGES = (
 )
 _CURVE_TITLE = "latency + payload / bandwidth, fitted to all payloads:"
 _CURVE_COLUMNS = (Column("group", fits=True, left=True), Column("curve", left=True, gap=2))
+_ORDER_TITLE = "order of additions, by payload:"
+_ORDER_COLUMNS = (Column("group", fits=True, left=True), Column("orders", left=True, gap=2))
 
 
 def header_lines(
@@ -193,6 +196,28 @@ def curve_tables(groups: Sequence[SizeGroup]) -> list[Table]:
         if one.now is not None
     )
     table = Table(title=TextLine(_CURVE_TITLE), columns=_CURVE_COLUMNS, rows=rows, indent=4)
+    return [table] if rows else []
+
+
+def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
+    """Return a table of the payloads from which on a sum is added up in another order, if any.
+
+    The orders come from the signatures. A case whose launches differ, or that has no signature,
+    counts for no change.
+    """
+    orders: dict[str, dict[int, str]] = {}
+    for measurement in measurements:
+        found = {run.signature.partition(" ")[2] for run in measurement.runs}
+        if len(found) == 1 and (order := found.pop()):
+            case = measurement.case
+            orders.setdefault(case.group_name, {})[case.payload_bytes] = order
+    rows = []
+    for group, by_payload in orders.items():
+        alike = itertools.groupby(sorted(by_payload.items()), key=lambda item: item[1])
+        starts = [f"{order} from {payload_text(next(items)[0])}" for order, items in alike]
+        rows += [{"group": group, "orders": ", ".join(starts)}] if len(starts) > 1 else []
+    title = TextLine(_ORDER_TITLE)
+    table = Table(title=title, columns=_ORDER_COLUMNS, rows=rows_of(rows), indent=4)
     return [table] if rows else []
 
 

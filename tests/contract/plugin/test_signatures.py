@@ -37,3 +37,11 @@ def test_where_it_is_required_another_order_fails(signed: Folder) -> None:
     assert "\n1 CHANGED: fake 1M: another order of additions (the same stack: " in ran.text
     (words,) = ran.failures
     assert "(the same stack: a fault, or an order that is chosen by chance)" in words
+
+
+def test_the_payload_from_which_on_the_order_changes_is_shown(folder: Folder) -> None:
+    cases = [{"payload_bytes": size << 10, "signature": DOUBLED} for size in (1, 2)]
+    folder.script(signature=RING, cases=cases)
+    ran = folder.run("--payloads=1K,2K,4K,8K", exit_code=0)
+    group = "fake all_reduce (fake)  "
+    assert f"{group}recursive doubling from 1K, ring from 4K" in ran.text
