@@ -121,3 +121,16 @@ def test_after_one_session_a_tenth_in_one_size_is_seen_and_nothing_else(
     found = nights.night(lambda size: 1.1 if size == slow else 1.0)
     assert _named(found, "REGRESSED") == {slow}
     assert nights.night(lambda _: 1.0)["session"]["outcomes"] == ["FINE"]
+
+
+@pytest.mark.exhaustive
+def test_a_loss_is_red_every_night_until_it_is_repaired(folder: Folder) -> None:
+    nights = Nights(folder, 5)
+    nights.night(lambda _: 1.0, "--update-baselines")
+    assert [nights.night(lambda _: 1.0)["exit_code"] for _ in range(3)] == [0] * 3
+    slow = [nights.night(lambda size: 1.1 if size == MIB else 1.0) for _ in range(5)]
+    assert [one["exit_code"] for one in slow] == [1] * 5
+    assert all(MIB in _named(one, "REGRESSED") for one in slow)
+    repaired = [nights.night(lambda _: 1.0) for _ in range(4)]
+    assert [one["exit_code"] for one in repaired[2:]] == [0] * 2
+    assert any("repaired" in json.dumps(one) for one in repaired)
