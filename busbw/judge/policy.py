@@ -33,10 +33,6 @@ ABOVE_HARDWARE = 0.05
 # The interval that is shown has 95 %: a probability of 0.025 at either side.
 SHOWN_LEVEL = 0.025
 
-# A process that the others wait for is named if it takes half as much again as they do, in every
-# launch: processes that share a machine's processors differ by less.
-STRAGGLES = 1.5
-
 # A CPU quota explains a loss if it stopped the case for at least this part of the time that the
 # case lost. It need not be all of it: the time of a launch is the lower quartile of its samples,
 # and that of a case the median of its launches, so that stops in three quarters of the samples of

@@ -1,7 +1,7 @@
 """Whether a measurement can be judged at all, and what is said of it whatever it is compared with.
 
 A launch that died or was wrong, memory that did not suffice, or a rate above what the hardware
-allows is an error, not a record. Stragglers and what was injected are notes.
+allows is an error, not a record. What was injected is a note.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from busbw.model.case import Spec
 from busbw.model.counters import Counted
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
-from busbw.model.verdict import Ceiling, Straggler, Verdict
+from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import (
     FailureKind,
     FoundBy,
@@ -25,7 +25,7 @@ from busbw.model.words import (
     rate_text,
 )
 
-from .policy import ABOVE_HARDWARE, STOPPED_EXPLAINS, STRAGGLES
+from .policy import ABOVE_HARDWARE, STOPPED_EXPLAINS
 
 
 def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | None:
@@ -197,50 +197,6 @@ def with_counted(
         return noted
     text = f"{verdict.text}; {', '.join(counted.throttling)}"
     return replace(noted, outcome=Outcome.NOISY, failed=False, text=text)
-
-
-# In a single launch one process is behind by chance.
-LEAST_LAUNCHES = 2
-
-
-def straggler_of(
-    runs: Sequence[Run], key: EnvironmentKey, hosts: Sequence[str] = ()
-) -> Straggler | None:
-    """Return the process that is behind in every launch, of two at least; None without any.
-
-    All processes of a group end a collective together. One that is slow by itself is slow where it
-    waits for no other: between two calls, when it lays out and compares its own values. And in a
-    recording of the devices the rank that comes last spends least time in the collective. `hosts`
-    are the names of the processes' hosts. Ranks of virtual devices share processors and say nothing
-    of themselves.
-    """
-    if key.processes == 1 or len(runs) < LEAST_LAUNCHES:
-        return None
-    behind, per_process, rank = _behind([run.process_own_s for run in runs]), 1, None
-    if behind is None and key.cores is None:
-        behind = _behind([[1 / time_s for time_s in run.rank_times_s] for run in runs])
-        per_process, rank = key.ranks // key.processes, behind and behind[0]
-    if behind is None:
-        return None
-    process, ratio = behind[0] // per_process, behind[1]
-    host = hosts[process] if process < len(hosts) else ""
-    return Straggler(process=process, host=host, ratio=ratio, rank=rank)
-
-
-def _behind(launches: Sequence[Sequence[float]]) -> tuple[int, float] | None:
-    """Return the index of the largest value, the same in all launches, and its ratio to others.
-
-    That is the median over the launches, and in each by the median of the others.
-    """
-    ratios, indices = [], set()
-    for values in launches:
-        ordered = sorted(values)
-        middle = statistics.median(ordered[:-1]) if len(values) > 1 else 0.0
-        if middle <= 0 or ordered[-1] < STRAGGLES * middle:
-            return None
-        indices.add(values.index(ordered[-1]))
-        ratios.append(ordered[-1] / middle)
-    return (indices.pop(), statistics.median(ratios)) if len(indices) == 1 else None
 
 
 def with_injections(

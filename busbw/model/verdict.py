@@ -97,34 +97,6 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Straggler:
-    """A process that the others of its group wait for; with a `rank`, that rank of it.
-
-    A process is told by the time of its own work between two calls, `ratio` times that of the
-    others; a rank by that of the others in the collective, `ratio` times its own: it comes last.
-    """
-
-    process: Natural
-    ratio: Positive
-    host: str = ""
-    rank: Natural | None = None
-
-    @property
-    def text(self) -> str:
-        """Such as ``straggler: process 1 (host b) takes 2.1 x as long as ...``."""
-        on = f" ({self.host})" if self.host else ""
-        if self.rank is not None:
-            return (
-                f"straggler: rank {self.rank} of process {self.process}{on} comes last: the others "
-                f"are {self.ratio:.1f} x as long in the collective"
-            )
-        return (
-            f"straggler: process {self.process}{on} takes {self.ratio:.1f} x as long as the others "
-            "for its own work"
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
     """One thing that changed: what, before, and now. `fails`: the case fails because of it.
 
@@ -166,9 +138,8 @@ class Verdict:
     and its history, or the candidate's over the reference's. `ratio_interval` is the best and the
     worst launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard
     error of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
-    `published` is shown and never
-    judged. `ceiling` is what the hardware allows, where that is known. `straggler` is what the
-    others of a group wait for. `soaked` is what was compared where nothing was timed.
+    `published` is shown and never judged. `ceiling` is what the hardware allows, where that is
+    known. `soaked` is what was compared where nothing was timed.
     """
 
     spec: Spec
@@ -188,7 +159,6 @@ class Verdict:
     provisional: bool = False
     published: Reference | None = None
     ceiling: Ceiling | None = None
-    straggler: Straggler | None = None
     program: Program | None = None
     soaked: Tally | None = None
 

@@ -67,7 +67,6 @@ def _properties(verdict: Verdict) -> dict[str, object]:
         **attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
         **{one.id: one.of(verdict) for one in figures_of(verdict) if one.kept},
         "algorithm": now.algorithm_text if now else None,
-        "straggler": verdict.straggler.text if verdict.straggler else None,
     }
 
 

@@ -179,9 +179,6 @@ def _changes(session: AnySession, since: Sequence[str]) -> Iterator[Text]:
         is_quiet &= not cases or outcome is Outcome.SKIPPED
         if cases:
             yield f"{plural(len(cases), 'case')} {words}:", list(_reasons(cases))
-    stragglers = dict.fromkeys(verdict.straggler.text for verdict in verdicts if verdict.straggler)
-    if stragglers:
-        yield "Processes that others wait for:", list(stragglers)
     _, *releases = release_lines(verdicts) or [""]
     if releases:
         yield releases[0], [line.strip() for line in releases[1:]]

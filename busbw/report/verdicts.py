@@ -102,8 +102,7 @@ def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
 
 def _row(verdict: Verdict, verbose: bool) -> Row:
     markup = _markup(verdict)
-    said = [*verdict.notes, *([verdict.straggler.text] if verdict.straggler else [])]
-    notes = [TextLine(note, {"yellow": True}) for note in said]
+    notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
     if verdict.outcome not in _QUIET and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
     if verdict.published is not None:

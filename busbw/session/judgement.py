@@ -28,7 +28,7 @@ from busbw.judge.session import (
     slower_text,
 )
 from busbw.judge.undecided import Counting
-from busbw.judge.validity import straggler_of, with_ceiling, with_counted, with_injections
+from busbw.judge.validity import with_ceiling, with_counted, with_injections
 from busbw.model.case import Case, Spec
 from busbw.model.counters import Counted
 from busbw.model.machine import EnvironmentKey
@@ -46,12 +46,10 @@ def rulings(measured: Measured) -> dict[Spec, Ruling]:
 
 
 def _on_hardware(measured: Measured, spec: Spec, found: Ruling) -> Ruling:
-    """With what the hardware allows, and with who is behind the others of a group."""
-    machine, runs = measured.machine, measured.measurements[spec].runs
-    slice_key = machine.target.slice_key(spec)
+    """Return the ruling with the limits of the hardware and the counts of devices."""
+    runs = measured.measurements[spec].runs
+    slice_key = measured.machine.target.slice_key(spec)
     verdict = with_ceiling(found.verdict, slice_key, runs, paired=measured.paired)
-    straggler = straggler_of(runs, measured.jobs[spec].key, machine.process_hosts)
-    verdict = replace(verdict, straggler=straggler)
     verdict = _ordered(measured, spec, verdict)
     counted, before = measured.counted.get(spec, Counted()), verdict.outcome
     sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)

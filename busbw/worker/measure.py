@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -46,12 +46,6 @@ LEAST_TURNS = 5
 _LEAST_OF_DELAY = 0.25
 
 # Of the samples of several processes at the same time.
-_OVER_PROCESSES: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "slowest": max,
-    "median": statistics.median,
-    "fastest": min,
-}
-
 _Pair = tuple[float, float]
 _Turns = Generator[bool, "bool | None", "Run | Failure"]
 
@@ -338,16 +332,7 @@ def _by_device(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -
 
 
 def _by_process(run: Run, slopes: Sampled) -> Run:
-    at_once = list(zip(*slopes.by_process_s))
-    return replace(
-        run,
-        process_times_s=tuple(map(launch_time_s, slopes.by_process_s)),
-        over_processes_s={
-            name: launch_time_s([aggregate(times_s) for times_s in at_once])
-            for name, aggregate in _OVER_PROCESSES.items()
-        },
-        process_own_s=slopes.own_s,
-    )
+    return replace(run, process_times_s=tuple(map(launch_time_s, slopes.by_process_s)))
 
 
 def _asked_turns(sampler: Sampler) -> Generator[bool, bool | None, None]:

@@ -11,7 +11,7 @@ import contextlib
 import statistics
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
 
@@ -72,8 +72,7 @@ class Sampled:
     """Seconds of one collective in each sample, of a call beyond its collectives, of a short chain.
 
     The last two are None where no slope was taken. `by_process_s` has the samples of each process
-    by its own clock, of which the slowest one's are `samples_s`, and `own_s` the mean time of each
-    between two calls, where it lays its values out, compares them, and waits for no other process.
+    by its own clock, of which the slowest one's are `samples_s`.
     """
 
     iterations: int
@@ -81,7 +80,6 @@ class Sampled:
     dispatch_s: float | None = None
     short_s: float | None = None
     by_process_s: tuple[tuple[float, ...], ...] = ()
-    own_s: tuple[float, ...] = ()
 
 
 @dataclass
@@ -109,9 +107,6 @@ class Sampler:
     _spent_s: float = 0.0
     _last_s: tuple[float, ...] = ()
     _by_process: list[tuple[float, ...]] = field(default_factory=list)
-    _left_s: float | None = None
-    _own_s: float = 0.0
-    _own_counts: int = 0
 
     def begin(self, *, single: bool = False, pace: Pace | None = None) -> None:
         """Warm up and find out how long chains must be; `single`: a sample is one call.
@@ -128,12 +123,9 @@ class Sampler:
     def turn(self) -> None:
         if self._begun_s is None:
             self._begun_s = self.now_s()
-        # Since the last call it has waited to be asked.
-        self._left_s = self.now_s()
         with self.phases.of("sampling"):
             self._pairs.append(self._sample())
             self._by_process.append(self._last_s)
-        self._note_own_work()
         self._spent_s = self.slowest(self.now_s() - self._begun_s)
 
     def beside(self, *, injecting: bool) -> tuple[float, float]:
@@ -166,11 +158,8 @@ class Sampler:
     def sampled(self) -> Sampled:
         if self._single:
             samples_s = tuple(one_s for _, one_s in self._pairs)
-            sampled = Sampled(1, samples_s, by_process_s=tuple(zip(*self._by_process)))
-        else:
-            sampled = self._slopes()
-        own_s = self._own_s / max(1, self._own_counts)
-        return replace(sampled, own_s=tuple(row[0] for row in self.gathered([own_s])))
+            return Sampled(1, samples_s, by_process_s=tuple(zip(*self._by_process)))
+        return self._slopes()
 
     def _slopes(self) -> Sampled:
         """Every long chain's slope from the launch's short one, or its own if that was shorter."""
@@ -233,20 +222,12 @@ class Sampler:
         return max(row[0] for row in self.gathered([seconds]))
 
     def _call_s(self, iterations: int) -> float:
-        # The others are waited for; what this process did since its last call is its own.
-        self._note_own_work()
-        self._own_counts += 1
+        # All processes of the group begin the call together.
         self.gathered([0.0])
         begun_s = self.now_s()
         self.program.run(iterations)
         self._last_s = tuple(row[0] for row in self.gathered([self.now_s() - begun_s]))
-        self._left_s = self.now_s()
         return max(self._last_s)
-
-    def _note_own_work(self) -> None:
-        if self._left_s is not None:
-            self._own_s += self.now_s() - self._left_s
-        self._left_s = None
 
     def _warm_up(self, pace: Pace | None) -> float:
         """The last one's seconds. The first says little: two, unless one takes too long."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from busbw import metrics
 from busbw.baselines.store import Published
-from busbw.model.launch import Run
 from busbw.model.limits import moment_text
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Outcome, plural
@@ -257,49 +256,31 @@ def launches(curves: Sequence[Curve]) -> Iterator[Curves]:
         )
 
 
-def members(session: Session) -> Iterator[Curves]:
-    """Yield the figures of processes and of ranks, if there are several."""
-    hosts = dict(enumerate(session.process_hosts))
-    kinds: Mapping[str, Callable[[Run], Sequence[float]]] = {
-        "process": lambda run: run.process_own_s,
-        "rank": lambda run: run.rank_times_s,
-    }
-    subtitles = {
-        "process": "The time of a process between two calls, where it waits for no other, over "
-        "the median of all processes.",
-        "rank": "The time of a rank in the collective over the median of all ranks. The rank that "
-        "comes last waits for no other: its time is the shortest.",
-    }
-    for kind, times in kinds.items():
-        rows = [
-            {
-                "series": name,
-                "x": f"{index} ({hosts[index]})"
-                if kind == "process" and hosts.get(index)
-                else str(index),
-                "y": ratio,
-            }
-            for name, curve in itertools.islice(named(curves_of(session)).items(), MOST_CURVES)
-            for index, ratio in _member_ratios(curve, times)
-        ]
-        if rows:
-            yield Curves(
-                title="Processes" if kind == "process" else "Ranks",
-                subtitle=f"{subtitles[kind]} A point for each payload.",
-                rows=rows,
-                headings={"series": "curve", "x": kind, "y": "time over the median"},
-                rules={"median": 1.0},
-                has_lines=False,
-            )
+def ranks(session: Session) -> Iterator[Curves]:
+    """Yield the figure of the ranks, if a recording has the times of several."""
+    rows = [
+        {"series": name, "x": str(rank), "y": ratio}
+        for name, curve in itertools.islice(named(curves_of(session)).items(), MOST_CURVES)
+        for rank, ratio in _rank_ratios(curve)
+    ]
+    if rows:
+        yield Curves(
+            title="Ranks",
+            subtitle="The time of a rank in the collective over the median of all ranks. The rank "
+            "that comes last waits for no other: its time is the shortest. A point for each "
+            "payload.",
+            rows=rows,
+            headings={"series": "curve", "x": "rank", "y": "time over the median"},
+            rules={"median": 1.0},
+            has_lines=False,
+        )
 
 
-def _member_ratios(
-    curve: Curve, times: Callable[[Run], Sequence[float]]
-) -> Iterator[tuple[int, float]]:
-    """Yield the median over launches of each member's ratio to the others, for each payload."""
+def _rank_ratios(curve: Curve) -> Iterator[tuple[int, float]]:
+    """Yield the median over launches of each rank's ratio to the others, for each payload."""
     for verdict in curve.verdicts:
         measurement = curve.session.measurements.get(verdict.spec)
-        runs = [times(run) for run in measurement.runs] if measurement else []
+        runs = [run.rank_times_s for run in measurement.runs] if measurement else []
         # Nothing is a multiple of no time at all.
         runs = [run for run in runs if run and statistics.median(run) > 0]
         count = min(map(len, runs), default=0)
@@ -324,7 +305,7 @@ def session_figures(session: Session) -> dict[str, list[Figure]]:
         ],
         "Spread": [
             *(figure for group in groups for figure in launches(group)),
-            *members(session),
+            *ranks(session),
         ],
     }
 

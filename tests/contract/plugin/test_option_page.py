@@ -65,14 +65,6 @@ def test_a_missing_library_is_a_usage_error_before_anything_is_measured(
     )
 
 
-@pytest.mark.exhaustive
-def test_processes_without_any_work_of_their_own_are_on_it(folder: Folder) -> None:
-    ran = folder.run("--page=page.html", "--processes=2", "--payloads=64K:256K", exit_code=0)
-    launches = [one for case in ran.cases for one in case["launches"]]
-    assert {own_s for one in launches for own_s in one["process_own_s"]} == {0.0}
-    assert "3 cases measured" in _page(folder)
-
-
 def test_a_page_that_fails_in_any_way_is_an_error_after_the_verdict(folder: Folder) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:
         conftest.write(

@@ -24,8 +24,6 @@ def test_processes_measure_together_and_have_a_layout_of_their_own(folder: Folde
     assert (case["case"]["ranks"], case["outcome"]) == (4, "NO_BASELINE")
     (launch,) = case["launches"]
     assert len(launch["process_times_s"]) == 2
-    assert set(launch["over_processes_s"]) == {"slowest", "median", "fastest"}
-    assert launch["over_processes_s"]["slowest"] >= launch["over_processes_s"]["fastest"]
     assert ran.document["environment"]["key"]["processes"] == 2
 
 
@@ -60,16 +58,6 @@ def test_what_all_run_out_of_is_out_of_memory(folder: Folder) -> None:
     assert ran.outcomes == {"1K": "OUT_OF_MEMORY", "2K": "NO_BASELINE"}
 
 
-@pytest.mark.exhaustive
-def test_the_process_that_the_others_wait_for_is_named(folder: Folder) -> None:
-    folder.script(layout_s=1e-3, processes={"2": {"layout_s": 3e-3}})
-    ran = folder.run("--processes=3", "--launches=2", exit_code=0)
-    straggler = ran.case()["straggler"]
-    assert (straggler["process"], round(straggler["ratio"]), straggler["rank"]) == (2, 3, None)
-    assert "straggler: process 2 (" in ran.text
-    assert ran.properties()["straggler"].startswith("straggler: process 2 (")
-
-
 def test_processes_of_other_versions_are_incomparable_before_anything_is_measured(
     folder: Folder,
 ) -> None:
@@ -86,7 +74,7 @@ def test_jax_measures_in_two_processes_of_two_ranks(folder: Folder) -> None:
     assert ran.outcomes == {"1K": "NO_BASELINE", "4K": "NO_BASELINE"}
     (launch,) = ran.case("1K")["launches"]
     assert launch["values_checked"] > 0
-    assert len(launch["process_own_s"]) == 2
+    assert len(launch["process_times_s"]) == 2
 
 
 @pytest.mark.exhaustive

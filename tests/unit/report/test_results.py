@@ -11,7 +11,7 @@ import pytest
 
 from busbw import wire
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Straggler, Verdict
+from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Verdict
 from busbw.model.words import FailureKind, FoundBy, Outcome, SessionOutcome
 from busbw.report.results import Results
 from busbw.stats.launches import quantiles_s
@@ -29,8 +29,6 @@ RUN = build.run(
     first_call_s=0.1,
     rank_times_s=(0.8e-3, 0.9e-3),
     process_times_s=(0.9e-3, 1e-3),
-    over_processes_s={"slowest": 1e-3, "median": 0.95e-3, "fastest": 0.9e-3},
-    process_own_s=(1e-4, 0.0),
     phases_s={"sampling": 0.2},
     peak_memory_bytes=1 << 20,
 )
@@ -54,7 +52,6 @@ COMPARED = build.verdict(
     limit=1.6,
     provisional=True,
     ceiling=Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True),
-    straggler=Straggler(process=1, ratio=2.1, host="b", rank=3),
     published=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0, doubt="old"),
 )
 OUT = build.verdict(

@@ -10,7 +10,7 @@ import pytest
 from busbw.history.changes import change_texts
 from busbw.history.failing import failed_since
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.verdict import Answer, Straggler
+from busbw.model.verdict import Answer
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.summary import again, summary, workflow_commands
 from tests.helpers.history_lines import line
@@ -63,8 +63,7 @@ def test_no_name_no_reason_and_no_log_is_taken_for_markup() -> None:
         kind=FailureKind.CRASHED, message=HOSTILE, log=HOSTILE, launch=LaunchId(name="x")
     )
     crashed = {"outcome": Outcome.FAILED, "failed": True, "failure": failure}
-    straggler = Straggler(process=0, host=HOSTILE, ratio=2.0)
-    noisy = {"outcome": Outcome.NOISY, "notes": (HOSTILE,), "straggler": straggler}
+    noisy = {"outcome": Outcome.NOISY, "notes": (HOSTILE,)}
     verdicts = [
         verdict(4096, None, text=HOSTILE, **crashed),
         verdict(8192, 6.0, text=HOSTILE, **noisy),

@@ -7,11 +7,10 @@ deadlines, memory), only the devices and the times are synthetic. The variable h
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
      "cases": [{"payload_bytes": 4096, "passes": [2], "slower": 3, "then": "kill"},
                {"dtype": "int32", "then": "wrong_result"}],
-     "processes": {"1": {"layout_s": 1e-3}}, "hosts": {"two": {"latency_s": 1e-3}}}
+     "processes": {"1": {"latency_s": 1e-3}}, "hosts": {"two": {"latency_s": 1e-3}}}
 
 `processes` has what is different in single processes of a group, by index, `hosts` on those that
-the variable BUSBW_FAKE_HOST names; laying values out takes `layout_s`, and `versions` are added to
-its own.
+the variable BUSBW_FAKE_HOST names; `versions` are added to its own.
 Injected work takes
 `injected_more` times what was asked for.
 `releases` have by package what is different with one of its releases.
@@ -201,7 +200,6 @@ class FakeBackend(AbstractBackend):
         # As real ones are: not quite what was asked for.
         injected_s *= float(self._script.get("injected_more", 1.0))
         self._name = f"{COLLECTIVES[case.collective].hlo}.1"
-        self.layout_s = float(self._script.get("layout_s", 0.0))
         flips = line.get("flips", {}) if soaking else {}
         program = FakeProgram(self, case, one_s, injected_s, flips)
         program.signed = line.get("signature", self._script.get("signature", ()))
@@ -267,7 +265,7 @@ class FakeProgram(AbstractProgram):
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
     def fresh(self) -> None:
-        self._backend.elapsed_s += self._backend.layout_s
+        """Do nothing: there are no values to lay out."""
 
     def run(self, iterations: int) -> None:
         if iterations:

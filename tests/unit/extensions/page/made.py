@@ -12,7 +12,7 @@ from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.limits import moment_text
-from busbw.model.verdict import Answer, Difference, SessionVerdict, Straggler, Verdict
+from busbw.model.verdict import Answer, Difference, SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from busbw.report.reading import CompiledSession, Session
 from busbw.report.table import Column
@@ -46,14 +46,14 @@ def regression() -> Session:
         verdict(1 << 20, None, outcome=Outcome.FAILED, failed=True, failure=failure),
         verdict(2 << 20, None),
         verdict(1024, None, dtype="int32", outcome=Outcome.SKIPPED, text="not on a CPU"),
-        verdict(4096, 6.0, straggler=Straggler(process=1, ratio=2.0, host="b"), **ring),
+        verdict(4096, 6.0, **ring),
         verdict(8192, 5.0, outcome=Outcome.NOISY, ratio=1.1, text="far apart", **ring),
         stack=Answer(text="8 % slower", is_slower=True),
         machine=Answer(text="as it was", is_slower=False),
     )
     runs = (
-        build.run(process_own_s=(1e-3, 1e-3, 4e-3), rank_times_s=(1e-3, 2e-3, 1e-3)),
-        build.run(process_own_s=(2e-3, 2e-3, 4e-3), injected="delay:50%"),
+        build.run(rank_times_s=(1e-3, 2e-3, 1e-3)),
+        build.run(injected="delay:50%"),
     )
     measured = {
         verdict.spec: Measurement(case=verdict.case, runs=runs)
