@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -144,7 +143,6 @@ def _changes(changes: Sequence[LevelChange]) -> list[dict[str, object]]:
         {
             "at": moment_text(one.began),
             "ratio": one.ratio,
-            "monthly_ratio": None if one.monthly is None else math.exp(one.monthly),
             **attributes(one, "sessions", "changes", "reason"),
         }
         for one in changes

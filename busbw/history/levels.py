@@ -34,23 +34,19 @@ _LEAST_VARIANCE = 1e-6
 # What the other cases say of the noise of one counts as this many sessions of its own.
 _OTHERS = 8
 
-MONTH = timedelta(days=365.25 / 12)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelChange:
     """A level that changed with the session that `began` then, by `log_ratio` in log time.
 
     `changes` are what changed there, such as ``jaxlib 0.10.1 -> 0.10.2``; `sessions` is how many
-    the new level has. `monthly` is how much of the change is in a month where it is a steady one.
-    `reason` says why somebody accepts it, empty where nobody has.
+    the new level has. `reason` says why somebody accepts it, empty where nobody has.
     """
 
     began: datetime
     log_ratio: float
     sessions: int
     changes: tuple[str, ...]
-    monthly: float | None = None
     reason: str
 
     @property
@@ -59,9 +55,7 @@ class LevelChange:
 
     @property
     def text(self) -> str:
-        """Such as ``+8.1 % since 2026-03-04``, or ``+1.5 % a month since 2026-03-04``."""
-        if self.monthly is not None:
-            return f"{_percent(math.exp(self.monthly))} a month since {self.began:%Y-%m-%d}"
+        """Return a text such as ``+8.1 % since 2026-03-04``."""
         return f"{_percent(self.ratio)} since {self.began:%Y-%m-%d}"
 
     @property
@@ -253,7 +247,7 @@ def _variance(values: _Logs) -> Variance | None:
 def _found(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
     at = list(values)
     changes = changes_of(list(values.values()), variance) if variance else ()
-    return tuple(replace(one, at=at[one.at], until=at[one.until]) for one in changes)
+    return tuple(replace(one, at=at[one.at]) for one in changes)
 
 
 def _is_shared(change: Change, first: int, last: int, logs: Iterable[_Logs]) -> bool:
@@ -318,13 +312,11 @@ def _changes(
 
     def described(one: Change) -> LevelChange:
         first, before = sessions[one.at], sessions[max(0, one.at - 1)]
-        took = sessions[one.until].began - first.began
         return LevelChange(
             began=first.began,
             log_ratio=one.size,
             sessions=one.count,
             changes=first.changes_since(before, framework),
-            monthly=one.size * (MONTH / took) if took else None,
             reason=next((k.reason for k in known if k.explains(first.began)), ""),
         )
 

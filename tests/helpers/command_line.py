@@ -24,6 +24,8 @@ from tests.helpers.recordings import Line, Made, complete, packed, plane, proces
 
 ROOT = Path(__file__).parents[2]
 WARM_UP_US = 5000.0
+# A bisection builds up to nine environments; on a busy machine each takes ten seconds.
+TIMEOUT_S = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +75,7 @@ def command(*arguments: str | Path) -> Answer:
             environment=dict(os.environ),
             out=str(out),
             err=str(err),
-            timeout_s=60,
+            timeout_s=TIMEOUT_S,
         )
         code = _forked().run(session)
         answer = Answer(code=code, out=out.read_text(), err=err.read_text())

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from busbw.history.failing import measured_outcome
-from busbw.history.levels import MONTH, CaseHistory, LevelChange, MachineHistory
+from busbw.history.levels import CaseHistory, LevelChange, MachineHistory
 from busbw.history.lines import Line
 from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, payload_text, plural, ratio_text, seconds_text
@@ -181,12 +181,7 @@ def _level_s(case: CaseHistory, changes: Sequence[LevelChange], moment: datetime
     """Return the level at a moment: the newest one without what changed later."""
     if case.level_s is None:
         return None
-    later = 0.0
-    for change in changes:
-        took = MONTH * (change.log_ratio / change.monthly) if change.monthly else timedelta(0)
-        passed = moment - change.began
-        done = min(max(passed / took, 0.0), 1.0) if took else float(passed >= timedelta(0))
-        later += change.log_ratio * (1 - done)
+    later = math.fsum(change.log_ratio for change in changes if change.began > moment)
     return case.level_s / math.exp(later)
 
 

@@ -1,4 +1,4 @@
-"""Where a level changes, in series with known changes: steps, and rises, which are one change."""
+"""The positions of changes in series whose steps are known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ def found(values: list[float]) -> tuple[Change, ...]:
 
 
 def steps(values: list[float]) -> list[int]:
-    assert all(one.until == one.at for one in found(values))
     return [one.at for one in found(values)]
 
 
@@ -31,7 +30,7 @@ def test_a_series_without_a_change_has_no_change_point() -> None:
 def test_a_step_is_found_where_it_is_with_its_size() -> None:
     for seed in range(30):
         (one,) = found(series((20, 0.0), (10, 5.0), seed=seed))
-        assert abs(one.at - 20) <= 1 and one.at == one.until
+        assert abs(one.at - 20) <= 1
         assert one.size == pytest.approx(5.0, abs=1.5)
         assert one.count == 30 - one.at
 
@@ -46,30 +45,9 @@ def test_two_steps_in_one_direction_are_two() -> None:
     assert abs(first - 60) <= 1 and abs(second - 80) <= 1
 
 
-@pytest.mark.parametrize("begin", [0, 60])
-def test_a_steady_rise_is_one_change_from_where_it_begins(begin: int) -> None:
-    for seed in range(10):
-        values = [
-            value + max(0, at - begin) * 0.1
-            for at, value in enumerate(series((260, 0.0), seed=seed))
-        ]
-        (one,) = found(values)
-        assert one.until == 259 and abs(one.at - begin) <= 15
-        assert one.size == pytest.approx(0.1 * (259 - begin), rel=0.12)
-
-
-def test_what_comes_after_a_rise_is_a_change_of_its_own() -> None:
-    values = [value + min(at, 150) * 0.1 for at, value in enumerate(series((150, 0.0)))]
-    rise, back = found(values + series((60, 0.0), seed=2))
-    assert rise.until > rise.at and back.at == back.until and abs(back.at - 150) <= 1
-    assert back.size == pytest.approx(-15, abs=1)
-
-
 def test_a_change_says_how_much_of_it_a_value_has() -> None:
-    step = Change(at=4, until=4, size=2.0, count=3)
+    step = Change(at=4, size=2.0, count=3)
     assert [step.by(at) for at in (3, 4, 5)] == [0.0, 2.0, 2.0]
-    rise = Change(at=4, until=8, size=2.0, count=5)
-    assert [rise.by(at) for at in (3, 4, 6, 8, 9)] == [0.0, 0.0, 1.0, 2.0, 2.0]
 
 
 def test_a_level_has_three_values_at_least() -> None:

@@ -117,14 +117,6 @@ def test_a_history_has_levels_changes_and_gaps() -> None:
     assert slower["x2"].startswith("2026-01-17")
 
 
-def test_a_gradual_change_has_a_level_that_rises() -> None:
-    lines = [made.session_line(day, times_us=(10.0 * 1.002**day,)) for day in range(0, 200, 2)]
-    machine = made.machine(*lines)
-    levels = [row["reference"] for row in case_history(machine, machine.cases[0]).rows]
-    assert machine.cases[0].changes[0].monthly
-    assert levels == sorted(levels) and len(set(levels)) > 50
-
-
 def test_ratios_have_a_bin_each() -> None:
     edges = (0.03, 0.06)
     names = ["below 0.94", "0.94 to 0.97", "0.97 to 1.03", "1.03 to 1.06", "above 1.06"]

@@ -77,7 +77,6 @@ def test_it_has_the_outcome_of_the_session_and_of_each_case(text: str) -> None:
         "2 of 7 cases failed:",
         "1 REGRESSED: jax psum float32 4K 1.50 x (limit 1.20 x)",
         "1 case got faster:",
-        "process 1 (b) takes 2.0 x as long as the others",
         "delay:50%; the times are not real.",
         "REGRESSED since 2026-01-09 (8 sessions); changed there: jax 0.10.0 -&gt; 0.10.1",
         "since 2026-01-09: jax.all_reduce.psum.float32.4K: +50 %; changed there: jax 0.10.0",
