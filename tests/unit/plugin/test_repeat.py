@@ -97,7 +97,7 @@ def test_a_variable_of_the_session_is_set_and_what_it_wrote_is_not_written_again
     folder: Folder,
 ) -> None:
     folder.environment.setenv("XLA_FLAGS", '--xla_a=$x "b"')
-    folder.environment.setenv("XLA_SOMETHING", "hunter2-hunter2")
+    folder.environment.setenv("XLA_API_KEY", "hunter2-hunter2")
     folder.environment.setenv("BUSBW_HISTORY", "nights of mine")
     ran = folder.run("--update-baselines", "--page=page.html", exit_code=0)
     command = ran.document["command"]
