@@ -19,12 +19,7 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.renderers import RENDERERS
-from busbw.report.session import (
-    change_tables,
-    measured_table,
-    order_tables,
-    session_tables,
-)
+from busbw.report.session import change_tables, measured_table, session_tables
 from busbw.report.table import Table, TextLine, span_text
 from busbw.report.verdicts import compiled_tables, legend, release_lines
 from busbw.session.compilers import FAMILIES, CompileSettings, missing
@@ -211,11 +206,11 @@ def _timed_tables(
 ) -> Sequence[Table]:
     tables = session_tables(
         verdicts,
+        measured.measurements.values(),
         found.groups if isinstance(found, Judged) else (),
         verbose=verbose,
         changed=measured.environment.changed,
     )
-    tables += order_tables(measured.measurements.values())
     if measured.interrupted:
         summaries = [
             (one.case, summary_of(one.case, [launch_time_s(run) for run in one.runs]))

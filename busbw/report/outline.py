@@ -13,7 +13,7 @@ from busbw.model.words import Outcome, SessionOutcome, bytes_text, plural, ratio
 
 from .answer import answer_lines, failure_lines
 from .reading import CompiledSession, Session
-from .session import order_tables, session_tables, shape_text, versions_text
+from .session import session_tables, shape_text, versions_text
 from .table import Table, span_text
 from .verdicts import compiled_tables, legend, release_lines
 
@@ -71,8 +71,8 @@ def outline(session: AnySession, since: Sequence[str] = ()) -> Outline:
     else:
         changed = session.environment.changed
         facts = _facts(session)
-        tables = session_tables(verdicts, verbose=True, changed=changed)
-        tables += order_tables(session.measurements.values())
+        measurements = session.measurements.values()
+        tables = session_tables(verdicts, measurements, verbose=True, changed=changed)
     return Outline(
         title=title(session),
         statements=tuple(_statements(session)),

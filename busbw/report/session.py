@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -118,14 +119,17 @@ def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
 
 def session_tables(
     verdicts: Sequence[Verdict],
+    measurements: Iterable[Measurement],
     groups: Sequence[SizeGroup] = (),
     *,
     verbose: bool = False,
     changed: str = "",
 ) -> list[Table]:
+    """Return the tables of verdicts, of fitted curves, and of the order of additions."""
     return [
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
         *curve_tables(groups),
+        *_order_tables(measurements),
     ]
 
 
@@ -199,25 +203,26 @@ def curve_tables(groups: Sequence[SizeGroup]) -> list[Table]:
     return [table] if rows else []
 
 
-def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
+def _order_tables(measurements: Iterable[Measurement]) -> list[Table]:
     """Return a table of the payloads from which on a sum is added up in another order, if any.
 
     The orders come from the signatures. A case whose launches differ, or that has no signature,
     counts for no change.
     """
-    orders: dict[str, dict[int, str]] = {}
+    by_group: dict[str, list[tuple[int, str]]] = {}
     for measurement in measurements:
-        found = {run.signature.partition(" ")[2] for run in measurement.runs}
-        if len(found) == 1 and (order := found.pop()):
+        orders = {run.signature.partition(" ")[2] for run in measurement.runs}
+        if len(orders) == 1 and "" not in orders:
             case = measurement.case
-            orders.setdefault(case.group_name, {})[case.payload_bytes] = order
+            by_group.setdefault(case.group_name, []).append((case.payload_bytes, orders.pop()))
     rows = []
-    for group, by_payload in orders.items():
-        alike = itertools.groupby(sorted(by_payload.items()), key=lambda item: item[1])
-        starts = [f"{order} from {payload_text(next(items)[0])}" for order, items in alike]
+    for group, payloads in by_group.items():
+        alike = itertools.groupby(sorted(payloads), key=operator.itemgetter(1))
+        starts = [f"{order} from {payload_text(next(cases)[0])}" for order, cases in alike]
         rows += [{"group": group, "orders": ", ".join(starts)}] if len(starts) > 1 else []
-    title = TextLine(_ORDER_TITLE)
-    table = Table(title=title, columns=_ORDER_COLUMNS, rows=rows_of(rows), indent=4)
+    table = Table(
+        title=TextLine(_ORDER_TITLE), columns=_ORDER_COLUMNS, rows=rows_of(rows), indent=4
+    )
     return [table] if rows else []
 
 

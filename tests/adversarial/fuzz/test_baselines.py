@@ -106,7 +106,7 @@ def _held_against(root: Path, case: Case) -> None:
     one = judge_case(spec, measured, found.baseline, limit, TERMS, published=reference)
     assert one.verdict.explain()
     assert found.baseline is None or found.baseline.case.clock
-    assert rendered("text", *session_tables([one.verdict]))
+    assert rendered("text", *session_tables([one.verdict], ()))
 
 
 def _or_refused(root: Path, path: Path, read: Callable[[], object]) -> None:

@@ -75,7 +75,7 @@ def _judged(found: Run | Failure) -> None:
         limit = limit_of(baseline, measured, TERMS.policy)
         verdict = judge_case(build.spec(), measured, baseline, limit, TERMS).verdict
         assert verdict.explain()
-        assert rendered("text", *session_tables([verdict]))
+        assert rendered("text", *session_tables([verdict], ()))
         document = results(verdict, measurements={verdict.spec: measured})
         assert json.dumps(document, allow_nan=False)
 

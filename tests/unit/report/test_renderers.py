@@ -95,7 +95,7 @@ from busbw.plugin.config import judged_of
 def pytest_terminal_summary(terminalreporter, config):
     judged = judged_of(config)
     verdicts = tuple(judged.verdicts.values())
-    tables = session_tables(verdicts)
+    tables = session_tables(verdicts, ())
     for line in rendered("hyphens", *tables):
         terminalreporter.write_line(f"hyphens: {line}")
 """
@@ -181,7 +181,7 @@ def test_sections_stand_where_the_text_names_them(tmp_path: Path) -> None:
 
 
 def test_the_table_of_a_session_has_seconds_and_bytes() -> None:
-    (table,) = session_tables([build.verdict(ratio=1.5)], verbose=True)
+    (table,) = session_tables([build.verdict(ratio=1.5)], (), verbose=True)
     row = table.rows[0].values
     assert (row["payload_bytes"], row["best_s"], row["median_s"]) == (4096, 9e-4, 1e-3)
     assert (row["ratio"], row["outcome"]) == (1.5, "PASS")
