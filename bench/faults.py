@@ -25,7 +25,7 @@ from signal import SIGINT, SIGKILL, SIGSTOP, SIGTERM
 from typing import Any
 from unittest import mock
 
-from busbw import locks
+from busbw import storage
 from busbw.baselines.document import TIMED, BaselineError, read
 from busbw.driver.bundle import Bundle
 from busbw.history.files import HistoryError, read_all
@@ -145,7 +145,7 @@ def _begin(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     command += [f"--history={folder / 'history'}", f"--results={folder / 'results.json'}"]
     variables = {
         "TMPDIR": str(folder / "temporary"),
-        locks.MACHINE: str(folder),
+        storage.MACHINE: str(folder),
         "PYTHONUNBUFFERED": "1",
         "BUSBW_FAKE": json.dumps({"clocks": ["dispatch"]}),
     }
@@ -246,9 +246,9 @@ def _traces(folder: Path, exit_code: int | None) -> list[str]:
             Bundle().remove()
     traces = [f"{path.name} in TMPDIR" for path in temporary.iterdir()]
     try:
-        with mock.patch.dict(os.environ, {locks.MACHINE: str(folder)}), locks.machine(0):
+        with mock.patch.dict(os.environ, {storage.MACHINE: str(folder)}), storage.machine_lock(0):
             return traces
-    except locks.Busy as error:
+    except storage.LockedError as error:
         return [*traces, f"the machine's lock ({error})"]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from busbw import locks
+from busbw import storage
 from tests.helpers import frameworks as real
 from tests.helpers.watch import sitecustomize as watch
 
@@ -34,7 +34,7 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
         patch.setenv("TMPDIR", folder)
-        patch.setenv(locks.MACHINE, folder)
+        patch.setenv(storage.MACHINE, folder)
         yield
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from busbw import files
+from busbw import storage
 from busbw.model.words import Device
 from busbw.worker import sharing
 
@@ -98,8 +98,8 @@ def run(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
         document["transport"] = transport(bench)
         document["health"]["after"] = health(bench.device)
         document["parts"] = {part: results[part] for part in PARTS if part in results}
-        files.write(path, json.dumps(document, indent=1) + "\n")
-        files.write(bench.out / "gpu.md", page(document))
+        storage.write(path, json.dumps(document, indent=1) + "\n")
+        storage.write(bench.out / "gpu.md", page(document))
     return document
 
 

@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
-from busbw import files, wire
+from busbw import storage, wire
 from busbw.model.case import Case, converted
 from busbw.model.launch import Compiled
 from busbw.model.limits import (
@@ -225,8 +225,8 @@ def read(codec: Codec[S], path: Path) -> BaselineFile[S]:
 def read_json(path: Path) -> Any:
     """The JSON in `path`. Raises BaselineError with line and column, also for a repeated key."""
     try:
-        return wire.parsed(files.content(path))
-    except files.InputError as error:
+        return wire.parsed(storage.read(path))
+    except storage.InputError as error:
         raise BaselineError(f"{path}: {error}") from error
     except wire.WireError as error:
         # As compilers do it: path, line and column, if these are known.

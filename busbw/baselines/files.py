@@ -3,8 +3,7 @@
 Knows names, permissions and locks; the content of a file is its Codec's. One session may update
 and prune: files are read under the lock, changed in memory and written at the end, each once. The
 lock excludes other sessions on this machine. It does not exclude an editor, a checkout
-or a session on another host that mounts the same folder; what they changed meanwhile is not
-overwritten.
+or a session on another host that mounts the same folder.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Generic
 
-from busbw import files, locks
+from busbw import storage
 from busbw.model.case import Case, converted
 from busbw.model.machine import EnvironmentKey
 
@@ -23,7 +22,7 @@ from .document import COMPILED_FOLDER, BaselineError, BaselineFile, Codec, S, du
 
 LOCK_TIMEOUT_S = 60.0
 
-# What `busbw.files` calls a file before it replaces another one.
+# The name that `storage.write` gives a file before the file replaces another one.
 _HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
 
 
@@ -70,11 +69,10 @@ def locked(root: Path) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         try:
             root.mkdir(parents=True, exist_ok=True)
-            held.enter_context(locks.folder(root.resolve(), LOCK_TIMEOUT_S))
-        except locks.Busy as error:
+            held.enter_context(storage.folder_lock(root.resolve(), LOCK_TIMEOUT_S))
+        except storage.LockedError as error:
             raise BaselineError(
-                f"{root}: another session has been writing for {LOCK_TIMEOUT_S:g} s "
-                f"({error.holder.text})"
+                f"{root}: another session has been writing for {LOCK_TIMEOUT_S:g} s"
             ) from error
         except OSError as error:
             raise BaselineError(f"{root}: it cannot be locked for writing: {error}") from error
@@ -84,8 +82,9 @@ def locked(root: Path) -> Iterator[None]:
 def check_folder(
     root: Path, *, may_be_missing: bool = False, is_written: bool = False, hint: str = ""
 ) -> None:
-    """Raise BaselineError unless `root` is a folder that can be read, or with `is_written` written.
+    """Raise an error unless `root` is a folder that can be read, or with `is_written` written.
 
+    The error is a BaselineError, or an OutputError for a folder that cannot be written.
     One that may be missing is made when the first baseline is written; else `hint` says what helps.
     """
     if exists(root):
@@ -96,33 +95,18 @@ def check_folder(
     elif not may_be_missing:
         raise BaselineError(f"there is no folder {root}{hint}")
     if is_written:
-        _check_writable(root)
+        storage.check_folder(root)
 
 
 def check_writable(
     root: Path, cases: Iterable[tuple[EnvironmentKey, Case]], *, compiled: bool = False
 ) -> None:
-    """Raise BaselineError unless the file of each case can be written or created."""
+    """Raise BaselineError or OutputError unless the file of each case can be written or created."""
     below = COMPILED_FOLDER if compiled else ""
     for path in dict.fromkeys(path_of(root, key, case, below) for key, case in cases):
-        _check_writable(path.parent)
+        storage.check_folder(path.parent)
         if exists(path) and not os.access(path, os.W_OK):
             raise BaselineError(f"{path} cannot be written: no permission")
-
-
-def _check_writable(folder: Path) -> None:
-    try:
-        files.check_folder(folder)
-    except files.Refused as error:
-        raise BaselineError(str(error)) from error
-
-
-def _content(path: Path) -> bytes | None:
-    """Read a file of baselines; None if there is none. Raises BaselineError."""
-    try:
-        return files.content(path) if exists(path) else None
-    except files.InputError as error:
-        raise BaselineError(f"{path}: {error}") from error
 
 
 class Draft(Generic[S]):
@@ -136,7 +120,6 @@ class Draft(Generic[S]):
         self._root = root
         self._held = held
         self._is_locked = False
-        self._before: dict[Path, bytes | None] = {}
         self._documents: dict[Path, BaselineFile[S] | None] = {}
         self._changed: dict[Path, None] = {}
 
@@ -149,7 +132,6 @@ class Draft(Generic[S]):
         # Without a folder there is nothing to lock; looking for a file does not create it.
         if path not in self._documents and exists(self._root):
             self._begin()
-            self._before[path] = _content(path)
             self._documents[path] = stored(self._codec, path, key, case)
         return path, self._documents.get(path)
 
@@ -173,18 +155,12 @@ class Draft(Generic[S]):
         self._changed[path] = None
 
     def write(self) -> None:
-        """Write every file that changed; none of them if another program changed one."""
-        for path, before in self._before.items():
-            if _content(path) != before:
-                raise BaselineError(
-                    f"{path}: another program changed it while this session was about to write; "
-                    "nothing was written to it"
-                )
+        """Write every file that changed."""
         if self._changed:
             self._tidy_up()
         for path in self._changed:
             if document := self._documents[path]:
-                files.write(path, dumps(self._codec, document))
+                storage.write(path, dumps(self._codec, document))
             else:
                 path.unlink(missing_ok=True)
 
@@ -199,7 +175,7 @@ def drafted(root: Path, codec: Codec[S]) -> Iterator[Draft[S]]:
     """A Draft of the files of `codec` in the folder `root`, written at the end unless it raises.
 
     Other sessions wait meanwhile. Raises OSError if a file cannot be written, and BaselineError if
-    another session holds the lock for too long or changed a file.
+    another session holds the lock for too long.
     """
     with contextlib.ExitStack() as held:
         draft = Draft(codec, root, held)

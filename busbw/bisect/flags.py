@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import files
+from busbw import storage
 from busbw.hardware.topologies import GPUS
 from busbw.model.words import Device, Outcome
 
@@ -35,8 +35,8 @@ class Flag:
 def flags_in(path: Path) -> tuple[str, ...]:
     """One a line, or several apart by spaces; what follows ``#`` is a comment."""
     try:
-        text = files.content(path).decode()
-    except (files.InputError, UnicodeDecodeError) as error:
+        text = storage.read(path).decode()
+    except (storage.InputError, UnicodeDecodeError) as error:
         raise FlagsError(f"{path}: {error}") from error
     found = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
     wrong = [word for word in found if not word.startswith("--")]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from busbw import files, locks
+from busbw import storage
 from busbw.stacks.build import pip_command
 from busbw.stacks.interpreter import output
 from busbw.stacks.lock import StackError
@@ -127,13 +127,13 @@ class Environments:
         folder = self._folder(version)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with locks.folder(folder.parent.resolve(), _WAIT_S):
+            with storage.folder_lock(folder.parent.resolve(), _WAIT_S):
                 if not (folder / _MARK).exists():
                     _build(folder, self._wanted(version), self.python)
-        except locks.Busy as error:
-            raise StackError(f"{folder.parent}: another session ({error}) builds there") from error
+        except storage.LockedError as error:
+            raise StackError(f"{folder.parent}: another session builds there") from error
         except OSError as error:
-            raise StackError(f"{folder} cannot be built: {files.reason(error)}") from error
+            raise StackError(f"{folder} cannot be built: {storage.error_text(error)}") from error
         return str(folder / "bin" / "python")
 
     def keep(self, versions: Collection[str], among: Iterable[str]) -> None:
@@ -166,7 +166,7 @@ def _build(folder: Path, wanted: Sequence[str], python: str) -> None:
         command = [*pip_command(), "--python", str(folder / "bin" / "python"), "install"]
         options = ["-qq", "--only-binary=:all:", "--disable-pip-version-check"]
         output([*command, *options, *wanted], problem="pip says", timeout_s=_BUILD_TIMEOUT_S)
-        files.write(folder / _MARK, "\n".join(wanted) + "\n")
+        storage.write(folder / _MARK, "\n".join(wanted) + "\n")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from busbw import files, wire
+from busbw import storage, wire
 
 from .search import Shown
 from .steps import Criterion
@@ -58,8 +58,8 @@ class State:
         if not self.path.exists():
             return
         try:
-            kept = wire.from_json(Kept, wire.parsed(files.content(self.path)), "state")
-        except (wire.WireError, files.InputError) as error:
+            kept = wire.from_json(Kept, wire.parsed(storage.read(self.path)), "state")
+        except (wire.WireError, storage.InputError) as error:
             raise StateError(f"{self.path}: {error}") from error
         if (kept.document, kept.asked) != (DOCUMENT, self.known.asked):
             raise StateError(
@@ -72,7 +72,7 @@ class State:
 
     def keep(self, **changes: Any) -> None:
         self.known = replace(self.known, **changes)
-        files.write(self.path, json.dumps(wire.to_json(self.known), indent=1) + "\n")
+        storage.write(self.path, json.dumps(wire.to_json(self.known), indent=1) + "\n")
 
     def shown(self, release: str, against: str) -> Shown | None:
         """None for one that was not tried."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from busbw import files
+from busbw import storage
 from busbw.driver.process import child
 from busbw.judge.paired import pairs_of
 from busbw.model.verdict import Verdict
@@ -243,8 +243,8 @@ class Sessions:
             if code not in _JUDGED or not results.exists():
                 raise StepError(_last_words(said))
             try:
-                found = read_results(files.content(results), str(results))
-            except (DocumentError, files.InputError) as error:
+                found = read_results(storage.read(results), str(results))
+            except (DocumentError, storage.InputError) as error:
                 raise StepError(str(error)) from error
         taken = list(found.measurements.values()) if isinstance(found, Session) else []
         others = found.references.values() if isinstance(found, Session) else ()

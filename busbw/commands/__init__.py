@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from busbw import __version__, files, wire
+from busbw import __version__, storage, wire
 from busbw.session import os_limits
 from busbw.session.option import Option, file_option, folder_option
 
@@ -121,10 +121,10 @@ def check_file(
     ours: Callable[[str], bool],
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Raise UsageError unless `path` may be written: as `files.check`, with the option's name."""
+    """Raise UsageError unless `path` may be written: as `check_output`, with the option's name."""
     if path is not None:
-        with usage_error(files.Refused, where=f"{option}: "):
-            files.check(path, what=what, ours=ours, inputs=inputs)
+        with usage_error(storage.InputError, storage.OutputError, where=f"{option}: "):
+            storage.check_output(path, kind=what, is_kind=ours, inputs=inputs)
 
 
 def json_with(*keys: str) -> Callable[[str], bool]:
@@ -144,9 +144,9 @@ def json_with(*keys: str) -> Callable[[str], bool]:
 def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
     """Write a file; the exit code: 1, with a sentence after `prefix`, where it cannot be."""
     try:
-        files.write(path, content)
+        storage.write(path, content)
     except OSError as error:
-        print(f"{prefix}{files.reason(error)}", file=sys.stderr)
+        print(f"{prefix}{storage.error_text(error)}", file=sys.stderr)
         return 1
     return 0
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from busbw import files
+from busbw import storage
 from busbw.collectives.base import GroupSize
 from busbw.metrics import parse_payload
 from busbw.model.limits import LEAST_S
@@ -230,10 +230,10 @@ class Gathering:
             if not path.name.endswith(FORMATS[0]):
                 read = partial(read_chrome, most_bytes=self.size_limit)
             try:
-                content = files.content(path, self.size_limit)
+                content = storage.read(path, self.size_limit)
                 trace = read(content, host=host, keep=WantedEvents())
-            except (TraceError, files.InputError) as error:
-                is_limit = isinstance(error, (RecordingTooLargeError, files.TooLargeError))
+            except (TraceError, storage.InputError) as error:
+                is_limit = isinstance(error, (RecordingTooLargeError, storage.TooLargeError))
                 self.note(path, f"{error} (--size-limit)" if is_limit else str(error))
                 continue
             self.files.append(str(path))

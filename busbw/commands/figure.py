@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import read_published
@@ -21,6 +20,7 @@ from busbw.extensions.page.figures import Figure
 from busbw.extensions.page.history import case_history, heat_map
 from busbw.model.words import refusal
 from busbw.report.reading import Session
+from busbw.session.folders import shipped_folder
 from busbw.session.option import Option, file_option, folder_option
 
 from . import (
@@ -151,7 +151,7 @@ def _sessions_of_machine(options: argparse.Namespace) -> Figure:
 def _published_files(options: argparse.Namespace) -> list[Path]:
     """Return the tables of the device. Raises UsageError where there are none."""
     with usage_error(BaselineError, where="--baselines: "):
-        folder = options.baselines or files.shipped_baselines()
+        folder = options.baselines or shipped_folder("baselines")
         check_folder(folder)
     tables: dict[str, list[Path]] = {}
     for path in sorted(folder.glob("*/*/published.*.json")):

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from busbw import files, grid, metrics, wire
+from busbw import grid, metrics, storage, wire
 from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeFailed, probe
@@ -163,8 +163,8 @@ def _earlier(folder: Path | None) -> list[dict[str, Any]]:
     """The answers in a folder of `--results`, the latest last. Raises UsageError."""
     found = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
-        with usage_error(files.InputError, ValueError, where=f"--earlier: {path}: "):
-            document = wire.parsed(files.content(path))
+        with usage_error(storage.InputError, ValueError, where=f"--earlier: {path}: "):
+            document = wire.parsed(storage.read(path))
         if not isinstance(document, dict) or document.get("document") != DOCUMENT:
             raise UsageError(f"--earlier: {path}: it is no answer of this busbw find-slow")
         found.append(document)

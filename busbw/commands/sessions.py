@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from busbw import files
+from busbw import storage
 from busbw.history.files import HistoryError, folders
 from busbw.history.levels import MachineHistory
 from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
@@ -18,8 +18,8 @@ from . import UsageError, usage_error
 
 def session_in(path: Path) -> Session | CompiledSession:
     """The session in a file of `--results`. Raises UsageError."""
-    with usage_error(DocumentError), usage_error(files.InputError, where=f"{path}: "):
-        return read_results(files.content(path), str(path))
+    with usage_error(DocumentError), usage_error(storage.InputError, where=f"{path}: "):
+        return read_results(storage.read(path), str(path))
 
 
 def machines_in(

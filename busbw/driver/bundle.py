@@ -26,7 +26,7 @@ from busbw.worker.__main__ import main
 main()
 """
 _ROOMS = ("model", "collectives", "program", "traces", "worker")
-_FILES = ("__init__.py", "wire.py", "files.py")
+_FILES = ("__init__.py", "wire.py", "storage.py")
 _CACHE = "__pycache__"
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from busbw import locks
+from busbw import storage
 
 _PREFIX = f"busbw-{os.getuid()}."
 
@@ -102,18 +102,18 @@ def _remove_orphans(parent: Path) -> None:
     """Remove this user's folders whose sessions have ended: those that are not locked."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
-            held = locks.of_folder(folder) if folder.lstat().st_uid == os.getuid() else None
+            held = storage.try_lock_folder(folder) if folder.lstat().st_uid == os.getuid() else None
             if held is not None:
                 with contextlib.closing(held):
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], locks.Held]:
+def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], contextlib.ExitStack]:
     """One that is taken for an orphan before it is locked is removed: another one is made."""
     while True:
         folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
         with contextlib.suppress(FileNotFoundError):
-            held = locks.of_folder(Path(folder.name))
+            held = storage.try_lock_folder(Path(folder.name))
             if held is not None:
                 return folder, held
         folder.cleanup()

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from busbw import locks, wire
+from busbw import storage, wire
 from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.launch import LaunchId
 
@@ -30,14 +30,13 @@ def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -
     """Raises BusyError after `wait_s`; `on_wait` gets the holder, such as ``pid 1234, ...``."""
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(locks.machine(wait_s, lambda holder: on_wait(holder.text)))
-        except locks.Busy as error:
+            held.enter_context(storage.machine_lock(wait_s, on_wait))
+        except storage.LockedError as error:
             raise BusyError(
-                "another session has been measuring on this machine for "
-                f"{wait_s:g} s ({error.holder.text})"
+                f"another session has been measuring on this machine for {wait_s:g} s ({error})"
             ) from error
         except OSError as error:
-            raise BusyError(f"the machine cannot be locked: {error}") from error
+            raise BusyError(f"the machine cannot be locked: {storage.error_text(error)}") from error
         yield
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from busbw import files, locks, wire
+from busbw import storage, wire
 from busbw.model.limits import Date
 from busbw.model.machine import EnvironmentKey
 
@@ -82,15 +82,6 @@ def _parsed(path: Path, text: bytes, number: int) -> Line:
         raise HistoryError(f"{path}: {error}") from error
 
 
-def check(root: Path) -> None:
-    """Raise HistoryError unless files can be made in `root`, which need not be there yet."""
-    folder = next(one for one in (root, *root.absolute().parents) if one.exists())
-    with _errors(root):
-        if not folder.is_dir():
-            raise HistoryError(f"{folder} is no folder")
-        files.check_folder(folder)
-
-
 def read(root: Path, key: EnvironmentKey, since: int = 0) -> tuple[Line, ...]:
     """The lines of one machine from the year `since` on, oldest first. Raises HistoryError."""
     return _read_folder(root / key.folder, since)
@@ -130,8 +121,8 @@ def _lines(path: Path) -> dict[bytes, Line]:
 def _content(path: Path) -> bytes:
     """Read a file of the history. Raises HistoryError, also for what Git left in it."""
     try:
-        found = files.content(path, MOST_BYTES)
-    except files.InputError as error:
+        found = storage.read(path, MOST_BYTES)
+    except storage.InputError as error:
         raise HistoryError(f"{path}: {error}") from error
     left = wire.left_by_git(found)
     if left:
@@ -144,7 +135,7 @@ def _locked(path: Path) -> Iterator[None]:
     """The only writer in the folder of `path`, which is made. Raises HistoryError."""
     with _errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locks.folder(path.parent.resolve(), LOCK_TIMEOUT_S):
+        with storage.folder_lock(path.parent.resolve(), LOCK_TIMEOUT_S):
             yield
 
 
@@ -153,12 +144,12 @@ def _errors(path: Path) -> Iterator[None]:
     """Errors of the system and of the lock become a HistoryError with `path`."""
     try:
         yield
-    except locks.Busy as error:
+    except storage.LockedError as error:
         raise HistoryError(
-            f"{path}: another session ({error}) has been writing for {LOCK_TIMEOUT_S:g} s"
+            f"{path}: another session has been writing for {LOCK_TIMEOUT_S:g} s"
         ) from error
     except OSError as error:
-        raise HistoryError(f"{path}: {files.reason(error)}") from error
+        raise HistoryError(f"{path}: {storage.error_text(error)}") from error
 
 
 FILE = "acknowledged.toml"
@@ -215,9 +206,9 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
     if not path.exists():
         return ()
     try:
-        content = files.content(path)
+        content = storage.read(path)
         raw = tomllib.loads(content.decode())
-    except files.InputError as error:
+    except storage.InputError as error:
         raise HistoryError(f"{path} {error}") from error
     except ValueError as error:
         left = wire.left_by_git(content)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from busbw import files
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.session.folders import shipped_folder
 from busbw.session.option import Given, UsageError
 from busbw.session.options import OPTIONS
 from busbw.session.programs import weighted
@@ -71,7 +71,7 @@ def _selection(config: pytest.Config) -> Iterator[str]:
 
 def _tests(config: pytest.Config) -> list[str]:
     """Return the tests that were named; none where all are meant that busbw ships."""
-    folder = files.shipped_promises().resolve()
+    folder = shipped_folder("perf").resolve()
     every = {f"{_SHIPPED}/{path.name}" for path in folder.glob("test_*.py")}
     words: list[str] = []
     for argument in config.args:

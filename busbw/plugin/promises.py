@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import files
+from busbw.session.folders import shipped_folder
 
 # How the tests are named, wherever busbw is installed.
 _NAME = "busbw/perf"
@@ -20,7 +20,7 @@ _NAME = "busbw/perf"
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
     """Add the promises to `args` where they name no test, and find those that they name."""
-    folder, known = files.shipped_promises(), early_config.known_args_namespace
+    folder, known = shipped_folder("perf"), early_config.known_args_namespace
     found = [_found(one, early_config, folder) for one in args]
     named = [new for old, new in zip(args, found) if new != old]
     args[:] = found

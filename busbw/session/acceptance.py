@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw import files, grid
+from busbw import grid, storage
 from busbw.baselines.document import TIMED, BaselineError
 from busbw.baselines.files import drafted, locked
 from busbw.baselines.updates import (
@@ -81,7 +81,7 @@ def _written(judged: Judged) -> Judged:
         found = judged.with_notes(f"no baseline was written: {error}")
         return replace(found, exit_code=_USAGE)
     except OSError as error:
-        return judged.with_error(f"not all baselines were written: {files.reason(error)}")
+        return judged.with_error(f"not all baselines were written: {storage.error_text(error)}")
 
 
 def _times(judged: Judged, measured: Measured) -> Judged:
@@ -138,7 +138,7 @@ def _with_locks(judged: Judged, measured: Measured, wanted: Sequence[Accepted]) 
         with locked(measured.settings.baselines):
             return judged.with_notes(*references.locked(measured, frameworks))
     except (BaselineError, OSError) as error:
-        words = files.reason(error) if isinstance(error, OSError) else str(error)
+        words = storage.error_text(error) if isinstance(error, OSError) else str(error)
         return judged.with_error(f"baselines were written, but no reference stack: {words}")
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from busbw import files, grid
+from busbw import grid
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
 from busbw.baselines.store import find_compiled, has_compiled
@@ -22,9 +22,11 @@ from busbw.model.machine import Compiler
 from busbw.model.stored import CompiledBaseline
 from busbw.model.verdict import Verdict
 from busbw.model.words import Capability, FailureKind, Outcome
+from busbw.storage import OutputError
 
 from .compilers import CompileSettings, library_of
 from .display import Display
+from .folders import shipped_folder
 from .machine import python_of
 from .option import UsageError, usage_error
 from .settings import Settings
@@ -66,7 +68,7 @@ def resolved(
             case=case, topology=topologies[spec.topology], compiler=spec.compiler, key=key
         )
     # Before anything is compiled: a damaged file is found early.
-    with usage_error(BaselineError, OSError):
+    with usage_error(BaselineError, OutputError, OSError):
         if collected.settings.writes_baselines:
             keyed = [(job.key, job.case) for job in jobs.values()]
             check_writable(collected.settings.baselines, keyed, compiled=True)
@@ -78,7 +80,7 @@ def resolved(
 
 def _with_stored(settings: Settings, job: ProgramJob) -> ProgramJob:
     """With what is stored; else what busbw ships."""
-    roots = (settings.baselines, files.shipped_baselines())
+    roots = (settings.baselines, shipped_folder("baselines"))
     found = (find_compiled(root, job.key, job.case) for root in roots)
     return replace(job, stored=next(filter(None, found), None))
 

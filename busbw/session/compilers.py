@@ -22,7 +22,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from busbw import files
+from busbw import storage
 from busbw.baselines.store import has_compiled
 from busbw.frameworks import COMPILED, FRAMEWORKS
 from busbw.hardware.topologies import USUAL_TOPOLOGIES, topology_of
@@ -110,7 +110,7 @@ def compile_settings_of(
 def _cache(text: str) -> Path | None:
     folder = homes.cache_folder(text)
     if folder is not None:
-        files.check_folder(folder)
+        storage.check_folder(folder)
     return folder
 
 

@@ -12,7 +12,7 @@ import re
 import zlib
 from pathlib import Path
 
-from busbw import files
+from busbw import storage
 from busbw.model.program import Uses
 from busbw.program import inventory
 from busbw.program.hlo import ProgramError
@@ -81,7 +81,7 @@ def read(path: Path, ranks: int | None = None) -> Uses:
 
 
 def _text_of(path: Path) -> str:
-    content = files.content(path)
+    content = storage.read(path)
     if content.startswith(_GZIP):
         content = _decompressed(content)
     # Editors on Windows write a mark first and end lines with two characters.
@@ -97,11 +97,11 @@ def _decompressed(content: bytes) -> bytes:
     """Decompress gzip. Raises InputError for a damaged file and for more than MOST_BYTES bytes."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            text = file.read(files.MOST_BYTES + 1)
+            text = file.read(storage.MOST_BYTES + 1)
     except (EOFError, OSError, zlib.error) as error:
-        raise files.InputError(f"is a damaged gzip file: {error}") from error
-    if len(text) > files.MOST_BYTES:
-        raise files.TooLargeError(f"has more than {files.MOST_BYTES} bytes when decompressed")
+        raise storage.InputError(f"is a damaged gzip file: {error}") from error
+    if len(text) > storage.MOST_BYTES:
+        raise storage.TooLargeError(f"has more than {storage.MOST_BYTES} bytes when decompressed")
     return text
 
 

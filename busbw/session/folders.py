@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from busbw import files
+import busbw
+from busbw import storage
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
-from busbw.history.files import HistoryError, check
 from busbw.report.figures import is_csv
 from busbw.report.results import is_results
 
@@ -23,8 +23,20 @@ HISTORY = "BUSBW_HISTORY"
 # What --results=- names.
 STANDARD_OUTPUT = Path("-")
 
+_PACKAGE = Path(busbw.__file__).parent
+
 # With these options baselines are written.
 WRITING = ("update_baselines", "prune_baselines")
+
+
+def shipped_folder(name: str) -> Path:
+    """Return a folder that busbw ships and never writes to.
+
+    The name is ``perf``, for the tests that measure, or ``baselines``, for compiled programs and
+    published figures.
+    """
+    installed = _PACKAGE / {"perf": "perf", "baselines": "shipped_baselines"}[name]
+    return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
 def stack_cache_of(text: str | None) -> Path:
@@ -41,7 +53,7 @@ def stack_cache_of(text: str | None) -> Path:
 def baselines_of(given: Given, text: str | None) -> Path:
     """The default folder need not exist yet; one that is named exists, or will be written."""
     root = given.root / (text or "baselines")
-    with usage_error(BaselineError, where="--baselines: "):
+    with usage_error(BaselineError, storage.OutputError, where="--baselines: "):
         check_folder(
             root,
             may_be_missing=not text or bool(given.options["update_baselines"]),
@@ -56,13 +68,11 @@ def history_of(given: Given, texts: Mapping[str, Any], stored: Path) -> Path | N
     text = texts["history"] or os.environ.get(HISTORY, "")
     if not text or texts["topology"]:
         return None
-    with usage_error(
-        ValueError, HistoryError, where=f"{'--history' if texts['history'] else HISTORY}: "
-    ):
+    with usage_error(ValueError, where=f"{'--history' if texts['history'] else HISTORY}: "):
         path = given.root / homes.expanded(text)
         if stored.resolve() in (path.resolve(), *path.resolve().parents):
             raise ValueError(f"{path} is in {stored}, which holds baselines only")
-        check(path)
+        storage.check_folder(path)
     return path
 
 
@@ -110,7 +120,7 @@ def _output(name: str, text: str, root: Path, taken: Mapping[str, str]) -> Path:
             return STANDARD_OUTPUT
         raise ValueError("'-'; accepted is a file: --results alone may be '-'")
     path = Path(text).absolute()
-    files.check(path, what=what, ours=is_ours)
+    storage.check_output(path, kind=what, is_kind=is_ours)
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(root)):
         raise ValueError(f"{path} is in {root}, which holds baselines only")

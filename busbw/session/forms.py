@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from busbw import files, metrics
+from busbw import metrics, storage
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Injection
 from busbw.model.machine import extents_of
@@ -219,9 +219,9 @@ def hosts(text: str) -> tuple[str, ...]:
 def _hosts_in(name: str) -> tuple[str, ...]:
     """A host in each line of a file; what follows a ``#`` is a comment."""
     try:
-        lines = files.content(homes.expanded(name)).decode().splitlines()
-    except (files.InputError, UnicodeDecodeError) as error:
-        words = error if isinstance(error, files.InputError) else "no text"
+        lines = storage.read(homes.expanded(name)).decode().splitlines()
+    except (storage.InputError, UnicodeDecodeError) as error:
+        words = error if isinstance(error, storage.InputError) else "no text"
         raise ValueError(f"@{name}: {words}") from error
     found = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
     if not found:

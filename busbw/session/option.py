@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from busbw import files
+from busbw import storage
 
 from . import forms
 
@@ -41,7 +41,7 @@ def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        words = files.reason(error) if isinstance(error, OSError) else error
+        words = storage.error_text(error) if isinstance(error, OSError) else error
         raise UsageError(f"{where}{words}") from error
 
 

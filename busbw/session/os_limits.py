@@ -6,7 +6,7 @@ import contextlib
 import errno
 from collections.abc import Iterator, Mapping
 
-from busbw import files
+from busbw import storage
 
 _SPACE = "free some space, or set TMPDIR to a folder on another disk"
 _REMEDIES: Mapping[int | None, str] = {
@@ -32,4 +32,4 @@ def explained_as(kind: type[Exception]) -> Iterator[None]:
         remedy = _REMEDIES.get(error.errno)
         if remedy is None:
             raise
-        raise kind(f"{files.reason(error)}; {remedy}") from error
+        raise kind(f"{storage.error_text(error)}; {remedy}") from error

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from busbw import __version__, files, wire
+from busbw import __version__, storage, wire
 from busbw.history.failing import failing_texts
 from busbw.history.files import HistoryError, append, read
 from busbw.history.lines import Line, new_session
@@ -68,11 +68,11 @@ def _with_file(
             sys.stdout.write(text)
             sys.stdout.flush()
         else:
-            files.write(path, text)
+            storage.write(path, text)
     except UsageError as error:
         problem = f"{problem}: {error}"
     except OSError as error:
-        problem = f"{problem}: {files.reason(error)}"
+        problem = f"{problem}: {storage.error_text(error)}"
     except Exception as error:  # Whatever it is, the verdict is told first.
         problem = f"{problem}: {error!r}"
     else:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import files
+from busbw import storage
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES, AbstractCollective
 from busbw.driver.bundle import Bundle
@@ -81,7 +81,7 @@ def _weighted(settings: Settings, source: str) -> Weighted:
 
 
 def _read(settings: Settings, source: str) -> Compiled:
-    with usage_error(ProgramError, files.InputError, where=f"--program={source}: "):
+    with usage_error(ProgramError, storage.InputError, where=f"--program={source}: "):
         return Compiled(collectives={}, uses=dumps.read(Path(source), settings.ranks))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from busbw import files
+from busbw import storage
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import path_of as baseline_path
 from busbw.baselines.store import all_at, frameworks_at
@@ -349,7 +349,7 @@ def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
         except StackError as error:
             notes.append(f"{framework}: its stack is not locked as a reference: {error}")
             continue
-        files.write(path, lock.text)
+        storage.write(path, lock.text)
         count = plural(len(lock.packages), "package")
         notes.append(f"{framework}: its stack is the reference now, {count} in {path}")
     return tuple(notes)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from busbw import files, grid
+from busbw import grid
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
 from busbw.baselines.store import find, find_published
@@ -18,8 +18,10 @@ from busbw.model.launch import Plan
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
+from busbw.storage import OutputError
 
 from . import machine, references
+from .folders import shipped_folder
 from .option import UsageError, usage_error
 from .settings import Settings, how_to_get
 from .state import Collected, Machine, Measured, TimedJob
@@ -166,7 +168,7 @@ def _stored(
     jobs = {spec: TimedJob(case=case, key=target.key(spec)) for spec, case in case_of.items()}
     if settings.against is not None:
         return jobs, {}
-    with usage_error(BaselineError, HistoryError, OSError):
+    with usage_error(BaselineError, HistoryError, OutputError, OSError):
         jobs = {spec: _with_stored(settings, job) for spec, job in jobs.items()}
         if settings.writes_baselines:
             check_writable(settings.baselines, [(job.key, job.case) for job in jobs.values()])
@@ -179,5 +181,6 @@ def _with_stored(settings: Settings, job: TimedJob) -> TimedJob:
     return replace(
         job,
         stored=find(root, *about, memory_limit_bytes=settings.memory_limit_bytes),
-        published=find_published(root, *about) or find_published(files.shipped_baselines(), *about),
+        published=find_published(root, *about)
+        or find_published(shipped_folder("baselines"), *about),
     )

@@ -14,7 +14,7 @@ import warnings
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-from busbw import files
+from busbw import storage
 from busbw.model.words import cut_short
 
 # With these a module can define names that its text does not have.
@@ -59,11 +59,11 @@ def _file_of(module: str, *, is_local: bool) -> Path | None:
 def _tree_of(path: Path) -> ast.Module | None:
     """Return the syntax of a file; None for a text that this release of Python cannot read."""
     try:
-        text = importlib.util.decode_source(files.content(path))
+        text = importlib.util.decode_source(storage.read(path))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)
-    except (files.InputError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (storage.InputError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from busbw import files, locks, wire
+from busbw import storage, wire
 
 from .interpreter import Distribution, installed, output
 from .listing import record_hash
@@ -67,8 +67,8 @@ def _built(folder: Path) -> Built:
 def _mark(folder: Path) -> bytes:
     """Empty where none can be read: something else than a build may have left it."""
     try:
-        return files.content(folder / _MARK, _MOST_MARK_BYTES)
-    except files.InputError:
+        return storage.read(folder / _MARK, _MOST_MARK_BYTES)
+    except storage.InputError:
         return b""
 
 
@@ -94,15 +94,15 @@ def built(cache: Path, lock: Lock, pythons: Sequence[str], wait_s: float = _TIME
         return found
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with locks.folder(folder.resolve(), wait_s):
+        with storage.folder_lock(folder.resolve(), wait_s):
             found = _built(folder)
             return _build(cache, lock, pythons, found) if found.is_torn else found
-    except locks.Busy as error:
+    except storage.LockedError as error:
         raise StackError(
-            f"{folder}: another session ({error}) has been building it for {wait_s:g} s"
+            f"{folder}: another session has been building it for {wait_s:g} s"
         ) from error
     except OSError as error:
-        raise StackError(f"{folder} cannot be built: {files.reason(error)}") from error
+        raise StackError(f"{folder} cannot be built: {storage.error_text(error)}") from error
 
 
 def check_buildable(cache: Path, lock: Lock, pythons: Sequence[str]) -> None:
@@ -122,8 +122,8 @@ def _build(cache: Path, lock: Lock, pythons: Sequence[str], found: Built) -> Bui
         # What is left would only fill the disk.
         _clear(found.folder)
         raise
-    files.write(found.folder / "pylock.toml", lock.text)
-    files.write(found.folder / _MARK, _files_hash(venv))
+    storage.write(found.folder / "pylock.toml", lock.text)
+    storage.write(found.folder / _MARK, _files_hash(venv))
     return _built(found.folder)
 
 
@@ -211,13 +211,13 @@ def prune(cache: Path, kept: Collection[Lock], wait_s: float = 0.0) -> tuple[Pat
 def _removed(folder: Path, wait_s: float) -> bool:
     """Whether nobody was building it, and it is gone."""
     try:
-        with locks.folder(folder.resolve(), wait_s):
+        with storage.folder_lock(folder.resolve(), wait_s):
             _clear(folder)
             folder.rmdir()
-    except locks.Busy:
+    except storage.LockedError:
         return False
     except OSError as error:
-        raise StackError(f"{folder} cannot be removed: {files.reason(error)}") from error
+        raise StackError(f"{folder} cannot be removed: {storage.error_text(error)}") from error
     return True
 
 
@@ -236,7 +236,7 @@ def packages_of(stack: Sequence[Distribution], python: str) -> tuple[Package, ..
         wanted.write_text("".join(f"{one.name}=={one.version}\n" for one in stack))
         options = ["--dry-run", "--ignore-installed", f"--report={report}"]
         _run_pip(python, "install", *options, f"--requirement={wanted}")
-        document = wire.parsed(files.content(report))
+        document = wire.parsed(storage.read(report))
     found: dict[str, Any] = {
         canonicalize_name(one["metadata"]["name"]): one for one in document["install"]
     }
@@ -317,12 +317,12 @@ def _fetch(cache: Path, packages: Sequence[Package], python: str) -> None:
         with contextlib.ExitStack() as undo:
             new = Path(undo.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix="new.")))
             # So that `prune` leaves it alone until its session has ended.
-            undo.enter_context(locks.folder(new.resolve(), 0.0))
+            undo.enter_context(storage.folder_lock(new.resolve(), 0.0))
             _download(new, packages, python)
             for one in packages:
                 _keep(new, wheel_of(cache, one), one)
     except OSError as error:
-        raise StackError(f"wheels cannot be kept: {files.reason(error)}") from error
+        raise StackError(f"wheels cannot be kept: {storage.error_text(error)}") from error
 
 
 def _download(folder: Path, packages: Sequence[Package], python: str) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from packaging import pylock
 
-from busbw import files, wire
+from busbw import storage, wire
 from busbw.model import variables
 from busbw.model.limits import Date
 from busbw.model.machine import EnvironmentKey
@@ -165,13 +165,13 @@ def framework_of(path: Path) -> str:
 def read(path: Path) -> Lock:
     """The lock at `path`. Raises StackError for anything else than that of its framework."""
     try:
-        lock = parsed(files.content(path, _MOST_BYTES))
+        lock = parsed(storage.read(path, _MOST_BYTES))
         if lock.framework != framework_of(path):
             raise wire.WireError(
                 f"lock.framework: expected {framework_of(path)}, as the file's name says, "
                 f"got {lock.framework[:60]!r}"
             )
-    except (files.InputError, wire.WireError) as error:
+    except (storage.InputError, wire.WireError) as error:
         raise StackError(f"{path}: {error}") from error
     return lock
 

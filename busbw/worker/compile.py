@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import files, wire
+from busbw import storage, wire
 from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure, LaunchId
@@ -98,11 +98,11 @@ def _kept(path: Path | None) -> Optimized | CompileError | None:
     if path is None:
         return None
     try:
-        document = wire.parsed(_unpacked(files.content(path)))
+        document = wire.parsed(_unpacked(storage.read(path)))
         if isinstance(document, dict) and "error" in document:
             return CompileError(wire.from_json(str, document["error"]))
         return wire.from_json(Optimized, document)
-    except (files.InputError, zlib.error, wire.WireError):
+    except (storage.InputError, zlib.error, wire.WireError):
         return None
 
 
@@ -125,10 +125,10 @@ def _keep(path: Path | None, kept: Optimized | CompileError) -> None:
         return
     document = {"error": str(kept)} if isinstance(kept, CompileError) else wire.to_json(kept)
     try:
-        files.write(path, gzip.compress(json.dumps(document).encode(), mtime=0))
+        storage.write(path, gzip.compress(json.dumps(document).encode(), mtime=0))
     except OSError as error:
         raise unavailable(
-            f"the compiled program cannot be kept: {files.reason(error)}; with "
+            f"the compiled program cannot be kept: {storage.error_text(error)}; with "
             "--compile-cache=none nothing is"
         ) from error
 

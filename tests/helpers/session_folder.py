@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from busbw.model.words import payload_text
 from tests.helpers.forked import Forked, Session
 from tests.helpers.stored_sessions import Written
@@ -158,7 +158,7 @@ class Folder:
         for name in ("CI", "BUSBW_FAKE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("TMPDIR", str(self.temporary))
-        monkeypatch.setenv(locks.MACHINE, str(self.path))
+        monkeypatch.setenv(storage.MACHINE, str(self.path))
         self.ini({})
 
     def ini(self, settings: Mapping[str, str]) -> None:

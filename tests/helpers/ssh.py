@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from busbw import locks
+from busbw import storage
 from busbw.worker.backends.fake.backend import HOST
 
 # Two names of one machine.
@@ -25,7 +25,7 @@ echo "$@" >> "$0.log"
 while [ "$1" != "--" ]; do shift; done
 case "$2" in
 {" | ".join(HERE)}) ;;
-*) export {locks.MACHINE}="${locks.MACHINE}/$2";;
+*) export {storage.MACHINE}="${storage.MACHINE}/$2";;
 esac
 export {HOST}="$2"
 case "$2" in

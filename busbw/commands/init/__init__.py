@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 import busbw
-from busbw import files
+from busbw import storage
 from busbw.commands import Commands, UsageError, add_command
 from busbw.session.option import Option, folder_option
 from busbw.session.options import OPTIONS
@@ -186,7 +186,7 @@ def _put(root: Path, path: Path, text: str) -> bool:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_new(path, text)
     except OSError as error:
-        print(f"busbw init: {files.reason(error)}", file=sys.stderr)
+        print(f"busbw init: {storage.error_text(error)}", file=sys.stderr)
         return False
     print(f"wrote {path}")
     return True
@@ -203,8 +203,8 @@ def _write_new(path: Path, text: str) -> None:
 
 def _say_notes(root: Path) -> None:
     conftest = root / _CONFTEST
-    with contextlib.suppress(files.InputError):
-        if b"busbw.plugin" not in files.content(conftest):
+    with contextlib.suppress(storage.InputError):
+        if b"busbw.plugin" not in storage.read(conftest):
             print(
                 f'note: {conftest} does not name "busbw.plugin" in pytest_plugins; '
                 "pytest --pyargs busbw.perf asks for it, busbw run does not"
@@ -234,7 +234,7 @@ def _named(path: Path) -> Iterator[tuple[str, int]]:
     """Options and fixtures that a file defines, and where; none of a file that is no Python."""
     tree = ast.Module([], [])
     with contextlib.suppress(ValueError, SyntaxError):
-        tree = ast.parse(files.content(path))
+        tree = ast.parse(storage.read(path))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             if any("fixture" in ast.unparse(one) for one in node.decorator_list):

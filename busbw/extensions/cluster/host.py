@@ -17,7 +17,7 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from busbw import locks, wire
+from busbw import storage, wire
 from busbw.driver.folder import Folder
 from busbw.driver.network import free_ports
 from busbw.driver.process import Exit, Order, Process
@@ -75,14 +75,14 @@ class Host:
         """Return what tells machines apart, and the address at which sshd was reached."""
         # Client, its port, server, its port.
         words = os.environ.get("SSH_CONNECTION", "").split()
-        return locks.machine_identity(), words[2] if len(words) == 4 else ""
+        return storage.machine_identity(), words[2] if len(words) == 4 else ""
 
     async def lock(self) -> str:
         """Keep other sessions from measuring here; return which process does so now."""
         try:
-            self._lock.enter_context(locks.machine(0.0))
-        except locks.Busy as busy:
-            return busy.holder.text
+            self._lock.enter_context(storage.machine_lock(0.0))
+        except storage.LockedError as error:
+            return str(error)
         return ""
 
     async def ports(self, count: int, address: str) -> list[int]:

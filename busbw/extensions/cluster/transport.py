@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import busbw
-from busbw import locks, wire
+from busbw import storage, wire
 from busbw.driver.bundle import Bundle
 from busbw.driver.local import BusyError, order_of
 from busbw.driver.process import Exit
@@ -41,7 +41,7 @@ _CONNECT_S = 60.0
 _LOCK_LOOK_S = 0.2
 
 # What a Host imports, besides the files of its workers.
-_HOST_FILES = ("locks.py", "driver/*.py", "extensions/__init__.py", "extensions/cluster/*.py")
+_HOST_FILES = ("driver/*.py", "extensions/__init__.py", "extensions/cluster/*.py")
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -163,7 +163,7 @@ class ClusterTransport(Transport):
 
     def lock(self, wait_s: float, say: Say = lambda words: None) -> None:
         """Keep other sessions from measuring on any host; this one's own host is locked already."""
-        machines = {"", locks.machine_identity()}
+        machines = {"", storage.machine_identity()}
         for rank, host in enumerate(self._hosts):
             if host.machine not in machines:
                 machines.add(host.machine)

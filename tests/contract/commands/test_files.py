@@ -42,11 +42,11 @@ def _digits(path: Path) -> None:
 
 
 ENDLESS = {
-    os.mkfifo: ": is a named pipe, expected a file",
-    _endless: ": is a device or a socket, expected a file",
+    os.mkfifo: ": is not a regular file",
+    _endless: ": is not a regular file",
 }
 NO_JSON = {
-    Path.mkdir: ": is a folder, expected a file",
+    Path.mkdir: ": Is a directory",
     loop: ": Too many levels of symbolic links",
     Path.touch: "1:1: not JSON",
     _brackets: ": lists and objects are nested too deeply",
@@ -113,7 +113,7 @@ def test_what_is_read_is_not_written_over(
     before = path.read_bytes()
     words = asked.format(folder=tmp_path, path=path).split()
     command(*words, f"{option}={named(path, how)}").refuses(
-        f"{option}: ", "is read, too, and would be lost"
+        f"{option}: ", "is also an input and would be lost"
     )
     assert path.read_bytes() == before
 
@@ -150,7 +150,7 @@ def test_somebody_s_file_is_not_written_over(tmp_path: Path, name: str) -> None:
     output = tmp_path / "notes"
     output.write_text("# My notes\n\nkeep them\n")
     asked(name, tmp_path, output).refuses(
-        f"{OPTIONS[name]}: ", "holds something else than", "accepted is a new"
+        f"{OPTIONS[name]}: ", " is not ", "or a new or empty file"
     )
     assert output.read_text() == "# My notes\n\nkeep them\n"
 
@@ -170,9 +170,7 @@ def test_what_it_wrote_itself_is_written_again(
 @each_command
 def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "fifo")
-    asked(name, tmp_path, tmp_path / "fifo").refuses(
-        f"{OPTIONS[name]}: ", "is a FIFO, expected a file"
-    )
+    asked(name, tmp_path, tmp_path / "fifo").refuses(f"{OPTIONS[name]}: ", "is not a regular file")
 
 
 @pytest.mark.exhaustive

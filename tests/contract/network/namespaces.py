@@ -1,7 +1,8 @@
 """Hosts as network namespaces: a name, an address and processes of their own; needs root.
 
 What a host is, what it needs of the machine and what runs on it is here; the cable is not:
-`network` connects hosts. They share file systems, but /etc/hosts, where each finds the others.
+`network` connects hosts. They share file systems, but not /etc/hosts, where each finds the others,
+and not the machine's lock file.
 
 The name of a namespace has the process that owns it, and when that was started, so that what a
 killed owner left is known, and removed by the next.
@@ -33,8 +34,13 @@ SUBNET = "10.77.0"
 _END_S = 10.0
 _STEP_S = 0.02
 
-# A host's name is its own (a UTS namespace); then the process becomes the command.
-_AS_HOST = 'hostname "$0" && exec "$@"'
+# The machine's lock file: each host has another file in its place, which its processes share.
+_LOCK = "/tmp/busbw-machine.lock"
+# A host's name and lock file are its own (UTS and mount namespaces); then the process becomes the
+# command.
+_AS_HOST = f"""
+hostname "$0" && mount --bind "$1" {_LOCK} && unset BUSBW_MACHINE && shift && exec "$@"
+"""
 
 # Per namespace. The kernel's default may be bbr, which sends at a rate that it estimates, and
 # every 10 s next to nothing for 200 ms: the times of an all-reduce would be those of bbr. reno
@@ -83,7 +89,7 @@ class Host:
     def command(self, command: Sequence[str]) -> list[str]:
         """`command` as this host runs it: the process that is started becomes the command."""
         enter = ["ip", "netns", "exec", self.namespace, "unshare", "--uts"]
-        return [*enter, "sh", "-c", _AS_HOST, self.name, *command]
+        return [*enter, "sh", "-c", _AS_HOST, self.name, _lock_of(self.namespace), *command]
 
     def start(self, command: Sequence[str], **how: Any) -> subprocess.Popen[Any]:
         """The command, started here; its process id and signals are those of the command."""
@@ -102,6 +108,10 @@ class Host:
                 said = Path(f"/proc/{process}/cmdline").read_text().split("\0")
                 found += [process] if set(words) <= set(said) else []
         return found
+
+
+def _lock_of(namespace: str) -> str:
+    return f"/tmp/{namespace}.lock"
 
 
 def run(command: Sequence[str], timeout_s: float = 60.0) -> str:
@@ -148,6 +158,8 @@ def _make(host: Host, all_hosts: Sequence[Host]) -> None:
     (folder / "hosts").write_text("\n".join(lines) + "\n")
     (folder / "hostname").write_text(f"{host.name}\n")
     run(["ip", "netns", "add", host.namespace])
+    for lock in (_LOCK, _lock_of(host.namespace)):
+        run(["sh", "-c", '[ -e "$0" ] || (umask 0; : > "$0")', lock])
     run(["ip", "-n", host.namespace, "link", "set", "lo", "up"])
     values = [word for name, value in _TCP.items() for word in (name, value)]
     write = 'cd /proc/sys/net/ipv4; while [ $# -gt 0 ]; do echo "$2" > "$1" || exit; shift 2; done'
@@ -186,6 +198,7 @@ def remove(namespace: str) -> None:
     A relay, or another run's first step, may remove the same one at the same time.
     """
     kill_in(namespace)
+    Path(_lock_of(namespace)).unlink(missing_ok=True)
     shutil.rmtree(ETC / namespace, ignore_errors=True)
     try:
         run(["ip", "netns", "delete", namespace])

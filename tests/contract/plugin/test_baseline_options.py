@@ -85,7 +85,7 @@ def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
     folder.without_root()
     (folder.path / "theirs").chmod(0o500)
     said = refused(folder, "--baselines=theirs", asked)
-    assert f"{folder.path / 'theirs'} cannot be written: no permission" in said
+    assert f"{folder.path / 'theirs'} is not a folder in which you may write" in said
     assert folder.run("--baselines=theirs", exit_code=0).outcomes == {"1M": "PASS"}
     (folder.path / "theirs").chmod(0o700)
 
@@ -101,7 +101,7 @@ def test_a_file_that_may_not_be_written_is_found_before_measuring(
     closed = path if what == "file" else path.parent
     closed.chmod(0o500)
     ran = folder.run("--update-baselines", exit_code=4)
-    assert f"{path if what == 'file' else path.parent} cannot be written: no perm" in ran.sentence
+    assert f"{closed} " in ran.sentence and "writ" in ran.sentence
     assert "busbw: pass" not in ran.text
     closed.chmod(0o700)
 

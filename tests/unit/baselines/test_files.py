@@ -68,21 +68,6 @@ def appended(path: Path) -> None:
     path.write_bytes((path.read_bytes() if path.exists() else b"") + b"\n")
 
 
-@pytest.mark.parametrize("before", [(), (SMALL,), (SMALL, OTHER)], ids=["none", "one", "two"])
-def test_a_file_that_changed_since_it_was_read_is_left_alone_and_so_are_all_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: tuple[Case, ...]
-) -> None:
-    there = contents(tmp_path)
-    save(tmp_path, *before)
-    there = contents(tmp_path)
-    changing(monkeypatch, files, "stored", appended)
-    with pytest.raises(BaselineError, match=r"json: another program changed it while"):
-        save(tmp_path, LARGE, OTHER)
-    changed = contents(tmp_path)
-    assert len(changed) == max(1, len(there))
-    assert sum(there.get(path) != text for path, text in changed.items()) == 1
-
-
 def _path(root: Path) -> Path:
     return files.path_of(root, KEY, SMALL)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from busbw.commands import doctor
 from busbw.report.reading import session_of
 from tests.helpers.command_line import Answer, asked_here
@@ -33,7 +33,7 @@ Examine = Callable[..., Answer]
 @pytest.fixture
 def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
     # It waits for no session of another folder. In CI a case without a baseline would fail.
-    monkeypatch.setenv(locks.MACHINE, str(tmp_path))
+    monkeypatch.setenv(storage.MACHINE, str(tmp_path))
     monkeypatch.setenv("CI", "true")
 
     def examined(script: dict[str, Any], *names: str) -> Answer:

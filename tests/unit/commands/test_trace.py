@@ -401,7 +401,7 @@ def test_a_recording_of_a_million_events_is_said_to_be_cut_and_still_shown(
         ((".", "--ranks=two"), "a whole number from 2 on"),
         ((".", "--rate=fast"), "--rate"),
         ((".", "--collective=all_reduce,psum"), "expected one of all_reduce,"),
-        ((".", "--json=."), "is a folder"),
+        ((".", "--json=."), "is also an input and would be lost"),
         ((".", "--json=no/such/folder/x"), "there is no folder"),
         ((".", "--colective=all_reduce"), "unrecognized"),
     ],

@@ -84,7 +84,7 @@ def test_the_limit_is_an_option_and_holds_for_files_and_for_what_they_unpack_to(
     put(tmp_path, a_xplane=of_today(GOOD), b_chrome=of_2019(GOOD))
     answer = asked_here("trace", tmp_path, "--payload=1M", "--size-limit=100")
     for line in answer.errors[:2]:
-        assert line.endswith(" bytes; accepted are 100 (--size-limit)")
+        assert line.endswith(" has more than 100 bytes (--size-limit)")
     answer = asked_here("trace", tmp_path, "--payload=1M", "--size-limit=1K")
     (line,) = answer.errors
     assert line.endswith("b.trace.json.gz: unpacks to more than 1024 bytes (--size-limit)")
@@ -98,7 +98,7 @@ def test_a_huge_file_is_refused_by_its_size(tmp_path: Path) -> None:
     os.truncate(path, 2**40)
     with bounded():
         answer = asked_here("trace", path)
-    assert "has 1099511627776 bytes; accepted are 1073741824 (--size-limit)" in answer.errors[0]
+    assert "has more than 1073741824 bytes (--size-limit)" in answer.errors[0]
     assert answer.code == 1
 
 

@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import tempfile
 import venv
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 import busbw
-from busbw import locks
+from busbw import storage
 from busbw.driver.bundle import Bundle
 from busbw.driver.local import Worker
 from busbw.driver.transport import Reply, Starter
@@ -36,7 +37,7 @@ def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> N
     assert there == ["__main__.py", "busbw", "temporary"]
     assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
-    files = ["__init__.py", "wire.py", "files.py"]
+    files = ["__init__.py", "wire.py", "storage.py"]
     assert package == sorted([*files, "__pycache__", *ROOMS])
 
 
@@ -223,7 +224,7 @@ def test_what_a_session_left_that_is_no_more_goes_and_what_a_live_one_has_stays(
 
 
 def test_two_that_tidy_up_at_once_do_not_trouble_each_other(orphan: Path) -> None:
-    with locks.folder(orphan, 0):
+    with storage.folder_lock(orphan, 0):
         Bundle().remove()
         assert (orphan / "busbw" / "wire.py").exists()
     Bundle().remove()
@@ -250,20 +251,20 @@ def test_what_another_user_left_under_such_a_name_stays(orphan: Path) -> None:
 def test_a_bundle_that_another_session_takes_for_an_orphan_is_made_anew(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    real = locks.of_folder
+    real = storage.try_lock_folder
     taken: list[Path] = []
 
-    def late(folder: Path) -> locks.Held | None:
+    def late(folder: Path) -> ExitStack | None:
         if bundle.path == folder or taken:
             return real(folder)
         taken.append(folder)
         if when == "before it is locked":
             folder.rmdir()
             return real(folder)
-        with locks.folder(folder, 0):
+        with storage.folder_lock(folder, 0):
             return real(folder)
 
-    monkeypatch.setattr(locks, "of_folder", late)
+    monkeypatch.setattr(storage, "try_lock_folder", late)
     other = Bundle()
     assert [other.path] != taken
     assert (other.path / "__main__.py").exists()

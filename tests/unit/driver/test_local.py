@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from pathlib import Path
 import packaging
 import pytest
 
-from busbw import locks
+from busbw import storage
 from busbw.driver import local
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
@@ -248,17 +247,14 @@ def test_what_is_no_python_is_refused_with_its_last_words(program: str, said: st
 
 @pytest.fixture
 def own_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(locks.MACHINE, str(tmp_path))
+    monkeypatch.setenv(storage.MACHINE, str(tmp_path))
 
 
 def test_where_the_machine_cannot_be_locked_nothing_is_measured(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def refused(self: socket.socket, name: str) -> None:
-        raise PermissionError("not in this sandbox")
-
-    monkeypatch.setattr(socket.socket, "bind", refused)
-    with pytest.raises(BusyError, match="the machine cannot be locked: not in this sandbox"):
+    monkeypatch.setenv(storage.MACHINE, str(tmp_path / "missing" / "machine"))
+    with pytest.raises(BusyError, match=r"the machine cannot be locked: .*missing/machine\.lock"):
         alone(0).__enter__()
 
 

@@ -19,7 +19,6 @@ from busbw.history.files import (
     HistoryError,
     acknowledged,
     append,
-    check,
     read,
     read_all,
 )
@@ -122,14 +121,6 @@ def test_another_file_in_the_folder_is_an_error(tmp_path: Path) -> None:
     path.rename(path.with_name("backup.jsonl"))
     with pytest.raises(HistoryError, match="expected a file named for a year"):
         read(tmp_path, KEY)
-
-
-def test_a_folder_that_cannot_be_made_is_an_error_beforehand(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(HistoryError, match="is no folder"):
-        check(tmp_path / "file" / "history")
-    check(tmp_path / "new" / "history")
-    assert not (tmp_path / "new").exists()
 
 
 def test_of_a_session_that_the_disk_does_not_hold_nothing_is_left(tmp_path: Path) -> None:
@@ -286,5 +277,5 @@ def test_what_cannot_be_read_is_an_error_that_says_where(
 
 def test_a_folder_in_its_place_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "acknowledged.toml").mkdir()
-    with pytest.raises(HistoryError, match="is a folder"):
+    with pytest.raises(HistoryError, match="Is a directory"):
         acknowledged(tmp_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from tests.helpers.session_folder import FAKE, WITHOUT_CACHE, Folder
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import can_unshare, processes, state, wait_until
@@ -192,7 +192,7 @@ def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
     (bundle,) = folder.temporary.iterdir()
     there = sorted(bundle.rglob("*"))
     folder.script()
-    folder.environment.setenv(locks.MACHINE, "another")
+    folder.environment.setenv(storage.MACHINE, str(folder.path / "another"))
     apart = ["unshare", "--pid", "--fork", *folder.command(*FAKE, *WITHOUT_CACHE)]
     assert subprocess.run(apart, cwd=folder.path, check=False, capture_output=True).returncode == 0
     assert there == sorted(bundle.rglob("*"))

@@ -123,7 +123,7 @@ def test_100000_hosts_are_checked_in_one_pass() -> None:
         (("--hosts=one,one",), "--hosts: 'one' is there twice; accepted is each host once"),
         (("--hosts=@none",), "--hosts: @none: No such file or directory"),
         (("--hosts=@empty",), "--hosts: @empty: no hosts; accepted is one in each line"),
-        (("--hosts=@/dev/zero",), "--hosts: @/dev/zero: is a device or a socket, expected a file"),
+        (("--hosts=@/dev/zero",), "--hosts: @/dev/zero: is not a regular file"),
         (("--hosts=@binary",), "--hosts: @binary: no text"),
         (("--hosts=tpu",), "--hosts: tpu: this host is none of a TPU slice, as TPU_WORKER_HOSTNAM"),
         (("--hosts=one,two", "--processes=3"), "--hosts: 2 hosts cannot share --processes=3"),

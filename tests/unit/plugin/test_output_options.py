@@ -188,7 +188,7 @@ def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
         [
             ("baselines", "which holds baselines only"),
             ("baselines/fake", "which holds baselines only"),
-            ("pytest.ini", "is no folder"),
+            ("pytest.ini", "is not a folder"),
         ]
     ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from busbw.driver.local import alone
 from tests.helpers.frameworks import needs
 from tests.helpers.session_folder import FAKE, WITHOUT_CACHE, Folder
@@ -129,7 +129,7 @@ def test_a_session_leaves_no_lock_behind(folder: Folder) -> None:
     folder.with_baselines()
     assert not folder.left_over()
     assert [path.suffix for path in folder.baseline_files] == [".json"]
-    with alone(0), locks.folder(folder.path / "baselines", 0):
+    with alone(0), storage.folder_lock(folder.path / "baselines", 0):
         pass
 
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from busbw.model.words import Outcome
 from busbw.report.figures import PROGRAM_FIGURES, TIMED_FIGURES, values
 from tests.helpers import build
@@ -53,7 +53,7 @@ def test_a_new_declaration_is_everywhere(tmp_path: Path) -> None:
         declarations.write(FIGURE)
 
     def run(*words: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path), locks.MACHINE: str(tmp_path)}
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), storage.MACHINE: str(tmp_path)}
         done = subprocess.run(
             [sys.executable, *words],
             capture_output=True,

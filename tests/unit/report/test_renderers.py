@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from busbw.report.renderers import RENDERERS, rendered
 from busbw.report.renderers.markdown import filled, item
 from busbw.report.renderers.text import render
@@ -117,7 +117,7 @@ def test_a_new_file_renders_the_table_of_a_session(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, *words, "-p", "no:cacheprovider"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), locks.MACHINE: str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": str(tmp_path), storage.MACHINE: str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,

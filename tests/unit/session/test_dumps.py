@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import files
+from busbw import storage
 from busbw.program.hlo import ProgramError
 from busbw.session import dumps
 
@@ -100,11 +100,11 @@ def test_a_damaged_or_huge_compressed_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cut.gz").write_bytes(gzip.compress(HEAD.encode() * 99)[:-20])
-    with pytest.raises(files.InputError, match="is a damaged gzip file"):
+    with pytest.raises(storage.InputError, match="is a damaged gzip file"):
         dumps.read(tmp_path / "cut.gz")
-    monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(storage, "MOST_BYTES", 1 << 20)
     (tmp_path / "huge.gz").write_bytes(gzip.compress(bytes(1 << 22)))
-    with pytest.raises(files.InputError, match="has more than 1048576 bytes when decompressed"):
+    with pytest.raises(storage.InputError, match="has more than 1048576 bytes when decompressed"):
         dumps.read(tmp_path / "huge.gz")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.session import selection
 from busbw.session.display import Display, Screen
@@ -43,7 +43,7 @@ class Lines(Screen):
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for no session of another folder, and is asked for no baselines."""
-    monkeypatch.setenv(locks.MACHINE, str(tmp_path))
+    monkeypatch.setenv(storage.MACHINE, str(tmp_path))
     for name in ("CI", "BUSBW_FAKE"):
         monkeypatch.delenv(name, raising=False)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from busbw.model.case import GridError
 from busbw.session import selection
 from busbw.session.display import Display, Screen
@@ -219,7 +219,7 @@ def _refused(root: Path, *words: str) -> str:
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for no session of another folder, and is asked for no baselines."""
-    monkeypatch.setenv(locks.MACHINE, str(tmp_path))
+    monkeypatch.setenv(storage.MACHINE, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for name in ("CI", "BUSBW_FAKE"):
         monkeypatch.delenv(name, raising=False)

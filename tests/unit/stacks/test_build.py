@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from busbw.stacks import build, interpreter
 from busbw.stacks.lock import Lock, Package, StackError
 from tests.helpers.sweep import sweep
@@ -133,7 +133,7 @@ def test_what_no_lock_names_is_removed_and_what_is_being_built_is_not(machine: M
     torn, busy = (build.folder_of(machine.cache) / name for name in ("torn", "busy"))
     torn.mkdir()
     busy.mkdir()
-    with locks.folder(busy.resolve(), 0.0):
+    with storage.folder_lock(busy.resolve(), 0.0):
         assert set(build.prune(machine.cache, [lock])) == {gone.folder, torn}
     assert _said(kept.python).startswith("2.1 1.0")
     wheel = build.wheel_of(machine.cache, lock.packages[0]).parent

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from busbw import locks
+from busbw import storage
 from tests.helpers.frameworks import TIMEOUT_S, needs
 
 # Each copies the package and runs sessions with the copy.
@@ -122,7 +122,7 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
             **{name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE},
             "PYTHONPATH": str(folder),
             "PYTHONDONTWRITEBYTECODE": "1",
-            locks.MACHINE: str(folder),
+            storage.MACHINE: str(folder),
         },
         capture_output=True,
         text=True,

@@ -1,11 +1,9 @@
-"""Files: what is read, what is written, what is shipped; all else is refused or left as it was."""
+"""The wheel and the sdist have the package, the tests that measure and the shipped baselines."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -15,119 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import __version__, files
-from busbw.files import InputError, write
-
-
-def _refused(path: Path, says: str, most_bytes: int = 100) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(InputError) as refused:
-        files.content(path, most_bytes)
-    assert says in str(refused.value)
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_a_file_is_read_whole_through_a_link_too(tmp_path: Path) -> None:
-    path, link = tmp_path / "file", tmp_path / "link"
-    content = os.urandom(3 * 2**20)
-    path.write_bytes(content)
-    link.symlink_to(path)
-    assert files.content(path) == files.content(link) == content
-
-
-def test_a_file_of_nothing_is_read(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert files.content(tmp_path / "file") == b""
-
-
-def test_what_is_no_file_is_refused_by_its_kind(tmp_path: Path) -> None:
-    _refused(tmp_path, "is a folder, expected a file")
-    os.mkfifo(tmp_path / "pipe")
-    _refused(tmp_path / "pipe", "is a named pipe, expected a file")
-    _refused(Path("/dev/zero"), "is a device or a socket, expected a file")
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(tmp_path / "socket"))
-        _refused(tmp_path / "socket", "No such device or address")
-
-
-def test_what_cannot_be_opened_is_refused_with_the_system_s_reason(tmp_path: Path) -> None:
-    _refused(tmp_path / "missing", "No such file or directory")
-    _refused(tmp_path / ("long" * 100), "File name too long")
-    _refused(Path("a\0b"), "embedded null")
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    _refused(loop, "Too many levels of symbolic links")
-
-
-def test_a_file_beyond_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    os.truncate(path, 2**40)
-    _refused(path, "has 1099511627776 bytes; accepted are 100")
-    path.write_bytes(bytes(100))
-    assert files.content(path, 100) == bytes(100)
-
-
-def test_a_file_whose_size_the_system_does_not_know_has_the_same_limit() -> None:
-    # It says 0 bytes.
-    _refused(Path("/proc/kallsyms"), "has more than 100 bytes")
-
-
-def test_a_file_is_written_into_a_new_folder_and_nothing_else_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "file.json"
-    for content in ("1", b"2"):
-        write(path, content)
-    assert path.read_bytes() == b"2"
-    assert [one.name for one in tmp_path.rglob("*")] == ["new", "folder", "file.json"]
-
-
-@pytest.mark.parametrize("stop", [OSError(5, "Input/output error", "elsewhere"), KeyboardInterrupt])
-def test_a_file_that_cannot_take_its_place_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException
-) -> None:
-    def failing(source: Path, target: Path) -> None:
-        raise stop
-
-    path = tmp_path / "file.json"
-    path.write_text("old")
-    monkeypatch.setattr(os, "replace", failing)
-    with pytest.raises((OSError, KeyboardInterrupt)) as caught:
-        write(path, "new")
-    assert path.read_text() == "old" and os.listdir(tmp_path) == ["file.json"]
-    if isinstance(caught.value, OSError):
-        assert caught.value.filename == str(path)
-
-
-def test_a_link_is_followed_and_the_mode_kept(tmp_path: Path) -> None:
-    target, link = tmp_path / "target", tmp_path / "link"
-    target.write_text("old")
-    target.chmod(0o640)
-    link.symlink_to("target")
-    write(link, "new")
-    assert link.is_symlink()
-    assert (target.read_text(), target.stat().st_mode & 0o777) == ("new", 0o640)
-
-
-def test_a_folder_a_fifo_and_a_device_are_errors_and_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    for path in (tmp_path, tmp_path / "fifo", Path("/dev/null")):
-        with pytest.raises(OSError, match="expected a file"):
-            write(path, "new")
-
-
-def test_a_folder_is_checked_before_it_is_made(tmp_path: Path) -> None:
-    files.check_folder(tmp_path / "not" / "yet" / "there")
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(files.Refused):
-            files.check_folder(path)
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    with pytest.raises(files.Refused, match="Too many levels"):
-        files.check_folder(loop / "below")
-    assert not (tmp_path / "not").exists()
-    shutil.rmtree(tmp_path)
-
+from busbw import __version__
 
 ROOT = Path(__file__).parents[2]
 NO_SOURCES = shutil.ignore_patterns("__pycache__")

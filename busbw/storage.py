@@ -1,0 +1,221 @@
+"""Files and locks: bounded reads, atomic writes, one session at a time on a machine or in a folder.
+
+Standard library only, Python 3.11: workers and hosts run a copy of this file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+# Five times the results of all cases with a hundred launches each.
+MOST_BYTES = 128 * 2**20
+
+# Tests set this variable: sessions with different values do not wait for each other.
+MACHINE = "BUSBW_MACHINE"
+
+
+class InputError(ValueError):
+    """A file that cannot be read; the message gives the reason without the name of the file."""
+
+
+class TooLargeError(InputError):
+    """A file with more bytes than its reader accepts."""
+
+
+class OutputError(ValueError):
+    """A file or folder that must not or cannot be written; the message names it."""
+
+
+class LockedError(Exception):
+    """Another process held a lock until the timeout; the message names it for a machine's lock."""
+
+
+def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file of at most `most_bytes`. Raises InputError."""
+    try:
+        # Without O_NONBLOCK, opening a named pipe waits for a writer.
+        with open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InputError("is not a regular file")
+            # A file can grow while it is read, and files of /proc have a size of 0.
+            content = (
+                file.read(status.st_size + MOST_BYTES) if status.st_size <= most_bytes else None
+            )
+    except (OSError, ValueError) as error:
+        raise InputError(getattr(error, "strerror", None) or str(error)) from error
+    if content is None or len(content) > min(most_bytes, status.st_size + MOST_BYTES - 1):
+        raise TooLargeError(f"has more than {most_bytes} bytes")
+    return content
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Replace the content of a file atomically. Raises OSError with the path.
+
+    Missing folders are created, a symbolic link is followed, and an existing file keeps its mode.
+    """
+    target = Path(os.path.realpath(path))
+    # File systems limit a name to 255 bytes.
+    new = target.with_name(f"{target.name[:60]}.{secrets.token_hex(4)}.new")
+    try:
+        mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not (stat.S_ISREG(mode) and os.access(target, os.W_OK)):
+            raise OSError(errno.EACCES, "expected a regular file that may be written")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as undo, open(new, "xb") as file:
+            undo.callback(new.unlink, missing_ok=True)
+            if mode is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(new, target)
+    except OSError as error:
+        # The user does not know the name of the new file.
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+def error_text(error: OSError) -> str:
+    """Return an operating system error as ``PATH: REASON``, with the target's path for a copy."""
+    reason, path = error.strerror or str(error), error.filename2 or error.filename
+    return f"{path}: {reason}" if path else reason
+
+
+def check_output(
+    path: Path, *, kind: str, is_kind: Callable[[str], bool], inputs: Iterable[Path] = ()
+) -> None:
+    """Raise OutputError unless `path` can be written without losing an input or other content.
+
+    An existing file is replaced if it is empty or if `is_kind` recognizes its text as `kind`.
+    Raises InputError for an existing file that cannot be read.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise OutputError(f"there is no folder {folder}")
+    if os.path.exists(path):
+        if any(os.path.exists(other) and path.samefile(other) for other in inputs):
+            raise OutputError(f"{path} is also an input and would be lost; name another file")
+        text = read(path).decode(errors="replace")
+        if text and not is_kind(text):
+            raise OutputError(f"{path} is not {kind}; expected {kind}, or a new or empty file")
+    if not all(os.access(p, os.W_OK) for p in (path, folder) if os.path.exists(p)):
+        raise OutputError(f"{path} cannot be written: no permission")
+
+
+def check_folder(path: Path) -> None:
+    """Raise OutputError unless files can be written in a folder, which need not exist yet."""
+    nearest = next(p for p in (path, *path.absolute().parents) if os.path.exists(p))
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
+        raise OutputError(f"{nearest} is not a folder in which you may write")
+
+
+def machine_lock(
+    wait_s: float, on_wait: Callable[[str], None] = lambda holder: None
+) -> contextlib.ExitStack:
+    """Take the lock that all users of this machine share. Raises LockedError after `wait_s`.
+
+    The lock is a file in /tmp, so a container with a /tmp of its own counts as a machine. `on_wait`
+    is called before waiting, with the holder, such as ``pid 1234, started 2026-11-20 03:12:08``.
+    Raises OSError where the file cannot be locked.
+    """
+    return _wait_for(_try_lock_machine, _machine_holder, wait_s, on_wait)
+
+
+def folder_lock(path: Path, wait_s: float) -> contextlib.ExitStack:
+    """Take the lock of a folder. Raises LockedError after `wait_s`, OSError without a folder."""
+    return _wait_for(lambda: try_lock_folder(path), str, wait_s)
+
+
+def _wait_for(
+    try_lock: Callable[[], contextlib.ExitStack | None],
+    holder: Callable[[], str],
+    wait_s: float,
+    on_wait: Callable[[str], None] = lambda holder: None,
+) -> contextlib.ExitStack:
+    end_s, lock = time.monotonic() + wait_s, try_lock()
+    if lock is None:
+        on_wait(holder())
+    while lock is None:
+        if time.monotonic() >= end_s:
+            raise LockedError(holder())
+        time.sleep(0.05)
+        lock = try_lock()
+    return lock
+
+
+def try_lock_folder(path: Path) -> contextlib.ExitStack | None:
+    """Take the lock of a folder without waiting; return None where another process holds it."""
+    return _try_lock(os.open(path, os.O_RDONLY | os.O_DIRECTORY), path)
+
+
+def _try_lock(descriptor: int, path: Path) -> contextlib.ExitStack | None:
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.close, descriptor)
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Another process may have removed the file since it was opened.
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                lock = opened.pop_all()
+                # A forked child would keep the lock beyond the end of its parent.
+                os.register_at_fork(after_in_child=lock.close)
+                return lock
+    return None
+
+
+def _machine_path() -> Path:
+    return Path("/tmp", f"{os.environ.get(MACHINE) or 'busbw-machine'}.lock")
+
+
+def _open_machine() -> int:
+    """Open the lock file of the machine, which is created for all users where it is missing."""
+    path = _machine_path()
+    # Without O_EXCL, which `touch` sets here, the kernel refuses O_CREAT in /tmp for a file of
+    # another user (fs.protected_regular).
+    with contextlib.suppress(FileExistsError):
+        path.touch(0o666, exist_ok=False)
+        # Less the umask, the file could not be opened by other users.
+        path.chmod(0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, "expected a file without other links", str(path))
+    return descriptor
+
+
+def _try_lock_machine() -> contextlib.ExitStack | None:
+    descriptor = _open_machine()
+    lock = _try_lock(descriptor, _machine_path())
+    if lock is not None:
+        text = f"pid {os.getpid()}, started {time.strftime('%Y-%m-%d %H:%M:%S')}"
+        os.pwrite(descriptor, text.ljust(50).encode(), 0)
+    return lock
+
+
+def _machine_holder() -> str:
+    # All users can write to this file.
+    match = re.match(rb"pid \d+, started [\d:-]+ [\d:]+", read(_machine_path()))
+    return match[0].decode() if match else "an unknown process"
+
+
+def machine_identity() -> str:
+    """Return what tells this machine from others, the kernel and the lock file; "" if unknown.
+
+    Processes with different identities can hold the lock of their machine at the same time.
+    """
+    try:
+        kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        os.close(_open_machine())
+        status = _machine_path().stat()
+        return f"{kernel} {status.st_dev}:{status.st_ino}"
+    except OSError:
+        return ""

@@ -1,0 +1,123 @@
+"""Reads are bounded, writes are atomic, and locks end with their process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw import storage
+
+ROOT = Path(__file__).parents[2]
+
+# Hold the machine's lock, with a fork and a program that live longer.
+HOLDER = """
+import os, subprocess, sys, time
+from busbw import storage
+with storage.machine_lock(0):
+    fork = os.fork() or time.sleep(600)
+    started = subprocess.Popen(["sleep", "600"], close_fds=False)
+    print(fork, started.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def lock_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return the path of the lock file of a machine that no other test uses."""
+    monkeypatch.setenv(storage.MACHINE, str(tmp_path / "machine"))
+    return tmp_path / "machine.lock"
+
+
+def test_a_killed_holder_is_named_and_its_lock_ends_with_it(lock_file: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    )
+    assert holder.stdout is not None
+    children = [int(word) for word in holder.stdout.readline().split()]
+    waiting: list[str] = []
+    try:
+        with pytest.raises(storage.LockedError, match=rf"^pid {holder.pid}, started \d+-.*:\d\d$"):
+            storage.machine_lock(0, waiting.append)
+        assert waiting[0].startswith(f"pid {holder.pid}, started ")
+        assert lock_file.stat().st_mode & 0o777 == 0o666
+        holder.kill()
+        holder.wait()
+        # The forked child closes the lock as soon as it runs.
+        storage.machine_lock(10).close()
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        holder.communicate()
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_in_place_of_the_lock_file_changes_no_other_file(
+    lock_file: Path, tmp_path: Path, link: object
+) -> None:
+    (tmp_path / "other").write_text("other")
+    assert callable(link)
+    link(tmp_path / "other", lock_file)
+    with pytest.raises(OSError, match="link"):
+        storage.machine_lock(0)
+    assert (tmp_path / "other").read_text() == "other"
+
+
+def test_a_removed_lock_file_locks_nothing(lock_file: Path) -> None:
+    first = storage.machine_lock(0)
+    lock_file.unlink()
+    with first, storage.machine_lock(0), pytest.raises(storage.LockedError):
+        storage.machine_lock(0)
+
+
+def test_one_process_at_a_time_has_a_folder_and_nothing_is_left_in_it(tmp_path: Path) -> None:
+    with storage.folder_lock(tmp_path, 0), pytest.raises(storage.LockedError):
+        storage.folder_lock(tmp_path, 0)
+    with storage.folder_lock(tmp_path, 0):
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_regular_file_within_the_limit_is_read_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(100))
+    assert storage.read(path, 100) == bytes(100)
+    os.mkfifo(tmp_path / "fifo")
+    for refused in (tmp_path, tmp_path / "fifo", Path("/dev/zero"), tmp_path / "gone", Path("\0")):
+        with pytest.raises(storage.InputError):
+            storage.read(refused)
+    # The system gives a size of 0 for files of /proc.
+    for large in (path, Path("/proc/kallsyms")):
+        with pytest.raises(storage.TooLargeError):
+            storage.read(large, 99)
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new" / "file"
+    storage.write(path, "old")
+
+    def fail(source: Path, target: Path) -> None:
+        raise OSError(5, "Input/output error", "elsewhere")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError) as caught:
+        storage.write(path, "new")
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "old" and os.listdir(path.parent) == ["file"]
+
+
+def test_a_write_follows_a_link_and_keeps_the_mode(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to("target")
+    storage.write(link, "new")
+    assert link.is_symlink()
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("new", 0o640)
+    with pytest.raises(OSError, match="expected a regular file"):
+        storage.write(Path("/dev/null"), "new")
