@@ -3,8 +3,8 @@
 Standard library only, Python 3.11: a foreign interpreter runs this file. Reading is strict: an
 unknown key, a missing key or a wrong type raises WireError with the path in the document. Text that
 is read moves no terminal on which it is shown.
-Knows dataclasses (one with a `parse` is written as its `text`; one of several kinds, by `of_kind`,
-with its `kind`; one with `of_stored` as what it is `stored` as), enums, mappings, tuples and plain
+Knows dataclasses (one with a `parse` is written as its `text`, one with `of_stored` as what it is
+`stored` as), enums, mappings, tuples and plain
 values; knows nothing of what they mean. What a field accepts stands with it, as
 ``Annotated[int, check]``, and what several of them must be in the class's own `validate`: both
 raise ValueError, the second one that begins with a field.
@@ -31,8 +31,6 @@ T = TypeVar("T")
 # Of every kind of document that is read again.
 VERSION = 1
 
-# Python itself refuses to read 4300.
-_MOST_DIGITS = 4000
 _MOST_WHOLE = 2**63
 
 # Half a surrogate pair, which JSON can hold, cannot be encoded.
@@ -98,11 +96,11 @@ def parsed(content: bytes | str) -> Any:
 
     Raises WireError, with line and column where they are known, for anything else, for a repeated
     key, for lists and objects that are nested too deeply, and for whole numbers of more digits than
-    any value has.
+    Python reads.
     """
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")
-        return json.loads(text, object_pairs_hook=_no_repeats, parse_int=_whole)
+        return json.loads(text, object_pairs_hook=_no_repeats)
     except UnicodeDecodeError as error:
         raise WireError(f"byte {error.start}: not UTF-8") from error
     except json.JSONDecodeError as error:
@@ -110,6 +108,10 @@ def parsed(content: bytes | str) -> Any:
         raise WireError(left_by_git(text.encode(errors="replace")) or where) from error
     except RecursionError as error:
         raise WireError("lists and objects are nested too deeply") from error
+    except WireError:
+        raise
+    except ValueError as error:
+        raise WireError("a whole number of more than 4300 digits") from error
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -119,12 +121,6 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(key for key, count in counts.items() if count > 1)
         raise WireError(f"the key {_shown(repeated)} occurs twice in one object")
     return document
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
-        raise WireError(f"a whole number of {len(digits)} digits; accepted are {_MOST_DIGITS}")
-    return int(digits)
 
 
 def check_document(found: Any, name: str, remedy: str) -> None:
@@ -152,8 +148,6 @@ def to_json(value: Any) -> Any:
         return value.text
     if hasattr(type(value), "of_stored"):
         return to_json(value.stored)
-    if hasattr(type(value), "of_kind"):
-        return {"kind": value.kind, **_fields(value)}
     if dataclasses.is_dataclass(value):
         return _fields(value)
     if isinstance(value, Mapping):
@@ -204,8 +198,6 @@ def _reader_of(kind: Any) -> _Reader:
         return functools.partial(_read_text, kind)
     if hasattr(kind, "of_stored"):
         return functools.partial(_read_stored, kind, _reader(stored_kind(kind)))
-    if hasattr(kind, "of_kind"):
-        return functools.partial(_read_one_kind, kind)
     if dataclasses.is_dataclass(kind):
         return functools.partial(_read_dataclass, kind)
     if issubclass(kind, enum.Enum):
@@ -280,16 +272,6 @@ def _read_stored(kind: Any, inner: _Reader, document: Any, location: str) -> Any
     return _accepted(kind.of_stored, inner(document, location), f"{location}.")
 
 
-def _read_one_kind(kind: Any, document: Any, location: str) -> Any:
-    """The subclass that the `kind` in the document names."""
-    if not isinstance(document, dict) or "kind" not in document:
-        raise WireError(f"{location}: expected an object with a kind, got {_shown(document)}")
-    fields = dict(document)
-    name = _read_plain(str, fields.pop("kind"), f"{location}.kind")
-    found = _accepted(kind.of_kind, name, f"{location}.kind: ")
-    return _read_dataclass(found, fields, location)
-
-
 def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
     if not isinstance(document, dict):
         raise WireError(f"{location}: expected an object, got {_shown(document)}")
@@ -344,8 +326,6 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 
 
 def _shown(document: Any) -> str:
-    if type(document) is int and abs(document) >= 10**1000:
-        return f"a whole number of {document.bit_length()} bits"
     return _in_part(_SHORT.repr(document))
 
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
 
 from busbw import wire
 from busbw.model.case import Case
@@ -21,12 +19,6 @@ DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
 # What a line says of itself, and no value of it.
 _SAID = ("document", "version")
-_SESSION = re.compile(r"[0-9a-f]{16}")
-
-
-def _check_session(session: str) -> None:
-    if not _SESSION.fullmatch(session):
-        raise ValueError(f"expected 16 hexadecimal digits, got {session[:60]!r}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +32,7 @@ class Line(Record):
     since nothing judges it by itself. `changed` is what options made different on purpose.
     """
 
-    session: Annotated[str, _check_session]
+    session: str
     device: Device
     case: Case
     outcome: Outcome

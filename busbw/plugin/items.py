@@ -282,7 +282,7 @@ def pytest_collection_modifyitems(
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_benchmark_group_stats(
-    config: pytest.Config, benchmarks: list[dict[str, Any]], group_by: str
+    config: pytest.Config, benchmarks: list[dict[str, Any]]
 ) -> Generator[None, Sequence[object], Sequence[object]]:
     """Leave cases out of pytest-benchmark's table, unless it is asked for: it has no GB/s."""
     options = ((config.getoption(name, usual), usual) for name, usual in _OF_TABLE.items())

@@ -177,7 +177,7 @@ def test_a_long_wrong_value_is_shown_in_part() -> None:
         (b"[" * 200_000, "nested too deeply"),
         (b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
         (b'{"a":' * 200_000, "nested too deeply"),
-        (b"[1" + b"0" * 5000 + b"]", "a whole number of 5001 digits"),
+        (b"[1" + b"0" * 5000 + b"]", "more than 4300 digits"),
         (b'{"a": 1, "b": 2, "a": 3}', "the key 'a' occurs twice"),
     ],
     ids=lambda value: str(value)[:30],
@@ -194,7 +194,7 @@ def test_what_is_json_is_parsed_from_text_and_from_bytes() -> None:
     assert wire.parsed(json.dumps({"a": "ä"}).encode()) == {"a": "ä"}
 
 
-@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**5000], ids=lambda n: n.bit_length())
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**4000], ids=lambda n: n.bit_length())
 def test_a_whole_number_that_no_machine_counts_to_is_refused(number: int) -> None:
     with pytest.raises(wire.WireError, match=r"Plan\.seed: expected a whole number of 64 bits"):
         wire.from_json(Plan, {"seed": number})

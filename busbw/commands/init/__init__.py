@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
     if any(name.startswith("--") for _, name in collisions):
         del files[_CONFTEST]
     is_complete = all((root / name).is_file() for name in files)
-    done = [_put(root, root / name, text) for name, text in files.items()]
+    done = [_put(root / name, text) for name, text in files.items()]
     for where, name in collisions:
         print(f"note: {where} has {name}, and busbw has one, too: {_WAY_OUT}")
     _say_notes(root)
@@ -176,29 +176,17 @@ def _installed_from(extra: str) -> str:
     return ""
 
 
-def _put(root: Path, path: Path, text: str) -> bool:
+def _put(path: Path, text: str) -> bool:
     if path.is_file():
         print(f"already there, left as it is: {path}")
         return True
     try:
-        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
-            raise OSError(f"{path}: a link leads out of the repository; nothing is written there")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_new(path, text)
+        storage.write(path, text)
     except OSError as error:
         print(f"busbw init: {storage.error_text(error)}", file=sys.stderr)
         return False
     print(f"wrote {path}")
     return True
-
-
-def _write_new(path: Path, text: str) -> None:
-    """A file that is there at this moment is an error, and a part of one is not left."""
-    with path.open("x", encoding="utf-8") as new, contextlib.ExitStack() as undo:
-        undo.callback(path.unlink, missing_ok=True)
-        new.write(text)
-        new.flush()
-        undo.pop_all()
 
 
 def _say_notes(root: Path) -> None:

@@ -1,18 +1,10 @@
-"""A table as Markdown that is readable as text, too: each column as wide as its widest cell.
-
-Also the other parts of Markdown pages: list items, and templates, which are files with a
-``{name}`` for each section to fill in.
-"""
+"""A table as Markdown that is readable as text, too: each column as wide as its widest cell."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Sequence
-from importlib.resources.abc import Traversable
+from collections.abc import Sequence
 
 from ..table import Column, Table, TextLine
-
-_WIDTH = 100
 
 
 def render(table: Table) -> list[TextLine]:
@@ -41,20 +33,3 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]
 def _row_notes(table: Table) -> list[str]:
     """The notes of rows, each with the first cell of its row, since a table cannot hold them."""
     return [f"- {table.cells(row)[0]}: {note.text}" for row in table.rows for note in row.notes]
-
-
-def item(text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        _WIDTH,
-        initial_indent="- ",
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def filled(text: Traversable, **sections: Iterable[str]) -> list[str]:
-    """The lines of a page: the template `text` with each ``{name}`` replaced by that section."""
-    page = text.read_text(encoding="utf-8").removesuffix("\n")
-    return page.format(**{name: "\n".join(one) for name, one in sections.items()}).split("\n")

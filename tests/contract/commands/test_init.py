@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,7 +65,7 @@ def test_what_cannot_be_written_is_an_error_and_the_rest_is_written(tmp_path: Pa
     (tmp_path / "baselines").write_text("a file")
     answer = asked_here("init", tmp_path)
     assert answer.code == 1
-    assert answer.errors == [f"busbw init: {tmp_path / 'baselines'}: File exists"]
+    assert answer.errors == [f"busbw init: {tmp_path / FILES[2]}: File exists"]
     assert reported(answer) == [f"wrote {tmp_path / name}" for name in FILES[:2]]
     (tmp_path / "baselines").unlink()
     answer = asked_here("init", tmp_path)
@@ -74,15 +73,12 @@ def test_what_cannot_be_written_is_an_error_and_the_rest_is_written(tmp_path: Pa
     assert reported(answer)[-1] == f"wrote {tmp_path / FILES[2]}"
 
 
-@pytest.mark.parametrize("become", [Path.mkdir, lambda path: path.symlink_to("nowhere")])
-def test_what_is_no_file_is_not_taken_for_one(
-    become: Callable[[Path], None], tmp_path: Path
-) -> None:
+def test_a_folder_in_the_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "conftest.py"
-    become(path)
+    path.mkdir()
     answer = asked_here("init", tmp_path)
-    assert (answer.code, answer.errors) == (1, [f"busbw init: {path}: File exists"])
-    assert not (tmp_path / "nowhere").exists()
+    assert answer.code == 1
+    assert f"busbw init: {path}: expected a regular file" in answer.errors[0]
 
 
 def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:

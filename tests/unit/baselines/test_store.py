@@ -269,7 +269,6 @@ def test_of_two_tables_the_first_by_name_that_has_the_payload_is_taken(tmp_path:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"entries": ENTRIES[:1] * 2}, r"entries\[1\]: a second entry for 4K"),
         ({"source": ...}, r"source: missing"),
     ],
 )
@@ -289,8 +288,8 @@ def test_a_nonsensical_table_is_refused_with_file_and_key_path(
         ({"status": "fine"}, r"entries\[0\]\.status: expected one of ok, oom"),
         ({"gbps": 1}, r"entries\[0\]\.gbps: unknown key"),
         ({"algbw_gb_per_s": "1.5"}, r"entries\[0\]\.algbw_gb_per_s: expected a number"),
-        ({"algbw_gb_per_s": 1e300}, r"entries\[0\]\.algbw_gb_per_s: expected GB/s above 0, up to"),
-        ({"algbw_gb_per_s": -0.0}, r"entries\[0\]\.algbw_gb_per_s: expected GB/s above 0, up to"),
+        ({"algbw_gb_per_s": 1e300}, r"entries\[0\]\.algbw_gb_per_s: expected a number above 0"),
+        ({"algbw_gb_per_s": -0.0}, r"entries\[0\]\.algbw_gb_per_s: expected a number above 0"),
         ({"payload_bytes": 4}, r"entries\[0\]\.payload: '.*' is not 4 bytes"),
         ({"doubt": "\udfff"}, r"entries\[0\]\.doubt: expected text"),
     ],

@@ -15,7 +15,6 @@ import pytest
 
 from busbw import storage
 from busbw.report.renderers import RENDERERS, rendered
-from busbw.report.renderers.markdown import filled, item
 from busbw.report.renderers.text import render
 from busbw.report.session import session_tables
 from busbw.report.table import (
@@ -161,23 +160,6 @@ def test_csv_has_raw_values_below_ids_and_quotes_what_it_must() -> None:
     table = Table(columns=(Column("a_s"), Column("b")), rows=rows_of([{"a_s": 0.5, "b": 'x,"'}]))
     table = replace(table, rows=(*table.rows, Row({"a_s": None, "b": "y"})))
     assert rendered("csv", table) == ["a_s,b", '0.5,"x,"""', ",y"]
-
-
-LONG = "a-word-with-hyphens " * 8
-
-
-def test_an_item_is_wrapped_below_its_own_beginning_and_no_word_is_broken() -> None:
-    first, second = item(LONG)
-    assert first.startswith("- a-word") and second.startswith("  a-word")
-    assert max(map(len, (first, second))) <= 100
-    assert all(word == "a-word-with-hyphens" for word in second.split())
-
-
-def test_sections_stand_where_the_text_names_them(tmp_path: Path) -> None:
-    text = tmp_path / "one.md"
-    text.write_text("# One\n\n{figures}\n\nThe end\n")
-    lines = filled(text, figures=["{a}", "b"])
-    assert lines == ["# One", "", "{a}", "b", "", "The end"]
 
 
 def test_the_table_of_a_session_has_seconds_and_bytes() -> None:
