@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from busbw.extensions.stacks.uv import StackError
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
-from busbw.stacks.lock import StackError
 
 from .releases import Environments
 from .search import Bisection, Shown, Span, every
@@ -51,20 +51,22 @@ class Row:
         return (last, first) if self.fixed else (first, last)
 
     def answer(self) -> int:
+        """Return the exit code; the environments that the answer does not name are removed."""
         if self.every:
             return self._every()
         good, bad = self._ends
         found = self._criterion(good, bad)
         if found is None:
+            self.environments.keep((), self.releases)
             self.tell(f"{self.package} {bad} shows nothing that {good} does not: there is no step")
             return 1
         self.say(f"looked for: {', '.join(found.cases)} {found.what}, as {bad} shows")
-        against = self.environments.of(good)
+
+        def decide(stack: tuple[str, ...]) -> tuple[Shown, str]:
+            return self.sessions.decided(found, self.environments.of(good), *stack)
 
         def test(at: int) -> Shown:
-            shown = self._shown(
-                self.releases[at], good, lambda stack: self.sessions.decided(found, against, *stack)
-            )
+            shown = self._shown(self.releases[at], good, decide)
             return _FLIPPED[shown] if self.fixed else shown
 
         # As the first one, and as the last one.
@@ -74,6 +76,8 @@ class Row:
         sentence = self._sentence(span, found)
         self.tell(sentence)
         self.tell(f"again: {self._command(span)}")
+        named = self.releases[span.last_good], self.releases[span.first_bad]
+        self.environments.keep(named, self.releases)
         self._keep(answer=sentence)
         return 0
 
@@ -137,6 +141,7 @@ class Row:
             return self._shown(new, old, lambda stack: self._step(old, stack))
 
         changed = every(range(len(self.releases)), test)
+        self.environments.keep((), self.releases)
         self._tell_tried()
         untestable = sum(one.shown == Shown.UNTESTABLE.value for one in self.state.known.tried)
         among = f"{plural(len(self.releases), 'release')} of {self.package}"

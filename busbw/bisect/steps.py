@@ -7,6 +7,7 @@ What the bad release shows and the good one does not is the criterion.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import statistics
@@ -31,6 +32,8 @@ from .search import Shown
 _FAILED = (Outcome.FAILED, Outcome.OUT_OF_MEMORY, Outcome.COMPILE_ERROR)
 _SLOWER = (Outcome.REGRESSED, Outcome.CHANGED)
 _UNKNOWN = (Outcome.SKIPPED, Outcome.INCOMPARABLE)
+# How long an interrupted session may take to remove its files.
+_GRACE_S = 10.0
 # Exit codes of a session that has judged.
 _JUDGED = (0, 1)
 _MOST_AGAIN = 12
@@ -260,12 +263,18 @@ class Sessions:
 
 
 def _ran(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """Its exit code and what it said; it ends with this process, however that ends."""
+    """Return the exit code and the output of a session, which ends with this process.
+
+    Interrupted, it is given time to remove its files.
+    """
     streams = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     process = child(command, streams, environment)
     try:
         said, _ = process.communicate()
     finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
         process.kill()
         process.wait()
     return process.returncode, said.decode(errors="replace")

@@ -7,24 +7,26 @@ What is known is kept after every step, so that the same command goes on.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
+import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from busbw.bisect.flags import FlagsError, flags_in, tried
-from busbw.bisect.releases import Environments, ReleaseError, releases_of
+from busbw.bisect.releases import Environments, ReleaseError, releases_between
 from busbw.bisect.row import Row
 from busbw.bisect.state import Kept, State, StateError
 from busbw.bisect.steps import Sessions, StepError
+from busbw.extensions.stacks.uv import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
 from busbw.session import forms
 from busbw.session.folders import stack_cache_of
 from busbw.session.option import Option, file_option, folder_option, takes
-from busbw.stacks.lock import StackError
 
 from . import Commands, UsageError, add_command, command_error, usage_error
 
@@ -100,10 +102,38 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    with usage_error(StateError, ReleaseError, FlagsError), command_error(StackError, StepError):
+    usage = usage_error(StateError, ReleaseError, FlagsError)
+    with _tidied(), usage, command_error(StackError, StepError):
         if options.flags is not None:
             return _flags(options)
-        return _row(options).answer()
+        row = _row(options)
+        try:
+            return row.answer()
+        finally:
+            with contextlib.suppress(OSError):  # A terminal that hung up is read by nobody.
+                _say(row.environments.left(row.releases))
+
+
+@contextlib.contextmanager
+def _tidied() -> Iterator[None]:
+    """End by an exception at SIGTERM and SIGHUP, so that unfinished work is removed."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    # Under nohup SIGHUP is ignored, and must stay so.
+    handled = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in handled:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _flags(options: argparse.Namespace) -> int:
@@ -146,17 +176,13 @@ def _row(options: argparse.Namespace) -> Row:
     first, last = options.good, options.bad
     if options.fixed:
         first, last = last, first
-    listed = releases_of(package, options.python)
-    found = listed.between(first, last, pre=options.pre)
-    foreign = listed.elsewhere(first, last, pre=options.pre)
-    if foreign:
-        _say(f"not for this Python: {', '.join(foreign)}; see --python")
+    releases = releases_between(package, first, last, options.python, pre=options.pre)
     with usage_error(ValueError):
         cache = stack_cache_of(options.stack_cache)
     state = _state(options, (package, first, last), cache)
     return Row(
         package=package,
-        releases=found,
+        releases=releases,
         fixed=options.fixed,
         every=options.every,
         sessions=Sessions(

@@ -1,4 +1,4 @@
-"""With --topology: the topologies and compilers to use, and releases of libtpu from pip.
+"""With --topology: the topologies and compilers to use, and releases of libtpu.
 
 Options to values; a wrong one raises ValueError with what is accepted. Nothing is downloaded before
 it is needed.
@@ -7,20 +7,12 @@ it is needed.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
-import importlib.util
-import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from packaging.requirements import Requirement
 
 from busbw import storage
 from busbw.baselines.store import has_compiled
@@ -34,9 +26,6 @@ from .forms import checked
 from .option import usage_error
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
-_FETCH_TIMEOUT_S = 900.0
-_SHOWN_LINES = 3
-_SHOWN_CHARACTERS = 300
 _LIBRARY = "libtpu.so"
 
 # Words for one topology of every chip, and the devices that they mean.
@@ -55,7 +44,7 @@ _PACKAGES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Libtpu:
-    """One libtpu: the path of a library, or without one a release that pip can download."""
+    """One libtpu: the path of a library, or without one a release that uv can download."""
 
     label: str
     library: Path | None = None
@@ -115,9 +104,7 @@ def _cache(text: str) -> Path | None:
 
 
 def libtpus_of(text: str) -> tuple[Libtpu, ...]:
-    """Versions, and paths of libraries or folders. Raises ValueError, for ``?`` with releases."""
-    if text.strip() == "?":
-        raise ValueError(_releases())
+    """Return versions, and paths of libraries or folders. Raises ValueError."""
     found = tuple(_libtpu(word.strip()) for word in text.split(",") if word.strip())
     labels = [one.label for one in found]
     for label in labels:
@@ -181,54 +168,22 @@ def missing() -> Mapping[Device, str]:
 
 
 def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
-    """Downloaded into the cache if it is not there. Raises UsageError with pip's own words."""
+    """Return the library, which uv downloads into the cache if it is not there.
+
+    Raises UsageError with uv's own words.
+    """
     if libtpu.library is not None:
         return libtpu.library
-    with usage_error(ValueError, OSError, where=f"--libtpu={libtpu.label}: "):
+    from busbw.extensions.stacks import uv
+
+    with usage_error(ValueError, where=f"--libtpu={libtpu.label}: "):
         if cache is None:
             raise ValueError("needs a --compile-cache to be fetched into")
         folder = cache / "libtpu" / libtpu.label
-        if not folder.exists():
-            _fetch(libtpu.label, folder)
+        install = ("pip", "install", "--quiet", "--no-deps", "--no-build")
+        release = (f"--python={sys.executable}", f"libtpu=={libtpu.label}")
+        uv.build_once(folder, lambda new: uv.uv(*install, *release, "--target", new))
         found = sorted(folder.glob(f"**/{_LIBRARY}"))
         if not found:
             raise ValueError(f"there is no {_LIBRARY} in {folder}")
         return found[0]
-
-
-def _pip(*words: str, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pip", *words, "--disable-pip-version-check"]
-    return subprocess.run(command, capture_output=True, check=False, text=True, timeout=timeout_s)
-
-
-def _releases() -> str:
-    """What pip finds, newest first, and what the extra `tpu` of the installed JAX asks for."""
-    done = _pip("index", "versions", "libtpu")
-    _, _, rest = done.stdout.partition("Available versions:")
-    found = rest.partition("\n")[0].strip() or f"none: {done.stderr.strip()[-_SHOWN_CHARACTERS:]}"
-    jax = importlib.metadata.requires("jax") if importlib.util.find_spec("jax") else None
-    wanted = [one for one in map(Requirement, jax or ()) if one.name == "libtpu" and one.marker]
-    asked = {str(o.specifier) for o in wanted if o.marker and o.marker.evaluate({"extra": "tpu"})}
-    fits = f"; the installed JAX asks for {', '.join(sorted(asked))}" if asked else ""
-    return f"pip finds {found}{fits}"
-
-
-def _fetch(version: str, folder: Path) -> None:
-    """Download it whole or not at all, even if several sessions do so at the same time."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{version}."))
-    wanted = ("--target", str(new), f"libtpu=={version}")
-    try:
-        done = _pip("install", "--quiet", "--no-deps", *wanted, timeout_s=_FETCH_TIMEOUT_S)
-        if done.returncode != 0:
-            words = "; ".join(done.stderr.strip().splitlines()[-_SHOWN_LINES:])
-            raise ValueError(f"pip could not fetch it: {words}")
-        os.replace(new, folder)
-    except subprocess.TimeoutExpired as error:
-        raise ValueError(f"pip did not end within {_FETCH_TIMEOUT_S:g} s") from error
-    except OSError:
-        # Another session was faster: what it downloaded is the same.
-        if not folder.is_dir():
-            raise
-    finally:
-        shutil.rmtree(new, ignore_errors=True)

@@ -25,10 +25,9 @@ from busbw.model.case import GridError, Spec
 from busbw.model.machine import Environment, EnvironmentKey, Probe, extents_of
 from busbw.model.words import Capability, Device, bytes_text, payload_text
 from busbw.model.workload import Workload
-from busbw.stacks.lock import Lock
 
 from .option import UsageError, usage_error
-from .settings import Against, Settings, how_to_get
+from .settings import Against, LockedStack, Settings, how_to_get
 from .state import Machine
 
 
@@ -124,12 +123,12 @@ def starter_of(
     )
     if side is Side.CANDIDATE:
         return starter
-    lock = against.locks.get(framework)
+    locked = against.locked.get(framework)
     return replace(
         starter,
         python=against.pythons.get(framework, ours),
-        environment=_flags(lock) if lock else against.environment,
-        unset=variables.STACK if lock else frozenset(),
+        environment=_flags(locked) if locked else against.environment,
+        unset=variables.STACK if locked else frozenset(),
     )
 
 
@@ -145,9 +144,9 @@ def counters_of(settings: Settings, machine: Machine, executor: Executor) -> Cou
     return Counters(executor, starter)
 
 
-def _flags(lock: Lock) -> dict[str, str]:
+def _flags(stack: LockedStack) -> dict[str, str]:
     home = os.path.expanduser("~")
-    return {name: variables.with_home(value, home) for name, value in lock.flags.items()}
+    return {name: variables.with_home(value, home) for name, value in stack.flags.items()}
 
 
 def ranks_asked(settings: Settings) -> int | None:

@@ -249,14 +249,13 @@ OPTIONS = (
         name="libtpu",
         metavar="LIST",
         help="With --topology: compile for TPUs with these releases of libtpu, as a comma list of "
-        "versions and paths, and compare them with one another. Versions are downloaded once, "
-        "with pip; ? lists them",
+        "versions and paths, and compare them with one another. uv downloads each version once",
     ),
     _comparing(
         name="stack_cache",
         metavar="DIR",
-        help="With --against=baseline: keep the environments that are built, and their wheels, in "
-        "DIR (default: busbw in the user's cache folder)",
+        help="With --against=baseline: keep the environments that uv builds in DIR (default: busbw "
+        "in the user's cache folder)",
     ),
     _compiling(
         name="compile_cache",

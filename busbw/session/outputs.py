@@ -181,7 +181,7 @@ def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iter
         if not failures:
             return
     stored, against = measured.jobs[spec].stored.baseline, measured.settings.against
-    lock = against.locks.get(spec.framework) if against is not None else None
+    locked = against.locked.get(spec.framework) if against is not None else None
     shared: dict[str, Any] = {
         "session": session,
         "device": measured.machine.target.device,
@@ -190,7 +190,7 @@ def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iter
         "session_outcomes": judged.session.outcomes,
         "paired": measured.paired,
         "baseline_date": stored.date if stored is not None else "",
-        "stack": lock.digest if lock is not None else "",
+        "stack": locked.digest if locked is not None else "",
         "changed": measured.environment.changed,
     }
     yield converted(
@@ -202,9 +202,9 @@ def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iter
         injected=next((run.injected for run in now.runs if run.injected), ""),
         **shared,
     )
-    if lock is not None:
+    if locked is not None:
         theirs = measured.references[spec]
-        record = references.record_of(measured, theirs, lock.flags)
+        record = references.record_of(measured, theirs, locked.flags)
         failure = _failure(theirs)
         yield converted(Line, record, failure=failure, is_reference=True, **shared)
 

@@ -1,23 +1,22 @@
 """What each case is compared with: the levels of its machine, and a stack that is locked.
 
-Levels are of one framework on one machine: its cases have a stack and a night in common. The
-reference stack is built from its lock for --against=baseline, and locked with new baselines.
+Levels are of one framework on one machine: its cases have a stack and a night in common. An
+extension builds the reference stack from its lock for --against=baseline, and locks it with new
+baselines.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from busbw import storage
+from busbw import extensions
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import path_of as baseline_path
 from busbw.baselines.store import all_at, frameworks_at
 from busbw.driver.bundle import worker_hash
-from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
 from busbw.history import agreement
 from busbw.history.files import Acknowledged, acknowledged
@@ -34,17 +33,13 @@ from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record, Session, changes, rounded_us
 from busbw.model.verdict import Answer
-from busbw.model.words import Device, plural
-from busbw.stacks.build import built, check_buildable, packages_of
-from busbw.stacks.interpreter import installed, unlockable
-from busbw.stacks.lock import Lock, StackError, path_of, paths_below
-from busbw.stacks.lock import read as read_lock
+from busbw.model.words import Device
 from busbw.stats.launches import launch_time_s, tick_s
 
 from .forms import BASELINE
 from .machine import key_on, python_of, surroundings
 from .option import usage_error
-from .settings import Settings
+from .settings import LockedStack, Settings
 from .state import Collected, Measured, TimedJob
 
 # How many sessions long a case is watched that was wrong.
@@ -214,15 +209,15 @@ def nights_of(
     None without a history, which could tell. Only those that our code of today measured: a change
     of it is none of the machine. Raises HistoryError for a history that cannot be read.
     """
-    locks = settings.against.locks if settings.against is not None else {}
+    locked = settings.against.locked if settings.against is not None else {}
     found: dict[tuple[EnvironmentKey, str], Sequence[Session] | None] = {}
     for key, framework in dict.fromkeys((job.key, job.case.framework) for job in jobs):
-        if framework in locks and settings.history is not None:
+        if framework in locked and settings.history is not None:
             lines = read_history(settings.history, key)
             own = (line for line in lines if line.worker == worker_hash())
-            series = Series(framework=framework, stack=locks[framework].digest, is_reference=True)
+            series = Series(framework=framework, stack=locked[framework].digest, is_reference=True)
             found[key, framework] = earlier(own, series)
-        elif framework in locks:
+        elif framework in locked:
             found[key, framework] = None
     return found
 
@@ -281,98 +276,46 @@ def machine_answers(measured: Measured) -> tuple[Answer, ...]:
 def with_stacks(
     collected: Collected, target: Target, frameworks: Sequence[str], say: Callable[[str], None]
 ) -> Collected:
-    """Raises UsageError where there is no lock, and for one that cannot be built."""
+    """Build the stacks that are locked for `frameworks`, where --against=baseline is given.
+
+    Raises UsageError where there is no lock, and for one that cannot be built.
+    """
     settings = collected.settings
     against = settings.against
     if against is None or not against.is_baseline:
         return collected
-    locks: dict[str, Lock] = {}
-    pythons: dict[str, str] = {}
+    locked: dict[str, LockedStack] = {}
     for framework in frameworks:
-        with usage_error(StackError, where=f"--against={BASELINE}: {framework}: "):
-            path = path_of(settings.baselines, key_on(target, framework), framework)
-            if not path.exists():
-                raise StackError(
-                    f"no stack is locked: there is no {path}; "
-                    "--update-baselines locks the one that it accepts"
-                )
-            locks[framework] = lock = read_lock(path)
-            say(f"busbw reference: {framework} of {lock.date}, stack {lock.digest}")
-            ours = python_of(settings, framework)
-            assert settings.stack_cache is not None
-            pythons[framework] = built(settings.stack_cache, lock, [ours]).python
-    found = replace(against, pythons=pythons, locks=locks)
-    return replace(collected, settings=replace(settings, against=found))
+        folder = settings.baselines / key_on(target, framework).folder
+        python = python_of(settings, framework)
+        with usage_error(ValueError, where=f"--against={BASELINE}: {framework}: "):
+            for build in extensions.hooks("build_reference"):
+                locked[framework] = build(folder, framework, python, settings.stack_cache, say)
+    pythons = {framework: stack.python for framework, stack in locked.items()}
+    against = replace(against, pythons=pythons, locked=locked)
+    return replace(collected, settings=replace(settings, against=against))
 
 
 def check_locked(settings: Settings, framework: str) -> None:
-    """Which of several locks it is, only the devices say. Raises UsageError."""
-    with usage_error(StackError, where=f"--against={BASELINE}: {framework}: "):
-        problems = []
-        for path in paths_below(settings.baselines, framework):
-            try:
-                lock = read_lock(path)
-                assert settings.stack_cache is not None
-                check_buildable(settings.stack_cache, lock, [python_of(settings, framework)])
-            except StackError as error:
-                problems.append(error)
-            else:
-                return
-        none = f"no stack is locked below {settings.baselines}; --update-baselines locks the one "
-        raise problems[0] if problems else StackError(f"{none}that it accepts")
-
-
-def _replaced() -> str:
-    """Return which library is loaded in place of an installed one; empty for none."""
-    for name in variables.REPLACES:
-        if os.environ.get(name):
-            return f"{name}={os.environ[name]} is loaded in place of what is installed; unset it"
-    return ""
+    """Raise UsageError if no stack of `framework` is locked, for whichever machine."""
+    with usage_error(ValueError, where=f"--against={BASELINE}: {framework}: "):
+        checks = extensions.hooks("check_reference")
+        if not checks:
+            raise ValueError("this busbw was installed without its extension for stacks")
+        for check in checks:
+            check(settings.baselines, framework)
 
 
 def locked(measured: Measured, frameworks: Sequence[str]) -> tuple[str, ...]:
     """Lock the stacks of `frameworks`, whose times were accepted; return notes on each.
 
-    A stack that no index can give again is not locked, and its note says why. With times that were
-    only added or that improved, an existing lock stays. Raises OSError.
+    With times that were only added or that improved, an existing lock stays. Raises OSError.
     """
+    settings, date = measured.settings, measured.collected.date
     notes: list[str] = []
     for framework in frameworks:
-        root, key = measured.settings.baselines, key_on(measured.machine.target, framework)
-        path = path_of(root, key, framework)
-        if path.exists() and measured.settings.update_baselines != "all":
-            continue
-        try:
-            lock = _lock(measured, framework)
-            if lock is None or (path.exists() and read_lock(path).digest == lock.digest):
-                continue
-        except StackError as error:
-            notes.append(f"{framework}: its stack is not locked as a reference: {error}")
-            continue
-        storage.write(path, lock.text)
-        count = plural(len(lock.packages), "package")
-        notes.append(f"{framework}: its stack is the reference now, {count} in {path}")
-    return tuple(notes)
-
-
-def _lock(measured: Measured, framework: str) -> Lock | None:
-    """Return the measured stack; None for a simulated framework that is no package.
-
-    Raises StackError for a stack that no index can give again.
-    """
-    python = python_of(measured.settings, framework)
-    found = installed(python)
-    stack = found.stack(FRAMEWORKS[framework].packages)
-    if not stack and FRAMEWORKS[framework].scripted:
-        return None
-    problem = _replaced() or unlockable(stack) if stack else f"it is no package of {python}"
-    if problem:
-        raise StackError(problem)
-    return Lock(
-        framework=framework,
-        python=found.python,
-        platform=found.platform,
-        date=measured.collected.date,
-        flags=variables.of_stack(os.environ, os.path.expanduser("~")),
-        packages=packages_of(stack, python),
-    )
+        folder = settings.baselines / key_on(measured.machine.target, framework).folder
+        python, replaces = python_of(settings, framework), settings.update_baselines == "all"
+        for lock in extensions.hooks("lock_reference"):
+            notes.append(lock(folder, framework, python, date, replace=replaces))
+    return tuple(filter(None, notes))

@@ -22,7 +22,6 @@ from busbw.model.case import Asked
 from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
-from busbw.stacks.lock import Lock
 
 from .compilers import CompileSettings, compile_settings_of
 from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_of
@@ -64,11 +63,23 @@ _NOT_SHARED = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LockedStack:
+    """A reference stack that was built from its lock: an interpreter, and the flags it runs with.
+
+    `digest` names it in the history.
+    """
+
+    python: str
+    digest: str
+    flags: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Against:
     """The reference: interpreters by framework, and environment variables.
 
     `tried` are variables of the candidate instead.
-    `is_baseline`: the stack that is locked beside the baselines, which `locks` has by framework
+    `is_baseline`: the stack that is locked beside the baselines, which `locked` has by framework
     once it is built.
     """
 
@@ -76,7 +87,7 @@ class Against:
     environment: Mapping[str, str] = field(default_factory=dict)
     tried: Mapping[str, str] = field(default_factory=dict)
     is_baseline: bool = False
-    locks: Mapping[str, Lock] = field(default_factory=dict)
+    locked: Mapping[str, LockedStack] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,28 +13,31 @@ from pathlib import Path
 
 import pytest
 
-from busbw.stacks import build, interpreter
-from busbw.stacks.lock import Lock
+from busbw.extensions.stacks import reference
+from busbw.session.settings import LockedStack
 
 
 @dataclass(frozen=True)
 class Machine:
-    """An interpreter with a framework, the index it is from, and a folder for what is kept."""
+    """An interpreter with a framework, the index it is from, and folders for locks and stacks."""
 
     python: str
     index: Path
+    baselines: Path
     cache: Path
 
-    def lock(self) -> Lock:
-        """Of what the interpreter has."""
-        found = interpreter.installed(self.python)
-        return Lock(
-            framework="framework",
-            python=found.python,
-            platform=found.platform,
-            date="2026-01-31",
-            packages=build.packages_of(found.stack(["framework"]), self.python),
-        )
+    @property
+    def path(self) -> Path:
+        """Where the lock is."""
+        return self.baselines / "pylock.fake.toml"
+
+    def lock(self, date: str = "2026-01-31", *, replace: bool = True) -> str:
+        """Lock what the interpreter has."""
+        return reference.lock(self.baselines, "fake", self.python, date, replace=replace)
+
+    def build(self) -> LockedStack:
+        """Build what is locked."""
+        return reference.build(self.baselines, "fake", self.python, self.cache, lambda text: None)
 
 
 @pytest.fixture
@@ -42,12 +45,21 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A framework of two packages."""
     index = tmp_path / "index"
     both = (
-        wheel(index, "framework", "1.0", requires=["core>=2"]),
+        wheel(index, "busbw-fake", "1.0", requires=["core>=2"]),
         wheel(index, "core", "2.1"),
     )
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    return Machine(python=venv(tmp_path / "venv", *both), index=index, cache=tmp_path / "cache")
+    use_index(monkeypatch, index)
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    (baselines := tmp_path / "baselines").mkdir()
+    python = venv(tmp_path / "venv", *both)
+    return Machine(python=python, index=index, baselines=baselines, cache=tmp_path / "cache")
+
+
+def use_index(monkeypatch: pytest.MonkeyPatch, index: Path) -> None:
+    """Let uv install from the folder `index` alone."""
+    monkeypatch.setenv("UV_NO_CONFIG", "1")
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_FIND_LINKS", str(index))
 
 
 def wheel(

@@ -65,7 +65,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
         *("driver/soaking", "judge/soak", "model/soak", "session/soaking", "worker/soak"),
         "worker/backends/words",
     ),
-    "stacks": ("stacks/*", "commands/stack"),
+    "stacks": ("extensions/stacks/*", "commands/stack"),
     "stragglers": ("slow/*", "commands/find_slow", "worker/backends/jax/chips"),
 }
 

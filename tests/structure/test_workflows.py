@@ -367,7 +367,7 @@ def test_a_page_is_published_only_where_it_is_asked_for_and_was_made() -> None:
         "${{ !cancelled() && vars.BUSBW_PAGES == 'true' && needs.measure.outputs.page == 'true' }}"
     )
     assert "      page: ${{ steps.page.outputs.made }}\n" in text
-    assert 'install ".[tpu,page]"' in text
+    assert 'install ".[tpu,page,stack]"' in text
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from busbw.driver.local import alone
 from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 from tests.unit.plugin import standing_in
-from tests.unit.stacks.test_lock import LOCK
 
 JAX = ("--frameworks=jax", f"--python=jax={sys.executable}")
 BLOCKS = ("--collectives=all_to_all", "--payloads=8")
@@ -106,24 +104,6 @@ def test_what_is_wrong_with_a_reference_counts_if_no_framework_has_one(busy: Fol
     options = ("perf", "--payloads=1M", "--device-wait=3600", *pythons, f"--against={theirs}")
     ran = busy.pytest(*options, exit_code=4, reports=False)
     assert f"--against: {theirs}: no jax there" in ran.sentence
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    sweep(
-        [
-            ("{", "pylock.fake.toml: lock: Invalid statement (at line 1, column 1)"),
-            (None, "the reference needs Python 3.99 for linux-x86_64, and "),
-        ]
-    ),
-)
-def test_locks_of_which_none_can_be_built(busy: Folder, text: str | None, sentence: str) -> None:
-    lock = replace(LOCK, framework="fake", python="3.99.1")
-    for machine in ("cpu-a-2c", "cpu-b-4c"):
-        path = busy.path / "baselines" / machine / "4r" / "pylock.fake.toml"
-        path.parent.mkdir(parents=True)
-        path.write_text(lock.text if text is None else text)
-    assert sentence in said(busy, "--against=baseline")
 
 
 @pytest.mark.exhaustive

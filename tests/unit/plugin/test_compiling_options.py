@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from busbw.session import compilers
+from busbw.session.option import UsageError
 from tests.contract.plugin.fake_compiler import compiled, outcomes, script, stored
 from tests.helpers.session_folder import ROOT, Folder
 from tests.helpers.sweep import sweep
+from tests.helpers.wheels import use_index, wheel
 
 
 def test_without_a_baseline_nothing_is_judged_and_nothing_measured(folder: Folder) -> None:
@@ -260,45 +260,21 @@ def test_without_any_program_there_is_no_verdict_unless_that_is_expected(folder:
     assert "2 out of memory" in compiled(folder, exit_code=0).text
 
 
-def test_a_libtpu_that_another_session_fetched_meanwhile_is_taken(
+@pytest.mark.slow
+def test_a_release_of_libtpu_is_downloaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    index = tmp_path / "index"
+    wheel(index, "libtpu", "0.0.42", files={"libtpu/libtpu.so": ""})
+    use_index(monkeypatch, index)
+    (release,) = compilers.libtpus_of("0.0.42")
     library = tmp_path / "libtpu" / "0.0.42" / "libtpu" / "libtpu.so"
-
-    def pip(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        library.parent.mkdir(parents=True)
-        library.touch()
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(subprocess, "run", pip)
-    (asked,) = compilers.libtpus_of("0.0.42")
-    assert compilers.library_of(asked, tmp_path) == library
-    assert [path.name for path in (tmp_path / "libtpu").iterdir()] == ["0.0.42"]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("made", "says"),
-    sweep(
-        [
-            (
-                "libtpu (0.0.46)\nAvailable versions: 0.0.46, 0.0.42.1\n",
-                "pip finds 0.0.46, 0.0.42.1",
-            ),
-            ("", "pip finds none: "),
-        ]
-    ),
-)
-def test_a_question_mark_lists_the_releases_that_pip_finds(
-    folder: Folder, made: str, says: str
-) -> None:
-    pip = folder.path / "site" / "pip"
-    pip.mkdir(parents=True)
-    (pip / "__init__.py").touch()
-    (pip / "__main__.py").write_text(f"print({made!r})\n")
-    folder.environment.setenv("PYTHONPATH", str(pip.parent), prepend=os.pathsep)
-    ran = compiled(folder, "--topology=v5e:2x4", "--libtpu=?", exit_code=4)
-    assert f"--libtpu: {says}" in ran.sentence
+    assert compilers.library_of(release, tmp_path) == library
+    monkeypatch.setenv("PATH", "")
+    assert compilers.library_of(release, tmp_path) == library
+    (unknown,) = compilers.libtpus_of("0.0.43")
+    with pytest.raises(UsageError, match=r"^--libtpu=0\.0\.43: uv"):
+        compilers.library_of(unknown, tmp_path)
 
 
 @pytest.fixture

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from busbw.stacks.lock import read
+from busbw.extensions.stacks.uv import uv
 from tests.helpers.session_folder import SLOW, Folder, Ran
 from tests.helpers.sweep import sweep
-from tests.helpers.wheels import venv, wheel
+from tests.helpers.wheels import use_index, venv, wheel
 from tests.unit.plugin.test_one_word import assert_said_everywhere
 
 TWO = ("--payloads=1K,1M", "--launches=2")
@@ -36,8 +34,7 @@ class Night:
 
     def install(self, *arguments: str) -> None:
         """Install another framework."""
-        pip = [sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet"]
-        subprocess.run([*pip, *arguments], check=True)
+        uv("pip", "install", f"--python={self.python}", *arguments)
 
     def accept(self) -> Path:
         """The lock of an accepted session."""
@@ -55,8 +52,7 @@ class Night:
 def night(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
     """Not accepted yet."""
     index = tmp_path / "index"
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    use_index(monkeypatch, index)
     folder.script(**SLOW)
     python = venv(tmp_path / "venv", wheel(index, "busbw-fake", "1.0"))
     return Night(folder=folder, python=python, index=index)
@@ -82,7 +78,7 @@ def test_tonight_is_measured_in_turn_with_the_stack_that_was_locked(night: Night
     assert f"busbw reference: fake of {date}, stack " in ran.text
     (built,) = (night.folder.path / "stacks" / "stacks").iterdir()
     assert built.name in ran.text
-    assert (built / "venv" / "bin" / "python").exists()
+    assert (built / "bin" / "python").exists()
 
 
 @pytest.mark.exhaustive
@@ -100,7 +96,7 @@ def test_the_newer_stack_moves_the_reference_only_with_the_times(night: Night) -
 def test_without_a_lock_there_is_no_reference(night: Night, tmp_path: Path) -> None:
     locked = night.accept().rename(tmp_path / "lock")
     ran = night.run("--against=baseline", *TWO, exit_code=4)
-    said = "--update-baselines locks the one that it accepts"
+    said = "--update-baselines locks the stack that it accepts"
     below = night.folder.path / "baselines"
     assert f"--against=baseline: fake: no stack is locked below {below}; {said}" in ran.sentence
     # Of another machine.
@@ -108,7 +104,7 @@ def test_without_a_lock_there_is_no_reference(night: Night, tmp_path: Path) -> N
     lock.parent.mkdir(parents=True)
     lock.write_bytes(locked.read_bytes())
     ran = night.run("--against=baseline", *TWO, exit_code=4)
-    assert f"no stack is locked: there is no {night.lock}; {said}" in ran.sentence
+    assert f"{night.lock}: No such file or directory; --update-baselines locks" in ran.sentence
 
 
 @pytest.mark.exhaustive
@@ -119,50 +115,20 @@ def test_times_are_accepted_without_a_stack_that_no_index_can_give_again(
     night.install(str(path))
     ran = night.run("--update-baselines", *TWO, exit_code=0)
     assert (
-        "note: fake: its stack is not locked as a reference: busbw-fake 2.0 was installed from "
-        f"file://{path}: "
+        "note: fake: its stack is not locked as a reference: busbw-fake was installed from "
+        f"file://{path}; "
     ) in ran.text
     assert night.folder.baseline_files and not night.lock.exists()
 
 
 @pytest.mark.exhaustive
-def test_times_are_accepted_without_a_stack_where_the_index_does_not_answer(night: Night) -> None:
-    (night.index / "busbw_fake-1.0-py3-none-any.whl").unlink()
-    ran = night.run("--update-baselines", *TWO, exit_code=0)
-    assert "note: fake: its stack is not locked as a reference: pip says: " in ran.text
-    assert night.folder.baseline_files and not night.lock.exists()
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        ("sha256", "0" * 64, "pip says: "),
-        ("version", "1.0 ", "lock.packages[0].version: expected '1.0', got '1.0 '"),
-        ("record", "0" * 64, "contains other files than those installed when it was locked"),
-    ],
-)
-def test_a_lock_that_was_changed_is_no_reference(
-    night: Night, key: str, value: str, said: str
-) -> None:
+def test_a_lock_that_was_changed_is_no_reference(night: Night) -> None:
     path = night.accept()
-    lock = read(path)
-    (package,) = lock.packages
-    changed = replace(lock, packages=(replace(package, **{key: value}),))
-    path.write_text(changed.text)
+    text = path.read_text()
+    path.write_text(text.replace(text.rpartition('"\n')[0][-64:], "0" * 64))
     ran = night.run("--against=baseline", *TWO, exit_code=4)
-    assert "--against=baseline: fake: " in ran.sentence
+    said = "--against=baseline: fake: busbw-fake has other files than those that were measured; "
     assert said in ran.sentence
-
-
-@pytest.mark.exhaustive
-def test_wheels_come_from_the_configured_index_whatever_address_a_lock_has(night: Night) -> None:
-    path = night.accept()
-    lock = read(path)
-    (package,) = lock.packages
-    elsewhere = f"https://elsewhere.example/{package.wheel}"
-    path.write_text(replace(lock, packages=(replace(package, url=elsewhere),)).text)
-    night.run("--against=baseline", *TWO, exit_code=0)
 
 
 @pytest.mark.exhaustive
@@ -186,15 +152,6 @@ def test_the_reference_has_the_flags_of_the_lock_and_no_others(
     assert line.endswith(", without NCCL_ALGO, XLA_FLAGS=--xla_locked=1")
     changed = "NCCL_ALGO none -> Ring, XLA_FLAGS --xla_locked=1 -> --xla_tonight=1"
     assert f"the stack ({changed}): nothing slower" in ran.text
-
-
-@pytest.mark.exhaustive
-def test_a_library_in_place_of_an_installed_one_is_not_locked(
-    night: Night, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TPU_LIBRARY_PATH", "/opt/libtpu.so")
-    ran = night.run("--update-baselines", *TWO, exit_code=0)
-    assert "TPU_LIBRARY_PATH=/opt/libtpu.so is loaded in place of what is installed" in ran.text
 
 
 @pytest.mark.exhaustive

@@ -28,11 +28,8 @@ from busbw.model.words import Device, SessionOutcome
 from busbw.session import judgement, references
 from busbw.session.options import given
 from busbw.session.outputs import appended
-from busbw.session.settings import Against, Settings, settings_of
+from busbw.session.settings import Against, LockedStack, Settings, settings_of
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
-from busbw.stacks import lock as locks
-from busbw.stacks.interpreter import Distribution, Installed
-from busbw.stacks.lock import Lock
 from tests.helpers import build
 from tests.helpers.history_lines import line
 
@@ -244,72 +241,14 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
 def test_nights_of_a_reference_that_other_code_of_ours_measured_say_nothing_of_the_machine(
     tmp_path: Path,
 ) -> None:
-    lock = Lock(
-        framework="jax", python="3.12.4", platform="linux-x86_64", date="2026-01-31", packages=()
-    )
-    night = line(is_reference=True, stack=lock.digest, paired=True)
+    stack = LockedStack(python="python", digest="a" * 16, flags={})
+    night = line(is_reference=True, stack=stack.digest, paired=True)
     own = replace(night, session="f" * 16, times_us=(2e3,), worker=worker_hash())
     append(tmp_path / "history", KEY, [night, own])
-    settings = _settings(tmp_path, against=Against(is_baseline=True, locks={"jax": lock}))
+    settings = _settings(tmp_path, against=Against(is_baseline=True, locked={"jax": stack}))
     found = references.nights_of(settings, [TimedJob(case=own.case, key=KEY)])
     (one,) = found[KEY, "jax"] or ()
     assert one.times_s == {own.case: (2e-3,)}
-
-
-def _installed(origin: str = "") -> Installed:
-    jax = Distribution(
-        name="jax",
-        version="2",
-        needs=(),
-        extras=(),
-        origin=origin,
-        installer="pip",
-        record="8" * 64,
-    )
-    return Installed(python="3.12.4", platform="linux-x86_64", distributions={"jax": jax})
-
-
-def test_a_stack_that_no_index_has_is_not_locked_and_a_note_gives_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(references, "installed", lambda python: _installed("file:///jax"))
-    measured = _measured(tmp_path, [build.measurement(1e-3)])
-    (note,) = references.locked(measured, ["jax"])
-    assert note.startswith(
-        "jax: its stack is not locked as a reference: jax 2 was installed from file:///jax: "
-    )
-    assert not locks.paths_below(measured.settings.baselines, "jax")
-
-
-@pytest.mark.parametrize(
-    ("asked", "replaces"), [("all", True), ("new", False), ("improved", False)]
-)
-def test_a_stack_that_is_locked_is_replaced_where_all_times_are_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, replaces: bool
-) -> None:
-    packages = (
-        locks.Package(
-            name="jax",
-            version="2",
-            url="https://x/jax-2-py3-none-any.whl",
-            sha256="7" * 64,
-            record="8" * 64,
-        ),
-    )
-    monkeypatch.setattr(references, "installed", lambda python: _installed())
-    monkeypatch.setattr(references, "packages_of", lambda stack, python: packages)
-    measured = _measured(tmp_path, [build.measurement(1e-3)])
-    settings = replace(measured.settings, update_baselines=asked)
-    tonight = replace(
-        measured,
-        collected=replace(measured.collected, settings=settings),
-    )
-    references.locked(tonight, ["jax"])
-    (path,) = locks.paths_below(settings.baselines, "jax")
-    first = locks.read(path)
-    packages = (replace(packages[0], sha256="9" * 64),)
-    assert bool(references.locked(tonight, ["jax"])) is replaces
-    assert (locks.read(path) != first) is replaces
 
 
 def test_a_session_that_lost_a_host_has_no_verdict_whatever_its_launches_say(

@@ -1,0 +1,44 @@
+"""The packages of an interpreter that are the stack of a framework."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.extensions.stacks import packages
+from busbw.extensions.stacks.uv import StackError
+from tests.helpers.wheels import venv, wheel
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_stack_is_a_framework_with_what_it_needs_and_extras_that_are_there_whole(
+    tmp_path: Path,
+) -> None:
+    requires = [
+        "core>=2",
+        'gone; python_version < "3"',
+        'chip-plugin>=1; extra == "chip"',
+        'core; extra == "chip"',
+        'pytest-like; extra == "ci"',
+        'not-there; extra == "ci"',
+    ]
+    wheels = tmp_path / "wheels"
+    python = venv(
+        tmp_path / "venv",
+        wheel(wheels, "framework", "1.0", requires=requires, extras=("chip", "ci")),
+        wheel(wheels, "core", "2.1"),
+        wheel(wheels, "chip-plugin", "1.5"),
+        wheel(wheels, "pytest-like", "9.0"),
+    )
+    interpreter = packages.interpreter_of(python)
+    stack = interpreter.stack(["framework", "absent"])
+    assert stack == ["chip-plugin", "core", "framework"]
+    assert interpreter.stack(["absent"]) == []
+    assert not any(packages.why_not_locked(interpreter.distributions[name]) for name in stack)
+
+
+def test_a_program_that_is_no_interpreter_is_an_error() -> None:
+    with pytest.raises(StackError, match=r"^false: exit code 1$"):
+        packages.interpreter_of("/bin/false")

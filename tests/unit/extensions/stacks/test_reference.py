@@ -1,0 +1,185 @@
+"""A lock of a measured stack, and the environment that is built from it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging import pylock
+
+from busbw.extensions.stacks import reference, uv
+from busbw.extensions.stacks.uv import StackError
+from tests.helpers.wheels import Machine, wheel
+
+pytestmark = pytest.mark.slow
+
+_VERSIONS = "import busbw_fake, core; print(busbw_fake.VERSION, core.VERSION)"
+
+
+def _versions(python: str) -> str:
+    done = subprocess.run(
+        [python, "-I", "-c", _VERSIONS], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def _core(stack: str) -> Path:
+    """Return the module `core` of the environment of an interpreter."""
+    (path,) = Path(stack).parents[1].glob("lib/*/site-packages/core.py")
+    return path
+
+
+def test_a_stack_is_locked_and_built_again_offline_from_the_cache_of_uv(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = machine.lock()
+    assert note == f"fake: its stack is the reference now, 2 packages in {machine.path}"
+    first = machine.build()
+    assert _versions(first.python) == "1.0 2.1"
+    shutil.rmtree(machine.cache)
+    for path in machine.index.iterdir():
+        path.unlink()
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    assert machine.build() == first
+    assert _versions(first.python) == "1.0 2.1"
+
+
+def test_the_lock_is_a_file_of_pep_751_with_python_date_and_flags(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag = '--a="b\\" \N{SNOWMAN}'
+    monkeypatch.setenv("XLA_FLAGS", flag)
+    machine.lock()
+    document = pylock.Pylock.from_dict(tomllib.loads(machine.path.read_text()))
+    assert [package.name for package in document.packages] == ["busbw-fake", "core"]
+    assert pylock.is_valid_pylock_path(machine.path)
+    stack = reference.read(machine.path)
+    assert (stack.date, stack.flags) == ("2026-01-31", {"XLA_FLAGS": flag})
+    assert machine.build().flags == {"XLA_FLAGS": flag}
+
+
+def test_a_lock_changes_only_with_its_stack_and_where_it_may_be_replaced(machine: Machine) -> None:
+    machine.lock()
+    before = machine.path.read_text()
+    assert machine.lock("2026-02-01") == ""
+    (core,) = Path(machine.python).parents[1].glob("lib/*/site-packages/core-2.1.dist-info/RECORD")
+    core.write_text(core.read_text().replace("core.py,", "core.pyc,"))
+    assert machine.lock("2026-02-01", replace=False) == ""
+    assert machine.path.read_text() == before
+    digest = reference.read(machine.path).digest
+    assert "its stack is the reference now" in machine.lock("2026-02-01")
+    assert reference.read(machine.path).digest != digest
+
+
+def test_an_edited_file_of_the_built_stack_is_refused(machine: Machine) -> None:
+    machine.lock()
+    core = _core(machine.build().python)
+    core.write_text(core.read_text().replace("2.1", "6.6"))
+    with pytest.raises(StackError, match=f"^{core} is not the file of its wheel; delete "):
+        machine.build()
+    core.unlink()
+    with pytest.raises(StackError, match=f"^{core} is not the file of its wheel; delete "):
+        machine.build()
+
+
+def test_an_edit_in_another_environment_of_uv_does_not_change_the_stack(machine: Machine) -> None:
+    machine.lock()
+    core = _core(machine.build().python)
+    other = machine.cache / "other"
+    uv.install(other, machine.path.read_text(), machine.python)
+    _core(f"{other}/bin/python").write_text("VERSION = '6.6'\n")
+    assert "2.1" in core.read_text()
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_another_hash_of_a_wheel_is_refused(machine: Machine, built: bool) -> None:
+    machine.lock()
+    if built:
+        machine.build()
+    wheel(machine.index, "core", "2.1", files={"core.py": "VERSION = '6.6'\n"})
+    text = machine.path.read_text()
+    sha256 = text.rpartition('sha256 = "')[2][:64]
+    machine.path.write_text(text.replace(sha256, "0" * 64))
+    with pytest.raises(StackError, match=rf"Hash mismatch for `core==2\.1`.*{'0' * 64}"):
+        machine.build()
+
+
+def test_a_wheel_with_other_files_than_were_measured_is_refused(machine: Machine) -> None:
+    wheel(machine.index, "core", "2.1", files={"core.py": "VERSION = '6.6'\n"})
+    machine.lock()
+    with pytest.raises(StackError, match=r"^core has other files than those that were measured; "):
+        machine.build()
+
+
+def test_a_package_that_was_added_to_the_stack_is_refused(machine: Machine) -> None:
+    machine.lock()
+    python = machine.build().python
+    wheel(machine.index, "added", "1.0")
+    uv.uv("pip", "install", f"--python={python}", "added")
+    with pytest.raises(StackError, match=r"^added has other files than those that were measured; "):
+        machine.build()
+
+
+def test_a_python_that_is_not_here_is_not_downloaded(machine: Machine) -> None:
+    machine.lock()
+    version = f'python = "{sys.version_info[0]}.'
+    machine.path.write_text(machine.path.read_text().replace(version, 'python = "3.99.', 1))
+    with pytest.raises(StackError, match=r"uv: error: No interpreter found for Python 3\.99"):
+        machine.build()
+
+
+def test_a_stack_that_no_index_provides_is_not_locked_and_the_note_says_why(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "fake: its stack is not locked as a reference: "
+    with monkeypatch.context() as patch:
+        patch.setenv("TPU_LIBRARY_PATH", "/opt/libtpu.so")
+        assert machine.lock().startswith(f"{said}TPU_LIBRARY_PATH replaces a library; expected ")
+    with monkeypatch.context() as patch:
+        patch.setenv("UV_FIND_LINKS", str(machine.cache.parent))
+        assert machine.lock().startswith(f"{said}uv: error: No solution found")
+    core = _core(machine.python)
+    core.write_text("VERSION = '6.6'\n")
+    assert machine.lock().startswith(f"{said}core was changed after it was installed: {core}; ")
+    about = core.parent / "core-2.1.dist-info"
+    (about / "RECORD").unlink()
+    assert machine.lock().startswith(f"{said}core has no record of its files; ")
+    (about / "direct_url.json").write_text('{"url": "file:///home/me/core"}')
+    assert machine.lock().startswith(f"{said}core was installed from file:///home/me/core; ")
+    assert not machine.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "Invalid statement"),
+        ("", "tool.busbw.python: missing"),
+        ('[tool.busbw]\npython = "3.12.4"\ndate = "yesterday"', "tool.busbw"),
+        (None, "No such file"),
+    ],
+)
+def test_what_is_no_lock_is_refused_with_its_path(
+    text: str | None, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "pylock.fake.toml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(StackError, match=rf"^{path}: .*; --update-baselines locks the stack"):
+        reference.read(path)
+    with pytest.raises(StackError, match=message):
+        reference.read(path)
+
+
+def test_without_uv_the_command_that_installs_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(
+        StackError, match=r"^uv is not installed; .* `pip install 'busbw\[stack\]'`"
+    ):
+        reference.check(tmp_path, "fake")

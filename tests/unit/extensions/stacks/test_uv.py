@@ -1,0 +1,53 @@
+"""Folders are built whole, once, or not at all."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from busbw.extensions.stacks import uv
+from busbw.extensions.stacks.uv import StackError
+
+
+def _half_built(new: Path) -> None:
+    new.mkdir()
+    (new / "half").touch()
+    raise SystemExit(143)
+
+
+def test_of_an_interrupted_build_nothing_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / "stacks" / "a"
+    with pytest.raises(SystemExit):
+        uv.build_once(folder, _half_built)
+    assert list(folder.parent.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_built_again(tmp_path: Path) -> None:
+    (tmp_path / "a.new").mkdir()
+    (tmp_path / "a.new" / "half").touch()
+    uv.build_once(tmp_path / "a", Path.mkdir)
+    assert list(tmp_path.rglob("*")) == [tmp_path / "a"]
+
+
+def test_two_processes_that_want_the_same_folder_build_it_once(tmp_path: Path) -> None:
+    built = []
+
+    def build(new: Path) -> None:
+        new.mkdir()
+        time.sleep(0.05)
+        built.append(new)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: uv.build_once(tmp_path / "a", build), range(2)))
+    assert len(built) == 1
+
+
+def test_a_full_disk_is_an_error_with_the_folder(tmp_path: Path) -> None:
+    def build(new: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(StackError, match=f"^{tmp_path}/a cannot be built: .*No space left"):
+        uv.build_once(tmp_path / "a", build)
