@@ -67,7 +67,7 @@ def record_steps(options: argparse.Namespace, folder: str) -> Times:
 def read_recordings(folder: str) -> Times:
     """Return the all-reduce inside the recorded steps: the median of the slowest rank."""
     naming = (f"--slice-from={_SLICE}", f"--payload-from={_PAYLOAD}")
-    text = run_module("busbw", "trace", folder, *naming, "--json=-")
+    text = run_module("busbw", "trace", folder, *naming, "--json")
     return {
         (cell["slice"], cell["payload_bytes"]): cell["slowest_rank"]["median_s"]
         for cell in json.loads(text)["cells"]

@@ -20,11 +20,10 @@ from busbw import wire
 from busbw.collectives import COLLECTIVES
 from busbw.driver.local import alone
 from busbw.driver.network import free_ports
+from busbw.extensions.profiles.recordings import collectives, read
 from busbw.model import variables
 from busbw.model.cluster import Cluster, members_of
 from busbw.model.words import MIB, Device, payload_text
-from busbw.traces.recognition import Recognizer
-from busbw.traces.xplane import read_xplane
 
 from .. import processes, sweep
 from ..processes import BenchError
@@ -131,23 +130,24 @@ def keep_recording(bench: Bench) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         setting = {variables.RECORDINGS: folder}
         results = bench.session("recording", "--payloads=64K", "--clock=device", variables=setting)
-        recordings = [path.read_bytes() for path in Path(folder).rglob("*.xplane.pb")]
-    if not recordings:
-        raise BenchError(f"the profiler left no *.xplane.pb: {results['cases'][0]['text']}")
-    recording = min(recordings, key=len)
-    if len(recording) <= MOST_RECORDED_BYTES:
-        (bench.out / "recording.xplane.pb").write_bytes(recording)
+        recordings = list(Path(folder).rglob("*.xplane.pb"))
+        if not recordings:
+            raise BenchError(f"the profiler left no *.xplane.pb: {results['cases'][0]['text']}")
+        recording = min(recordings, key=lambda path: path.stat().st_size)
+        rows, content = kernels(recording), recording.read_bytes()
+    if len(content) <= MOST_RECORDED_BYTES:
+        (bench.out / "recording.xplane.pb").write_bytes(content)
     proofs = [launch["proof"] for case in results["cases"] for launch in case["launches"]]
-    return {"bytes": len(recording), "proofs": proofs, "rows": kernels(recording)}
+    return {"bytes": len(content), "proofs": proofs, "rows": rows}
 
 
-def kernels(recording: bytes) -> list[dict[str, Any]]:
+def kernels(recording: Path) -> list[dict[str, Any]]:
     """Return the names of events that may be collectives, and what busbw knows them as."""
-    counts, recognizer = Counter[tuple[str, str, str]](), Recognizer()
-    for event in read_xplane(recording, keep=lambda *_: True).events:
-        recognized = recognizer.recognize(event)
-        if recognized is not None or "nccl" in event.name.lower():
-            counts[event.plane, event.name, recognized.kind if recognized else ""] += 1
+    counts = Counter[tuple[str, str, str]]()
+    for event in read(recording, most_bytes=1024 * MIB):
+        kind = "".join(collective.kind for collective in collectives([event], ""))
+        if kind or "nccl" in event.name.lower():
+            counts[event.plane, event.name, kind] += 1
     return [
         {"plane": plane, "name": name, "known_as": kind, "count": count}
         for (plane, name, kind), count in counts.most_common(40)

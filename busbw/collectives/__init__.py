@@ -1,6 +1,6 @@
 """The collectives: a file each, found by being in this folder.
 
-Byte counts, busbw factor, exact values, names in programs and recordings. A leaf that both sides of
+Byte counts, busbw factor, exact values, names in programs. A leaf that both sides of
 the worker's channel import: the worker lays out and checks values with it, the other side computes
 payloads and rates. Standard library only, Python 3.11; knows no framework, no file and no clock.
 """

@@ -13,9 +13,6 @@ class AllGather(AbstractCollective):
     name = "all_gather"
     hlo = "all-gather"
     placements = ("out_of_place",)
-    instructions = ("all-gather", "all-gather-invariant")
-    nodes = ("CollectiveGather", "CollectiveGatherV2")
-    kernels = ("AllGather",)
     bus_factor_text = "(n-1)/n"
     order = 1
     passes_all_links = True

@@ -24,15 +24,6 @@ class AllReduce(AbstractCollective):
     copy_free_on_accelerators = True
     in_place_on_gpus = True
     reduce_ops = ("sum", "max", "min")
-    instructions = ("all-reduce", "cross-replica-sum", "psum", "psum-invariant", "pmax", "pmin")
-    nodes = (
-        "CollectiveReduce",
-        "CollectiveReduceV2",
-        "CollectiveReduceV3",
-        "NcclAllReduce",
-        "CrossReplicaSum",
-    )
-    kernels = ("AllReduce",)
     bus_factor_text = "2(n-1)/n"
     order = 0
     passes_all_links = True

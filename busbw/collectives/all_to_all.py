@@ -21,8 +21,6 @@ class AllToAll(AbstractCollective):
     hlo = "all-to-all"
     placements = ("out_of_place",)
     copy_free = False
-    instructions = ("all-to-all", "ragged-all-to-all")
-    nodes = ("CollectiveAllToAllV2", "CollectiveAllToAllV3", "AllToAll")
     bus_factor_text = "(n-1)/n"
     order = 3
 

@@ -61,11 +61,6 @@ class AbstractCollective(ABC):
     `hlo` is its instruction in XLA's HLO, `copy_free` that XLA needs no copy. `placements` are
     those it can have, the default first; `reduce_ops` is empty for one that reduces nothing.
 
-    Its names in recordings are those of `instructions` of XLA (after its own instructions and JAX's
-    primitives, with hyphens), of `nodes` of TensorFlow, and of `kernels` of NCCL (after
-    ``ncclDevKernel_``), which may be shared with other collectives; `fusions` are computations of
-    XLA that contain it.
-
     In optimised programs accelerators need copies with it unless `copy_free_on_accelerators`. XLA
     for GPUs has it in place alone if `in_place_on_gpus`: where the input must stay, it is copied.
 
@@ -81,11 +76,6 @@ class AbstractCollective(ABC):
     copy_free: bool = True
     copy_free_on_accelerators: bool = False
     in_place_on_gpus: bool = False
-    instructions: tuple[str, ...]
-    nodes: tuple[str, ...] = ()
-    kernels: tuple[str, ...] = ()
-    kernels_are_shared: bool = False
-    fusions: tuple[str, ...] = ()
     bus_factor_text: str
     passes_all_links: bool = False
     added_in_switch: bool = False

@@ -16,11 +16,6 @@ class Permute(AbstractCollective):
     name = "permute"
     hlo = "collective-permute"
     placements = ("out_of_place",)
-    instructions = ("collective-permute", "ppermute")
-    nodes = ("CollectivePermute",)
-    # NCCL has but one kernel for all that sends: which collective it is, other notes tell.
-    kernels = ("SendRecv",)
-    kernels_are_shared = True
     bus_factor_text = ""
     order = 4
 

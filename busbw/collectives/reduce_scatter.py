@@ -14,11 +14,6 @@ class ReduceScatter(AbstractCollective):
     hlo = "reduce-scatter"
     placements = ("out_of_place",)
     reduce_ops = ("sum",)
-    instructions = ("reduce-scatter", "psum-scatter")
-    nodes = ("CollectiveReduceScatterV2",)
-    kernels = ("ReduceScatter",)
-    # On TPUs it may be a fusion that calls this.
-    fusions = ("all-reduce-scatter",)
     bus_factor_text = "(n-1)/n"
     order = 2
     passes_all_links = True

@@ -25,7 +25,7 @@ from busbw.worker.__main__ import main
 
 main()
 """
-_ROOMS = ("model", "collectives", "program", "traces", "worker")
+_ROOMS = ("model", "collectives", "program", "worker")
 _FILES = ("__init__.py", "wire.py", "storage.py")
 _CACHE = "__pycache__"
 

@@ -1,8 +1,8 @@
-"""The clock `device`: a collective's own events in the recording of the framework's profiler.
+"""The clock `device`: the times of collectives in the recording of the framework's profiler.
 
-Every call's first collective is the warm-up and left out. Of the others the slowest rank counts,
-since no rank is done before it is. What a profiler leaves out (traces are cut at a million events)
-is found by counting: each rank must have every collective that it ran.
+The first collective of each call is a warm-up and left out. Of the others the time on the slowest
+rank counts, because no rank is done before it. A profiler may drop events, so the collectives of
+each device are counted: a case fails unless each has every collective that it ran.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ import contextlib
 import os
 import statistics
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.traces.collectives import WantedEvents, collectives
-from busbw.traces.event import RecordedCollective, TraceError
-from busbw.traces.recognition import UNKNOWN
-from busbw.worker.backends.base import AbstractBackend, MeasuringError, Reader, unavailable
+from busbw.worker.backends.base import AbstractBackend, TimedCollective, unavailable
 from busbw.worker.sampling import Gathered, Sampled, Sampler, alone, launch_time_s
 
 _OVER_RANKS: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -54,7 +51,10 @@ class Recorded:
 def record(
     backend: AbstractBackend, case: Case, sampler: Sampler, slopes: Sampled, calls: int
 ) -> Recorded:
-    """Raises MeasuringError UNAVAILABLE where the recording does not hold every collective."""
+    """Run and record `calls` calls, and return their times.
+
+    Raises MeasuringError UNAVAILABLE where the recording lacks a collective.
+    """
     step = sampler.program.step
     most = MOST_EVENTS // (case.ranks * sampler.plan.samples)
     iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
@@ -62,11 +62,16 @@ def record(
     with sampler.phases.of("recording"), _folder(case) as name:
         with backend.recording(Path(name)) as reader:
             elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
-        found = read(reader, case.collective)
-    said = times(
-        found, ranks=case.ranks, calls=calls, iterations=iterations, gathered=backend.gathered
+        collectives = reader(sampler.program.timed)
+    recorded = times(
+        collectives,
+        ranks=case.ranks,
+        calls=calls,
+        iterations=iterations,
+        names=sampler.program.timed,
+        gathered=backend.gathered,
     )
-    return replace(said, calls_s=tuple(elapsed_s))
+    return replace(recorded, calls_s=tuple(elapsed_s))
 
 
 def _folder(case: Case) -> contextlib.AbstractContextManager[str]:
@@ -77,70 +82,82 @@ def _folder(case: Case) -> contextlib.AbstractContextManager[str]:
     return tempfile.TemporaryDirectory()
 
 
-def read(reader: Reader, kind: str) -> tuple[RecordedCollective, ...]:
-    """Return the collectives of one kind in what was recorded, of all hosts.
-
-    Raises MeasuringError UNAVAILABLE if no recording can be read, or if it has only collectives of
-    unknown kind.
-    """
-    found: list[RecordedCollective] = []
-    unknown = 0
-    try:
-        for trace in reader(WantedEvents()):
-            all_kinds = collectives(trace)
-            unknown += sum(one.kind == UNKNOWN for one in all_kinds)
-            found += [one for one in all_kinds if one.kind == kind]
-    except TraceError as error:
-        raise _no_clock(str(error)) from error
-    if unknown and not found:
-        raise _no_clock(f"the profiler recorded {unknown} collectives of unknown kind, no {kind}")
-    return tuple(found)
-
-
 def times(
-    found: Sequence[RecordedCollective],
+    collectives: Iterable[TimedCollective],
     *,
     ranks: int,
     calls: int,
     iterations: int,
+    names: Collection[str] = (),
     gathered: Gathered = alone,
 ) -> Recorded:
-    """What `found` says of `calls` calls of `iterations` collectives each, over `ranks` ranks.
+    """Return the times of `calls` calls of `iterations` collectives each on every rank.
 
-    Each process has found those of its own ranks; they say the same of all. Raises MeasuringError
-    UNAVAILABLE if it does not hold every one of them.
+    Args:
+        collectives: those on the devices of this process.
+        ranks: the number of ranks in all processes.
+        calls: the number of recorded calls.
+        iterations: the number of collectives in each call.
+        names: the instructions that begin collectives.
+        gathered: gives values of this process to all, and returns those of every process.
+
+    Raises:
+        MeasuringError: UNAVAILABLE where a collective is missing, or there is one too many.
+
     """
-    of_process = ranks // len(gathered([0.0]))
-    by_rank: Mapping[str, list[RecordedCollective]] = defaultdict(list)
-    for one in sorted(found, key=lambda one: one.start_s):
-        by_rank[one.rank].append(one)
-    ordered = sorted(by_rank.items(), key=lambda item: (item[1][0].host, item[1][0].device))
-    counts = {rank: len(ones) for rank, ones in ordered}
-    if len(counts) != of_process or set(counts.values()) != {calls * iterations}:
-        raise _no_clock(
-            f"the profiler recorded {counts or 'no collectives'} by rank, "
-            f"expected {calls * iterations} on each of {of_process}"
-        )
+    by_device: Mapping[int, list[TimedCollective]] = defaultdict(list)
+    for collective in sorted(collectives, key=lambda timed: (timed.device, timed.start_s)):
+        by_device[collective.device].append(collective)
+    devices = ranks // len(gathered([0.0]))
+    problems = list(_incomplete(by_device, devices, calls * iterations, names))
     if iterations < 2:
-        raise _no_clock("a call of a single collective has none after its warm-up")
-    counted = [[one for index, one in enumerate(ones) if index % iterations] for _, ones in ordered]
-    kept = _of_all([[one.duration_s for one in ones] for ones in counted], gathered)
+        problems.append("a call of a single collective has none after its warm-up")
+    if problems:
+        text = "; ".join(problems)
+        raise unavailable(f"no time by the device's clock: {text}; try --clock=host")
+    durations_s = [
+        [timed.duration_s for index, timed in enumerate(of_device) if index % iterations]
+        for of_device in by_device.values()
+    ]
+    # Processes have equally many ranks, and so of each rank the same number of times.
+    rows = gathered([seconds for of_device in durations_s for seconds in of_device])
+    count = len(durations_s[0])
+    of_ranks = [row[begin : begin + count] for row in rows for begin in range(0, len(row), count)]
     by_call = {
-        name: _means([aggregate(at_once) for at_once in zip(*kept)], iterations - 1)
+        name: _means([aggregate(at_once) for at_once in zip(*of_ranks)], iterations - 1)
         for name, aggregate in _OVER_RANKS.items()
     }
     return Recorded(
         iterations=iterations,
         samples_s=tuple(by_call["slowest"]),
-        rank_times_s=tuple(statistics.median(durations) for durations in kept),
+        rank_times_s=tuple(statistics.median(durations) for durations in of_ranks),
         over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},
     )
 
 
-def _of_all(own: Sequence[Sequence[float]], gathered: Gathered) -> list[Sequence[float]]:
-    each = len(own[0])
-    rows = gathered([seconds for durations in own for seconds in durations])
-    return [row[begin : begin + each] for row in rows for begin in range(0, len(row), each)]
+def _incomplete(
+    by_device: Mapping[int, Sequence[TimedCollective]],
+    devices: int,
+    expected: int,
+    names: Collection[str],
+) -> Iterator[str]:
+    """Yield a sentence for each device without all its collectives, and one for missing devices.
+
+    Each instruction of `names` that a device runs must be there equally often. A GPU's kernels may
+    name none: only the number of all then counts.
+    """
+    expected_names = ", ".join(names) or "collectives"
+    if len(by_device) != devices:
+        yield (
+            f"expected {expected_names} on {devices} devices, the recording has {len(by_device)} "
+            f"({', '.join(map(str, by_device)) or 'none'})"
+        )
+    for device, collectives in by_device.items():
+        counts = Counter(collective.instruction for collective in collectives)
+        different = {counts[name] for name in names if name in counts}
+        if len(collectives) != expected or len(different) > 1:
+            text = ", ".join(f"{count} of {name}" for name, count in counts.items())
+            yield f"device {device}: expected {expected} of {expected_names}, got {text}"
 
 
 def _means(durations_s: Sequence[float], each: int) -> list[float]:
@@ -148,7 +165,3 @@ def _means(durations_s: Sequence[float], each: int) -> list[float]:
         statistics.fmean(durations_s[begin : begin + each])
         for begin in range(0, len(durations_s), each)
     ]
-
-
-def _no_clock(reason: str) -> MeasuringError:
-    return unavailable(f"no time on the device's clock: {reason}; try --clock=host")

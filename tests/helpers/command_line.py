@@ -20,7 +20,7 @@ from typing import Any
 
 from busbw.commands import main
 from tests.helpers.forked import Forked, Session
-from tests.helpers.recordings import Line, Made, complete, packed, plane, process, space
+from tests.helpers.recordings import complete, packed, process
 
 ROOT = Path(__file__).parents[2]
 WARM_UP_US = 5000.0
@@ -115,15 +115,14 @@ def of_2019(durations_us: Sequence[Sequence[float]]) -> bytes:
 
 
 def of_today(durations_us: Sequence[Sequence[float]], **stats: str | int) -> bytes:
-    """The same as an xplane file of TPUs."""
-    planes = []
+    """The same with the instructions of today's TPUs, all in one call."""
+    rows: list[dict[str, Any]] = []
     for device, times in enumerate(durations_us):
-        events = [
-            Made(name="all-reduce.1", offset_ps=i * 10**10, duration_ps=int(dur * 1e6), stats=stats)
-            for i, dur in enumerate([WARM_UP_US, *times])
-        ]
-        planes.append(plane(f"/device:TPU:{device}", [Line(name="XLA Ops", events=events)]))
-    return space(*planes)
+        rows += process(device, f"/device:TPU:{device}", {2: "XLA Ops"})
+        for index, dur in enumerate([WARM_UP_US, *times]):
+            row = complete("all-reduce.1", pid=device, tid=2, ts=1e4 * index, dur=dur, **stats)
+            rows.append(row)
+    return packed(rows)
 
 
 def put(folder: Path, session: str = "2019-10-14_15:56:32", **hosts: bytes) -> Path:

@@ -30,10 +30,6 @@ FEATURES: Mapping[str, Sequence[str]] = {
     ),
     "counters": ("model/counters", "driver/counters", "worker/counters"),
     "curve": ("judge/curve",),
-    "device clock": (
-        *("worker/device_clock", "traces/xplane", "traces/event", "traces/recognition"),
-        *("traces/collectives", "traces/instruction"),
-    ),
     "estimate": ("estimate/*", "commands/estimate"),
     "history": (
         *("history/levels", "history/agreement", "history/failing", "history/changes"),
@@ -43,10 +39,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     "metrics": ("report/prometheus",),
     "page": ("extensions/page/*", "commands/page", "commands/figure"),
     "pairs": ("judge/paired",),
-    "profiles": (
-        *("commands/trace", "commands/cells", "traces/chrome", "traces/iterations"),
-        "report/traces",
-    ),
+    "profiles": ("extensions/profiles/*", "commands/trace"),
     "program": (
         *("program/arrays", "program/axes", "program/computations", "program/counts"),
         *("program/flows", "program/frames", "program/inventory", "program/lines"),

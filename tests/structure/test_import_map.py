@@ -29,19 +29,19 @@ _PURE: Mapping[str, set[str]] = {
     "metrics": {"model", "collectives"},
     "hardware": {"model", "collectives"},
     "stats": {"model"},
-    "traces": {"model", "collectives"},
     "program": {"model", "collectives"},
     "judge": {"model", "metrics", "hardware", "stats"},
     "baselines": {"model", "wire", "storage"},
     "history": {"model", "wire", "stats", "storage"},
-    "report": {"model", "wire", "collectives", "metrics", "hardware", "traces"},
+    "report": {"model", "wire", "collectives", "metrics", "hardware"},
     "extensions": set(),
     "extensions/cluster": {"model", "wire", "storage", "driver"},
     "extensions/stacks": {"model", "wire", "storage", "frameworks", "driver", "session"},
     "extensions/page": {
         *("model", "wire", "metrics", "baselines", "history", "report", "session", "slow"),
     },
-    "worker": {"model", "wire", "storage", "collectives", "program", "traces"},
+    "extensions/profiles": {"model", "storage", "metrics", "collectives", "program"},
+    "worker": {"model", "wire", "storage", "collectives", "program"},
     "driver": {"model", "wire", "storage"},
     "bisect": {
         *("model", "wire", "storage", "stats", "judge", "extensions/stacks", "report", "driver"),
@@ -58,7 +58,7 @@ ALLOWED = {**_PURE, "session": _OURS, **_FACES, **_DOOR}
 BACKENDS = "busbw.worker.backends"
 # Who may import what is not ours: the foreign package, and the module below which it may be.
 ONLY_BELOW: Mapping[str, str | tuple[str, ...]] = {
-    "jax": f"{BACKENDS}.jax",
+    "jax": (f"{BACKENDS}.jax", "busbw.extensions.profiles.recordings"),
     "jaxlib": f"{BACKENDS}.jax",
     "tensorflow": f"{BACKENDS}.tensorflow",
     "numpy": ("busbw.worker", "busbw.stats"),
@@ -87,7 +87,6 @@ TRAVELLING = {
     "storage",
     "collectives",
     "program",
-    "traces",
     "worker",
     "driver",
     "extensions",
@@ -249,8 +248,8 @@ FORBIDDEN = [
     ("busbw/extensions/cluster/host.py", "import execnet"),
     ("busbw/extensions/cluster/host.py", "from distributed import Client"),
     ("busbw/extensions/cluster/transport.py", "from cryptography import fernet"),
-    ("busbw/traces/xplane.py", "import numpy as np"),
-    ("busbw/traces/xplane.py", "from google.protobuf import message"),
+    ("busbw/collectives/base.py", "import numpy as np"),
+    ("busbw/worker/device_clock.py", "from google.protobuf import message"),
     ("busbw/driver/executor.py", "import jax"),
     ("busbw/worker/measure.py", "import jax.numpy as jnp"),
     ("busbw/worker/measure.py", "from tensorflow import distribute"),
@@ -360,5 +359,5 @@ def test_what_the_map_allows_is_no_offence(path: str, line: str) -> None:
 
 
 def test_syntax_newer_than_python_3_11_is_an_offence_where_foreign_interpreters_read() -> None:
-    for path in ("wire.py", "model/words.py", "traces/event.py", "worker/serve.py"):
+    for path in ("wire.py", "model/words.py", "collectives/base.py", "worker/serve.py"):
         assert len(offences({f"busbw/{path}": "type Pair = tuple[int, int]\n"})) == 1

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
 
 from busbw.model.case import Case
 from busbw.model.launch import Chips, Failure, Injection, LaunchId, Proof
@@ -21,12 +21,24 @@ from busbw.model.soak import Wrong
 from busbw.model.words import FailureKind, FoundBy
 from busbw.worker import process
 
-if TYPE_CHECKING:
-    # Imported only when a recording is read: most workers read none.
-    from busbw.traces.event import Keep, Trace
 
-# What was recorded, of every host: the events that are kept. Raises TraceError.
-Reader = Callable[["Keep"], "Sequence[Trace]"]
+@dataclass(frozen=True, slots=True)
+class TimedCollective:
+    """A collective on one device, as a profiler timed it.
+
+    `instruction` is the name of the instruction that began it, "" where the recording does not name
+    one. `start_s` can be compared only with other collectives of the same device.
+    """
+
+    device: int
+    instruction: str
+    start_s: float
+    duration_s: float
+
+
+# Takes `AbstractProgram.timed`, and returns each collective of the recording that it names. Raises
+# MeasuringError where there is no recording that can be read.
+Reader = Callable[[Mapping[str, str]], Sequence[TimedCollective]]
 
 
 class MeasuringError(Exception):
@@ -101,6 +113,8 @@ class AbstractProgram(ABC):
     step: int
     most_iterations: int
     shortest: int = 0
+    # The names of the instructions that begin and end each collective, as profilers show them.
+    timed: Mapping[str, str] = MappingProxyType({})
     # What the compiler says that one rank's part takes, with arguments; None where it does not.
     compiled_memory_bytes: int | None = None
     injecting: bool = True
@@ -233,9 +247,9 @@ class AbstractBackend(ABC):
 
     @abstractmethod
     def recording(self, folder: Path) -> AbstractContextManager[Reader]:
-        """The framework's profiler, writing into `folder` what runs meanwhile.
+        """Record what runs meanwhile with the framework's profiler, into files in `folder`.
 
-        What it gives reads that, once the profiler is done.
+        The Reader that it gives can be called after the profiler has stopped.
         """
 
 

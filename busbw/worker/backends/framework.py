@@ -16,7 +16,6 @@ import struct
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from busbw.model.case import Case
@@ -25,9 +24,6 @@ from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet, Probe
 from busbw.model.soak import Wrong
 from busbw.model.words import Clock, Device, FailureKind
-from busbw.traces.chrome import read_chrome
-from busbw.traces.event import Keep, Trace
-from busbw.traces.xplane import read_xplane
 from busbw.worker import counters, host, process
 
 from .base import (
@@ -274,15 +270,6 @@ class AbstractChain(AbstractProgram):
     def _digests(self) -> tuple[int, ...]:
         """Of what is soaked: a hash of each, in their order."""
         return self._values.digests(self._results())
-
-
-def read_files(folder: Path, keep: Keep) -> list[Trace]:
-    """Xplane files, or where there are none, the viewer's. Raises TraceError for a damaged one."""
-    planes = sorted(folder.rglob("*.xplane.pb"))
-    if planes:
-        return [read_xplane(path.read_bytes(), host=path.name, keep=keep) for path in planes]
-    others = sorted(folder.rglob("*.trace.json.gz"))
-    return [read_chrome(path.read_bytes(), host=path.name, keep=keep) for path in others]
 
 
 def check_version(framework: str, found: str, oldest: str) -> None:

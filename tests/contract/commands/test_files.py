@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command_line import ROOT, Answer, asked_here, command, of_today, put
+from tests.helpers.command_line import ROOT, Answer, asked_here, command
 from tests.helpers.results_files import document, verdict
 from tests.helpers.sweep import sweep
 
@@ -68,13 +68,6 @@ def test_what_is_no_file_of_json_is_refused_by_name(
 
 
 NAMES = ["relative", "symbolic", "hard"]
-GOOD = [[100.0, 120.0, 110.0], [90.0, 130.0, 105.0]]
-
-
-def recording(folder: Path) -> Path:
-    """A recording of one host, in TensorBoard's layout."""
-    put(folder, "s", a_xplane=of_today(GOOD))
-    return folder / "plugins" / "profile" / "s" / "a.xplane.pb"
 
 
 def _results(folder: Path) -> Path:
@@ -85,7 +78,6 @@ def _results(folder: Path) -> Path:
 
 # What is read, how it is named, and the option of what is written.
 READ: list[tuple[Callable[[Path], Path], str, str]] = [
-    (recording, "trace {folder} --payload=1M", "--json"),
     (_results, "figure {path}", "--output"),
     (_results, "page {path}", "--output"),
 ]
@@ -103,7 +95,7 @@ def named(path: Path, how: str) -> Path | str:
 
 
 @pytest.mark.parametrize(
-    ("read", "how"), [*((one, "path") for one in READ), *((READ[2], how) for how in NAMES)]
+    ("read", "how"), [*((one, "path") for one in READ), *((READ[1], how) for how in NAMES)]
 )
 def test_what_is_read_is_not_written_over(
     tmp_path: Path, read: tuple[Callable[[Path], Path], str, str], how: str
@@ -119,7 +111,6 @@ def test_what_is_read_is_not_written_over(
 
 
 ASKED = {
-    "trace": "trace {folder}/in --payload=1M --json={output}",
     "figure": "figure --published=tpu-v2 --output={folder}/out.svg",
     "page": "page {folder}/night.svg --output={output}",
     "png": "figure --published=tpu-v2 --output={folder}/out.png",
@@ -137,8 +128,7 @@ def asked(name: str, folder: Path, output: Path) -> Answer:
     """The command that writes `output`; one that draws needs a name of it with its suffix."""
     for library in LIBRARIES.get(name, ()):
         pytest.importorskip(library)
-    if not (folder / "in").exists():
-        recording(folder / "in")
+    if not (folder / "night.svg").exists():
         _results(folder)
         for link in ("out.svg", "out.png"):
             (folder / link).symlink_to(output)

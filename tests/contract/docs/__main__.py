@@ -171,7 +171,9 @@ def _record(folder: Path) -> None:
     for name, run in _RECORDINGS.items():
         session = folder / run / "plugins" / "profile" / "2026_01_01"
         session.mkdir(parents=True)
-        content = gzip.decompress((ROOT / "tests/unit/traces/data" / name).read_bytes())
+        content = gzip.decompress(
+            (ROOT / "tests/unit/extensions/profiles/data" / name).read_bytes()
+        )
         (session / name.removesuffix(".gz")).write_bytes(content)
 
 

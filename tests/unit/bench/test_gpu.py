@@ -18,7 +18,7 @@ from bench.gpu.parts import Bench
 from bench.processes import BenchError
 from busbw.model.words import Device
 from tests.helpers.frameworks import needs
-from tests.helpers.recordings import Line, Made, plane, space
+from tests.helpers.recordings import complete, packed, process
 
 ROOT = Path(__file__).parents[3]
 LOG = """
@@ -92,10 +92,12 @@ def test_a_process_that_fails_or_takes_too_long_ends_the_other(tmp_path: Path) -
         processes.run(commands[:1], tmp_path, "pair", 0.2, os.environ)
 
 
-def test_the_kernels_of_a_recording_are_listed_with_what_they_are_known_as() -> None:
+def test_the_kernels_of_a_recording_are_listed_with_what_they_are_known_as(tmp_path: Path) -> None:
     names = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "nccl_new_thing")
-    events = [Made(name=name, offset_ps=10 * at, duration_ps=5) for at, name in enumerate(names)]
-    recording = space(plane("/device:GPU:0", [Line(name="Stream #1", events=events)]))
+    rows = process(1, "/device:GPU:0", {1: "Stream #1"})
+    rows += [complete(name, pid=1, tid=1, ts=at, dur=5) for at, name in enumerate(names)]
+    recording = tmp_path / "a.trace.json.gz"
+    recording.write_bytes(packed(rows))
     known = {kernel["name"]: kernel["known_as"] for kernel in parts.kernels(recording)}
     assert known == {names[0]: "all_reduce", names[1]: ""}
 

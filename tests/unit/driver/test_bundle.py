@@ -27,7 +27,7 @@ from busbw.driver.transport import Reply, Starter
 from busbw.model.launch import LaunchId
 from tests.helpers.workers import answer_of, await_ready, starter
 
-ROOMS = ("collectives", "program", "model", "traces", "worker")
+ROOMS = ("collectives", "program", "model", "worker")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
 STANDARD_AND_OURS = {*sys.stdlib_module_names, "busbw"}
 

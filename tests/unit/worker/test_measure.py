@@ -12,9 +12,8 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Extra, FailureKind, FoundBy
-from busbw.traces.event import RecordedCollective
 from busbw.worker import device_clock, host
-from busbw.worker.backends.base import MeasuringError, MemoryNeed, Reader
+from busbw.worker.backends.base import MeasuringError, MemoryNeed
 from busbw.worker.host import Headroom
 from busbw.worker.measure import MeasureSession, delayed_ratio
 from busbw.worker.sampling import Sampler
@@ -385,66 +384,39 @@ def test_an_injected_memory_limit_refuses_what_would_fit_without_it(
 ON_DEVICE = build.case(protocol="device/chain2")
 
 
-class _Recorder:
-    """In the place of the profiler: what the back end ran while it was recording, by rank."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._monkeypatch = monkeypatch
-
-    def measured(self, program: Program, *, lost: int = 0, samples: int = 4) -> Run | Failure:
-        """What comes of measuring on the device's clock; `self.backend` has measured it."""
-        self.backend, self.lost = Backend(program), lost
-        self._monkeypatch.setattr(device_clock, "read", self.read)
-        return _measured(self.backend, case=ON_DEVICE, samples=samples)
-
-    def read(self, reader: Reader, kind: str) -> tuple[RecordedCollective, ...]:
-        assert not reader(lambda name, plane, stats: True)
-        count = sum(self.backend.recorded_runs) - self.lost
-        return tuple(
-            RecordedCollective(
-                kind=kind,
-                name="all-reduce",
-                host="here",
-                device=rank,
-                call="",
-                start_s=float(place),
-                duration_s=0.125 * (1 + rank),
-                payload_bytes=None,
-            )
-            for rank in range(4)
-            for place in range(count)
-        )
+def _recorded(
+    program: Program, *, lost: int = 0, samples: int = 4
+) -> tuple[Backend, Run | Failure]:
+    """Measure by the device's clock; `lost` collectives are missing in each device's recording."""
+    backend = Backend(program)
+    backend.lost = lost
+    return backend, _measured(backend, case=ON_DEVICE, samples=samples)
 
 
-@pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> _Recorder:
-    return _Recorder(monkeypatch)
-
-
-def test_by_the_device_s_clock_a_run_has_its_samples_and_the_host_s_time_of_the_same_calls(
-    recorder: _Recorder,
-) -> None:
+def test_by_the_device_s_clock_a_run_has_its_samples_and_the_host_s_time_of_the_same_calls() -> (
+    None
+):
     # Two chains to warm up, one to calibrate and five samples come before the recording.
     program = Program(lambda turn: 1.0 if turn < 8 else 3.0, call_s=lambda _: 0.25)
-    run = _is_run(recorder.measured(program, samples=5))
+    backend, measured = _recorded(program, samples=5)
+    run = _is_run(measured)
     assert (run.clock, run.samples_s) == ("device", (0.5,) * 5)
     assert run.clocks_s == {"host": 3.0, "device": 0.5}
     assert run.rank_times_s == (0.125, 0.25, 0.375, 0.5)
     assert run.dispatch_s == 0.25
     assert "recording" in run.phases_s
     assert run.values_checked == SURE * len(program.runs)
-    assert (recorder.backend.recorded_runs, run.iterations) == ([2] * 5, 2)
-    folder = recorder.backend.recorded_into
+    assert (backend.recorded_runs, run.iterations) == ([2] * 5, 2)
+    folder = backend.recorded_into
     assert folder.name and not folder.exists()
 
 
 @pytest.mark.parametrize(("step", "iterations"), [(1, 156), (4, 156), (100, 100)])
-def test_a_recording_stays_readable_in_whole_steps(
-    recorder: _Recorder, step: int, iterations: int
-) -> None:
+def test_a_recording_stays_readable_in_whole_steps(step: int, iterations: int) -> None:
     program = Program(lambda _: 1e-6, step=step, most=10**5)
-    assert _is_run(recorder.measured(program, samples=8)).iterations == iterations
-    assert 4 * sum(recorder.backend.recorded_runs) <= device_clock.MOST_EVENTS
+    backend, run = _recorded(program, samples=8)
+    assert _is_run(run).iterations == iterations
+    assert 4 * sum(backend.recorded_runs) <= device_clock.MOST_EVENTS
 
 
 @pytest.mark.parametrize(
@@ -452,18 +424,23 @@ def test_a_recording_stays_readable_in_whole_steps(
     [
         ({"wrong_at": 7}, 0, FailureKind.WRONG_RESULT, "rank 1, element 7"),
         # No other clock is read instead.
-        ({}, 1, FailureKind.UNAVAILABLE, "expected 8 on each of 4"),
+        (
+            {},
+            1,
+            FailureKind.UNAVAILABLE,
+            "device 3: expected 8 of all-reduce, got 7 of all-reduce",
+        ),
         # A second round would not be exact.
         ({"most": 1}, 0, FailureKind.UNAVAILABLE, "a single collective"),
     ],
 )
 def test_without_a_right_and_whole_recording_there_is_no_time_on_the_device_s_clock(
-    recorder: _Recorder, options: dict[str, Any], lost: int, kind: FailureKind, said: str
+    options: dict[str, Any], lost: int, kind: FailureKind, said: str
 ) -> None:
-    failure = recorder.measured(Program(lambda _: 1.0, **options), lost=lost)
+    backend, failure = _recorded(Program(lambda _: 1.0, **options), lost=lost)
     assert isinstance(failure, Failure)
     assert (failure.kind, said in failure.message) == (kind, True)
-    assert options != {"most": 1} or max(recorder.backend.program.runs) == 1
+    assert options != {"most": 1} or max(backend.program.runs) == 1
 
 
 QUARTER = Injection(extra=Extra.DELAY, share=0.25)

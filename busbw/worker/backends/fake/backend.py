@@ -39,7 +39,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
@@ -58,12 +58,10 @@ from ..base import (
     MemoryNeed,
     Optimized,
     Reader,
+    TimedCollective,
     World,
 )
 from .exchange import Exchange
-
-if TYPE_CHECKING:
-    from busbw.traces.event import Event, Keep, Trace
 
 VARIABLE, HOST = "BUSBW_FAKE", "BUSBW_FAKE_HOST"
 _LONG_S = 3600
@@ -199,7 +197,7 @@ class FakeBackend(AbstractBackend):
             injected_s = injection.delay_s(one_s)
         # As real ones are: not quite what was asked for.
         injected_s *= float(self._script.get("injected_more", 1.0))
-        self._name = f"{COLLECTIVES[case.collective].hlo}.1"
+        self.instruction = f"{COLLECTIVES[case.collective].hlo}.1"
         flips = line.get("flips", {}) if soaking else {}
         program = FakeProgram(self, case, one_s, injected_s, flips)
         program.signed = line.get("signature", self._script.get("signature", ()))
@@ -210,17 +208,15 @@ class FakeBackend(AbstractBackend):
         self._recorded_s = []
         yield self._recorded
 
-    def _recorded(self, keep: Keep) -> list[Trace]:
-        from busbw.traces.event import Trace
-
+    def _recorded(self, timed: Mapping[str, str]) -> list[TimedCollective]:
         slower = float(self._script.get("device_slower", 1.0))
         kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
-        events: list[Event] = []
         own = self.world().ranks // self._processes
-        for rank in range(own * self._index, own * (self._index + 1)):
-            plane = f"/device:TPU:{rank}"
-            events += _events((self._name, plane, "XLA Ops"), kept, slower)
-        return [Trace(events=tuple(events), host="made up")]
+        return [
+            TimedCollective(rank, self.instruction, begun_s + index * one_s, slower * one_s)
+            for rank in range(own * self._index, own * (self._index + 1))
+            for index, (begun_s, one_s) in enumerate(kept)
+        ]
 
     def spend(self, call_s: float, collectives_s: Sequence[float]) -> None:
         self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
@@ -262,6 +258,7 @@ class FakeProgram(AbstractProgram):
         self._one_s, self._injected_s = one_s, injected_s
         self._turn = self._length = 0
         self.most_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
+        self.timed = {backend.instruction: backend.instruction}
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
     def fresh(self) -> None:
@@ -304,16 +301,6 @@ class FakeProgram(AbstractProgram):
 
     def device_peak_bytes(self) -> int | None:
         return None
-
-
-def _events(
-    where: tuple[str, str, str], found: Sequence[tuple[float, float]], slower: float
-) -> Iterator[Event]:
-    """Yield the collectives of a call, one after another, each `slower` than the host's time."""
-    from busbw.traces.event import Event
-
-    for index, (begun_s, one_s) in enumerate(found):
-        yield Event.timed(where, (begun_s + index * one_s, slower * one_s), None, {})
 
 
 def launch_number() -> int:

@@ -27,7 +27,7 @@ from busbw.model.words import Device
 from busbw.worker import host, process, sharing
 
 from ..base import Lowered, Reader, unavailable
-from ..framework import AbstractFramework, clocks, package_versions, read_files
+from ..framework import AbstractFramework, clocks, package_versions
 from . import collective, user_program, versions
 from .injection import calibrate, delay_of
 from .program import EVERYWHERE, JaxProgram
@@ -121,11 +121,13 @@ class JaxBackend(AbstractFramework):
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
-        """JAX's profiler, without Python's own calls: they would be most of the trace."""
-        if not versions.has_quiet_profiler():
-            raise unavailable("this JAX's profiler cannot leave out Python's calls")
+        """Record with JAX's profiler, without Python's own calls: they would be most events."""
+        if not versions.has_readable_profiler():
+            raise unavailable("this JAX is too old to read recordings of its profiler")
+        from . import profile
+
         with versions.recording(folder, self._device):
-            yield partial(read_files, folder)
+            yield partial(profile.read, folder)
 
 
 def device_set(
@@ -146,7 +148,7 @@ def device_set(
         program=f"{PROGRAM}-{_BUFFERS[device]}",
         allocator=_allocator(device),
         strategies={"default": "psum", "psum": "psum"},
-        clocks=clocks(device, recorded=versions.has_quiet_profiler()),
+        clocks=clocks(device, recorded=versions.has_readable_profiler()),
         mesh=_mesh_text(found) if device is Device.TPU else "",
         cores=host.cores() if virtual else None,
         processes=processes,

@@ -23,9 +23,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives.base import pairs_of
 from busbw.model.launch import Chips
-from busbw.traces.collectives import WantedEvents, collectives
+from busbw.program import hlo
 
 from ..base import Reader, unavailable
+from ..recordings import timed_instructions
 from . import versions
 from .program import placed
 
@@ -177,7 +178,8 @@ def _carried(
         return {}
     lowered = step(devices, payload_bytes)
     compiled = lowered.compile()
-    ways = _ways(compiled.as_text(), links(devices))
+    module = hlo.read(compiled.as_text())
+    ways = _ways(module, links(devices))
     shapes = jax.tree.leaves(lowered.args_info)
     held = [
         placed(np.zeros(one.shape, np.float32), compiled.input_shardings[0][0]) for one in shapes
@@ -188,11 +190,10 @@ def _carried(
             for _ in range(rounds):
                 jax.block_until_ready(compiled(*held))
         found: dict[str, dict[int, list[float]]] = {way: {} for way in ways.values()}
-        for trace in read(WantedEvents()):
-            for one in collectives(trace):
-                way = ways.get(one.name.lstrip("%"))
-                if way is not None:
-                    found[way].setdefault(one.device, []).append(one.duration_s)
+        for permute in read(timed_instructions(module)):
+            way = ways.get(permute.instruction)
+            if way is not None:
+                found[way].setdefault(permute.device, []).append(permute.duration_s)
     kept: dict[str, tuple[tuple[float, ...], ...]] = {}
     for way, rows in found.items():
         if len(rows) != own or {len(row) for row in rows.values()} != {rounds}:
@@ -201,15 +202,9 @@ def _carried(
     return kept
 
 
-def _ways(text: str, wanted: Mapping[str, Pairs]) -> dict[str, str]:
-    """The way of each permute of a compiled program, by its instruction's name."""
-    by_pairs: dict[frozenset[tuple[int, ...]], str] = {
-        frozenset(pairs): way for way, pairs in wanted.items()
-    }
-    found = {}
-    for line in text.splitlines():
-        pairs = pairs_of(line)
-        way = by_pairs.get(frozenset(pairs)) if pairs is not None else None
-        if way is not None:
-            found[line.split("=")[0].removeprefix("ROOT").strip().lstrip("%")] = way
-    return found
+def _ways(module: hlo.Module, links: Mapping[str, Pairs]) -> dict[str, str]:
+    """Return the way of each permute of a compiled program, by its instruction's name."""
+    way_of = {frozenset[tuple[int, ...]](pairs): way for way, pairs in links.items()}
+    permutes = {line.bare_name: pairs_of(line.text) or () for line in module.collectives()}
+    ways = {name: way_of.get(frozenset(pairs)) for name, pairs in permutes.items()}
+    return {name: way for name, way in ways.items() if way is not None}

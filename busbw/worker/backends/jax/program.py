@@ -19,9 +19,11 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.launch import Proof
 from busbw.model.words import FailureKind
+from busbw.program import hlo
 
 from ..base import CompileError, MeasuringError, Optimized, wrong_world
 from ..framework import AbstractChain
+from ..recordings import timed_instructions
 from ..values import Values, memory_at
 from . import versions
 from .injection import busy
@@ -131,7 +133,9 @@ class JaxProgram(AbstractChain):
         with self._compiling():
             self._call = work.lowered(delayed=delayed).compile()
         self.compiled_memory_bytes = _memory_bytes(self._call)
-        self.proof = work.proved(self._call.as_text(), delayed=delayed)
+        text = self._call.as_text()
+        self.proof = work.proved(text, delayed=delayed)
+        self.timed = timed_instructions(hlo.read(text))
 
     def release(self) -> None:
         self._buffers = self._aside = ()

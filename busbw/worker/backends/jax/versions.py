@@ -121,8 +121,9 @@ def varying(values: Any, axes: tuple[str, ...]) -> Any:
     return values
 
 
-def has_quiet_profiler() -> bool:
-    return hasattr(jax.profiler, "ProfileOptions")
+def has_readable_profiler() -> bool:
+    """Return whether JAX can record without Python's own calls, and read its recordings."""
+    return hasattr(jax.profiler, "ProfileOptions") and hasattr(jax.profiler, "ProfileData")
 
 
 @contextlib.contextmanager

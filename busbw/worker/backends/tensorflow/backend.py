@@ -29,7 +29,6 @@ from ..framework import (
     clocks,
     first_line,
     package_versions,
-    read_files,
 )
 from .program import TensorflowProgram, collective_of, host_bytes, make_strategy
 
@@ -120,11 +119,13 @@ class TensorflowBackend(AbstractFramework):
 
     @contextlib.contextmanager
     def recording(self, folder: Path) -> Iterator[Reader]:
-        """TensorFlow's profiler, without Python's own calls: they would be most of the trace."""
+        """Record with TensorFlow's profiler, without Python's own calls, which are most events."""
+        from . import profile
+
         options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
         tf.profiler.experimental.start(str(folder), options=options)
         try:
-            yield partial(read_files, folder)
+            yield partial(profile.read, folder)
             # The end of an event is written after its values are there: one still open is lost.
             time.sleep(_EVENTS_END_S)
         finally:

@@ -85,6 +85,7 @@ class TensorflowProgram(AbstractChain):
             self._call = traced.get_concrete_function(self._start, tf.constant(1))
             executed = proof.executed_graphs(lambda: self.run(0))
         self.proof = proof.prove(case, executed, self._call.graph, own)
+        self.timed = proof.reducing_nodes(executed)
 
     def release(self) -> None:
         self._start = self._aside = self._result = self._call = None

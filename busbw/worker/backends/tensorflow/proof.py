@@ -85,6 +85,14 @@ def prove(case: Case, executed: Sequence[Any], traced: Any, own: int | None = No
     )
 
 
+def reducing_nodes(executed: Sequence[Any]) -> dict[str, str]:
+    """Return the names of the reducing nodes of executed graphs, in the order of their devices."""
+    _, nodes = _reducing(executed)
+    # By length first, so that device 2 comes before device 10.
+    nodes.sort(key=lambda node: (len(node.device), node.device))
+    return {node.name: node.name for node in nodes}
+
+
 def _check_kinds(case: Case, found: Sequence[Any], own: int) -> None:
     algorithm = _ALGORITHMS[case.strategy]
     kinds = dict(Counter(node.op for node in found))

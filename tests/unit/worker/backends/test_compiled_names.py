@@ -1,7 +1,6 @@
-"""Every collective that XLA's compilers make of our programs is one that a recording is read for.
+"""Each collective that XLA's compilers make of busbw's programs has a begin and an end to be timed.
 
-A recording holds the names of these instructions. A compiler that gives others would leave
-`--clock=device` without a time, and turns this red before a night does. `tox -e exhaustive`
+`--clock=device` finds the names of these instructions in recordings. `tox -e exhaustive`
 compiles a few programs, with BUSBW_PROGRAMS=all those of every topology.
 """
 
@@ -9,16 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
+from busbw.collectives import COLLECTIVES
 from busbw.hardware.topologies import USUAL_TOPOLOGIES
 from busbw.program import hlo
-from busbw.traces.event import Event
-from busbw.traces.recognition import Phase, Recognized, Recognizer, parse_name
+from busbw.worker.backends.recordings import timed_instructions
 from tests.helpers import frameworks as real
 
 pytestmark = [real.needs("jax"), real.needs("libtpu"), pytest.mark.exhaustive]
@@ -27,17 +24,6 @@ IS_ALL = os.environ.get("BUSBW_PROGRAMS") == "all"
 FEW = ("v2:2x2", "v5e:2x4", "tpu7x:2x2x1", "h100:8")
 TOPOLOGIES = USUAL_TOPOLOGIES if IS_ALL else FEW
 PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
-
-KINDS = {
-    "all-reduce": "all_reduce",
-    "all-gather": "all_gather",
-    "reduce-scatter": "reduce_scatter",
-    "all-to-all": "all_to_all",
-    "collective-permute": "permute",
-}
-_DONE = re.compile(r"(?P<kind>[a-z-]+?)-done")
-_ASIDE = re.compile(r"(?:call|async)-(?P<phase>start|update|done)")
-
 
 # A topology whose compiler is not installed, and a program that is refused, are left out: what is
 # there must be known by its name, whatever else is true of it.
@@ -84,61 +70,6 @@ class Program:
     text: str
 
 
-@dataclass(frozen=True)
-class Collective:
-    """An instruction that a recording shows, and what it is."""
-
-    line: hlo.Instruction
-    kind: str
-    phase: Phase
-
-
-def collectives(module: hlo.Module) -> Iterator[Collective]:
-    """What runs collectives, by the operations of the text alone.
-
-    What runs within a computation that is started aside shows on another device's lines, if at all.
-    """
-    aside = {
-        name: inner.collective
-        for lines in module.computations.values()
-        for line in lines
-        if _ASIDE.fullmatch(line.op)
-        for name in line.called
-        for inner in module.reached(name)
-        if inner.collective
-    }
-    started: dict[str, str] = {}
-    for name, lines in module.computations.items():
-        for line in lines if name not in aside else ():
-            short = line.name.removeprefix("%")
-            done, apart = _DONE.fullmatch(line.op), _ASIDE.fullmatch(line.op)
-            if line.collective:
-                phase = Phase.START if line.op.endswith("-start") else Phase.WHOLE
-                yield Collective(line, KINDS[line.collective], phase)
-            elif done and done["kind"] in KINDS:
-                yield Collective(line, KINDS[done["kind"]], Phase.DONE)
-            elif apart:
-                kinds = [aside[called] for called in line.called if called in aside]
-                takes = re.findall(r"%([\w.-]+)", line.text.partition("(")[2])
-                kinds += [started[name] for name in takes if name in started]
-                if kinds:
-                    started[short] = kinds[0]
-                    yield Collective(line, KINDS[kinds[0]], Phase(apart["phase"]))
-
-
-def recognized(line: hlo.Instruction, *, text: bool) -> Recognized | None:
-    """What a recording's event of this instruction is taken for."""
-    event = Event(
-        name=line.name.removeprefix("%"),
-        plane="/device:TPU:0",
-        line="XLA Ops",
-        start_s=0.0,
-        duration_s=1.0,
-        stats={"long_name": line.text.removeprefix("ROOT ")} if text else {},
-    )
-    return Recognizer().recognize(event)
-
-
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, ...]:
     """All that could be compiled here."""
@@ -148,68 +79,26 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, ...]:
     return tuple(Program(*one) for one in found)
 
 
-def test_programs_of_every_collective_and_of_every_chip_whose_compiler_is_here_are_looked_at(
+def test_each_topology_whose_compiler_is_installed_compiles_a_program_of_each_collective(
     programs: tuple[Program, ...],
 ) -> None:
-    there = {one.topology for one in programs if one.text}
+    compiled = {program.topology for program in programs if program.text}
     has_gpus = real.is_there("jax_plugins.xla_cuda13")
-    assert there == {name for name in TOPOLOGIES if has_gpus or name.startswith(("v", "tpu"))}
-    for topology in there:
-        of_it = [one for one in programs if one.topology == topology]
-        assert {one.collective for one in of_it if one.text} == set(KINDS.values())
-        assert len(of_it) == len(KINDS) * len(PAYLOADS)
+    assert compiled == {name for name in TOPOLOGIES if has_gpus or name.startswith(("v", "tpu"))}
+    for topology in compiled:
+        names = {one.collective for one in programs if one.topology == topology and one.text}
+        assert names == set(COLLECTIVES)
 
 
-def test_every_collective_instruction_is_known_by_its_name_and_by_its_text(
+def test_each_collective_of_a_program_has_a_begin_and_an_end(
     programs: tuple[Program, ...],
 ) -> None:
-    wrong, seen = [], 0
-    for program in programs:
-        for one in collectives(hlo.read(program.text)):
-            seen += 1
-            parsed = parse_name(one.line.name)
-            by_name = (parsed.kind, parsed.phase) if parsed else None
-            by_text = recognized(one.line, text=True)
-            # The name may be that of the primitive that became another collective.
-            is_named = by_name is not None and by_name[0] != "" and by_name[1] is one.phase
-            is_told = by_text is not None and (by_text.kind, by_text.phase) == (one.kind, one.phase)
-            if not (is_named and is_told):
-                wrong.append((program.topology, program.collective, one.line.text[:200]))
-    assert wrong == []
-    assert seen >= len(programs)
-
-
-def test_every_program_has_a_collective_of_the_kind_that_it_is_for_or_is_refused_by_the_proof(
-    programs: tuple[Program, ...],
-) -> None:
-    """On small payloads, and on old TPUs, another collective stands in: no time is taken of it."""
-    for program in programs:
-        kinds = {one.kind for one in collectives(hlo.read(program.text))}
-        if program.text and program.collective not in kinds:
-            assert kinds == {"all_reduce"}
-            assert program.collective in ("all_gather", "reduce_scatter")
-
-
-def test_nothing_else_in_the_programs_is_taken_for_a_collective(
-    programs: tuple[Program, ...],
-) -> None:
-    """Markers around an offloaded collective and copies that bear its name among them."""
     for program in programs:
         module = hlo.read(program.text)
-        right = {one.line.text for one in collectives(module)}
-        for name, lines in module.computations.items():
-            for line in lines:
-                found = recognized(line, text=True)
-                if line.text not in right and not line.collective and found is not None:
-                    assert found.kind == "", (program.topology, name, line.text[:200])
-
-
-def test_a_start_and_its_done_are_told_to_be_a_pair(programs: tuple[Program, ...]) -> None:
-    for program in programs:
-        numbers: dict[Phase, set[str]] = {phase: set() for phase in Phase}
-        for one in collectives(hlo.read(program.text)):
-            for text in (True, False):
-                found = recognized(one.line, text=text)
-                assert found is not None
-                numbers[one.phase].add(found.number)
-        assert numbers[Phase.START] == numbers[Phase.DONE] >= numbers[Phase.UPDATE]
+        lines = {line.bare_name: line for part in module.computations.values() for line in part}
+        timed = timed_instructions(module)
+        assert len(timed) == len(module.collectives()), program
+        for begin, end in timed.items():
+            is_pair = lines[begin].op.endswith(("-start", "-update"))
+            assert lines[end].op.endswith("-done") is is_pair, program
+            assert is_pair or begin == end

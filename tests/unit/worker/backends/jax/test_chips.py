@@ -67,15 +67,14 @@ import contextlib, json, jax
 from functools import partial
 from busbw import wire
 from busbw.model.words import Device
-from busbw.worker.backends.framework import read_files
-from busbw.worker.backends.jax import chips, versions
+from busbw.worker.backends.jax import chips, profile, versions
 
 jax.config.update("jax_num_cpu_devices", 4)
 
 @contextlib.contextmanager
 def recording(folder):
     with versions.recording(folder, Device.CPU):
-        yield partial(read_files, folder)
+        yield partial(profile.read, folder)
 
 devices = jax.devices("cpu")
 for found in (chips.measured(devices, 5), chips.carried(devices, 5, 4096, recording)):

@@ -100,8 +100,9 @@ def test_programs_are_kept_where_what_a_loaded_one_does_was_tried(
 
 
 def test_the_profiler_is_offered_where_it_can_leave_out_python_s_calls(load: Load) -> None:
-    assert not load(profiler=SimpleNamespace(trace=called)).has_quiet_profiler()
-    assert load(profiler=SimpleNamespace(ProfileOptions=SimpleNamespace)).has_quiet_profiler()
+    assert not load(profiler=SimpleNamespace(ProfileOptions=called)).has_readable_profiler()
+    profiler = SimpleNamespace(ProfileOptions=called, ProfileData=called)
+    assert load(profiler=profiler).has_readable_profiler()
 
 
 class _Profiler:

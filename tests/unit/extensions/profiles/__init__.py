@@ -1,0 +1,1 @@
+"""The reading of recordings, and the figures of `busbw trace`."""

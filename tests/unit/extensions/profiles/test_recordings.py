@@ -1,0 +1,275 @@
+"""The collectives of recordings of all profilers: real ones, extracts of these, and made ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.collectives.base import GroupSize
+from busbw.extensions.profiles.recordings import (
+    UNKNOWN,
+    Collective,
+    Event,
+    collectives,
+    read,
+)
+from tests.helpers.recordings import complete
+
+DATA = Path(__file__).with_name("data")
+MOST_BYTES = 2**28
+TPU, GPU, CPU = "/device:TPU:0", "/device:GPU:0", "/host:CPU"
+
+
+def _event(
+    name: str,
+    plane: str = TPU,
+    line: str = "XLA Ops",
+    at_s: float = 0.0,
+    s: float = 1.0,
+    **stats: Any,
+) -> Event:
+    return Event(plane, line, name, at_s, at_s, s, stats)
+
+
+def _only(event: Event) -> Collective:
+    (result,) = collectives([event], "h")
+    return result
+
+
+def _extract(name: str) -> list[Event]:
+    """Return the events of a public recording that were kept in a file of their own."""
+    document = json.loads((DATA / f"{name}.json").read_text())
+    texts = document["texts"]
+    events = [Event(plane, "", "", 0.0, 0.0, 0.0, {}) for plane in document["planes"]]
+    for name_of, plane_of, line_of, begin_ps, lasted_ps, noted in document["events"]:
+        stats = {key: texts[v[0]] if isinstance(v, list) else v for key, v in noted.items()}
+        offset_ps = stats.get("device_offset_ps", begin_ps)
+        duration_ps = stats.get("device_duration_ps", lasted_ps)
+        place = texts[plane_of], texts[line_of], texts[name_of]
+        times = begin_ps * 1e-12, float(offset_ps) * 1e-12, float(duration_ps) * 1e-12
+        events.append(Event(*place, *times, stats))
+    return events
+
+
+def test_a_v6e_has_three_all_reduces_of_5_gib_in_pairs_on_each_device() -> None:
+    result = collectives(_extract("tpu_v6e_xprof"), "h")
+    assert {collective[:3] for collective in result} == {
+        ("all_reduce", 5 * 2**30, GroupSize(groups=4, size=2))
+    }
+    by_device: dict[str, list[Collective]] = defaultdict(list)
+    for collective in result:
+        by_device[collective.device].append(collective)
+    assert {
+        len({collective.call for collective in of_device}) for of_device in by_device.values()
+    } == {3}
+    totals_ms = [
+        sum(collective.duration_s * 1e3 for collective in of_one) for of_one in by_device.values()
+    ]
+    assert totals_ms == pytest.approx([365.1] * 4, abs=0.05)
+
+
+def test_two_tpus_with_vllm_have_129_all_reduces_and_128_all_to_alls_each() -> None:
+    result = collectives(_extract("tpu_vllm"), "h")
+    counts = Counter(
+        (collective.kind, collective.payload_bytes, collective.device) for collective in result
+    )
+    for device in ("h/0", "h/1"):
+        assert counts["all_reduce", 10 * 2**20, device] == 129
+        assert counts["all_to_all", 200 * 2**10, device] == 64
+        assert counts["all_to_all", 1000 * 2**10, device] == 64
+    calls = {
+        (collective.device, collective.call)
+        for collective in result
+        if collective.kind == "all_reduce"
+    }
+    assert len(calls) == 2
+
+
+def test_what_a_host_of_gpus_only_enqueues_has_no_time() -> None:
+    assert collectives(_extract("gpu_tensorflow"), "h") == []
+
+
+def test_a_cpu_recording_of_jax_has_three_calls_of_four_all_reduces_on_two_devices(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes((DATA / "jax_cpu.trace.json.gz").read_bytes())
+    result = collectives(read(path, MOST_BYTES), "h")
+    assert Counter(collective.device for collective in result) == {"h/0": 12, "h/1": 12}
+    assert {collective.kind for collective in result} == {"all_reduce"}
+    assert len({collective.call for collective in result}) == 3
+    assert 1e6 * sum(collective.duration_s for collective in result) == pytest.approx(1264.549)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("psum.896", "all_reduce"),
+        ("cross-replica-sum", "all_reduce"),
+        ("all-gather.3", "all_gather"),
+        ("all-reduce-scatter-fusion", "reduce_scatter"),
+        ("%c = f32[8]{0} fusion(%x), kind=kCustom, calls=%all-reduce-scatter.4", "reduce_scatter"),
+        ("%psum.1 = f32[8]{0} all-to-all(%x), replica_groups={{0,1}}", "all_to_all"),
+        ("ppermute.4", "permute"),
+        ("%all_gather.5 = f32[8]{0} copy(f32[8]{0} %x)", ""),
+        ("fusion.12", ""),
+        ("jit_all_reduce", ""),
+        ("prepare_start_all-reduce.2.cloned.1.call-start", ""),
+    ],
+)
+def test_an_instruction_is_known_by_its_operation_and_else_by_its_name(
+    name: str, kind: str
+) -> None:
+    assert [collective.kind for collective in collectives([_event(name)], "h")] == [kind] * bool(
+        kind
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "size", "groups"),
+    [
+        ("f32[4,1024]{1,0} all-reduce(%x), replica_groups=[4,2]<=[8]", "all_reduce", 2**14, (4, 2)),
+        ("bf16[8,1024]{1,0} all-gather(%x), replica_groups={{0,1}}", "all_gather", 2**14, (1, 2)),
+        (
+            "f32[1024]{0} reduce-scatter(%x), replica_groups={{0,1}}",
+            "reduce_scatter",
+            2**13,
+            (1, 2),
+        ),
+        ("f32[1024]{0} reduce-scatter(%x), replica_groups={}", "reduce_scatter", None, None),
+        ("(f32[8]{0}, f32[8]{0}) fusion(%x), calls=%all-reduce.1", "all_reduce", None, None),
+        ("f32[" + "9," * 50 + "9]{0} all-reduce(%x), to_apply=%add", "all_reduce", None, None),
+    ],
+)
+def test_payload_and_groups_are_those_of_the_text(
+    text: str, kind: str, size: int | None, groups: tuple[int, int] | None
+) -> None:
+    result = _only(_event("x.1", long_name=f"%x.1 = {text}"))
+    assert result[:3] == (kind, size, GroupSize(*groups) if groups else None)
+
+
+def test_a_collective_that_is_waited_for_is_one_from_its_begin_to_its_end() -> None:
+    text = "%{0} = (f32[8]{{0}}, f32[16]{{0}}) all-gather-start(%x), replica_groups={{{{0,1}}}}"
+    begin = _event(text.format("all-gather-start.2"), at_s=1.0, s=0.5)
+    end = _event("%all-gather-done.2 = f32[16]{0} all-gather-done(%y)", at_s=5.0, s=0.25)
+    (result,) = collectives([end, begin], "h")
+    assert (result.kind, result.payload_bytes, result.duration_s) == ("all_gather", 64, 4.25)
+    aside = [_event(f"all-reduce.2.cloned.1.call-{phase}", s=2.0) for phase in ("start", "done")]
+    assert [collective.kind for collective in collectives(aside, "h")] == ["all_reduce"]
+    assert collectives([begin], "h") == collectives([end], "h") == []
+
+
+def test_only_the_lines_on_which_a_device_works_count() -> None:
+    lines = ((TPU, "Async XLA Ops"), ("/device:TPU:0 SparseCore 1", "XLA Ops"), (GPU, "XLA Ops"))
+    assert collectives([_event("all-reduce.1", *place) for place in lines], "h") == []
+    on_host = _event("all-reduce.1", CPU, "pool", device_ordinal=1)
+    assert [collective.device for collective in collectives([on_host], "h")] == ["h/1"]
+    assert [
+        collective.device for collective in collectives([on_host, _event("all-reduce.1")], "h")
+    ] == ["h/0"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stats", "kind"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", {}, "all_reduce"),
+        ("ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32", {}, "all_reduce"),
+        ("ncclAllReduceRingLLKernel_sum_f32(x)", {}, "all_reduce"),
+        ("ncclKernel_ReduceScatter_RING_SIMPLE_Sum_float", {}, "reduce_scatter"),
+        ("ncclDevKernel_SendRecv(x)", {}, "permute"),
+        ("ncclDevKernel_SendRecv(x)", {"hlo_op": "all-to-all.3"}, "all_to_all"),
+        ("ncclDevKernel_SendRecv(x)", {"Collective name": "all_to_allv"}, "all_to_all"),
+        ("ncclDevKernel_Generic(x)", {"Collective name": "_allgather_base"}, "all_gather"),
+        ("ncclDevKernel_Generic(x)", {}, UNKNOWN),
+        ("loop_all_reduce_kernel", {"hlo_op": "all-reduce-start.1"}, "all_reduce"),
+        ("MemcpyD2D", {"hlo_op": "all-reduce-start.1"}, ""),
+        ("ncclDevKernel_Broadcast_RING_LL", {}, ""),
+        ("gemm", {"hlo_op": "dot.3"}, ""),
+    ],
+)
+def test_a_kernel_is_known_by_what_is_noted_at_it_and_else_by_its_name(
+    kernel: str, stats: Mapping[str, Any], kind: str
+) -> None:
+    event = _event(kernel, GPU, "Stream #20(Compute)", **stats)
+    assert [collective.kind for collective in collectives([event], "h")] == [kind] * bool(kind)
+
+
+def _of_pytorch(device: int, durations_us: Sequence[float]) -> bytes:
+    """Return a recording by PyTorch's profiler, which notes the size at a kernel."""
+    args = {"device": device, "stream": 20, "Collective name": "allreduce", "dtype": "Float"}
+    args |= {"In msg nelems": 2**20, "Out msg nelems": 2**20, "Group size": 2}
+    rows: list[dict[str, Any]] = [{"ph": "M", "pid": device, "name": "process_labels", "args": {}}]
+    for at, dur in enumerate(durations_us):
+        row = complete("nccl:all_reduce", pid=1, tid=1, ts=100.0 * at, dur=dur + 50)
+        rows.append({**row, "cat": "user_annotation", "args": args})
+        row = complete("ncclDevKernel_AllReduce", pid=device, tid=20, ts=100.0 * at, dur=dur)
+        rows.append({**row, "cat": "kernel", "args": args})
+    return json.dumps({"schemaVersion": 1, "distributedInfo": {}, "traceEvents": rows}).encode()
+
+
+def test_the_kernels_of_pytorch_say_payload_and_ranks(tmp_path: Path) -> None:
+    path = tmp_path / "rank1.pt.trace.json"
+    path.write_bytes(_of_pytorch(1, [10.0, 20.0]))
+    result = collectives(read(path, MOST_BYTES), "h")
+    assert [collective[:4] for collective in result] == [
+        ("all_reduce", 2**22, GroupSize(1, 2), "h/1")
+    ] * 2
+    assert [collective.duration_s for collective in result] == pytest.approx([1e-5, 2e-5])
+
+
+def test_tensorflow_s_replicas_are_the_nodes_of_one_instance_in_the_order_of_their_numbers() -> (
+    None
+):
+    events = []
+    for number, node in enumerate(("x_10", "x", "x_2")):
+        place = CPU, f"collective_ops/{number}"
+        noted: dict[str, Any] = {"step_id": 7, "instance_key": 3}
+        events.append(
+            _event(f"{node}:CollectiveReduceV2", *place, at_s=1.0, s=9.0 - number, **noted)
+        )
+        for at_s in (0.5, 2.0 + number):
+            name = "CollectiveExecutor::ExecuteAsync::Done"
+            events.append(_event(name, *place, at_s=at_s)._replace(stats={"name": node}))
+    result = {collective.device: collective for collective in collectives(events, "h")}
+    assert {device: collective.duration_s for device, collective in result.items()} == {
+        "h/0": 2.0,
+        "h/1": 3.0,
+        "h/2": 1.0,
+    }
+    assert {collective.call for collective in result.values()} == {"7"}
+
+
+@pytest.mark.parametrize("duration", [-1.0, math.nan, math.inf])
+def test_a_time_that_no_collective_takes_is_an_error(duration: float) -> None:
+    with pytest.raises(ValueError, match=r"'all-reduce\.1' takes"):
+        collectives([_event("all-reduce.1", s=duration)], "h")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "Expecting value"),
+        (b"no JSON", "Expecting value"),
+        (gzip.compress(b"[]" * 9, mtime=0)[:-9], "damaged one: Compressed file ended"),
+        (b"\x1f\x8b\x08 no gzip", "a damaged one"),
+        (b"{}", "damaged one: 'traceEvents'"),
+        (b'{"traceEvents": [[]]}', "a damaged one"),
+        (b'[{"ph": "X", "ts": "x"}]', "could not convert string to float"),
+        (b'[{"ph": "X"}]', "a damaged one"),
+        (b"[" * 200_000, "damaged one: maximum recursion depth"),
+    ],
+)
+def test_a_damaged_file_of_json_is_an_error_that_says_why(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read(path, MOST_BYTES)

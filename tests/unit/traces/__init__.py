@@ -1,1 +1,0 @@
-"""Tests of the readers of recordings, made up and real."""

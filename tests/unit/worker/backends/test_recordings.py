@@ -1,0 +1,146 @@
+"""The collectives of recordings, whose instructions are known by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from busbw.program import hlo
+from busbw.worker import device_clock
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.recordings import ProfileEvent, timed_collectives, timed_instructions
+
+TPU, GPU, CPU = "/device:TPU:0", "/device:GPU:1", "/host:CPU"
+US = 10**6
+
+
+def event(
+    name: str, plane: str = TPU, line: str = "XLA Ops", at_us: int = 0, us: int = 5, **stats: Any
+) -> ProfileEvent:
+    return ProfileEvent(plane, line, name, at_us * US, us * US, stats)
+
+
+def times_us(*events: ProfileEvent, **timed: str) -> list[tuple[int, Any]]:
+    """Return device and duration of each collective; names have underscores for hyphens."""
+    names = {begin.replace("_", "-"): end.replace("_", "-") for begin, end in timed.items()}
+    return [
+        (collective.device, pytest.approx(collective.duration_s * 1e6))
+        for collective in timed_collectives(events, names)
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["psum", "%psum = f32[4]{0} all-reduce(f32[4]{0} %x)", "psum.in_megacore_fusion"]
+)
+def test_an_instruction_of_a_tpu_is_found_by_its_name(name: str) -> None:
+    others = [
+        event("psum.2"),
+        event("psum", line="Async XLA Ops"),
+        event("psum", "/device:TPU:0 SparseCore 1"),
+    ]
+    assert times_us(event(name), *others, psum="psum") == [(0, 5)]
+
+
+def test_a_time_is_by_the_device_s_own_clock_where_that_is_recorded() -> None:
+    own: Any = {"device_offset_ps": 10 * US, "device_duration_ps": 4 * US}
+    assert times_us(event("psum", **own), psum="psum") == [(0, 4)]
+    later: Any = {"device_offset_ps": 30 * US, "device_duration_ps": 1 * US}
+    pair = [event("a-start", **own), event("a-done", at_us=20, **later)]
+    assert times_us(*pair, a_start="a-done") == [(0, 21)]
+    mixed = [event("a-start"), event("a-done", at_us=20, **later)]
+    assert times_us(*mixed, a_start="a-done") == [(0, 25)]
+
+
+def test_a_collective_that_is_waited_for_takes_from_its_begin_to_the_end_of_its_done() -> None:
+    events = [
+        event("a-done", at_us=1),
+        *(event(name, at_us=at, us=2) for at, name in ((10, "a-start"), (20, "a-done"))),
+        *(event(name, at_us=at, us=2) for at, name in ((30, "a-start"), (45, "a-done"))),
+        event("a-start", at_us=60),
+    ]
+    assert times_us(*events, a_start="a-done") == [(0, 12), (0, 17)]
+
+
+def test_kernels_of_a_gpu_belong_to_the_instruction_that_they_name() -> None:
+    events = [
+        event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", GPU, "Stream #20", hlo_op="a-start", us=7),
+        event("a-start", GPU, "XLA Ops", hlo_op="a-start"),
+        event("MemcpyD2D", GPU, "Stream #20", hlo_op="a-start"),
+        event("ncclDevKernel_AllReduce", GPU, "Stream #20", hlo_op="other"),
+        event("AllReduceKernelImpl", GPU, "Stream #20", hlo_op="a-start", at_us=9, us=8),
+        event("gemm", GPU, "Stream #20", at_us=9),
+        event("ncclDevKernel_AllReduce", GPU, "Stream #20", at_us=9, us=9),
+    ]
+    assert times_us(*events, a_start="a-done") == [(1, 7), (1, 8), (1, 9)]
+
+
+def test_on_a_cpu_the_device_is_noted_at_the_instruction() -> None:
+    ran = [event("psum", CPU, "pool/7", device_ordinal=device, us=device) for device in (3, 1)]
+    assert times_us(*ran, event("psum", CPU, "pool/7"), psum="psum") == [(3, 3), (1, 1)]
+
+
+def complete(devices: int, calls: int, iterations: int) -> list[ProfileEvent]:
+    """Return a recording of a program with two instructions, which each call runs in turn."""
+    return [
+        event(name, f"/device:TPU:{device}", at_us=100 * (call * iterations + index))
+        for device in range(devices)
+        for call in range(calls)
+        for index, name in enumerate(("psum.1", "psum.2") * (iterations // 2))
+    ]
+
+
+def refusal(events: Sequence[ProfileEvent]) -> str:
+    found = timed_collectives(events, {"psum.1": "psum.1", "psum.2": "psum.2"})
+    try:
+        device_clock.times(found, ranks=3, calls=3, iterations=20, names=("psum.1", "psum.2"))
+    except MeasuringError as error:
+        return str(error)
+    return ""
+
+
+def test_a_damaged_recording_is_refused_with_what_it_lacks() -> None:
+    lacks = "expected 60 of psum.1, psum.2, got"
+    events = complete(devices=3, calls=3, iterations=20)
+    assert refusal(events) == ""
+    without_device = [one for one in events if one.plane != "/device:TPU:1"]
+    assert "expected psum.1, psum.2 on 3 devices, the recording has 2 (0, 2)" in refusal(
+        without_device
+    )
+    iteration_us = {100 * 25, 100 * 24}
+    without_iteration = [one for one in events if one.start_ps // US not in iteration_us]
+    for device in range(3):
+        message = f"device {device}: {lacks} 29 of psum.1, 29 of psum.2"
+        assert message in refusal(without_iteration)
+    renamed = [events[0]._replace(name="psum.3"), *events[1:]]
+    message = refusal(renamed)
+    assert f"device 0: {lacks} 30 of psum.2, 29 of psum.1" in message
+    assert "device 1" not in message
+
+
+def test_a_collective_is_timed_by_its_own_instruction_or_by_those_that_call_it() -> None:
+    module = hlo.read("""\
+%aside (p: f32[4]) -> f32[4] {
+  ROOT %all-reduce.1 = f32[4]{0} all-reduce(%p), to_apply=%add
+}
+%fused (p: f32[4]) -> f32[4] {
+  ROOT %all-reduce.3 = f32[4]{0} all-reduce(%p), to_apply=%add
+}
+ENTRY %main (p: f32[4]) -> f32[4] {
+  %psum.7 = f32[4]{0} all-reduce(%p), to_apply=%add
+  %all-gather-start.1 = (f32[4]{0}, f32[8]{0}) all-gather-start(%psum.7), dimensions={0}
+  %all-gather-done.4 = f32[8]{0} all-gather-done(%all-gather-start.1)
+  %ar.call-start = ((f32[4]{0}), f32[4]{0}) call-start(%psum.7), to_apply=%aside
+  %ar.call-done = f32[4]{0} call-done(%ar.call-start)
+  %fusion.2 = f32[4]{0} fusion(%ar.call-done), kind=kCustom, calls=%fused
+  %copy-start.1 = (f32[4]{0}, f32[4]{0}) copy-start(%fusion.2)
+  ROOT %copy-done.1 = f32[4]{0} copy-done(%copy-start.1)
+}
+""")
+    assert timed_instructions(module) == {
+        "psum.7": "psum.7",
+        "all-gather-start.1": "all-gather-done.4",
+        "ar.call-start": "ar.call-done",
+        "fusion.2": "fusion.2",
+    }
