@@ -6,20 +6,17 @@ Reads the history that `--history` appends to, and changes nothing in it.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from busbw import wire
 from busbw.history import files
-from busbw.history.levels import CaseHistory, LevelChange, MachineHistory
+from busbw.history.levels import CaseHistory, MachineHistory
 from busbw.history.lines import wrong_text
-from busbw.model.limits import moment_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import rendered
-from busbw.report.table import Column, Row, Table, TextLine, attributes
+from busbw.report.table import Column, Row, Table, TextLine
 from busbw.session.histories import read_machines
-from busbw.session.option import Option, folder_option
+from busbw.session.option import folder_option
 
 from . import (
     BASELINES,
@@ -36,7 +33,6 @@ _OPTIONS = (
     folder_option("folder", "The folder given to busbw run --history", nargs=""),
     MACHINE,
     BASELINES,
-    Option(name="json", flag=True, help="Print JSON instead of tables"),
 )
 
 
@@ -55,11 +51,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    machines = _read(options)
-    if options.json:
-        print(json.dumps({"machines": [_document(one) for one in machines]}, indent=1))
-        return 0
-    for machine in machines:
+    for machine in _read(options):
         print("\n".join(_lines(machine)))
     return 0
 
@@ -136,41 +128,3 @@ def _table(cases: Sequence[CaseHistory]) -> Table:
         notes = tuple(map(TextLine, [*said, *([wrong] if wrong else [])]))
         rows.append(Row(dict(zip(_COLUMNS, cells, strict=True)), notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing="-")
-
-
-def _changes(changes: Sequence[LevelChange]) -> list[dict[str, object]]:
-    return [
-        {
-            "at": moment_text(one.began),
-            "ratio": one.ratio,
-            **attributes(one, "sessions", "changes", "reason"),
-        }
-        for one in changes
-    ]
-
-
-def _document(machine: MachineHistory) -> dict[str, object]:
-    return {
-        "folder": machine.folder,
-        "sessions": [
-            {"session": name, "at": line.at, "outcome": line.session_outcome.value}
-            for name, line in machine.sessions.items()
-        ],
-        **attributes(machine, "without_verdict", "baseline_age_days"),
-        "shared_changes": {one.text: _changes(those) for one, those in machine.shared.items()},
-        "cases": [
-            {
-                "name": name,
-                "series": one.series.text,
-                "case": wire.to_json(one.case),
-                **attributes(one.series, "stack", "is_reference"),
-                **attributes(one, "level_s", "spread"),
-                "times_s": dict(one.times_s),
-                "outcomes": {outcome.value: count for outcome, count in one.outcomes.items()},
-                "baseline_date": one.baseline_date,
-                "changes": _changes(one.changes),
-                "wrong": [line.at for line in one.sessions.values() if line.is_wrong],
-            }
-            for name, one in _named(machine.cases)
-        ],
-    }

@@ -15,7 +15,7 @@ from datetime import date, datetime, timedelta
 
 from busbw.model.case import Case, converted
 from busbw.model.stored import Session, merged
-from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.model.words import Outcome, plural
 from busbw.stats.change_points import Change, changes_of
 from busbw.stats.variance import Variance, moderated, successive_variance
 
@@ -125,10 +125,6 @@ class MachineHistory:
     @property
     def outcomes(self) -> Mapping[str, int]:
         return Counter(line.session_outcome.value for line in self.sessions.values())
-
-    @property
-    def without_verdict(self) -> int:
-        return self.outcomes.get(SessionOutcome.NO_VERDICT.value, 0)
 
     @property
     def baseline_age_days(self) -> int | None:
