@@ -1,9 +1,9 @@
-"""Commands: `busbw COMMAND`, which `python -m busbw COMMAND` is, too; and what commands share.
+"""The `busbw` command: its frame, its subcommands `run`, `history` and `summary`, shared functions.
 
-A command is a module or a folder in this room that has `add_to`, and is found by being there. It
-reads options and files, passes values to other rooms, prints the results, and returns an exit code:
-0 all was fine, 1 something was not, 2 usage. Nothing imports a command, and the file that an option
-names is checked before a command does anything, so that no file of a user is lost.
+A subcommand is a module with a function `add_to`, in this package or declared by an extension. It
+reads options and files, passes values to other packages, prints the results, and returns an exit
+code: 0 success, 1 failure, 2 wrong usage. The file that an option names is checked before a command
+does anything, so that no file of a user is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from busbw import __version__, storage, wire
+from busbw import __version__, extensions, storage, wire
 from busbw.session import os_limits
 from busbw.session.option import Option, file_option, folder_option
 
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"busbw {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     asked = sys.argv[1:] if arguments is None else arguments
-    there = found(asked[0].replace("-", "_") if asked else "") or found()
+    there = found(asked[0] if asked else "") or found()
     for command in there:
         command.add_to(commands)
     asked, passed = parted(there[0], asked)
@@ -197,14 +197,15 @@ def parted(command: ModuleType, words: Sequence[str]) -> tuple[Sequence[str], Se
 
 
 def found(named: str = "") -> list[ModuleType]:
-    """Return the commands as --help lists them: by ORDER, then by name.
+    """Return the modules of all commands as --help lists them: by ORDER, then by name.
 
-    With the name of a module that alone: it need not have the packages that others need.
+    With the name of a command, return its module alone: packages that others need may be missing.
     """
-    modules = [
-        importlib.import_module(f"{__name__}.{one.name}")
-        for one in pkgutil.iter_modules(__path__)
-        if named in ("", one.name)
-    ]
-    commands = [one for one in modules if hasattr(one, "add_to")]
-    return sorted(commands, key=lambda one: (getattr(one, "ORDER", math.inf), one.__name__))
+    own = {
+        module.name: importlib.import_module(f"{__name__}.{module.name}")
+        for module in pkgutil.iter_modules(__path__)
+        if named in ("", module.name)
+    }
+    modules = [module for _, module in sorted((own | extensions.commands(named)).items())]
+    commands = [module for module in modules if hasattr(module, "add_to")]
+    return sorted(commands, key=lambda module: getattr(module, "ORDER", math.inf))

@@ -5,9 +5,10 @@ The core imports none of them. It calls their functions by name through `hooks`.
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -18,10 +19,28 @@ def hooks(name: str) -> list[Callable[..., Any]]:
     ``"module:function"``. The module is imported only when the hook is needed.
     """
     functions = []
-    for extension in pkgutil.iter_modules(__path__):
-        table = getattr(importlib.import_module(f"{__name__}.{extension.name}"), "HOOKS", {})
+    for extension, table in _tables("HOOKS"):
         if name in table:
             module, _, function = table[name].partition(":")
-            loaded = importlib.import_module(f"{__name__}.{extension.name}.{module}")
+            loaded = import_module(f"{__name__}.{extension}.{module}")
             functions.append(getattr(loaded, function))
     return functions
+
+
+def commands(name: str = "") -> dict[str, ModuleType]:
+    """Load the modules of the commands that extensions add, or that of the command `name` alone.
+
+    The `__init__` of an extension declares its commands in a table `COMMANDS`, from the name of a
+    command to a module of the extension.
+    """
+    return {
+        command: import_module(f"{__name__}.{extension}.{module}")
+        for extension, table in _tables("COMMANDS")
+        for command, module in table.items()
+        if name in ("", command)
+    }
+
+
+def _tables(name: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for extension in pkgutil.iter_modules(__path__):
+        yield extension.name, vars(import_module(f"{__name__}.{extension.name}")).get(name, {})

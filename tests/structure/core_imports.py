@@ -20,7 +20,7 @@ _FILE = Path(__file__).with_name("core_imports.json")
 
 # The files of each optional feature, as patterns of paths below busbw/ without the suffix.
 FEATURES: Mapping[str, Sequence[str]] = {
-    "bisect": ("bisect/*", "commands/bisect"),
+    "bisect": ("extensions/bisect/*",),
     "bus bandwidth of the hardware": ("hardware/ceiling", "hardware/chips"),
     "cluster": (*("extensions/cluster/*", "worker/backends/fake/exchange"),),
     "compiled": (
@@ -30,16 +30,16 @@ FEATURES: Mapping[str, Sequence[str]] = {
     ),
     "counters": ("model/counters", "driver/counters", "worker/counters"),
     "curve": ("judge/curve",),
-    "estimate": ("estimate/*", "commands/estimate"),
+    "estimate": ("extensions/estimate/*",),
     "history": (
         *("history/levels", "history/agreement", "history/failing", "history/changes"),
         *("commands/history", "session/histories"),
     ),
     "injection": ("worker/backends/jax/injection",),
     "metrics": ("report/prometheus",),
-    "page": ("extensions/page/*", "commands/page", "commands/figure"),
+    "page": ("extensions/page/*",),
     "pairs": ("judge/paired",),
-    "profiles": ("extensions/profiles/*", "commands/trace"),
+    "profiles": ("extensions/profiles/*",),
     "program": (
         *("program/arrays", "program/axes", "program/computations", "program/counts"),
         *("program/flows", "program/frames", "program/inventory", "program/lines"),
@@ -52,14 +52,14 @@ FEATURES: Mapping[str, Sequence[str]] = {
         *("report/renderers/markdown", "report/outline", "report/summary"),
         *("commands/sessions", "commands/summary"),
     ),
-    "setup": ("commands/doctor*", "commands/init/*"),
+    "setup": ("extensions/setup/*",),
     "signature": ("judge/order", "worker/backends/signature"),
     "soak": (
         *("driver/soaking", "judge/soak", "model/soak", "session/soaking", "worker/soak"),
         "worker/backends/words",
     ),
-    "stacks": ("extensions/stacks/*", "commands/stack"),
-    "stragglers": ("slow/*", "commands/find_slow", "worker/backends/jax/chips"),
+    "stacks": ("extensions/stacks/*",),
+    "stragglers": ("extensions/stragglers/*", "worker/backends/jax/chips"),
 }
 
 Edge = tuple[str, str]

@@ -197,7 +197,7 @@ def test_nothing_hides_a_failure(path: Path) -> None:
 
 
 NIGHTLY = ROOT / ".github" / "workflows" / "nightly.yml"
-OF_INIT = ROOT / "busbw" / "commands" / "init" / "workflow.yml"
+OF_INIT = ROOT / "busbw/extensions/setup/init/workflow.yml"
 STEP = "Write the summary and make the page"
 NIGHT = (NIGHTLY, STEP, "python", "report")
 INIT = (OF_INIT, STEP, "busbw", "busbw")
@@ -372,7 +372,7 @@ def test_a_page_is_published_only_where_it_is_asked_for_and_was_made() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [ROOT / ".github/workflows/nightly.yml", ROOT / "busbw/commands/init/workflow.yml"],
+    [ROOT / ".github/workflows/nightly.yml", ROOT / "busbw/extensions/setup/init/workflow.yml"],
     ids=lambda path: path.name,
 )
 def test_git_gives_the_token_to_the_server_of_the_workflow_and_to_no_other(

@@ -2,3 +2,5 @@
 
 A figure is rows of values, which Altair draws and a table shows. Nothing here judges.
 """
+
+COMMANDS = {"page": "page_command", "figure": "figure_command"}

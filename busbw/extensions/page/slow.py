@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
+from busbw.extensions.stragglers.answer import Answer
 from busbw.model.words import plural
 from busbw.report.outline import Outline, Statement
-from busbw.slow.answer import Answer
 
 from .figures import HeatMap, Row, bin_of
 from .page import Chapter, Page, Section

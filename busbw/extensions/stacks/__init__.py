@@ -5,6 +5,7 @@ downloads, verifies and installs. This extension decides which packages belong t
 checks that the installed files are those of their wheels.
 """
 
+COMMANDS = {"stack": "command"}
 HOOKS = {
     "check_reference": "reference:check",
     "build_reference": "reference:build",

@@ -11,7 +11,7 @@ from tests.contract.docs.pages import ROOT
 from tests.contract.docs.shown import shown, unprinted
 from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.session_folder import Folder
-from tests.unit.commands.test_figure import texts
+from tests.unit.extensions.page.test_commands import texts
 
 __all__ = ["folder", "forked", "written"]
 

@@ -15,9 +15,9 @@ from busbw.extensions.page import drawing
 from busbw.extensions.page.figures import Figure
 from busbw.extensions.page.page import Page, html, is_page, page
 from busbw.extensions.page.slow import slow_page
-from busbw.slow.answer import Answer
-from busbw.slow.fit import Fit
-from busbw.slow.search import Accused, Found
+from busbw.extensions.stragglers.answer import Answer
+from busbw.extensions.stragglers.fit import Fit
+from busbw.extensions.stragglers.search import Accused, Found
 from tests.helpers.results_files import session, verdict
 from tests.helpers.sweep import sweep
 from tests.unit.extensions.page import made

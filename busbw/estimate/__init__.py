@@ -1,1 +1,0 @@
-"""What gradient synchronization should cost a training step, by formula."""

@@ -1,0 +1,3 @@
+"""Calculate what gradient synchronization should cost a training step: `busbw estimate`."""
+
+COMMANDS = {"estimate": "command"}

@@ -1,0 +1,162 @@
+"""`busbw figure RESULTS...`: draw bandwidths, memory of programs, or sessions as SVG or PNG.
+
+Reads files of `--results`, published figures or a history; the suffix of `-o` says whether SVG or
+PNG is written. Measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from busbw.baselines.document import BaselineError
+from busbw.baselines.files import check_folder
+from busbw.baselines.store import read_published
+from busbw.commands import (
+    MACHINE,
+    RESULTS,
+    Commands,
+    UsageError,
+    add_command,
+    check_file,
+    command_error,
+    usage_error,
+    write_file,
+)
+from busbw.commands.sessions import machines_in, session_in
+from busbw.extensions.page.curves import bandwidth, curves_of, memory, published
+from busbw.extensions.page.drawing import DrawingError, is_figure, png, svg
+from busbw.extensions.page.figures import Figure
+from busbw.extensions.page.history import case_history, heat_map
+from busbw.model.words import refusal
+from busbw.report.reading import Session
+from busbw.session.folders import shipped_folder
+from busbw.session.option import Option, file_option, folder_option
+
+ORDER = 1
+_FORMS: Mapping[str, Callable[[Figure], str | bytes]] = {".svg": svg, ".png": png}
+
+_OPTIONS = (
+    replace(RESULTS, help="Draw a curve for each of these files of busbw run --results=FILE"),
+    Option(
+        name="published",
+        metavar="DEVICE",
+        help="Draw published figures instead, by the folder of a device such as tpu-v2",
+    ),
+    folder_option(
+        "history", "Draw a heat map of the sessions of a history instead: all cases of one machine"
+    ),
+    MACHINE,
+    Option(
+        name="case",
+        metavar="NAME",
+        help="With --history: draw the sessions of this case, such as "
+        "jax.all_reduce.psum.float32.1M",
+    ),
+    folder_option(
+        "baselines",
+        "Read published figures from this folder (default: those shipped with busbw) or, with "
+        "--history, accepted changes (default: baselines)",
+    ),
+    file_option(
+        "output",
+        "Write the picture to FILE, as SVG or PNG by its suffix",
+        short="-o",
+        required=True,
+    ),
+)
+
+
+def add_to(commands: Commands) -> None:
+    add_command(
+        commands,
+        "figure",
+        run,
+        *_OPTIONS,
+        help="Draw bandwidths, the memory of compiled programs or a history as SVG or PNG",
+        description="Draw one picture from files of busbw run --results=FILE, from published "
+        "figures or from a history: bus bandwidth over payload, the memory of compiled programs, "
+        "or times over sessions. Measures nothing.",
+        example="busbw figure monday.json tuesday.json -o bandwidth.svg",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    output: Path = options.output
+    draw = _FORMS.get(output.suffix.lower())
+    if draw is None:
+        raise UsageError(f"--output: {refusal(output.suffix, tuple(_FORMS))}")
+    given = (options.results, options.published is not None, options.history is not None)
+    if sum(map(bool, given)) != 1:
+        raise UsageError(
+            "what to draw: accepted are files of --results, --published=DEVICE or --history=DIR"
+        )
+    tables = [] if options.published is None else _published_files(options)
+    read = [*options.results, *tables]
+    check_file("--output", output, "a picture of busbw figure", is_figure, read)
+    figure = _figure(options, tables)
+    with command_error(DrawingError):
+        content = draw(figure)
+    return write_file(content, output, "busbw figure: --output: ")
+
+
+def _figure(options: argparse.Namespace, tables: Sequence[Path]) -> Figure:
+    if options.history is not None:
+        return _sessions_of_machine(options)
+    for name in ("machine", "case"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name}: is of a history; give --history=DIR with it")
+    if not tables:
+        return _sessions(options.results)
+    with usage_error(BaselineError):
+        return published([read_published(path) for path in tables])
+
+
+def _sessions(paths: Sequence[Path]) -> Figure:
+    """Return the bandwidths of sessions that measured, or the memory of one that compiled."""
+    sessions = [session_in(path) for path in paths]
+    measured = [one for one in sessions if isinstance(one, Session)]
+    compiled = [one for one in sessions if not isinstance(one, Session)]
+    names = ", ".join(map(str, paths))
+    if not compiled:
+        with usage_error(ValueError, where=f"{names}: "):
+            return bandwidth([curve for session in measured for curve in curves_of(session)])
+    if len(sessions) > 1:
+        raise UsageError(f"{names}: what was compiled has a picture of its own; give one file")
+    figure = next(memory(compiled[0]), None)
+    if figure is None:
+        raise UsageError(f"{names}: no program was compiled")
+    return figure
+
+
+def _sessions_of_machine(options: argparse.Namespace) -> Figure:
+    """Return a heat map of a machine's sessions, or the sessions of one case."""
+    baselines = options.baselines or Path("baselines")
+    machines = machines_in(options.history, baselines, named=options.machine)
+    if len(machines) > 1:
+        names = ", ".join(one.folder for one in machines)
+        raise UsageError(f"--machine: {options.history} has {names}; accepted is one of them")
+    (machine,) = machines
+    if options.case is None:
+        return heat_map(machine)
+    cases = {history.case.name: history for history in reversed(machine.cases)}
+    if options.case not in cases:
+        raise UsageError(f"--case: {refusal(options.case, tuple(cases))}")
+    return case_history(machine, cases[options.case])
+
+
+def _published_files(options: argparse.Namespace) -> list[Path]:
+    """Return the tables of the device. Raises UsageError where there are none."""
+    with usage_error(BaselineError, where="--baselines: "):
+        folder = options.baselines or shipped_folder("baselines")
+        check_folder(folder)
+    tables: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob("*/*/published.*.json")):
+        tables.setdefault(path.parent.parent.name, []).append(path)
+    if not tables:
+        raise UsageError(f"--published: there are no published figures in {folder}")
+    if options.published not in tables:
+        raise UsageError(f"--published: {refusal(options.published, tuple(tables))}")
+    return tables[options.published]

@@ -1,0 +1,132 @@
+"""`busbw trace DIR...`: print the bandwidth table of profiler recordings.
+
+Recordings are found by their names. TensorBoard's layout is
+`plugins/profile/<time>/<host>.<format>`, a folder for each session with the files of its hosts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from busbw import metrics
+from busbw.collectives import COLLECTIVES
+from busbw.commands import Commands, add_command, add_options
+from busbw.extensions.profiles.recordings import XPLANE
+from busbw.extensions.profiles.table import cells, lines
+from busbw.session import forms
+from busbw.session.option import Option, folder_option
+
+ORDER = 1
+# The best format comes first: profilers leave later events out of the others.
+_FORMATS = (XPLANE, "trace.json.gz", "trace.json")
+
+
+def _pattern(group: str, text: str) -> re.Pattern[str]:
+    try:
+        if group in (rule := re.compile(text)).groupindex:
+            return rule
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from error
+    raise ValueError(f"{text!r} has no group (?P<{group}>...)")
+
+
+# The payload, where the recording does not say it: one of these.
+_PAYLOADS = (
+    Option(
+        name="payload",
+        parse=metrics.parse_payload,
+        metavar="SIZE",
+        help="Use this payload, such as 16M, if the recording does not contain it",
+    ),
+    Option(
+        name="payload_from",
+        parse=functools.partial(_pattern, "payload"),
+        metavar="REGEX",
+        help="Read the payload from the folder's name: a regular expression with a group "
+        "(?P<payload>...)",
+    ),
+)
+_OPTIONS = (
+    folder_option("paths", "A folder with recordings, or a recording", nargs="+"),
+    Option(
+        name="size_limit",
+        parse=metrics.parse_payload,
+        default="256M",
+        metavar="SIZE",
+        help="Read at most this much of an unpacked recording; reading one may take thirty times "
+        "as much memory",
+    ),
+    Option(
+        name="partial",
+        flag=True,
+        help="Show figures of the other devices, too, where a recording lacks collectives, devices "
+        "or hosts",
+    ),
+    Option(
+        name="slice_from",
+        parse=functools.partial(_pattern, "slice"),
+        metavar="REGEX",
+        help="Take the name of the column from the folder's name: a regular expression with a "
+        "group (?P<slice>...). Default: the number of ranks",
+    ),
+    Option(
+        name="collective",
+        parse=forms.words(tuple(COLLECTIVES)),
+        default="all_reduce",
+        metavar="KINDS",
+        help=f"Show these collectives, as a comma list of {', '.join(COLLECTIVES)}",
+    ),
+    Option(name="rate", default="algbw", choices=("algbw", "busbw"), help="Show this rate"),
+    Option(name="json", flag=True, help="Print everything as JSON instead of the table"),
+)
+
+
+def add_to(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "trace",
+        run,
+        *_OPTIONS,
+        help="Print a bandwidth table from profiler recordings of any program",
+        description="Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, "
+        "*.trace.json.gz), with a row for each payload and a column for each slice. Each figure is "
+        "the median over iterations of the slowest rank on any host; the first iteration of each "
+        "call is left out.",
+        example="busbw trace recordings --collective=all_reduce,all_gather",
+    )
+    add_options(parser.add_mutually_exclusive_group(), _PAYLOADS)
+
+
+def run(options: argparse.Namespace) -> int:
+    problems: list[str] = []
+    sessions = _sessions(options.paths)
+    if not any(sessions.values()):
+        problems.append(f"no recording; expected *{', *'.join(_FORMATS)}")
+    figures = cells(sessions, options, problems)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    document = {"schema_version": 3, "cells": figures, "problems": problems}
+    table = "\n".join(lines(figures, options.rate))
+    print(json.dumps(document, indent=1) if options.json else table)
+    return int(bool(problems) or not figures)
+
+
+def _sessions(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
+    """Return the file of each host in its best format, by folder."""
+    below = (file.resolve() for path in paths for file in (path, *path.rglob("*")))
+    files = sorted({file for file in below if file.name.endswith(_FORMATS)})
+    sessions: dict[Path, dict[str, Path]] = defaultdict(dict)
+    for form in _FORMATS:
+        for file in files:
+            hosts, host = sessions[file.parent], file.name.removesuffix(form).rstrip("._")
+            # JAX writes the same events once more for Perfetto if it is told to.
+            if file.name.endswith(form) and (host != "perfetto" or not hosts):
+                hosts.setdefault(host, file)
+    return sessions

@@ -1,0 +1,3 @@
+"""Begin on a new machine or in a new repository: `busbw doctor` and `busbw init`."""
+
+COMMANDS = {"doctor": "doctor", "init": "init"}

@@ -1,0 +1,74 @@
+"""`busbw stack list`: the locked reference stacks of baselines, and where they are built."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from busbw.commands import BASELINES, Commands, UsageError, add_command, command_error, usage_error
+from busbw.extensions.stacks import reference
+from busbw.extensions.stacks.uv import StackError
+from busbw.model.words import plural
+from busbw.session.folders import stack_cache_of
+from busbw.session.option import Option, folder_option
+
+ORDER = 1
+
+_OPTIONS = (
+    Option(
+        name="action",
+        nargs="?",
+        choices=("list",),
+        metavar="ACTION",
+        help="list: show the locked stacks (default)",
+    ),
+    replace(BASELINES, help="Read the locks beside the baselines in DIR"),
+    folder_option(
+        "stack_cache", "Where stacks are built. Default: busbw in the user's cache folder"
+    ),
+)
+
+
+def add_to(commands: Commands) -> None:
+    add_command(
+        commands,
+        "stack",
+        run,
+        *_OPTIONS,
+        help="List locked reference stacks",
+        description="List reference stacks. busbw run --update-baselines locks the Python, "
+        "packages and flags that it measured; --against=baseline builds that environment again "
+        "with uv, and keeps it in a cache.",
+        example="busbw stack list",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    with usage_error(ValueError):
+        cache = stack_cache_of(str(options.stack_cache or ""))
+    if not options.baselines.is_dir():
+        raise UsageError(f"--baselines: there is no folder {options.baselines}")
+    with command_error(StackError):
+        for line in _lines(options.baselines, cache):
+            print(line)
+    return 0
+
+
+def _lines(baselines: Path, cache: Path) -> Iterator[str]:
+    paths = sorted(baselines.glob(reference.PATTERN.format("*")))
+    if not paths:
+        yield "no stack is locked: busbw run --update-baselines locks what it measures"
+    needed = set()
+    for path in paths:
+        stack = reference.read(path)
+        folder = cache / "stacks" / stack.digest
+        needed.add(folder)
+        state = str(folder) if folder.exists() else "not built"
+        yield (
+            f"{stack.digest}  {path}: Python {stack.python}, "
+            f"{plural(len(stack.records), 'package')}, locked {stack.date}: {state}"
+        )
+    for folder in sorted(set(cache.glob("stacks/*")) - needed):
+        yield f"{folder} belongs to no lock in {baselines}; you can delete it"

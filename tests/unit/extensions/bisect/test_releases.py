@@ -1,0 +1,44 @@
+"""The releases of a package that lie between two."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw.extensions.bisect.releases import ReleaseError, releases_between
+from busbw.extensions.stacks.uv import StackError
+from tests.helpers import package_index
+from tests.helpers.package_index import PACKAGE
+from tests.helpers.wheels import use_index
+
+
+@pytest.mark.slow
+def test_final_releases_lie_between_and_candidates_where_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = ["0.4.30", "0.7.0", "0.7.1rc1", "0.7.1", "0.9.0", "0.9.0.1", "0.10.2"]
+    use_index(monkeypatch, package_index.written(tmp_path, versions))
+
+    def between(first: str, last: str, *, pre: bool = False) -> tuple[str, ...]:
+        return releases_between(PACKAGE, first, last, sys.executable, pre=pre)
+
+    assert between("0.7.0", "0.9.0.1") == ("0.7.0", "0.7.1", "0.9.0", "0.9.0.1")
+    assert between("0.7.0", "0.7.1", pre=True) == ("0.7.0", "0.7.1rc1", "0.7.1")
+    assert between("0.7.1rc1", "0.9") == ("0.7.1rc1", "0.7.1", "0.9.0")
+    with pytest.raises(StackError, match=f"no version of {PACKAGE}==0.12"):
+        between("0.7.0", "0.12.0")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "sentence"),
+    [
+        ("no", "0.9.0", "jaxlib: Invalid version: 'no'"),
+        ("0.9.0", "0.7.0", "jaxlib: 0.9.0 is not older than 0.7.0"),
+        ("0.9.0", "0.9.0", "jaxlib: 0.9.0 is not older than 0.9.0"),
+    ],
+)
+def test_ends_that_are_not_in_order_are_refused(first: str, last: str, sentence: str) -> None:
+    with pytest.raises(ReleaseError, match=sentence):
+        releases_between("jaxlib", first, last, sys.executable)

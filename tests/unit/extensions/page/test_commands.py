@@ -1,0 +1,226 @@
+"""`python -m busbw figure` and `page`: pictures and pages of files, and every refusal."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Tree
+
+import pytest
+
+from busbw.history.files import append
+from tests.helpers import build
+from tests.helpers.command_line import Answer, asked_here
+from tests.helpers.history_lines import KEY, line
+from tests.helpers.results_files import compiled_text, document, program, verdict
+
+ROOT = Path(__file__).parents[4]
+ONE = "--history=history --machine=tpu-v5-lite/4r"
+THERE = "has no x/4r; it has amd-epyc-2c/4r, tpu-v5-lite/4r"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """The results of a session."""
+    return _written(tmp_path / "night.json", verdict(4096, 6.0), verdict(8192, None))
+
+
+def _written(path: Path, *verdicts: Any, **changes: Any) -> Path:
+    path.write_text(json.dumps(document(*verdicts, **changes)))
+    return path
+
+
+def _drawn(*arguments: str | Path) -> Answer:
+    pytest.importorskip("vl_convert")
+    answer = asked_here("figure", *arguments)
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+    return answer
+
+
+def test_an_svg_shows_the_curve(results: Path, tmp_path: Path) -> None:
+    _drawn(results, "-o", tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    for word in (">All-reduce: bus bandwidth<", ">jax psum<", ">OUT_OF_MEMORY<", ">4K<"):
+        assert word in text
+
+
+@pytest.mark.parametrize("name", ["a.png", "b.PNG"])
+def test_a_png_has_two_dots_to_a_pixel(results: Path, tmp_path: Path, name: str) -> None:
+    _drawn(results, "-o", tmp_path / name)
+    content = (tmp_path / name).read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert int.from_bytes(content[16:20], "big") == 2 * 560
+
+
+def test_several_results_have_a_curve_each(results: Path, tmp_path: Path) -> None:
+    other = _written(tmp_path / "b.json", verdict(4096, 5.0), host="b")
+    _drawn(results, other, "-o", tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert ">jax psum, on b<" in text and ">jax psum, night.json<" not in text
+
+
+def test_published_figures_are_drawn_without_results(tmp_path: Path) -> None:
+    _drawn("--published=tpu-v2", "-o", tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert all(f">v2-{n} ({n} ranks)<" in text for n in (8, 32, 128, 512))
+
+
+def texts(picture: str) -> list[str]:
+    """Return the words of a picture, and last its text for screen readers."""
+    elements = Tree.fromstring(picture).iter()
+    kinds = ("style", "text", "tspan")
+    texts = [one.text or "" for one in elements if one.tag.rpartition("}")[2] in kinds]
+    return [*texts, Tree.fromstring(picture).get("aria-label", "")]
+
+
+def test_the_picture_in_docs_is_what_the_command_writes(tmp_path: Path) -> None:
+    _drawn("--published=tpu-v2", "-o", tmp_path / "a.svg")
+    drawn = texts((tmp_path / "a.svg").read_text())
+    assert drawn == texts((ROOT / "docs" / "tpu-v2.svg").read_text())
+    assert re.search("v2-8 .8 ranks. 0.2692 to 87.96; .*; OUT_OF_MEMORY at 1024M, 256M", drawn[-1])
+
+
+@pytest.mark.parametrize(
+    ("command", "library"), [("figure", "altair"), ("figure", "vl_convert"), ("page", "jinja2")]
+)
+def test_without_a_library_it_says_what_to_install(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, library: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    answer = asked_here(command, results, "-o", tmp_path / "a.svg")
+    assert (answer.code, answer.out) == (1, "")
+    assert "pip install 'busbw[page]'" in answer.err
+    assert not (tmp_path / "a.svg").exists()
+
+
+@pytest.mark.parametrize("command", ["figure", "page"])
+@pytest.mark.parametrize(("content", "said"), [(None, "No such file"), ("", "not JSON")])
+def test_a_bad_document_is_named(
+    tmp_path: Path, command: str, content: str | None, said: str
+) -> None:
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_text(content)
+    asked_here(command, path, "-o", tmp_path / "a.svg").refuses(f"{path}: ", said)
+    assert not (tmp_path / "a.svg").exists()
+
+
+def test_what_was_compiled_has_its_memory_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "compiled.json"
+    path.write_text(compiled_text(program(4096, 8192), program(8192, None)))
+    _drawn(path, "-o", tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert "Memory of compiled programs" in text and ">OUT_OF_MEMORY<" in text
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Path:
+    """A history of three nights of two machines."""
+    root = tmp_path / "history"
+    for key in (KEY, build.key()):
+        for night in (1, 2, 3):
+            at = f"2026-01-0{night}T03:00:00Z"
+            append(root, key, [line(session=f"{night:016x}", at=at)])
+    return root
+
+
+def test_a_history_has_a_heat_map_and_a_case_its_sessions(nights: Path, tmp_path: Path) -> None:
+    asked = (f"--history={nights}", "--machine=tpu-v5-lite/4r")
+    _drawn(*asked, "-o", tmp_path / "a.svg")
+    assert (
+        "tpu-v5-lite/4r: time over that of the first 20 sessions"
+        in (tmp_path / "a.svg").read_text()
+    )
+    _drawn(*asked, "--case=jax.all_reduce.psum.float32.4K", "-o", tmp_path / "b.svg")
+    assert "jax all_reduce (psum), 4K: time by session" in (tmp_path / "b.svg").read_text()
+
+
+def _page(*arguments: str | Path) -> str:
+    """What the command writes."""
+    pytest.importorskip("jinja2")
+    pytest.importorskip("vl_convert")
+    *_, output = arguments
+    answer = asked_here("page", *arguments)
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+    return Path(output).read_text()
+
+
+def test_a_page_shows_the_session(results: Path, tmp_path: Path) -> None:
+    text = _page(results, "-o", tmp_path / "a.html")
+    assert text.startswith("<!DOCTYPE html>")
+    for word in ("All-reduce on AMD EPYC, 4 ranks", "OUT_OF_MEMORY", "4K"):
+        assert word in text
+
+
+def test_with_a_history_the_sessions_of_its_machine_are_there(
+    results: Path, nights: Path, tmp_path: Path
+) -> None:
+    text = _page(results, f"--history={nights}", "-o", tmp_path / "a.html")
+    assert "amd-epyc-2c/4r: 3 sessions from 2026-01-01" in text
+    assert "tpu-v5-lite" not in text
+
+
+def test_a_history_alone_has_a_page_of_all_machines_or_of_one(nights: Path, tmp_path: Path) -> None:
+    text = _page(f"--history={nights}", "-o", tmp_path / "a.html")
+    assert "History of tpu-v5-lite/4r" in text and "History of amd-epyc-2c/4r" in text
+    text = _page(f"--history={nights}", "--machine=tpu-v5-lite/4r", "-o", tmp_path / "a.html")
+    assert "tpu-v5-lite/4r" in text and "amd-epyc" not in text
+
+
+@pytest.mark.parametrize("what", ["missing", "empty", "damaged"])
+def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, what: str) -> None:
+    root = tmp_path / what
+    if what == "empty":
+        root.mkdir()
+    if what == "damaged":
+        (root / "a" / "4r").mkdir(parents=True)
+        (root / "a" / "4r" / "2026.jsonl").write_text("{}\n")
+    answer = asked_here("page", f"--history={root}", "-o", tmp_path / "a.html")
+    answer.refuses("--history: ", str(root))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("figure -o a.svg", ["accepted are files of --results, --published=DEVICE or --history"]),
+        ("figure x.json --published=tpu-v2 -o a.svg", ["what to draw: accepted are files of"]),
+        ("figure x.json -o a.pdf", ["--output: expected one of .svg, .png, got '.pdf'"]),
+        ("figure x.json -o a", ["--output: expected one of .svg, .png, got ''"]),
+        ("figure x.json", ["the following arguments are required: -o/--output"]),
+        ("figure x.json -o a.svg --width=400", ["unrecognized arguments: --width=400"]),
+        ("figure x.json -o a.svg --theme=dark", ["unrecognized arguments: --theme=dark"]),
+        (
+            "figure --published=tpu-v9 -o a.svg",
+            ["--published: expected one of tpu-v2", "got 'tpu-v9'"],
+        ),
+        ("figure --published=tpu-v2 --baselines=/dev -o a.svg", ["no published figures in /dev"]),
+        ("figure x.json -o no/such/a.svg", ["--output: ", "there is no folder"]),
+        ("figure untimed.json -o a.svg", ["untimed.json: no bandwidth of a collective by itself"]),
+        ("figure compiled.json -o a.svg", ["compiled.json: no program was compiled"]),
+        ("figure compiled.json x.json -o a.svg", ["has a picture of its own; give one file"]),
+        ("figure --history=history -o a.svg", ["--machine: history has ", "is one of them"]),
+        ("figure --history=history --machine=x/4r -o a.svg", ["--machine: ", THERE]),
+        (f"figure {ONE} --case=x -o a.svg", ["--case: expected one of jax.all_reduce."]),
+        (f"figure {ONE} --part=2 -o a.svg", ["unrecognized arguments: --part=2"]),
+        (f"figure {ONE} --published=tpu-v2 -o a.svg", ["what to draw: accepted are"]),
+        ("figure x.json --machine=x/4r -o a.svg", ["--machine: is of a history; give --history"]),
+        ("figure x.json --case=x -o a.svg", ["--case: is of a history; give --history=DIR with"]),
+        ("page -o a.html", ["accepted are files of --results, --history=DIR, or both"]),
+        ("page x.json --machine=x/4r -o a.html", ["--machine: is of a history"]),
+        ("page --history=history --machine=x/4r -o a.html", ["--machine: ", THERE]),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_usage_error(
+    asked: str, words: list[str], nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _written(tmp_path / "x.json", verdict(4096, 6.0))
+    _written(tmp_path / "untimed.json", verdict(4096, None))
+    _written(tmp_path / "of_8.json", verdict(4096, 6.0, ranks=8), key=build.key(ranks=8))
+    (tmp_path / "compiled.json").write_text(compiled_text(program(4096, None)))
+    before = sorted(tmp_path.iterdir())
+    asked_here(*asked.split()).refuses(*words)
+    assert sorted(tmp_path.iterdir()) == before

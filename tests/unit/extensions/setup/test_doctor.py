@@ -1,0 +1,114 @@
+"""`busbw doctor`: a line for each check of a new machine, and all results in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw import storage
+from busbw.extensions.setup import doctor
+from busbw.report.reading import session_of
+from tests.helpers.command_line import Answer, asked_here
+from tests.helpers.sweep import sweep
+
+pytestmark = pytest.mark.sessions
+
+GPU: dict[str, Any] = {
+    "device": "gpu",
+    "device_kind": "NVIDIA H100 80GB HBM3",
+    "ranks": 8,
+    "latency_s": 1e-4,
+    "gb_per_s": 200,
+    "clocks": ["device", "host", "dispatch"],
+}
+
+# `busbw doctor` with some of its checks, on a machine that does what a script says.
+Examine = Callable[..., Answer]
+
+
+@pytest.fixture
+def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
+    # It waits for no session of another folder. In CI a case without a baseline would fail.
+    monkeypatch.setenv(storage.MACHINE, str(tmp_path))
+    monkeypatch.setenv("CI", "true")
+
+    def examined(script: dict[str, Any], *names: str) -> Answer:
+        monkeypatch.setenv("BUSBW_FAKE", json.dumps(script))
+        checks = {name: doctor.CHECKS[name] for name in names or doctor.CHECKS}
+        monkeypatch.setattr(doctor, "CHECKS", checks)
+        return asked_here("doctor", "--frameworks=fake", "-o", tmp_path / "machine.json")
+
+    return examined
+
+
+@pytest.mark.exhaustive
+def test_every_check_has_a_line_and_its_results_in_the_file(
+    tmp_path: Path, examine: Examine
+) -> None:
+    answer = examine(GPU)
+    assert (answer.code, answer.err) == (0, "")
+    *lines, last = answer.out.splitlines()
+    questions = [question for question, _ in doctor.CHECKS.values()]
+    assert [line.partition(": ")[0] for line in lines] == questions
+    assert last == f"the results are in {tmp_path / 'machine.json'}"
+    document = json.loads((tmp_path / "machine.json").read_text())
+    assert [check["name"] for check in document["checks"]] == list(doctor.CHECKS)
+
+
+def test_what_was_measured_is_in_the_file_as_results(tmp_path: Path, examine: Examine) -> None:
+    answer = examine(GPU, "host")
+    assert answer.out.startswith("the host's clock: 2 measured\n")
+    assert answer.code == 0
+    document = json.loads((tmp_path / "machine.json").read_text())
+    (check,) = document["checks"]
+    assert check["problems"] == []
+    assert len(session_of(check["results"], "host").verdicts) == 2
+    assert not list(tmp_path.parent.glob("busbw-doctor.*"))
+
+
+WRONG = {"cases": [{"reduce_op": "max", "dtype": "float32", "then": "wrong_result"}]}
+NO_MEMORY = {"cases": [{"then": "out_of_memory"}]}
+NOISY = {"cases": [{"passes": [3, 4, 9], "slower": 1.05}]}
+
+
+@pytest.mark.parametrize(
+    ("names", "planted", "said"),
+    sweep(
+        [
+            (["host", "device"], {"device_slower": 1.1}, "fake.all_reduce.fake.float32.64M takes "),
+            (["dtypes"], WRONG, "1 FAILED: fake max float32 1M: wrong result in 1 of 1 launches"),
+            (["memory"], NO_MEMORY, "fake-default-float32-512M does not fit: "),
+            (["curve"], {"gb_per_s": 50}, "fake all_reduce (fake) reaches 19 % of the bandwidth"),
+            (["noise"], NOISY, "fake-default-float32-1M takes "),
+            (["host"], {"probe": "exit"}, "the worker ended with exit code 3"),
+        ],
+        in_gate=2,
+    ),
+)
+def test_what_is_planted_is_named(
+    names: list[str], planted: dict[str, Any], said: str, examine: Examine
+) -> None:
+    answer = examine({**GPU, **planted}, *names)
+    assert answer.code == 1
+    assert said in answer.out.splitlines()[-2], answer.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--device=tpux"], "argument --device: invalid choice: 'tpux'"),
+        (["--frameworks=jaks"], "--frameworks: expected one of jax"),
+        (["-o", "other.json"], "--output: "),
+    ],
+)
+def test_what_cannot_be_is_a_usage_error(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.json").write_text("{}")
+    asked_here("doctor", "--frameworks=fake", *words).refuses(said)
+    assert (tmp_path / "other.json").read_text() == "{}"
