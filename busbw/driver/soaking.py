@@ -54,14 +54,20 @@ class Soaking:
         self._end_s = self.clock() + self.seconds
         self.tallies = {case: Tally() for case in self.cases}
         with self.executor:
-            while self._left_s > 0 and self._open():
+            while self._has_time() and self._open():
                 for framework in dict.fromkeys(case.framework for case in self._open()):
-                    if self._left_s > 0:
+                    if self._has_time(framework):
                         self._launch(framework)
 
     @property
     def _left_s(self) -> float:
         return self._end_s - self.clock()
+
+    def _has_time(self, framework: str = "") -> bool:
+        """Return whether time is left, or a case has had no round yet: each case gets one."""
+        return self._left_s > 0 or not all(
+            self.tallies[case].rounds for case in self._open(framework)
+        )
 
     def _open(self, framework: str = "") -> list[Case]:
         return [
@@ -89,7 +95,7 @@ class Soaking:
             # What changes while nothing runs is of no case.
             self.counters.since()
         with self.executor.counted("measuring"):
-            while self.clock() < min(end_s, self._end_s) and self._open(framework):
+            while self.clock() < end_s and self._has_time(framework) and self._open(framework):
                 self._slice(group, self._next(framework))
                 if group.is_over:
                     break

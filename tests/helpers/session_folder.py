@@ -32,7 +32,8 @@ FAKE = ("perf", "--frameworks=fake", "--payloads=1M", "--launches=1")
 WITHOUT_CACHE = ("-p", "no:cacheprovider")
 # Takes longer to import than all the rest of a session.
 NOT_NEEDED = ("-p", "no:hypothesispytest")
-TIMEOUT_S = 120
+# A session with a real framework takes two minutes where ten processes share two processors.
+TIMEOUT_S = 300
 # Samples of a millisecond and more: the floor of 20 us for a difference decides nothing.
 SLOW: dict[str, Any] = {"latency_s": 1e-3}
 # An accelerator, whose budget is 10 %.

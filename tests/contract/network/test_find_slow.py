@@ -34,9 +34,9 @@ def slow_host(four: Network) -> None:
 
 
 def slow_link(four: Network) -> None:
-    between = [four.hosts[1]], [four.hosts[2]]
-    four.narrow(*between, four.rate_bits_per_s / 3)
-    four.narrow(*reversed(between), four.rate_bits_per_s / 3)
+    one, other = [four.hosts[1]], [four.hosts[2]]
+    four.narrow(one, other, four.rate_bits_per_s / 3)
+    four.narrow(other, one, four.rate_bits_per_s / 3)
 
 
 @pytest.mark.parametrize(
