@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from busbw.history.files import HistoryError
 
-from . import faults, fidelity, planted_faults, sweep
+from . import faults, fidelity, sweep
 from .error_rates import command as error_rates
 from .gpu import command as gpu
 from .processes import BenchError
@@ -18,7 +18,6 @@ _HELP = {
     "sweep": ("where the wall time of a session goes", sweep),
     "error_rates": ("how often a verdict errs, simulated and recorded", error_rates),
     "faults": ("what it costs when a process is killed at a random moment", faults),
-    "planted_faults": ("which faults of a frozen list the quick tests find", planted_faults),
     "gpu": ("one GPU, in a few minutes; or the same parts on the CPU", gpu),
 }
 

@@ -50,40 +50,38 @@ class Soaking:
     _number: int = 0
 
     def run(self) -> None:
-        """However it ends, no worker is left."""
+        """Soak all cases; no worker is left, however that ends."""
         self._end_s = self.clock() + self.seconds
         self.tallies = {case: Tally() for case in self.cases}
         with self.executor:
-            while self._has_time() and self._open():
-                for framework in dict.fromkeys(case.framework for case in self._open()):
-                    if self._has_time(framework):
-                        self._launch(framework)
+            while frameworks := dict.fromkeys(case.framework for case in self._open()):
+                for framework in frameworks:
+                    if cases := self._open(framework):
+                        self._launch(framework, cases)
 
     @property
     def _left_s(self) -> float:
         return self._end_s - self.clock()
 
-    def _has_time(self, framework: str = "") -> bool:
-        """Return whether time is left, or a case has had no round yet: each case gets one."""
-        return self._left_s > 0 or not all(
-            self.tallies[case].rounds for case in self._open(framework)
-        )
-
     def _open(self, framework: str = "") -> list[Case]:
+        """Return the cases to go on with; when the time is over, those that had no round yet."""
+        is_late = self._left_s <= 0
         return [
             case
             for case, tally in self.tallies.items()
-            if not tally.is_over and framework in ("", case.framework)
+            if framework in ("", case.framework)
+            and not tally.is_over
+            and not (is_late and tally.rounds)
         ]
 
-    def _launch(self, framework: str) -> None:
+    def _launch(self, framework: str, cases: Sequence[Case]) -> None:
         self._number += 1
         launch = LaunchId(pass_number=self._number, framework=framework)
         begun_s = self.clock()
         with self.executor.counted("starting"):
             group = self.executor.opened(self.starters[framework], launch)
         if isinstance(group, Failure):
-            for case in self._open(framework):
+            for case in cases:
                 self._keep(case, group)
             return
         start_s = self.clock() - begun_s
@@ -95,16 +93,15 @@ class Soaking:
             # What changes while nothing runs is of no case.
             self.counters.since()
         with self.executor.counted("measuring"):
-            while self.clock() < end_s and self._has_time(framework) and self._open(framework):
-                self._slice(group, self._next(framework))
+            while self.clock() < end_s and (cases := self._open(framework)):
+                self._slice(group, self._next(cases))
                 if group.is_over:
                     break
         if not group.is_over:
             self.executor.close(group)
 
-    def _next(self, framework: str) -> Case:
-        """The one that has had the least time for its size: each doubling has as much more."""
-        cases = self._open(framework)
+    def _next(self, cases: Sequence[Case]) -> Case:
+        """Return the case with the least time for its size: each doubling has as much more."""
         least = min(case.payload_bytes for case in cases)
 
         def had_s(case: Case) -> float:
