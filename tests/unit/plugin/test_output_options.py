@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_hold_it_is_a_usage_error(
 ) -> None:
     ran = folder.run(f"--history={name}", exit_code=4)
     assert ran.sentence.startswith("ERROR: busbw: --history: ")
-    assert ran.sentence.endswith(reason)
+    assert reason in ran.sentence
 
 
 @pytest.mark.exhaustive
