@@ -40,9 +40,9 @@ _VERDICT = (0, 1)
 # pattern of a command's text -> why it is not run
 _UNRUN = {
     r"pip install": "changes the environment",
-    r"--device=(tpu|gpu)|tpu-v5-lite|bench gpu": "needs the hardware",
+    r"--device=(tpu|gpu)|--share-devices|tpu-v5-lite|bench gpu": "needs the hardware",
     r"gcloud": "needs a bucket",
-    r"busbw-secret|^(srun|mpirun)|--hosts=node": "needs other hosts",
+    r"^(srun|mpirun)|--hosts=node|dask (scheduler|worker)|--cluster=": "needs other hosts",
     r"--libtpu=": "downloads compilers",
     r"-m bench (error_rates|faults)": "takes long",
     r"-m tox\b|busbw bisect|-m venv|-m pytest -n": "takes long, or needs another",
@@ -129,8 +129,8 @@ class _Ground:
         _copied(kept, checkout / name)
 
     def _addopts(self, text: str) -> Mapping[str, str]:
-        # A program says itself what it runs.
-        if not self._short or "--program" in text:
+        # A program has its own collectives, and -k chooses among all payloads.
+        if not self._short or "--program" in text or " -k " in text:
             return {}
         if "--topology" in text:
             return {"PYTEST_ADDOPTS": _SHORT}
