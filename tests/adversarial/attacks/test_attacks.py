@@ -89,6 +89,8 @@ def _nowhere(path: Path) -> None:
     assert not path.exists()
 
 
+# JAX reads the recordings where it is installed.
+@pytest.mark.framework()
 @pytest.mark.parametrize("made", [_empty, _junk, _torn, _deep, _device, _nowhere])
 def test_a_recording_of_nothing_is_an_error_that_moves_no_terminal(
     tmp_path: Path, made: Callable[[Path], None]

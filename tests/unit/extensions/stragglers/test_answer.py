@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
 import pytest
 
-from busbw.extensions.stragglers.answer import DOCUMENT, Answer
+from busbw.extensions.stragglers.answer import Answer
 from busbw.extensions.stragglers.chips import SlowChip
 from busbw.extensions.stragglers.fit import Fit, Racks
 from busbw.extensions.stragglers.search import Accused, Found
@@ -145,16 +144,6 @@ def test_the_table_has_a_row_for_each_host_and_marks_the_named() -> None:
     ]
     late = rendered("text", _answer(HEALTHY, LATE).table())
     assert [line.split()[-1] == "*" for line in late] == [False, False, False, True, False]
-
-
-def test_the_document_has_all_of_it_by_name() -> None:
-    found = replace(HEALTHY, accused=(LINK,), dead={1: "it hangs"})
-    document = json.loads(json.dumps(_answer(found).document(seconds=3.0)))
-    assert document["document"] == DOCUMENT
-    assert document["seconds"] == 3.0
-    assert document["accused"][0]["hosts"] == ["a", "d"]
-    assert document["dead"] == {"b": "it hangs"}
-    assert document["groups"] == [{"hosts": ["a", "b"], "seconds": {SIZE: 0.02}}]
 
 
 def test_the_good_hosts_are_those_that_are_not_named_but_one_of_a_link() -> None:
