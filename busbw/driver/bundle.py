@@ -87,8 +87,3 @@ class Bundle(Folder):
         except BaseException:
             self.remove()
             raise
-
-    def sources(self) -> dict[str, bytes]:
-        """What a worker imports, by path: as it is sent to other hosts, without byte code."""
-        paths = [self.path / "__main__.py", *sorted((self.path / "busbw").rglob("*.py"))]
-        return {path.relative_to(self.path).as_posix(): path.read_bytes() for path in paths}

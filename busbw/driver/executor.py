@@ -25,8 +25,8 @@ from busbw.model.machine import Probe
 from busbw.model.words import FailureKind
 
 from .group import Group
-from .local import environment_of
-from .process import text_of
+from .local import order_of
+from .process import environment_of, text_of
 from .transport import Request, Starter, Transport
 
 # Importing a framework takes long where nothing is cached.
@@ -251,7 +251,7 @@ def interpreter(starter: Starter, packages: Sequence[str]) -> Interpreter | None
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            env=environment_of(starter),
+            env=environment_of(order_of(starter, LaunchId()), os.environ),
             timeout=_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import os
 import socket
 import sys
 import time
@@ -15,10 +14,10 @@ from busbw import storage, wire
 from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.launch import LaunchId
 
-from . import network, pids, process
+from . import network, pids
 from .bundle import Bundle
 from .process import Order, Process
-from .transport import Ended, HostError, Member, Reply, Starter, Transport, ended_of
+from .transport import Ended, HostError, Hosts, Member, Reply, Starter, Transport, ended_of
 
 
 class BusyError(Exception):
@@ -63,6 +62,11 @@ class LocalTransport(Transport):
             raise HostError(words) from error
 
 
+def transport_of(hosts: Hosts | None, bundle: Bundle) -> Transport:
+    """Return the transport that starts workers on `hosts`, or on this host without any."""
+    return LocalTransport(bundle) if hosts is None else hosts.transport(bundle)
+
+
 def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = None) -> Order:
     arguments = [f"--framework={starter.framework}", f"--capability={starter.capability.value}"]
     arguments += [f"--device={starter.device}"] if starter.device else []
@@ -77,10 +81,6 @@ def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = 
         defaults=starter.defaults.get(starter.capability, {}),
         without_proxy=member.host_names if member is not None else (),
     )
-
-
-def environment_of(starter: Starter) -> dict[str, str]:
-    return process.environment_of(order_of(starter, LaunchId()), os.environ)
 
 
 class Worker(Member):

@@ -161,7 +161,6 @@ class Process:
     def __init__(
         self, order: Order, folder: Folder, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.name = order.name
         self._clock = clock
         self._kill_s: float | None = None
         self._by_itself = True
@@ -208,23 +207,20 @@ class Process:
     def is_ending(self) -> bool:
         return self._kill_s is not None
 
-    def write(self, line: bytes) -> bool:
-        """Give it a request; False if the pipe has no room for it.
+    def write(self, line: bytes) -> None:
+        """Send the process a request; it is lost if the pipe has no room for it.
 
-        Without a line it is only watched. What it logs from now on is about that.
+        Without a line the process is only watched. Its log is about this request from now on.
         """
         if not line or self.is_ending:
-            # One that exited while it started may have logged why already.
-            return True
+            # A process that exited while it started may have logged the reason already.
+            return
         self._log_begin = self._log.stat().st_size
         self._count_refusals()
-        try:
-            return os.write(self.requests, line) == len(line)
-        except BrokenPipeError:
-            # The end of a worker is seen when its replies are read, with its exit code.
-            return True
-        except BlockingIOError:
-            return False
+        # The end of a worker is seen when its replies are read, with its exit code. A worker that
+        # does not read its requests does not reply in time.
+        with contextlib.suppress(BrokenPipeError, BlockingIOError):
+            os.write(self.requests, line)
 
     def read(self) -> bytes:
         """What it has written as a reply, once `select` says so; empty at the end, which it has."""
@@ -332,5 +328,5 @@ def log_text(path: Path, begin: int, environment: Mapping[str, str] = os.environ
 
 def text_of(said: bytes, environment: Mapping[str, str]) -> str:
     """What a process said, as anybody may read it: no secret of its `environment`, no home."""
-    text = variables.public(said.decode(errors="replace"), environment, os.path.expanduser("~"))
-    return wire.printable(text)
+    text = said.decode(errors="replace")
+    return wire.printable(variables.public(text, environment, os.path.expanduser("~")))

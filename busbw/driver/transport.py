@@ -13,7 +13,7 @@ import json
 import re
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw import wire
@@ -24,6 +24,7 @@ from busbw.model.machine import Compiler, Probe
 from busbw.model.soak import Soaked
 from busbw.model.words import Capability, FailureKind, FoundBy
 
+from .bundle import Bundle
 from .process import Exit
 
 
@@ -255,6 +256,25 @@ class Transport(ABC):
     @abstractmethod
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Member:
         """Start a worker, as a `member` of its cluster or, with None, by itself."""
+
+
+class HostsTransport(Transport):
+    """A transport that starts workers on several hosts."""
+
+    # The names of the hosts, in the order of ranks; empty before `join`.
+    names: Sequence[str] = ()
+
+    @abstractmethod
+    def for_ranks(self, ranks: Sequence[int]) -> Transport:
+        """Return a transport that starts workers on the hosts of `ranks` alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hosts:
+    """The `count` hosts that options name; `transport` connects to them with a session's files."""
+
+    count: int
+    transport: Callable[[Bundle], HostsTransport]
 
 
 def request_line(request: Request) -> bytes:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
-from busbw.driver.local import BusyError, LocalTransport, alone
+from busbw.driver.local import BusyError, alone, transport_of
 from busbw.driver.network import UnreachableError
 from busbw.driver.transport import HostError, HostLostError, IncomparableHostsError, Transport
-from busbw.extensions.cluster.settings import cluster_transport_of
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
 
@@ -70,7 +69,7 @@ def _judged_in(
         within.keep(replace(found, notes=tuple(notes)))
 
     try:
-        with contextlib.closing(_transport_of(collected, bundle)) as transport:
+        with contextlib.closing(transport_of(collected.settings.cluster, bundle)) as transport:
             found = _Session(
                 specs=tuple(specs),
                 transport=transport,
@@ -80,11 +79,6 @@ def _judged_in(
     finally:
         bundle.remove()
     return replace(found, notes=tuple(notes))
-
-
-def _transport_of(collected: Collected, bundle: Bundle) -> Transport:
-    cluster = collected.settings.cluster
-    return LocalTransport(bundle) if cluster is None else cluster_transport_of(cluster, bundle)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

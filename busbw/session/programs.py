@@ -17,11 +17,10 @@ from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES, AbstractCollective
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, words_of
-from busbw.driver.local import BusyError, LocalTransport, alone
+from busbw.driver.local import BusyError, alone, transport_of
 from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Answer, HostError, Request
-from busbw.extensions.cluster.settings import cluster_transport_of
 from busbw.grid import check_blocks, is_dump, program_spec
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Compiled, Failure, LaunchId
@@ -94,26 +93,22 @@ def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
     # Where the session was started is no folder of another host's.
     there = str(Path(place).absolute()) if place.endswith(".py") else place
     bundle, request = Bundle(), Request("program", {"source": f"{there}:{function}"})
-    cluster, wait_s = settings.cluster, settings.device_wait_s
+    wait_s = settings.device_wait_s
     with contextlib.ExitStack() as within:
         within.callback(bundle.remove)
         within.enter_context(usage_error(BusyError, HostError, UnreachableError))
-        transport = within.enter_context(
-            contextlib.closing(
-                cluster_transport_of(cluster, bundle)
-                if cluster is not None
-                else LocalTransport(bundle)
-            )
-        )
+        transport = within.enter_context(contextlib.closing(transport_of(settings.cluster, bundle)))
         # A device has one user at a time.
         within.enter_context(alone(wait_s, lambda who: None))
         transport.join(wait_s)
         transport.lock(wait_s)
         executor = within.enter_context(Executor(transport))
         group = executor.opened(starter, LaunchId(name="program"))
-        answer: Answer = group if isinstance(group, Failure) else None
-        if not isinstance(group, Failure):
-            answer = group.ask(request, settings.case_timeout_s, "compiling")
+        answer: Answer = (
+            group
+            if isinstance(group, Failure)
+            else group.ask(request, settings.case_timeout_s, "compiling")
+        )
     if isinstance(answer, Failure):
         raise UsageError(f"--program={source}: {answer.kind.words}: {words_of(answer)}")
     assert isinstance(answer, Compiled)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from busbw import extensions
 from busbw.baselines.store import frameworks_below
-from busbw.extensions.cluster.settings import ClusterSettings, cluster_settings_of
+from busbw.driver.transport import Hosts
 from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
 from busbw.grid import is_dump, program_spec
 from busbw.model.case import Asked
@@ -108,7 +109,7 @@ class Settings:
     ranks: int | None
     processes: int
     share_devices: bool
-    cluster: ClusterSettings | None
+    cluster: Hosts | None
     frameworks: tuple[str, ...]
     absent_frameworks: tuple[str, ...]
     pythons: Mapping[str, str]
@@ -158,7 +159,7 @@ def settings_of(given: Given) -> Settings:
     selected = values["frameworks"] or against or values["topology"]
     stored = frozenset() if selected else frameworks_below(root)
     absent = tuple(name for name in USUAL if name in stored and name not in there)
-    cluster = cluster_settings_of(values, os.environ)
+    cluster = hosts_of(values)
     processes = values["processes"] or (cluster.count if cluster is not None else 1)
     ranks = _ranks(values, processes)
     return Settings(
@@ -195,6 +196,14 @@ def settings_of(given: Given) -> Settings:
         shared_devices=0,
         repeat=words_of(given),
     )
+
+
+def hosts_of(values: Mapping[str, Any]) -> Hosts | None:
+    """Return the hosts of --hosts or --cluster, None without either. Raises ValueError."""
+    hooks = extensions.hooks("hosts_of")
+    if not hooks and (values["hosts"] or values["cluster"]):
+        raise ValueError("--hosts and --cluster: their extension of busbw is not installed")
+    return next((hook(values, os.environ) for hook in hooks), None)
 
 
 def _stack_cache(text: str | None, against: Sequence[str]) -> Path | None:

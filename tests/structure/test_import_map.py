@@ -41,7 +41,7 @@ _PURE: Mapping[str, set[str]] = {
 }
 _OURS = set(_PURE) - {"worker"}
 # Those of the core's packages that the command line and the sessions still import.
-_OPTIONAL = {"extensions/cluster", "extensions/page", "extensions/stacks"}
+_OPTIONAL = {"extensions/page", "extensions/stacks"}
 _FACES = {face: _OURS | _OPTIONAL | {"session"} for face in ("plugin", "commands")}
 _DOOR = {"__main__": {"commands"}}
 # An extension imports anything in the core but the plugin, and these extensions.
@@ -50,9 +50,9 @@ _EXTENSIONS: Mapping[str, set[str]] = {
     "extensions/estimate": set(),
     "extensions/page": {"extensions/stragglers"},
     "extensions/profiles": set(),
-    "extensions/setup": {"extensions/cluster"},
+    "extensions/setup": set(),
     "extensions/stacks": set(),
-    "extensions/stragglers": {"extensions/cluster", "extensions/page"},
+    "extensions/stragglers": {"extensions/page"},
 }
 ALLOWED = {
     **_PURE,

@@ -4,3 +4,5 @@ A session sends busbw as a zip file, so that no host needs it installed. On each
 starts worker processes, as a session does on its own machine. What carries requests to the Hosts is
 an Engine: `over_ssh` or `over_dask`.
 """
+
+HOOKS = {"hosts_of": "settings:hosts_of"}

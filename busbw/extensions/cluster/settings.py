@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.transport import HostError
+from busbw.driver.transport import HostError, Hosts
 from busbw.model import variables
 
 if TYPE_CHECKING:
@@ -17,17 +17,7 @@ if TYPE_CHECKING:
     from .transport import ClusterTransport
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClusterSettings:
-    """The `count` hosts of a session, and how they are reached."""
-
-    count: int
-    reached: SshHosts | DaskCluster
-
-
-def cluster_settings_of(
-    values: Mapping[str, Any], environment: Mapping[str, str]
-) -> ClusterSettings | None:
+def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts | None:
     """Return None without --hosts and --cluster. Raises ValueError.
 
     Without --processes the scheduler of --cluster is asked how many workers it has.
@@ -40,7 +30,7 @@ def cluster_settings_of(
                 f"expected --processes={len(hosts)}, or a multiple of it"
             )
         _check_installed("hosts", "execnet")
-        return ClusterSettings(count=len(hosts), reached=ssh_hosts_of(values, environment))
+        return _hosts(len(hosts), ssh_hosts_of(values, environment))
     if not scheduler:
         return None
     _check_installed("cluster", "distributed")
@@ -59,7 +49,7 @@ def cluster_settings_of(
         raise ValueError(
             f"--cluster: {scheduler} has no Dask workers yet; --processes=N waits for N of them"
         )
-    return ClusterSettings(count=count, reached=replace(cluster, count=count))
+    return _hosts(count, replace(cluster, count=count))
 
 
 def _check_installed(option: str, package: str) -> None:
@@ -82,7 +72,10 @@ def ssh_hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> S
     )
 
 
-def cluster_transport_of(settings: ClusterSettings, bundle: Bundle) -> ClusterTransport:
-    from .transport import ClusterTransport
+def _hosts(count: int, reached: SshHosts | DaskCluster) -> Hosts:
+    def transport(bundle: Bundle) -> ClusterTransport:
+        from .transport import ClusterTransport
 
-    return ClusterTransport(bundle, settings.reached.engine(bundle))
+        return ClusterTransport(bundle, reached.engine(bundle))
+
+    return Hosts(count=count, transport=transport)

@@ -24,10 +24,10 @@ from busbw.driver.transport import (
     Ended,
     HostError,
     HostLostError,
+    HostsTransport,
     Member,
     Reply,
     Starter,
-    Transport,
     ended_of,
 )
 from busbw.model.cluster import Cluster, ClusterMember, members_of
@@ -80,13 +80,14 @@ class Engine(Protocol):
 def archive_of(bundle: Bundle) -> bytes:
     """Return the zip file from which `bootstrap` starts a Host."""
     package = Path(busbw.__file__).parent
-    files = {package.parent / path: content for path, content in bundle.sources().items()}
-    paths = [path for pattern in _HOST_FILES for path in package.glob(pattern)]
-    files |= {path: path.read_bytes() for path in paths}
+    paths = [bundle.path / "__main__.py", *(bundle.path / "busbw").rglob("*.py")]
+    files = {path.relative_to(bundle.path): path for path in paths}
+    hosts = (path for pattern in _HOST_FILES for path in package.glob(pattern))
+    files |= {path.relative_to(package.parent): path for path in hosts}
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, source in files.items():
-            archive.writestr(path.relative_to(package.parent).as_posix(), source)
+        for name, path in files.items():
+            archive.write(path, name)
     return content.getvalue()
 
 
@@ -127,7 +128,7 @@ class ClusterHost:
             self._connection.close()
 
 
-class ClusterTransport(Transport):
+class ClusterTransport(HostsTransport):
     """Worker processes on the hosts of an engine, as many on each."""
 
     def __init__(self, bundle: Bundle, engine: Engine) -> None:
@@ -137,15 +138,11 @@ class ClusterTransport(Transport):
         self._locked: set[int] = set()
         self._ranks: tuple[int, ...] = ()
 
-    def of(self, ranks: Sequence[int]) -> ClusterTransport:
+    def for_ranks(self, ranks: Sequence[int]) -> ClusterTransport:
         """Return a transport that starts processes on the hosts of these ranks alone."""
         part = copy.copy(self)
         part._ranks = tuple(ranks)
         return part
-
-    @property
-    def names(self) -> list[str]:
-        return [host.name for host in self._hosts]
 
     def join(self, wait_s: float) -> None:
         names = self._engine.join(wait_s)
@@ -158,6 +155,7 @@ class ClusterTransport(Transport):
             raise
         finally:
             pool.shutdown()
+        self.names = names
         self._ranks = tuple(range(len(names)))
         self._check_machines()
 

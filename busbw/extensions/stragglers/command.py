@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,9 +33,7 @@ from busbw.commands import (
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeFailed, probe
 from busbw.driver.local import BusyError, alone
-from busbw.driver.transport import HostError, Starter
-from busbw.extensions.cluster.settings import cluster_settings_of, cluster_transport_of
-from busbw.extensions.cluster.transport import ClusterTransport
+from busbw.driver.transport import HostError, HostsTransport, Starter
 from busbw.extensions.page.drawing import missing_libraries
 from busbw.extensions.page.page import html, is_page
 from busbw.extensions.page.slow import slow_page
@@ -55,6 +52,7 @@ from busbw.report.renderers import rendered
 from busbw.session import forms
 from busbw.session.option import Option, file_option, folder_option, takes
 from busbw.session.options import OF_HOSTS, OPTIONS
+from busbw.session.settings import hosts_of
 
 ORDER = 1
 _DESCRIPTION = f"""
@@ -171,7 +169,7 @@ def _earlier(folder: Path | None) -> list[dict[str, Any]]:
 
 
 def _found(options: argparse.Namespace) -> Answer:
-    cluster = cluster_settings_of(vars(options), os.environ)
+    cluster = hosts_of(vars(options))
     if cluster is None:
         raise UsageError("there are no hosts; expected --hosts=LIST or --cluster=ADDRESS")
     if cluster.count < LEAST_HOSTS and options.device is not Device.TPU:
@@ -182,13 +180,13 @@ def _found(options: argparse.Namespace) -> Answer:
     bundle = Bundle()
     with contextlib.ExitStack() as left:
         left.callback(bundle.remove)
-        transport = left.enter_context(contextlib.closing(cluster_transport_of(cluster, bundle)))
+        transport = left.enter_context(contextlib.closing(cluster.transport(bundle)))
         left.enter_context(alone(options.device_wait, _say))
         transport.join(options.device_wait)
         transport.lock(options.device_wait, _say)
         each = (options.processes or cluster.count) // cluster.count
         groups = Groups(
-            transport_of=transport.of,
+            transport_of=transport.for_ranks,
             starter=_starter(options, transport, each),
             specs=_specs(options),
             plan=Plan(launches=1, timeout_s=options.case_timeout),
@@ -218,7 +216,7 @@ def _answer(options: argparse.Namespace, groups: Groups, names: Sequence[str]) -
     return answer
 
 
-def _starter(options: argparse.Namespace, transport: ClusterTransport, each: int) -> Starter:
+def _starter(options: argparse.Namespace, transport: HostsTransport, each: int) -> Starter:
     """For the device that is asked for, else for the one that the hosts have."""
     framework = FRAMEWORKS[options.framework]
     starter = Starter(
@@ -229,7 +227,7 @@ def _starter(options: argparse.Namespace, transport: ClusterTransport, each: int
     return replace(starter, device=device.value, ranks=ranks)
 
 
-def _device(starter: Starter, transport: ClusterTransport, each: int) -> Device:
+def _device(starter: Starter, transport: HostsTransport, each: int) -> Device:
     """Of all hosts together, as those of a slice start; else of the first one that answers."""
     everybody = range(len(transport.names))
     why = ""
@@ -237,7 +235,7 @@ def _device(starter: Starter, transport: ClusterTransport, each: int) -> Device:
         processes = each * len(hosts)
         some = replace(starter, processes=processes, ranks=processes)
         try:
-            found = probe(some, Executor(transport.of(hosts)))
+            found = probe(some, Executor(transport.for_ranks(hosts)))
         except (HostError, ProbeFailed) as error:
             why = str(error)
         else:

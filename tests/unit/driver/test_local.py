@@ -14,11 +14,10 @@ import packaging
 import pytest
 
 from busbw import storage
-from busbw.driver import local
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
-from busbw.driver.local import BusyError, LocalTransport, Worker, alone
-from busbw.driver.process import log_text, oom_kill_count
+from busbw.driver.local import BusyError, LocalTransport, Worker, alone, order_of
+from busbw.driver.process import environment_of, log_text, oom_kill_count
 from busbw.driver.transport import Answer, Ended, HostError, Reply, Starter, failure_of
 from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId
@@ -183,9 +182,9 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
         monkeypatch.setenv("NOISE", user)
     told = {Capability.MEASURE: {"NOISE": "1"}, Capability.COMPILE: {"NOISE": "9"}}
     begin = replace(starter(), defaults=told, environment={**starter().environment, **asked})
-    assert local.environment_of(begin)["NOISE"] == found
+    assert environment_of(order_of(begin, LaunchId()), os.environ)["NOISE"] == found
     compiling = replace(begin, capability=Capability.COMPILE, environment={})
-    assert local.environment_of(compiling)["NOISE"] == (user or "9")
+    assert environment_of(order_of(compiling, LaunchId()), os.environ)["NOISE"] == (user or "9")
 
 
 def test_a_member_has_its_index_and_the_addresses_of_all(bundle: Bundle) -> None:
