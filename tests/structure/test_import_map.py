@@ -79,7 +79,7 @@ ONLY_BELOW: Mapping[str, str | tuple[str, ...]] = {
     "markupsafe": "busbw.extensions.page.page",
     "pynvml": "busbw.worker.counters",
     "libtpu": "busbw.worker.counters",
-    "execnet": "busbw.extensions.cluster.over_ssh",
+    "execnet": "busbw.extensions.cluster.transport",
     "distributed": "busbw.extensions.cluster.over_dask",
     "cloudpickle": "busbw.extensions.cluster.over_dask",
     # A package beside ours, which imports it and is never imported by it.

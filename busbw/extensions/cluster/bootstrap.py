@@ -1,7 +1,6 @@
 """The first code of busbw that runs on a host: it unpacks the rest, and starts a Host.
 
-It is sent as text and needs nothing but the standard library: execnet runs it in a new interpreter,
-and Dask inside a worker.
+execnet runs it in a new interpreter, which needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -13,32 +12,28 @@ import tempfile
 import zipfile
 from typing import Any
 
-
-def host_of(archive: bytes) -> Any:
-    """Return the Host of a session whose files are in `archive`, a zip file."""
-    # A Dask worker may have imported the files of an earlier session.
-    for module in [name for name in sys.modules if name.partition(".")[0] == "busbw"]:
-        del sys.modules[module]
-    with tempfile.TemporaryDirectory(prefix="busbw-files.") as folder:
-        zipfile.ZipFile(io.BytesIO(archive)).extractall(folder)
-        sys.path.insert(0, folder)
-        try:
-            from busbw.extensions.cluster.host import Host
-
-            return Host(folder)
-        finally:
-            sys.path.remove(folder)
-
+# What a Python on a host runs first; execnet sends the next line.
+PYTHON_CODE = (
+    "import sys;sys.version_info<(3,11)and sys.exit("
+    "'Python %d.%d is too old: expected 3.11 or newer'%sys.version_info[:2]);"
+    "exec(eval(sys.stdin.readline()))"
+)
 
 if __name__ == "__channelexec__":
-    # execnet runs this file, and adds the channel to the session to its globals.
+    # execnet adds the channel to the session to the globals of this file.
     channel: Any = globals()["channel"]
-    variables, files = channel.receive()
+    variables, archive = channel.receive()
     os.environ.update(variables)
     try:
-        host_of(files).serve(channel)
+        with tempfile.TemporaryDirectory(prefix="busbw-files.") as folder:
+            zipfile.ZipFile(io.BytesIO(archive)).extractall(folder)
+            sys.path.insert(0, folder)
+            from busbw.extensions.cluster.host import Host
+
+            host = Host(folder)
+        host.serve(channel)
     except OSError as error:
-        # Such as a full disk; ssh hands it to the log of the session.
-        print(error, file=sys.stderr, flush=True)
+        # Such as a full disk. The session waits for the identity of the machine.
+        channel.send(str(error))
     # execnet would wait for its session, which may be unreachable.
     os._exit(0)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
-import ipaddress
 import json
 import logging
+import os
 import platform
 import re
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,120 +21,131 @@ from urllib.parse import urlsplit
 import cloudpickle
 from distributed import Client, get_worker
 
-from busbw.driver.folder import Folder
 from busbw.driver.transport import HostError, IncomparableHostsError
 
-from . import bootstrap
+from .bootstrap import PYTHON_CODE
 
 _CONNECT_S = 30.0
 _LOOK_S = 0.5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DaskCluster:
-    """A scheduler's address or scheduler file; `count` workers are waited for, or taken as found.
-
-    `trusts_network`: the user says that everybody who reaches the scheduler may run code there.
-    """
-
-    scheduler: str
-    count: int
-    trusts_network: bool = False
-
-    def engine(self, folder: Folder) -> DaskEngine:
-        return DaskEngine(self)
-
-
-# What a Dask worker measures of itself a hundred times a second; during a session each _SLOW_MS.
+# What a Dask worker measures of itself a hundred times a second; each _SLOW_MS from now on.
 _OWN_MEASUREMENTS = ("tick", "profile")
 _SLOW_MS = 1000.0
-# The states of a Dask worker that is not closing.
-_OPEN = ("running", "paused")
+_AT_ONCE = 65536
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# How long the process of a session that was killed may outlive it.
+_READ_S = 5.0
 
 
-class HostActor:
-    """A Host inside a Dask worker; it is sent by value, since busbw is not installed there.
+class HostPipe:
+    """A Python beside a Dask worker; sent by value, since busbw is not installed there.
 
-    It ends once Dask has released the actor, as Dask does when its client is gone, even if that was
-    killed.
+    Its stream ends once Dask has released the actor, as Dask does when the client is gone.
     """
 
-    def __init__(self, code: str, archive: bytes) -> None:
-        names: dict[str, Any] = {"__name__": "busbw_bootstrap"}
-        exec(code, names)
-        self._host = names["host_of"](archive)
-        self._worker = get_worker()
-        self._watch: asyncio.Task[None] | None = None
+    def __init__(self, code: str) -> None:
+        callbacks = get_worker().periodic_callbacks
+        for name in {*_OWN_MEASUREMENTS} & {*callbacks}:
+            callbacks[name].callback_time = _SLOW_MS
+        self._stream, theirs = socket.socketpair()
+        self._stream.setblocking(False)
+        # The processes that measure do not inherit the settings of Dask.
+        variables = {name: os.environ[name] for name in os.environ if not name.startswith("DASK_")}
+        command = [sys.executable, "-I", "-u", "-c", code]
+        with theirs:
+            self._process = subprocess.Popen(
+                command, stdin=theirs.fileno(), stdout=theirs.fileno(), env=variables
+            )
 
-    async def call(self, *request: Any) -> Any:
-        if self._watch is None:
-            self._watch = asyncio.create_task(self._end_with_session())
-        return await self._host.call(*request)
+    async def read(self) -> bytes | None:
+        """Return what the Python has written, None if it writes nothing for a while."""
+        content = asyncio.get_running_loop().sock_recv(self._stream, _AT_ONCE)
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(content, _READ_S)
+        return None
 
-    async def _end_with_session(self) -> None:
-        callbacks = self._worker.periodic_callbacks
-        slowed = [callbacks[name] for name in _OWN_MEASUREMENTS if name in callbacks]
-        usual_ms = [callback.callback_time for callback in slowed]
-        for callback in slowed:
-            callback.callback_time = _SLOW_MS
-        # A worker without a scheduler closes, and releases no actor.
-        while self in self._worker.state.actors.values() and self._worker.status.name in _OPEN:
-            await asyncio.sleep(_LOOK_S)
-        self._host.close()
-        for callback, time_ms in zip(slowed, usual_ms):
-            callback.callback_time = time_ms
+    async def write(self, content: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._stream, content)
 
 
-class DaskConnection:
+class DaskLink:
     """The actor on one Dask worker, whose host has this `address`."""
 
     def __init__(self, client: Any, actor: Any, address: str) -> None:
         self.address = address
-        self._client = client
-        self._actor = actor
-
-    def call(self, *request: Any) -> Future[tuple[Any, str]]:
-        return asyncio.run_coroutine_threadsafe(
-            self._called(*request), self._client.loop.asyncio_loop
+        self.stream, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        self._carrying = asyncio.run_coroutine_threadsafe(
+            _carry(theirs, actor), client.loop.asyncio_loop
         )
 
-    async def _called(self, *request: Any) -> tuple[Any, str]:
+    def reason(self) -> str:
+        """Return why the actor has ended."""
         try:
-            value, why = await self._actor.call(*request)
-        except (OSError, RuntimeError, AttributeError) as error:
-            # RuntimeError: Dask has lost the actor. AttributeError: it was closed here.
-            raise ConnectionError(str(error)) from error
-        return value, why
+            self._carrying.result(_LOOK_S)
+        except TimeoutError:
+            return "it does not answer"
+        except Exception as error:
+            # Whatever Dask raises for an actor that it has lost.
+            return str(error) or type(error).__name__
+        return "its process has ended"
 
     def close(self) -> None:
         """Have Dask release the actor."""
-        self._actor = None
+        self._carrying.cancel()
+        self.stream.close()
+
+
+async def _carry(stream: socket.socket, actor: Any) -> None:
+    """Carry bytes between a stream here and an actor until either ends."""
+    loop = asyncio.get_running_loop()
+
+    async def upload() -> None:
+        while content := await loop.sock_recv(stream, _AT_ONCE):
+            await actor.write(content)
+
+    async def download() -> None:
+        while (content := await actor.read()) != b"":
+            await loop.sock_sendall(stream, content or b"")
+
+    tasks = [loop.create_task(upload()), loop.create_task(download())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        stream.close()
 
 
 class DaskEngine:
-    """Connects to the workers of a Dask cluster, by the names that they were started with."""
+    """The workers of a scheduler, given by its address or file; `count` of them are waited for.
+
+    `trusts_network`: the user says that everybody who reaches the scheduler may run code there.
+    """
 
     shares_machines = True
+    environment: Mapping[str, str] = {}
 
-    def __init__(self, cluster: DaskCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, scheduler: str, count: int, *, trusts_network: bool = False) -> None:
+        self._scheduler = scheduler
+        self._count = count
+        self._trusts_network = trusts_network
         self._left = contextlib.ExitStack()
         self._addresses: dict[str, str] = {}
 
     def join(self, wait_s: float) -> Sequence[str]:
-        end_s, count = time.monotonic() + wait_s, self._cluster.count
-        self._client = self._left.enter_context(client_of(self._cluster, wait_s))
-        while len(workers := workers_of(self._client)) < count:
-            if time.monotonic() >= end_s:
-                raise HostError(
-                    f"{self._cluster.scheduler}: {len(workers)} of {count} Dask workers joined "
-                    f"within {wait_s:g} s"
-                )
-            time.sleep(_LOOK_S)
-        if len(workers) > count:
+        count, client = self._count, client_of(self._scheduler, wait_s, self._trusts_network)
+        self._client = self._left.enter_context(client)
+        with contextlib.suppress(TimeoutError):
+            self._client.wait_for_workers(count, timeout=wait_s)
+        workers = workers_of(self._client)
+        if len(workers) != count:
             raise HostError(
-                f"{self._cluster.scheduler} has {len(workers)} Dask workers; expected {count}, the "
-                "number of --processes"
+                f"{self._scheduler}: {len(workers)} of {count} Dask workers joined within "
+                f"{wait_s:g} s; expected as many as --processes"
             )
         _check_workers(workers)
         _check_versions(self._client, workers)
@@ -154,32 +164,32 @@ class DaskEngine:
             )
         return dict(sorted(zip(names, workers), key=lambda named: _numbered(named[0])))
 
-    def connect(self, name: str, archive: bytes, wait_s: float) -> DaskConnection:
+    def connect(self, name: str, wait_s: float) -> DaskLink:
         if self._addresses[name] not in (workers := workers_of(self._client)):
             # A worker that was started again has another address.
             self._addresses |= self._named(workers)
         if self._addresses[name] not in workers:
             raise ConnectionError("its Dask worker has left the cluster")
-        address, code = self._addresses[name], inspect.getsource(bootstrap)
+        address = self._addresses[name]
         created = self._client.submit(
-            HostActor, code, archive, actor=True, workers=[address], pure=False
+            HostPipe, PYTHON_CODE, actor=True, workers=[address], pure=False
         )
         try:
             actor = created.result(wait_s)
         except Exception as error:
             # Whatever its constructor raised there, or Dask for a worker that is gone.
             raise ConnectionError(str(error) or type(error).__name__) from error
-        return DaskConnection(self._client, actor, urlsplit(address).hostname or "")
+        return DaskLink(self._client, actor, urlsplit(address).hostname or "")
 
     def close(self) -> None:
         self._left.close()
 
 
 @contextlib.contextmanager
-def client_of(cluster: DaskCluster, wait_s: float) -> Iterator[Any]:
+def client_of(scheduler: str, wait_s: float, trusts_network: bool) -> Iterator[Any]:
     """Connect to a scheduler. Raises HostError where it is not reached, or not protected."""
-    address = _address_of(cluster.scheduler, wait_s)
-    _check_protected(cluster, address)
+    address = _address_of(scheduler, wait_s)
+    _check_protected(address, trusts_network)
     # It would log to the terminal what this process says itself.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -187,9 +197,9 @@ def client_of(cluster: DaskCluster, wait_s: float) -> Iterator[Any]:
         client = Client(address, timeout=_CONNECT_S)
     except (OSError, TypeError, RuntimeError) as error:
         # TypeError: there is no certificate for tls://.
-        raise HostError(f"{cluster.scheduler}: {error}") from error
+        raise HostError(f"{scheduler}: {error}") from error
     with client:
-        _check_protected(cluster, client.scheduler_info()["address"])
+        _check_protected(client.scheduler_info()["address"], trusts_network)
         yield client
 
 
@@ -209,28 +219,19 @@ def _address_of(scheduler: str, wait_s: float) -> str:
     return scheduler
 
 
-def _check_protected(cluster: DaskCluster, address: str) -> None:
+def _check_protected(address: str, trusts_network: bool) -> None:
     """Raise HostError if strangers who reach the scheduler could run code through it."""
     parts = urlsplit(address)
-    host = parts.hostname or ""
-    is_here = host == "localhost" or _is_loopback(host)
-    if not (parts.scheme == "tls" or is_here or cluster.trusts_network):
+    if not (parts.scheme == "tls" or parts.hostname in _LOOPBACK or trusts_network):
         raise HostError(
-            f"{cluster.scheduler}: whoever reaches {address} can run programs on its hosts; "
+            f"whoever reaches {address} can run programs on its hosts; "
             "expected tls://, or --cluster-trust-network in a network that you trust"
         )
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def count_of(cluster: DaskCluster) -> int:
+def count_of(scheduler: str, trusts_network: bool) -> int:
     """Return how many workers a scheduler has now."""
-    with client_of(cluster, 0.0) as client:
+    with client_of(scheduler, 0.0, trusts_network) as client:
         return len(workers_of(client))
 
 

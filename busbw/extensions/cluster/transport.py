@@ -1,4 +1,7 @@
-"""The session's half: one transport for the processes of all hosts, in the order of ranks."""
+"""The session's half: one transport for the processes of all hosts, in the order of ranks.
+
+An Engine runs a Python on each host and connects a socket to it, over which execnet starts a Host.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,25 @@ import contextlib
 import copy
 import io
 import json
+import queue
 import socket
+import threading
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from itertools import groupby
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import execnet
+from execnet.gateway_base import Popen2IO, get_execmodel
+from execnet.gateway_bootstrap import bootstrap_exec
 
 import busbw
 from busbw import storage, wire
 from busbw.driver.bundle import Bundle
-from busbw.driver.local import BusyError, order_of
+from busbw.driver.local import order_of
 from busbw.driver.process import Exit
 from busbw.driver.transport import (
     Ended,
@@ -33,48 +42,24 @@ from busbw.driver.transport import (
 from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.launch import LaunchId
 
-from .host import CLOSE, KILL, STACK
+from . import bootstrap
+from .host import BEAT_S, CLOSE, KILL, STACK
+
+if TYPE_CHECKING:
+    from .over_dask import DaskEngine, DaskLink
+    from .over_ssh import SshEngine, SshLink
 
 # How long a host may take to answer; ending a process takes a few seconds of that.
 _ANSWER_S, _STATE_S = 30.0, 2.0
 _CONNECT_S = 60.0
-_LOCK_LOOK_S = 0.2
 
 # What a Host imports, besides the files of its workers.
 _HOST_FILES = ("driver/*.py", "extensions/__init__.py", "extensions/cluster/*.py")
 
 Say: TypeAlias = Callable[[str], None]
-
-
-class Connection(Protocol):
-    """A connection to the Host on one host."""
-
-    address: str
-
-    def call(self, *request: Any) -> Future[tuple[Any, str]]:
-        """Send the name of a method of Host and its values; the Future is what `Host.call` returns.
-
-        It raises OSError, with the reason, where the host does not answer any more.
-        """
-
-    def close(self) -> None:
-        """End the Host, with its processes."""
-
-
-class Engine(Protocol):
-    """What reaches hosts and starts a Host on each."""
-
-    # Whether several hosts may be one machine.
-    shares_machines: bool
-
-    def join(self, wait_s: float) -> Sequence[str]:
-        """Wait for the hosts; return their names in the order of ranks. Raises HostError."""
-
-    def connect(self, name: str, archive: bytes, wait_s: float) -> Connection:
-        """Start a Host from the files in `archive`. Raises OSError with the reason."""
-
-    def close(self) -> None:
-        """End all that was started."""
+# Runs a Python on each host, and gives a link to its stdin and stdout.
+Engine: TypeAlias = "SshEngine | DaskEngine"
+Link: TypeAlias = "SshLink | DaskLink"
 
 
 def archive_of(bundle: Bundle) -> bytes:
@@ -92,40 +77,76 @@ def archive_of(bundle: Bundle) -> bytes:
 
 
 class ClusterHost:
-    """A host as the session sees it; `lost` says why it does not answer any more."""
+    """A host as the session sees it; `lost` says why it does not answer any more.
 
-    def __init__(self, name: str, connection: Connection) -> None:
+    `first` are variables for it, and the files of busbw. Raises HostError.
+    """
+
+    def __init__(self, name: str, link: Link, first: tuple[dict[str, str], bytes]) -> None:
         self.name = name
         self.lost = ""
-        self._connection = connection
-        self.machine, address = self.call("describe")
-        self.address: str = address or connection.address
-
-    def begin(self, *request: Any) -> Future[tuple[Any, str]]:
-        return self._connection.call(*request)
-
-    def result(self, answer: Future[tuple[Any, str]], timeout_s: float = _ANSWER_S) -> Any:
-        """Raise HostLostError where the host does not answer, HostError where it refuses."""
+        self._link = link
         try:
-            value, why = answer.result(0.0 if self.lost else timeout_s)
-        except TimeoutError as error:
-            self.drop("it does not answer")
-            raise HostLostError(self.lost) from error
-        except (OSError, CancelledError) as error:
-            self.drop(str(error))
-            raise HostLostError(self.lost) from error
-        if why:
-            raise HostError(f"{self.name}: {why}")
-        return value
+            greeting = self._start(first)
+        except (OSError, EOFError, AssertionError, execnet.RemoteError) as error:
+            raise HostError(f"{name}: {link.reason()}") from error
+        if isinstance(greeting, str):
+            raise HostError(f"{name}: {greeting}")
+        self.machine: str = greeting[0] or name
+        self.address: str = greeting[1] or link.address
 
-    def call(self, *request: Any, timeout_s: float = _ANSWER_S) -> Any:
-        return self.result(self.begin(*request), timeout_s)
+    def begin(self, method: str, *values: Any) -> execnet.Channel | None:
+        """Request a method of the Host; return the channel of its answers, None if it is lost."""
+        try:
+            answers = self._gateway.newchannel()
+            self.requests.send((answers, method, *values))
+        except OSError:
+            self.drop()
+            return None
+        return answers
 
-    def drop(self, why: str) -> None:
+    def result(self, answers: execnet.Channel | None, timeout_s: float = _ANSWER_S) -> Any:
+        """Raise HostLostError where the host does not answer, HostError where it refuses."""
+        why = ""
+        try:
+            if answers is not None and not self.lost:
+                return answers.receive(timeout_s)
+        except execnet.RemoteError as error:
+            raise HostError(f"{self.name}: {error}") from error
+        except execnet.TimeoutError:
+            why = "it does not answer"
+        except (OSError, EOFError):
+            pass
+        self.drop(why)
+        raise HostLostError(self.lost)
+
+    def drop(self, why: str = "") -> None:
         """End the connection for good."""
         if not self.lost:
-            self.lost = f"{self.name} is gone: {why}"
-            self._connection.close()
+            self.lost = f"{self.name} is gone: {why or self._link.reason()}"
+            _hang_up(self._link)
+            self._link.close()
+
+    def _start(self, first: tuple[dict[str, str], bytes]) -> Any:
+        # Reaching a host may take as long as starting the Python there.
+        self._link.stream.settimeout(2 * _CONNECT_S)
+        files = self._link.stream.makefile("wb"), self._link.stream.makefile("rb")
+        stream: Any = Popen2IO(*files, get_execmodel("thread"))
+        # execnet calls it where the Python ends at once; the link knows the reason.
+        stream.wait = lambda: None
+        spec = execnet.XSpec("popen//id=host//execmodel=thread")
+        bootstrap_exec(stream, spec)
+        self._link.stream.settimeout(None)
+        self._gateway = execnet.Gateway(stream, spec)
+        self.requests = self._gateway.remote_exec(bootstrap)
+        self.requests.send(first)
+        return self.requests.receive(_CONNECT_S)
+
+
+def _hang_up(link: Link) -> None:
+    """End the input of a Python; the Host that runs there ends then."""
+    with contextlib.suppress(OSError):
+        link.stream.shutdown(socket.SHUT_WR)
 
 
 class ClusterTransport(HostsTransport):
@@ -133,35 +154,47 @@ class ClusterTransport(HostsTransport):
 
     def __init__(self, bundle: Bundle, engine: Engine) -> None:
         self._engine = engine
-        self._archive = archive_of(bundle)
+        self._first = (dict(engine.environment), archive_of(bundle))
+        self._links: list[Link] = []
         self._hosts: list[ClusterHost] = []
         self._locked: set[int] = set()
         self._ranks: tuple[int, ...] = ()
+        self._is_closed = threading.Event()
 
     def for_ranks(self, ranks: Sequence[int]) -> ClusterTransport:
-        """Return a transport that starts processes on the hosts of these ranks alone."""
         part = copy.copy(self)
         part._ranks = tuple(ranks)
         return part
 
     def join(self, wait_s: float) -> None:
         names = self._engine.join(wait_s)
+        threading.Thread(target=self._beat, daemon=True).start()
         pool = ThreadPoolExecutor(len(names))
         try:
             self._hosts.extend(pool.map(self._connected, names))
         except BaseException:
-            # What the other threads wait for ends with it.
-            self._engine.close()
+            # The other threads wait for links, which end here.
+            self.close()
             raise
         finally:
             pool.shutdown()
-        self.names = names
+        machines = [host.machine for host in self._hosts]
+        # The ranks of a machine follow each other.
+        self._hosts.sort(key=lambda host: machines.index(host.machine))
+        self.names = [host.name for host in self._hosts]
         self._ranks = tuple(range(len(names)))
-        self._check_machines()
+        counts = Counter(machines)
+        if max(counts.values()) > (min(counts.values()) if self._engine.shares_machines else 1):
+            twice = max(machines, key=machines.count)
+            same = [host.name for host in self._hosts if host.machine == twice]
+            raise HostError(
+                f"{' and '.join(same)} are the same machine, which would count as {len(same)} "
+                "hosts; expected as many names for each machine, and one with --hosts"
+            )
 
     def lock(self, wait_s: float, say: Say = lambda words: None) -> None:
         """Keep other sessions from measuring on any host; this one's own host is locked already."""
-        machines = {"", storage.machine_identity()}
+        machines = {storage.machine_identity(), *self.names}
         for rank, host in enumerate(self._hosts):
             if host.machine not in machines:
                 machines.add(host.machine)
@@ -169,6 +202,11 @@ class ClusterTransport(HostsTransport):
                 _lock(host, wait_s, say)
 
     def close(self) -> None:
+        self._is_closed.set()
+        for link in self._links:
+            _hang_up(link)
+        for link in self._links:
+            link.close()
         self._engine.close()
 
     def interpreter(self, starter: Starter) -> str:
@@ -177,13 +215,13 @@ class ClusterTransport(HostsTransport):
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         each = self._each(cluster.processes)
         hosts = [self._host(rank) for rank in self._ranks]
-        asked = [(host, host.begin("ports", each, host.address)) for host in hosts]
+        requested = [(host, host.begin("ports", each, host.address)) for host in hosts]
         addresses = [
             f"[{host.address}]:{port}" if ":" in host.address else f"{host.address}:{port}"
-            for host, answer in asked
-            for port in host.result(answer)
+            for host, answers in requested
+            for port in host.result(answers)
         ]
-        return members_of(cluster, addresses, len({host.machine or host.name for host in hosts}))
+        return members_of(cluster, addresses, len({host.machine for host in hosts}))
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Member:
         """Start a process on the host of the member; a process by itself is on the first host."""
@@ -199,11 +237,11 @@ class ClusterTransport(HostsTransport):
 
     def _connected(self, name: str) -> ClusterHost:
         try:
-            return ClusterHost(name, self._engine.connect(name, self._archive, _CONNECT_S))
-        except HostLostError as error:
-            raise HostError(str(error)) from error
+            link = self._engine.connect(name, _CONNECT_S)
         except OSError as error:
             raise HostError(f"{name}: {error}") from error
+        self._links.append(link)
+        return ClusterHost(name, link, self._first)
 
     def _host(self, rank: int) -> ClusterHost:
         """Return a host, which is reached again if it was lost. Raises HostLostError."""
@@ -213,44 +251,27 @@ class ClusterTransport(HostsTransport):
                 host = self._connected(host.name)
                 if rank in self._locked:
                     _lock(host, _CONNECT_S)
-            except (HostError, BusyError) as error:
+            except HostError as error:
                 raise HostLostError(f"{self._hosts[rank].lost}; then {error}") from error
             self._hosts[rank] = host
         return host
 
-    def _check_machines(self) -> None:
-        """Raise HostError unless as many hosts are on each machine, one machine after the other."""
-        machines = [host.machine or host.name for host in self._hosts]
-        runs = [(machine, len(list(hosts))) for machine, hosts in groupby(machines)]
-        if len(runs) < len(machines) and not self._engine.shares_machines:
-            twice = next(machine for machine in machines if machines.count(machine) > 1)
-            names = [name for name, machine in zip(self.names, machines) if machine == twice]
-            raise HostError(
-                f"{' and '.join(names)} are the same machine, which would count as "
-                f"{len(names)} hosts; expected one name for each machine"
-            )
-        if len(runs) > len(set(machines)) or len({count for _, count in runs}) > 1:
-            raise HostError(
-                f"{', '.join(self.names)}: expected as many on each machine, with names that "
-                "follow each other in this order"
-            )
+    def _beat(self) -> None:
+        while not self._is_closed.wait(BEAT_S):
+            for host in list(self._hosts):
+                with contextlib.suppress(OSError):
+                    host.requests.send(None)
 
 
 def _lock(host: ClusterHost, wait_s: float, say: Say = lambda words: None) -> None:
-    end_s, has_said = time.monotonic() + wait_s, False
-    while holder := host.call("lock"):
-        if time.monotonic() >= end_s:
-            raise BusyError(
-                f"another session has been measuring on {host.name} for {wait_s:g} s ({holder})"
-            )
-        if not has_said:
-            say(f"another busbw session measures on {host.name}; waiting for its end")
-            has_said = True
-        time.sleep(_LOCK_LOOK_S)
+    answers, timeout_s = host.begin("lock", wait_s), wait_s + _ANSWER_S
+    if host.result(answers, timeout_s):
+        say(f"another busbw session measures on {host.name}; waiting for its end")
+        host.result(answers, timeout_s)
 
 
 class ClusterWorker(Member):
-    """A worker process on a host; a byte in a socket tells `select` that its host answered."""
+    """A worker process on a host; a byte in a socket tells `select` of a message."""
 
     def __init__(
         self,
@@ -262,94 +283,83 @@ class ClusterWorker(Member):
         super().__init__(launch, time.monotonic)
         self.host = host.name
         self._at = host
-        order = order_of(starter, launch, member)
-        self._name = order.name
         self._reading, self._telling = socket.socketpair()
-        self._listening: Future[tuple[Any, str]] | None = None
-        self._closing: Future[tuple[Any, str]] | None = None
+        # bytes, the JSON of the Exit, whether the process is stopped; None once there are no more.
+        self._messages: queue.SimpleQueue[bytes | str | bool | None] = queue.SimpleQueue()
         self._exit: Exit | None = None
-        self._lost = ""
-        self._starting = host.begin("start", json.dumps(wire.to_json(order)))
+        order = json.dumps(wire.to_json(order_of(starter, launch, member)))
+        self._channel = host.begin("run", order)
+        if self._channel is not None:
+            self._channel.setcallback(self._receive, endmarker=None)
 
     @property
     def is_stopped(self) -> bool:
         """Return whether a signal has stopped it, or its host, which does not answer then."""
-        return bool(self._answer("is_stopped", timeout_s=_STATE_S)) or bool(self._lost)
+        self._send(None)
+        return bool(self._next(bool, _STATE_S)) or bool(self._at.lost)
 
     def fileno(self) -> int:
         return self._reading.fileno()
 
     def _write(self, line: bytes) -> None:
-        self._result(self._starting)
         if line:
-            self._at.begin("write", self._name, line)
-        if self._listening is None:
-            self._listening = self._at.begin("listen", self._name)
-            # In a thread of the engine.
-            self._listening.add_done_callback(self._tell)
-
-    def _tell(self, answer: object) -> None:
-        # OSError: it was closed meanwhile.
-        with contextlib.suppress(OSError):
-            self._telling.send(b".")
+            self._send(line)
 
     def received(self) -> Reply | Ended | None:
-        self._reading.recv(1)
-        answer, self._listening = self._listening, None
-        value = self._result(answer)
-        if isinstance(value, bytes):
-            reply = self._answered(value)
-            if reply is None:
-                self._write(b"")
-            return reply
-        if value is not None:
-            self._exit = _exit_of(value)
-        return self._end(self._waited_s)
-
-    def _result(self, answer: Future[tuple[Any, str]] | None, timeout_s: float = _ANSWER_S) -> Any:
-        """Return None once the host is lost."""
-        try:
-            return self._at.result(answer, timeout_s) if answer is not None else None
-        except HostError as error:
-            self._lost = self._lost or str(error)
-            return None
-
-    def _answer(self, method: str, *values: str, timeout_s: float = _ANSWER_S) -> Any:
-        if self._lost or self._exit is not None:
-            return None
-        return self._result(self._at.begin(method, self._name, *values), timeout_s)
+        content = self._next(bytes)
+        return self._end(self._waited_s) if content is None else self._answered(content)
 
     def _print_stack(self) -> None:
         self._finish(STACK)
 
     def _end(self, waited_s: float) -> Ended:
-        return ended_of(self._exit, waited_s, self._lost)
-
-    def _finish(self, how: str) -> None:
-        ended = self._answer("end", how)
-        if ended is not None:
-            self._exit = _exit_of(ended)
+        return ended_of(self._exit, waited_s, "" if self._exit is not None else self._at.lost)
 
     def hang_up(self) -> None:
-        if self._closing is None:
-            self._closing = self._at.begin("end", self._name, CLOSE)
+        self._send(CLOSE)
 
     def close(self) -> bool:
-        self.hang_up()
-        ended = self._result(self._closing)
-        self._exit = _exit_of(ended) if ended is not None else self._exit
-        self.kill()
+        self.kill(CLOSE)
         return self._exit is not None and self._exit.by_itself
 
     def interrupt(self) -> None:
-        if self._exit is None:
-            self._at.begin("end", self._name, KILL)
+        self._send(KILL)
 
-    def kill(self) -> None:
-        self._finish(KILL)
+    def kill(self, how: str = KILL) -> None:
+        self._finish(how)
         self._reading.close()
         self._telling.close()
 
+    def _finish(self, how: str) -> None:
+        self._send(how)
+        self._next(type(None))
 
-def _exit_of(text: str) -> Exit:
-    return wire.from_json(Exit, json.loads(text), "exit")
+    def _send(self, message: bytes | str | None) -> None:
+        # OSError: the process has ended, or its host is lost, of which there is a message.
+        if self._channel is not None and self._exit is None:
+            with contextlib.suppress(OSError):
+                self._channel.send(message)
+
+    def _receive(self, message: bytes | str | bool | None) -> None:
+        """Keep a message, in a thread of execnet."""
+        self._messages.put(message)
+        # OSError: this worker was closed meanwhile.
+        with contextlib.suppress(OSError):
+            self._telling.send(b".")
+
+    def _next(self, kind: type, timeout_s: float = _ANSWER_S) -> Any:
+        """Return the next message of a type; None once the process or its host is gone."""
+        while self._exit is None and not self._at.lost:
+            try:
+                message = self._messages.get(timeout=timeout_s)
+            except queue.Empty:
+                self._at.drop("it does not answer")
+                break
+            self._reading.recv(1)
+            if message is None:
+                self._at.drop()
+            elif isinstance(message, str):
+                self._exit = wire.from_json(Exit, json.loads(message), "exit")
+            elif isinstance(message, kind):
+                return message
+        return None

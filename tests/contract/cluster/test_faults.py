@@ -77,7 +77,7 @@ def test_a_host_that_measures_for_another_session_is_named(folder: Folder, hosts
     # Else the second session would wait for the first one here.
     folder.environment.setenv("BUSBW_MACHINE", f"{folder.path}/elsewhere")
     ran = folder.run("--device-wait=2", *hosts.options, exit_code=4)
-    assert "another session has been measuring on one for 2 s (pid " in ran.sentence
+    assert "one: another session has been measuring on this machine for 2 s (pid " in ran.sentence
     assert "another busbw session measures on one; waiting for its end" in ran.text
     first.send_signal(signal.SIGINT)
     assert first.wait(60) == 2

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from busbw.extensions.cluster.settings import ssh_hosts_of
+from busbw.extensions.cluster.settings import forwarded as forwarded_of
 from busbw.session import forms
 from tests.helpers import ssh
 from tests.helpers.session_folder import Folder
@@ -26,11 +26,10 @@ def folder(folder: Folder) -> Folder:
 PYTHON = f"--host-python={ssh.python()}"
 
 
-def test_each_host_has_a_process_unless_more_are_asked_for(folder: Folder) -> None:
-    for options, processes in (((), 2), (("--processes=4",), 4)):
-        ran = folder.run("--hosts=one,two", PYTHON, *options, exit_code=0)
-        key = ran.document["environment"]["key"]
-        assert (key["hosts"], key["processes"], key["ranks"]) == (2, processes, processes)
+def test_each_host_has_as_many_processes_as_are_requested(folder: Folder) -> None:
+    ran = folder.run("--hosts=one,two", PYTHON, "--processes=4", exit_code=0)
+    key = ran.document["environment"]["key"]
+    assert (key["hosts"], key["processes"], key["ranks"]) == (2, 4, 4)
     assert not folder.left_over()
 
 
@@ -61,15 +60,8 @@ def test_two_names_of_one_host_are_a_usage_error_that_names_both(folder: Folder)
     ran = folder.run(f"--hosts={names}", PYTHON, exit_code=4)
     assert ran.sentence == (
         "ERROR: busbw: localhost and 127.0.0.1 are the same machine, which would count as 2 hosts; "
-        "expected one name for each machine"
+        "expected as many names for each machine, and one with --hosts"
     )
-    assert not folder.left_over()
-
-
-def test_a_process_that_dies_is_named_with_its_host(folder: Folder) -> None:
-    folder.script(processes={"1": {"cases": [{"payload_bytes": 2**20, "then": "kill"}]}})
-    ran = folder.run("--hosts=one,two", PYTHON, exit_code=1)
-    assert "worker 1 on two: the worker was killed (SIGKILL)" in ran.case()["text"]
     assert not folder.left_over()
 
 
@@ -96,8 +88,7 @@ def test_only_the_variables_of_the_list_are_forwarded(
 ) -> None:
     ours = {"XLA_FLAGS": "--xla_one=1", "CUDA_VISIBLE_DEVICES": "0", "PATH": "/bin", "TOKEN": "x"}
     env = forms.variables(names) if names else None
-    asked = {"hosts": ("one",), "host_python": None, "host_env": env}
-    assert ssh_hosts_of(asked, ours).environment == forwarded
+    assert forwarded_of(env, ours) == forwarded
 
 
 def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
