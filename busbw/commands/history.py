@@ -51,22 +51,19 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    for machine in _read(options):
-        print("\n".join(_lines(machine)))
-    return 0
-
-
-def _read(options: argparse.Namespace) -> list[MachineHistory]:
     folder, machine = options.folder, options.machine
     with usage_error(files.HistoryError):
         names = files.folders(folder)
         machines = read_machines(folder, options.baselines, machine and {machine})
     if machine is not None and machine not in names:
-        there = ", ".join(names) or "none"
-        raise UsageError(f"--machine: {folder} has no {machine}; it has {there}")
+        raise UsageError(
+            f"--machine: {folder} has no {machine}; it has {', '.join(names) or 'none'}"
+        )
     if not names:
         raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
-    return machines
+    for history in machines:
+        print("\n".join(_lines(history)))
+    return 0
 
 
 def _named(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:

@@ -130,12 +130,16 @@ class ClusterHost:
     def _start(self, first: tuple[dict[str, str], bytes]) -> Any:
         # Reaching a host may take as long as starting the Python there.
         self._link.stream.settimeout(2 * _CONNECT_S)
-        files = self._link.stream.makefile("wb"), self._link.stream.makefile("rb")
-        stream: Any = Popen2IO(*files, get_execmodel("thread"))
-        # execnet calls it where the Python ends at once; the link knows the reason.
-        stream.wait = lambda: None
-        spec = execnet.XSpec("popen//id=host//execmodel=thread")
-        bootstrap_exec(stream, spec)
+        with contextlib.ExitStack() as files:
+            output = files.enter_context(self._link.stream.makefile("wb"))
+            replies = files.enter_context(self._link.stream.makefile("rb"))
+            stream: Any = Popen2IO(output, replies, get_execmodel("thread"))
+            # execnet calls it where the Python ends at once; the link knows the reason.
+            stream.wait = lambda: None
+            spec = execnet.XSpec("popen//id=host//execmodel=thread")
+            bootstrap_exec(stream, spec)
+            # From here on the gateway closes them.
+            files.pop_all()
         self._link.stream.settimeout(None)
         self._gateway = execnet.Gateway(stream, spec)
         self.requests = self._gateway.remote_exec(bootstrap)
