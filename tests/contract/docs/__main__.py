@@ -44,7 +44,7 @@ _UNRUN = {
     r"gcloud": "needs a bucket",
     r"^(srun|mpirun)|--hosts=node|dask (scheduler|worker)|--cluster=": "needs other hosts",
     r"--libtpu=": "downloads compilers",
-    r"-m bench (error_rates|faults)": "takes long",
+    r"-m bench (error_rates|faults)|--soak=": "takes long",
     r"-m tox\b|busbw bisect|-m venv|-m pytest -n": "takes long, or needs another",
     r"--shapes=": "needs a model's shapes",
 }
