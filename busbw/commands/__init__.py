@@ -190,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parted(command: ModuleType, words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """What is its own, and what a command with PASSES_ON passes on: the words after ``--``."""
+    """Split the words of a command at ``--`` if the command passes the words after that on."""
     passes = getattr(command, "PASSES_ON", False) and "--" in words
     at = words.index("--") if passes else len(words)
     return words[:at], words[at + 1 :]

@@ -17,7 +17,7 @@ from . import UsageError, usage_error
 
 
 def session_in(path: Path) -> Session | CompiledSession:
-    """The session in a file of `--results`. Raises UsageError."""
+    """Read the session in a file of `--results`. Raises UsageError."""
     with usage_error(DocumentError), usage_error(storage.InputError, where=f"{path}: "):
         return read_results(storage.read(path), str(path))
 
@@ -29,7 +29,7 @@ def machines_in(
     named: str | None = None,
     of: Iterable[Session | CompiledSession] = (),
 ) -> Sequence[MachineHistory]:
-    """The machine that is `named`, else those that the sessions are `of`, else all of the history.
+    """Return the `named` machine, else those of the sessions `of`, else all of the history.
 
     `baselines` says which changes are accepted. Raises UsageError where there is none; where it
     only lacks those of sessions, as before their first one, that is said.

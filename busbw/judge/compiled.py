@@ -44,7 +44,7 @@ def judge_compiled(
     *,
     release: str = "",
 ) -> Verdict:
-    """The verdict on one case; `release` is that of the compiler that gave `now`."""
+    """Judge one case; `release` is the release of the compiler that produced `now`."""
     verdict = (
         _failure(spec, now, baseline, terms)
         if isinstance(now, Failure)

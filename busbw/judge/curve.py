@@ -25,7 +25,7 @@ _FLAT = 64
 
 
 def fit(points: Mapping[int, float]) -> Curve | None:
-    """The curve through `points` (payload bytes to seconds, both positive); None if undetermined.
+    """Fit a curve to `points` (payload bytes to seconds, both positive); None if undetermined.
 
     The model is Hockney's (R. W. Hockney, "The communication challenge for MPP", Parallel
     Computing 20, 1994): t = latency + S / bandwidth, which he also writes (h + S) / bandwidth
@@ -62,7 +62,7 @@ def _errors(half_bytes: float, points: Mapping[int, float]) -> tuple[float, list
 
 
 def _through_two(points: Sequence[tuple[int, float]]) -> Iterator[float]:
-    """The half payload of each curve through two points of which the larger takes longer."""
+    """Yield the half payload of each curve through two points of which the larger takes longer."""
     for (size, time_s), (larger, longer_s) in itertools.combinations(points, 2):
         if longer_s > time_s and time_s * larger > longer_s * size:
             yield (time_s * larger - longer_s * size) / (longer_s - time_s)
@@ -128,7 +128,7 @@ def _best_fit(curve: Curve, sizes: Sequence[SizeShift]) -> _Fit:
 def shift_of_curve(
     curve: Curve | None, sizes: Sequence[SizeShift], *, quantile: float, floor: float
 ) -> str:
-    """A shift of latency, of 1/bandwidth or of all that no single size shows; empty for none.
+    """Describe a shift of latency, 1/bandwidth or both that no single size shows; empty for none.
 
     What fits best must be above `floor`, a fraction, and above `quantile` times its standard
     error, while no size is significant; and the sizes that are mostly of that part must show it in

@@ -11,7 +11,7 @@ from busbw.model.words import Outcome, plural
 
 
 def signature_of(runs: Sequence[Run]) -> str:
-    """The one that all launches have; "" where they have none, or several."""
+    """Return the signature that all launches have; "" without a signature, or with several."""
     found = {run.signature for run in runs}
     return found.pop() if len(found) == 1 else ""
 

@@ -64,7 +64,7 @@ def _algorithm(uses: Sequence[Use]) -> str:
 
 
 def _places(before: Sequence[Use], now: Sequence[Use]) -> str:
-    """The lines that one side alone has, else the first ones of all."""
+    """Return the lines that only one side has; if there are none, the first lines of both sides."""
     then, there = Counter[str](), Counter[str]()
     for counts, uses in ((then, before), (there, now)):
         for one in uses:

@@ -70,7 +70,7 @@ def judge_soaked(verdicts: Sequence[Verdict], tallies: Mapping[Case, Tally]) -> 
 
 
 def _is_missing(tally: Tally) -> bool:
-    """A case that had no round, but for one whose program is of another dtype."""
+    """Return whether a case lacks a round for another reason than a program of another dtype."""
     other = tally.failure is not None and tally.failure.kind is FailureKind.OTHER_DTYPE
     return not tally.rounds and not other
 

@@ -72,7 +72,7 @@ def op_name_of(line: str) -> str:
 
 
 def read(head: str, root: str = "") -> Frames:
-    """The tables at the `head` of a program; none is no error."""
+    """Read the tables at the `head` of a program, which may have none."""
     tables = {name: text for name, text in _TABLE.findall(head)}
     files = dict(_FILE.findall(tables.get("FileNames", "")))
     places = {

@@ -91,7 +91,7 @@ class Trips:
         return turns
 
     def _root(self, name: str, held: Callable[[int], object], depth: int) -> object:
-        """What a computation gives that is called with what it `held`, computed when asked for."""
+        """Return the lazily computed result of a computation that is called with `held`."""
         lines = self._of(name)
         for one in lines.values():
             if one.text.startswith("ROOT "):
@@ -107,7 +107,7 @@ class Trips:
     def _value(
         self, computation: str, name: str, held: Callable[[int], object], depth: int
     ) -> object:
-        """An int, or of a tuple a function of the index."""
+        """Return an int, or for a tuple a function of the index."""
         one = self._of(computation).get(name)
         self._steps += 1
         if one is None or depth > _MOST_DEPTH or self._steps > _MOST_STEPS:
@@ -145,7 +145,7 @@ def _computed(one: Instruction, operand: Callable[[int], object]) -> int:
 
 
 def _outside(number: int) -> object:
-    """The arguments of a program are data."""
+    """Raise _UnknownError: the value of a program's argument is not in its text."""
     raise _UnknownError
 
 

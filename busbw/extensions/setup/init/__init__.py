@@ -166,7 +166,7 @@ def _workflow(options: argparse.Namespace) -> str:
 
 
 def _installed_from(extra: str) -> str:
-    """The requirement for the URL that pip recorded, with the commit; empty for a local file."""
+    """Return the requirement for the URL and commit that pip recorded; empty for a local file."""
     with contextlib.suppress(metadata.PackageNotFoundError):
         origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")
         url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
