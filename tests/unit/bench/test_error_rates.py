@@ -38,13 +38,6 @@ def test_the_batched_rule_and_the_product_agree_on_every_kind_of_noise_and_loss(
     assert rows == [f"{20 * len(agreement.KINDS)} sessions judged by both, 0 differ"]
 
 
-def test_the_command_prints_rows_of_simulated_sessions(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["error_rates", "rates", "--only=unchanged, 3 cases", "--devices=8"])
-    heads, _, row = capsys.readouterr().out.splitlines()
-    assert heads == "| regime | shares in % (95 %) | wanted, % |"
-    assert row.startswith("| unchanged, 3 cases: red | mean ")
-
-
 @pytest.mark.exhaustive
 def test_simulated_rates_do_not_change(capsys: pytest.CaptureFixture[str]) -> None:
     only = ("--only=steps over", "--only=after 1, 0.5")

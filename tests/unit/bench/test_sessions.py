@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from bench import processes, sweep
-from bench.__main__ import main
-from tests.helpers.frameworks import needs
 
 # Each of a dozen rows is rounded to a tenth of a second.
 _ROUNDED_S = 12 * 0.05
@@ -43,12 +41,3 @@ def test_no_phase_is_left_out() -> None:
         "wall_s": 70.0,
     }
     assert _rows_s(results) == pytest.approx(70.0, abs=_ROUNDED_S)
-
-
-@pytest.mark.exhaustive
-@needs("jax")
-def test_fidelity_has_a_row_for_each_payload(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["fidelity", "--processes=1", "--payloads=64K", "--frameworks=jax"])
-    lines = [line for line in capsys.readouterr().out.splitlines() if line]
-    assert [lines[0], lines[4]] == [f"### jax, {ranks} ranks, 1 processes" for ranks in (2, 4)]
-    assert lines[3].startswith("| 64K | ") and len(lines) == 8
