@@ -19,15 +19,17 @@ from typing import Generic
 from busbw.model.case import Case, converted
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, CompiledBaseline, Record, rounded_us
+from busbw.model.stored import (
+    MOST_SESSIONS,
+    Baseline,
+    CompiledBaseline,
+    Record,
+    rounded_us,
+)
 from busbw.model.words import seconds_text
 
 from .document import PROGRAMS, BaselineFile, S, Update
 from .files import Draft, drafted
-
-# Enough launches to know the noise, and few enough that the level follows the machine and a line
-# can still be read.
-MOST_SESSIONS = 10
 
 # A year of weekly updates; more is what version control is for.
 MOST_UPDATES = 50
@@ -258,21 +260,10 @@ def _recorded(
         date=session.date,
         commit=session.commit,
         entries=len(changes),
-        worst_percent=round(max(map(_rise_percent, changes), default=0.0), 2),
         reason=reason,
         accepted_regression=any(change.lost for change in changes),
     )
     return replace(file, history=(*file.history, update)[-MOST_UPDATES:])
-
-
-def _rise_percent(change: Updated) -> float:
-    """By how much the level rose; 0 where there is nothing to compare it with."""
-    before, after = change.before, change.after
-    if before is None or after is None or before.case.protocol != after.case.protocol:
-        return 0.0
-    if before.level_s is None or after.level_s is None:
-        return 0.0
-    return 100 * (after.level_s / before.level_s - 1)
 
 
 def save_compiled(

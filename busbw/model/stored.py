@@ -19,6 +19,9 @@ from .words import Outcome
 # has them, a baseline does not.
 HOST = "host"
 OWN_CODE = "busbw's own code"
+# A baseline keeps its newest sessions, up to this number: enough launches to know the noise, and
+# few enough that the level follows the machine and a line can still be read.
+MOST_SESSIONS = 10
 # What differs from one session to the next though nothing changed.
 _PASSING = {"load", "clock MHz"}
 

@@ -19,7 +19,7 @@ from busbw.baselines.store import all_at, frameworks_at
 from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
 from busbw.history import agreement
-from busbw.history.files import Acknowledged, acknowledged
+from busbw.history.files import Acknowledged, HistoryError, acknowledged
 from busbw.history.files import read as read_history
 from busbw.history.lines import Line, Series, earlier
 from busbw.judge.lasting_losses import Assessment
@@ -74,7 +74,7 @@ def _known(collected: Collected, key: EnvironmentKey) -> dict[str, Known]:
     if settings.history is not None and begins:
         year = min(now, *begins).year
         lines = read_history(settings.history, key, year)
-        _check_agreement(settings, key, every, lines)
+    _check_agreement(collected, key, every, lines)
     accepted = acknowledged(settings.baselines)
     return {
         name: Known(
@@ -87,20 +87,32 @@ def _known(collected: Collected, key: EnvironmentKey) -> dict[str, Known]:
 
 
 def _check_agreement(
-    settings: Settings,
+    collected: Collected,
     key: EnvironmentKey,
     stored: Sequence[Baseline],
     lines: Sequence[Line],
 ) -> None:
-    """Raise BaselineError for a baseline that its line in the history contradicts."""
+    """Check baselines and the history of one machine against each other and the clock.
+
+    Raises BaselineError for a baseline that its line in the history contradicts, BaselineError or
+    HistoryError for a session in the future.
+    """
+    settings, began = collected.settings, collected.began
     moments = {record.at for one in stored for record in one.records}
     shared = [line for line in lines if line.at in moments]
     for one in stored:
         try:
-            agreement.check(one, shared)
+            agreement.check_date(one.case, one.records[-1], began)
+            if settings.history is not None:
+                agreement.check(one, shared)
         except agreement.DisagreementError as error:
             path = baseline_path(settings.baselines, key, one.case)
             raise BaselineError(f"{path}: {error}") from error
+    try:
+        for line in lines[-1:]:
+            agreement.check_date(line.case, line, began)
+    except agreement.DisagreementError as error:
+        raise HistoryError(f"{settings.history}/{key.folder}: {error}") from error
 
 
 def _since(

@@ -25,7 +25,7 @@ LARGE = Baseline(
     records=(replace(SESSION, times_us=()),),
     needed_bytes=2**33,
 )
-UPDATE = Update(date=build.DATE, entries=2, worst_percent=2.5, reason="a slower switch")
+UPDATE = Update(date=build.DATE, entries=2, reason="a slower switch")
 FILE = BaselineFile(
     key=build.key(),
     framework="jax",
@@ -95,10 +95,6 @@ def test_two_sessions_of_one_second_are_kept_apart(tmp_path: Path, commit: str) 
     other = replace(SESSION, times_us=(900.0,), commit=commit)
     both = replace(FILE, baselines=(replace(SMALL, records=(SESSION, other)),))
     assert read(TIMED, _written(tmp_path, dumps(TIMED, both))) == both
-
-
-def test_the_text_ends_with_one_newline() -> None:
-    assert TEXT.endswith("}\n")
 
 
 @pytest.mark.parametrize(
@@ -225,12 +221,11 @@ def test_a_nonsensical_session_is_refused_with_file_and_key_path(
 
 
 def test_an_update_stands_on_one_line_with_what_is_not_usual() -> None:
-    rows = [row.strip() for row in TEXT.splitlines() if "worst_percent" in row]
+    rows = [row.strip() for row in TEXT.splitlines() if '"entries": 2' in row]
     assert [json.loads(row.rstrip(",")) for row in rows] == [
         {
             "date": build.DATE,
             "entries": 2,
-            "worst_percent": 2.5,
             "reason": "a slower switch",
             **more,
         }

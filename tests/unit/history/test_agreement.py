@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from busbw.history.agreement import DisagreementError, check
+from busbw.history.agreement import DisagreementError, check, check_date
 from busbw.history.lines import Line
-from busbw.model.stored import Baseline, Record
+from busbw.model.stored import MOST_SESSIONS, Baseline, Record
 from tests.helpers import build
 from tests.helpers.history_lines import line
 
@@ -65,3 +66,23 @@ def test_lines_of_others_of_the_same_moment_contradict_nothing() -> None:
     check(_baseline(*TIMES), [line(is_reference=True, times_us=(1.0,))])
     # Two hosts began in the same second, and one of them was accepted.
     check(_baseline(*TIMES), [line(host="b", times_us=(1.0,)), line()])
+
+
+def test_the_pinned_time_is_the_level_of_the_sessions_up_to_its_date() -> None:
+    later = Record(at=LATER, times_us=(12.5,))
+    stored = _baseline(*TIMES)
+    check(replace(stored, records=(*stored.records, later)), [])
+    both = replace(stored, records=(*stored.records, later), pinned_date=later.date)
+    check(replace(both, pinned_us=11.9375), [])
+    assert "pinned_us is 11.375 on 2026-02-01, but" in _refused(both)
+    assert "pinned_us is 22.75 on 2026-01-31, but" in _refused(replace(stored, pinned_us=22.75))
+    # The sessions of an older pinned time, and of one in a full baseline, may have been dropped.
+    check(replace(stored, pinned_us=22.75, pinned_date="2026-01-30"), [])
+    check(replace(stored, pinned_us=22.75, records=stored.records * MOST_SESSIONS), [])
+
+
+def test_a_session_in_the_future_is_named_with_the_machine_s_time() -> None:
+    later = line(at=LATER)
+    check_date(later.case, later, datetime(2026, 1, 31, 12, tzinfo=UTC))
+    with pytest.raises(DisagreementError, match=f"^float32 4K: the session of {LATER} is in the f"):
+        check_date(later.case, later, datetime(2026, 1, 31, 2, tzinfo=UTC))

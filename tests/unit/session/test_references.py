@@ -134,8 +134,16 @@ AT = "2026-01-02T03:00:00Z"
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("edit", "error"),
     [
+        (
+            {'"pinned_us": 1000.0': '"pinned_us": 2000.0'},
+            "pinned_us is 2000 on 2026-01-02, but that is not the level of the sessions",
+        ),
+        (
+            {AT: "2027-01-02T03:00:00Z"},
+            "the session of 2027-01-02T03:00:00Z is in the future",
+        ),
         # Ten times as slow, as if a loss had been accepted.
         (
             {"[1000.0]": "[10000.0]", '"pinned_us": 1000.0': '"pinned_us": 10000.0'},
@@ -152,7 +160,7 @@ AT = "2026-01-02T03:00:00Z"
     ],
 )
 def test_a_baseline_that_its_line_in_the_history_contradicts_is_refused(
-    tmp_path: Path, edit: Mapping[str, str], said: str
+    tmp_path: Path, edit: Mapping[str, str], error: str
 ) -> None:
     _stored(tmp_path / "baselines", build.case(), at=AT)
     settings = _settings(tmp_path)
@@ -166,7 +174,7 @@ def test_a_baseline_that_its_line_in_the_history_contradicts_is_refused(
     path.write_text(text)
     with pytest.raises(BaselineError) as refused:
         _levels(settings)
-    assert str(refused.value).startswith(f"{path}: float32 4K: {said}")
+    assert str(refused.value).startswith(f"{path}: float32 4K: {error}")
 
 
 def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
