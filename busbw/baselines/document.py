@@ -47,14 +47,12 @@ class BaselineError(ValueError):
 class Update:
     """One line of the file's history: `entries` were written or removed.
 
-    `worst_percent` is the largest rise of a level, below 0 where all of them fell.
     `accepted_regression` says that a loss beyond the budget was accepted, for the `reason`.
     """
 
     date: Date
     commit: str = ""
     entries: int
-    worst_percent: float
     reason: str = ""
     accepted_regression: bool = False
 

@@ -21,15 +21,6 @@ class Confidence(enum.StrEnum):
     LOW = "low"
 
 
-class Fabric(enum.StrEnum):
-    """How chips are joined: to neighbours along two or three axes, by a switch, or in a cube."""
-
-    TORUS_2D = "2D torus"
-    TORUS_3D = "3D torus"
-    SWITCH = "switch"
-    CUBE_MESH = "hybrid cube mesh"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chip:
     """One kind of chip, as its vendor describes it.
@@ -42,7 +33,6 @@ class Chip:
     """
 
     device_kind: str
-    vendor_name: str
     memory_bytes: int
     memory_bytes_per_s: float
     links: int
@@ -50,7 +40,6 @@ class Chip:
     confidence: Confidence
     source: str
     devices: int = 1
-    fabric: Fabric = Fabric.SWITCH
     doubt: str = ""
     doubted_bytes_per_s: float | None = None
     reduces_in_switch: bool = False
@@ -96,14 +85,12 @@ def _tpu(
     return Chip(
         name=name,
         device_kind=device_kind,
-        vendor_name="Cloud TPU7x (Ironwood)" if name == "tpu7x" else f"Cloud TPU {name}",
         devices=devices,
         shapes=shapes,
         memory_bytes=memory_gib * _GIB,
         memory_bytes_per_s=memory_gb_per_s * _GB_PER_S,
         links=2 * axes,
         link_bytes_per_s=link_gb_per_s * _GB_PER_S or None,
-        fabric=Fabric.TORUS_2D if axes == 2 else Fabric.TORUS_3D,
         confidence=confidence,
         source=_SOURCES.get(name, _CLOUD + name),
         doubt=_DOUBTS.get(name, ""),
@@ -124,12 +111,10 @@ def _gpu(
     """A chip with NVLink of this generation, whose switches add up since the fourth."""
     return Chip(
         device_kind=device_kind,
-        vendor_name=f"NVLink {nvlink}",
         memory_bytes=memory_gib * _GIB,
         memory_bytes_per_s=memory_gb_per_s * _GB_PER_S,
         links=links,
         link_bytes_per_s=link_gb_per_s * _GB_PER_S,
-        fabric=Fabric.CUBE_MESH if nvlink == 2 else Fabric.SWITCH,
         reduces_in_switch=nvlink >= 4,
         confidence=confidence,
         source=source,

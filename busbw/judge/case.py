@@ -123,9 +123,7 @@ def summary_of_runs(measurement: Measurement) -> Summary:
         dispatch_s=_median([run.dispatch_s for run in runs]),
         first_call_s=_median([run.first_call_s for run in runs]),
         samples=len(samples_s),
-        least_s=min(samples_s),
         p99_s=quantile(samples_s, 0.99),
-        greatest_s=max(samples_s),
     )
 
 

@@ -165,7 +165,6 @@ class Run:
     `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
     collectives by rank, where the clock knows ranks; `over_ranks_s` is the launch's time by the
     slowest, the median and the fastest rank of each collective, and by their mean.
-    Of a group, `process_times_s` is the launch's time by the clock of each process.
     `phases_s` says what the launch spent its time on. `values_checked` counts elements that were
     compared with the exact expected ones, over all ranks and samples; a Run exists only if every
     one was right.
@@ -194,7 +193,6 @@ class Run:
     first_call_s: NotNegative | None = None
     rank_times_s: tuple[Positive, ...] = ()
     over_ranks_s: Mapping[str, Positive] = field(default_factory=dict)
-    process_times_s: tuple[float, ...] = ()
     phases_s: Mapping[str, NotNegative] = field(default_factory=dict)
     peak_memory_bytes: Natural | None = None
     predicted_memory_bytes: Natural | None = None

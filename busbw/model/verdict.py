@@ -19,7 +19,7 @@ class Summary:
     `spread` is 1.4826 x the median absolute deviation over the median: a robust relative
     standard deviation, 0 for a single launch. `dispatch_s` is what a call costs beyond its
     collectives and `first_call_s` what the first one took, medians over launches, where they were
-    measured. `least_s`, `p99_s` and `greatest_s` are of the `samples` of all launches together.
+    measured. `p99_s` is over the `samples` of all launches together.
     """
 
     times_s: tuple[Positive, ...]
@@ -32,9 +32,7 @@ class Summary:
     dispatch_s: NotNegative | None = None
     first_call_s: NotNegative | None = None
     samples: Natural | None = None
-    least_s: Positive | None = None
     p99_s: Positive | None = None
-    greatest_s: Positive | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

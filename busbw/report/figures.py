@@ -119,9 +119,7 @@ TIMED_FIGURES = (
         *("range", "range"), unit="%", text=_range_text, width=6, fits=True, of=_range, kept=False
     ),
     Figure("samples", of=_now("samples"), shown=Shown.NEVER),
-    Figure("least_s", of=_now("least_s"), shown=Shown.NEVER),
     Figure("p99_s", "p99", **_US, width=7, of=_now("p99_s"), shown=Shown.VERBOSE),
-    Figure("greatest_s", of=_now("greatest_s"), shown=Shown.NEVER),
     Figure("first_call_s", "first", **_US, width=7, of=_now("first_call_s"), shown=Shown.VERBOSE),
     Figure("dispatch_s", "per call", **_US, width=8, of=_now("dispatch_s"), shown=Shown.VERBOSE),
     Figure("baseline_median_s", "baseline", **_US, width=8, of=_before, shown=Shown.IF_THERE),

@@ -32,7 +32,7 @@ from busbw.worker.backends.base import (
     MemoryNeed,
     unavailable,
 )
-from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampled, Sampler, launch_time_s
+from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampler, launch_time_s
 
 if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
@@ -258,8 +258,6 @@ class MeasureSession:
             compiled_memory_bytes=program.compiled_memory_bytes,
             signature=_signature_text(sampler),
         )
-        if len(slopes.by_process_s) > 1:
-            run = _by_process(run, slopes)
         if recorded is not None:
             run = _by_device(run, recorded, sampler, slopes.short_s or 0.0)
         return run
@@ -329,10 +327,6 @@ def _by_device(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -
             Clock.HOST.value: launch_time_s(host_s),
         },
     )
-
-
-def _by_process(run: Run, slopes: Sampled) -> Run:
-    return replace(run, process_times_s=tuple(map(launch_time_s, slopes.by_process_s)))
 
 
 def _asked_turns(sampler: Sampler) -> Generator[bool, bool | None, None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
@@ -71,15 +71,13 @@ class Phases:
 class Sampled:
     """Seconds of one collective in each sample, of a call beyond its collectives, of a short chain.
 
-    The last two are None where no slope was taken. `by_process_s` has the samples of each process
-    by its own clock, of which the slowest one's are `samples_s`.
+    The last two are None where no slope was taken.
     """
 
     iterations: int
     samples_s: tuple[float, ...]
     dispatch_s: float | None = None
     short_s: float | None = None
-    by_process_s: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass
@@ -105,8 +103,6 @@ class Sampler:
     _pairs: list[tuple[float, float]] = field(default_factory=list)
     _begun_s: float | None = None
     _spent_s: float = 0.0
-    _last_s: tuple[float, ...] = ()
-    _by_process: list[tuple[float, ...]] = field(default_factory=list)
 
     def begin(self, *, single: bool = False, pace: Pace | None = None) -> None:
         """Warm up and find out how long chains must be; `single`: a sample is one call.
@@ -125,7 +121,6 @@ class Sampler:
             self._begun_s = self.now_s()
         with self.phases.of("sampling"):
             self._pairs.append(self._sample())
-            self._by_process.append(self._last_s)
         self._spent_s = self.slowest(self.now_s() - self._begun_s)
 
     def beside(self, *, injecting: bool) -> tuple[float, float]:
@@ -158,7 +153,7 @@ class Sampler:
     def sampled(self) -> Sampled:
         if self._single:
             samples_s = tuple(one_s for _, one_s in self._pairs)
-            return Sampled(1, samples_s, by_process_s=tuple(zip(*self._by_process)))
+            return Sampled(1, samples_s)
         return self._slopes()
 
     def _slopes(self) -> Sampled:
@@ -169,12 +164,9 @@ class Sampler:
             # The warm-up's chain was the same one: a stall of the only short chain must not pass.
             short_s = min(short_s, self._warm_s)
         begins_s = [min(short, short_s) for short, _ in pairs]
-
-        def slopes(chains_s: Iterable[float]) -> tuple[float, ...]:
-            ends = zip(chains_s, begins_s)
-            return tuple(self.slope(long_s, iterations, short_s) for long_s, short_s in ends)
-
-        samples_s = slopes(long for _, long in pairs)
+        samples_s = tuple(
+            self.slope(long_s, iterations, begin_s) for (_, long_s), begin_s in zip(pairs, begins_s)
+        )
         if min(samples_s) <= 0:
             longest_s, least_s = max(short for short, _ in pairs), min(long for _, long in pairs)
             raise unavailable(
@@ -182,13 +174,7 @@ class Sampler:
                 f"{longest_s:.3g} s: the host's clock cannot distinguish them"
             )
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
-        return Sampled(
-            iterations,
-            samples_s,
-            dispatch_s if dispatch_s > 0 else None,
-            short_s,
-            tuple(map(slopes, zip(*self._by_process))),
-        )
+        return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
 
     def slope(self, long_s: float, iterations: int, short_s: float) -> float:
         return (long_s - short_s) / (iterations - self.program.shortest)
@@ -226,8 +212,7 @@ class Sampler:
         self.gathered([0.0])
         begun_s = self.now_s()
         self.program.run(iterations)
-        self._last_s = tuple(row[0] for row in self.gathered([self.now_s() - begun_s]))
-        return max(self._last_s)
+        return self.slowest(self.now_s() - begun_s)
 
     def _warm_up(self, pace: Pace | None) -> float:
         """The last one's seconds. The first says little: two, unless one takes too long."""

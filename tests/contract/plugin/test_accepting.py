@@ -163,7 +163,6 @@ def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     assert entry["pinned_us"] == pytest.approx(float(stored(folder)["1M"][0]))
     assert after["history"][-1]["reason"] == "a slower switch"
     assert after["history"][-1]["accepted_regression"] is True
-    assert abs(after["history"][-1]["worst_percent"] - 200) < 1
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
 

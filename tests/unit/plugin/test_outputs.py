@@ -20,8 +20,7 @@ def test_a_csv_has_a_row_for_each_case_with_every_figure(folder: Folder) -> None
     assert [one["outcome"] for one in rows] == ["NO_BASELINE", "FAILED", "NO_BASELINE"]
     first, failed, _ = rows
     assert (first["payload_bytes"], first["ranks"], first["dtype"]) == ("1024", "4", "float32")
-    times = [float(first[name]) for name in ("least_s", "median_s", "p99_s", "greatest_s")]
-    assert 0 < times[0] < times[1] < times[2] <= times[3]
+    assert 0 < float(first["median_s"]) < float(first["p99_s"])
     assert float(first["algbw_gb_per_s"]) > 0 and first["ratio"] == ""
     assert failed["median_s"] == failed["p99_s"] == ""
     (folder.path / "night.csv").write_text("my,own\n")

@@ -22,8 +22,6 @@ def test_processes_measure_together_and_have_a_layout_of_their_own(folder: Folde
     assert "4 ranks, 1 host, 2 processes" in ran.text
     case = ran.case()
     assert (case["case"]["ranks"], case["outcome"]) == (4, "NO_BASELINE")
-    (launch,) = case["launches"]
-    assert len(launch["process_times_s"]) == 2
     assert ran.document["environment"]["key"]["processes"] == 2
 
 
@@ -74,7 +72,6 @@ def test_jax_measures_in_two_processes_of_two_ranks(folder: Folder) -> None:
     assert ran.outcomes == {"1K": "NO_BASELINE", "4K": "NO_BASELINE"}
     (launch,) = ran.case("1K")["launches"]
     assert launch["values_checked"] > 0
-    assert len(launch["process_times_s"]) == 2
 
 
 @pytest.mark.exhaustive

@@ -28,7 +28,6 @@ RUN = build.run(
     dispatch_s=2e-5,
     first_call_s=0.1,
     rank_times_s=(0.8e-3, 0.9e-3),
-    process_times_s=(0.9e-3, 1e-3),
     phases_s={"sampling": 0.2},
     peak_memory_bytes=1 << 20,
 )
