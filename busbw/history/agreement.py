@@ -18,9 +18,6 @@ from busbw.model.words import payload_text
 
 from .lines import Line
 
-# Clocks of two machines may differ by an hour or by their idea of the time zone.
-_TOLERANCE = datetime.timedelta(days=1)
-
 
 class DisagreementError(ValueError):
     """A baseline that the history contradicts; the message says which session and how."""
@@ -48,7 +45,8 @@ def check(baseline: Baseline, lines: Iterable[Line]) -> None:
 
 def check_date(case: Case, record: Record, present: datetime.datetime) -> None:
     """Raise DisagreementError for a `record` that began more than a day after `present`."""
-    if record.began > present + _TOLERANCE:
+    # Clocks of two machines may differ by an hour or by their idea of the time zone.
+    if record.began > present + datetime.timedelta(days=1):
         raise DisagreementError(
             f"{_name(case)}: the session of {record.at} is in the future, since the clock of this "
             f"machine says {moment_text(present)}: set the clock, or remove the entry"

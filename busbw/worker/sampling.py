@@ -143,7 +143,11 @@ class Sampler:
 
     @property
     def enough(self) -> bool:
-        return self.is_enough(len(self._pairs), self._spent_s, LEAST_SAMPLES)
+        count, plan = len(self._pairs), self.plan
+        is_enough = self.is_enough(count, self._spent_s, LEAST_SAMPLES)
+        # Where the machine stalled in the short chains, more of them show how long they take.
+        may_go_on = count < plan.samples and self._spent_s <= LONG_BUDGETS * plan.budget_s
+        return is_enough and (self._single or not may_go_on or min(self._slopes_s()[1]) > 0)
 
     def is_enough(self, count: int, spent_s: float, least: int) -> bool:
         """As many as the plan's samples, or `least` in its time; of what takes very long, one."""
@@ -152,21 +156,9 @@ class Sampler:
 
     def sampled(self) -> Sampled:
         if self._single:
-            samples_s = tuple(one_s for _, one_s in self._pairs)
-            return Sampled(1, samples_s)
-        return self._slopes()
-
-    def _slopes(self) -> Sampled:
-        """Every long chain's slope from the launch's short one, or its own if that was shorter."""
-        iterations, pairs, shortest = self._iterations, self._pairs, self.program.shortest
-        short_s = launch_time_s([short for short, _ in pairs])
-        if shortest == self.program.step:
-            # The warm-up's chain was the same one: a stall of the only short chain must not pass.
-            short_s = min(short_s, self._warm_s)
-        begins_s = [min(short, short_s) for short, _ in pairs]
-        samples_s = tuple(
-            self.slope(long_s, iterations, begin_s) for (_, long_s), begin_s in zip(pairs, begins_s)
-        )
+            return Sampled(1, tuple(one_s for _, one_s in self._pairs))
+        pairs, iterations, shortest = self._pairs, self._iterations, self.program.shortest
+        short_s, samples_s = self._slopes_s()
         if min(samples_s) <= 0:
             longest_s, least_s = max(short for short, _ in pairs), min(long for _, long in pairs)
             raise unavailable(
@@ -175,6 +167,20 @@ class Sampler:
             )
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
         return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
+
+    def _slopes_s(self) -> tuple[float, tuple[float, ...]]:
+        """Return the launch's short chain, and the slope of each long chain from it.
+
+        A pair whose own short chain took less time begins there.
+        """
+        short_s = launch_time_s([short for short, _ in self._pairs])
+        if self.program.shortest == self.program.step:
+            # The warm-up's chain was the same one: a stall of the only short chain must not pass.
+            short_s = min(short_s, self._warm_s)
+        return short_s, tuple(
+            self.slope(long_s, self._iterations, min(begin_s, short_s))
+            for begin_s, long_s in self._pairs
+        )
 
     def slope(self, long_s: float, iterations: int, short_s: float) -> float:
         return (long_s - short_s) / (iterations - self.program.shortest)

@@ -180,11 +180,6 @@ def test_prune_removes_what_is_not_kept_and_says_what_went(filled: Path) -> None
     assert updates_at(filled)[-1]["reason"] == "a new machine"
 
 
-def test_prune_leaves_files_that_no_kept_case_is_in(filled: Path) -> None:
-    written(prune, filled, [(KEY, build.case())], **WHY)
-    assert baseline_at(filled, strategy="ring") is not None
-
-
 def test_prune_removes_a_file_in_which_nothing_is_left(filled: Path) -> None:
     gone = written(prune, filled, [(KEY, build.case(payload_bytes=64))], **WHY)
     assert len(gone) == 2
@@ -200,11 +195,6 @@ def test_a_bad_file_is_an_error_and_no_file_is_touched(filled: Path) -> None:
     with pytest.raises(BaselineError, match="ring"):
         written(prune, filled, cases, **WHY)
     assert good.read_bytes() == before
-
-
-def test_where_there_are_no_baselines_nothing_is_done(tmp_path: Path) -> None:
-    assert written(prune, tmp_path / "nowhere", [(KEY, build.case())], **WHY) == ()
-    assert not (tmp_path / "nowhere").exists()
 
 
 BUDGET = 0.10

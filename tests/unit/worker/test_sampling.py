@@ -125,6 +125,14 @@ def test_a_long_empty_call_is_an_error_that_names_both_times() -> None:
     )
 
 
+def test_samples_go_on_after_their_time_while_stalls_hide_what_a_chain_takes() -> None:
+    # Two calls warm up, two calibrate; the machine stalls in the empty calls of two samples.
+    stalls = iter([0.0] * 4 + [9.0, 0.0] * 2)
+    program = Program(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0))
+    slopes = _slopes(program, samples=9, budget_s=1.5 * BESIDE_S)
+    assert slopes.samples_s == (2.0,) * 4
+
+
 def test_a_single_chain_as_short_as_an_empty_call_is_enough_to_be_told_from_none() -> None:
     times_s = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.0]
     program = Program(lambda turn: times_s[turn], call_s=lambda _: 0.5)
