@@ -39,6 +39,7 @@ def stored_before(folder: Folder, factors: Mapping[int, float]) -> None:
             entry["times_us"] = {
                 at: [factor * time_us for time_us in first] for at, factor in nights.items()
             }
+            entry["pinned_date"] = min(nights)[:10]
         path.write_text(json.dumps(document))
 
 

@@ -7,12 +7,11 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
 
-from busbw.model.limits import moment_text
 from busbw.model.words import KIB, MIB
 from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
@@ -66,15 +65,17 @@ class Nights:
                 path.write_text("\n".join(lines) + "\n")
 
 
-_MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_MOMENT = re.compile(r'"(20\d\d-\d\d-\d\d)(T\d\d:\d\d:\d\dZ)?"')
 
 
 def _earlier(line: str) -> str:
-    """With every moment in it a day before."""
-    for match in {*_MOMENT.findall(line)}:
-        moment = datetime.fromisoformat(match.replace("Z", "+00:00")) - timedelta(days=1)
-        line = line.replace(match, moment_text(moment))
-    return line
+    """Move every moment and every day in a line to the day before."""
+
+    def move(match: re.Match[str]) -> str:
+        day = date.fromisoformat(match[1]) - timedelta(days=1)
+        return f'"{day}{match[2] or ""}"'
+
+    return _MOMENT.sub(move, line)
 
 
 def _named(night: dict[str, Any], outcome: str) -> set[int]:
