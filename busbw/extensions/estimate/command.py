@@ -1,124 +1,65 @@
 """`busbw estimate`: what gradient synchronization should cost a training step.
 
-Each method at each layout is a row, best first. Ts is a step's computing alone (forward and
-backward), Tt its communication, P the efficiency. MB is 10^6 bytes in the table, as the rates of
-links are stated; the document has bytes and seconds.
+Each method at each placement is a row, best first. MB is 10^6 bytes in the table, as the rates of
+links are stated; the JSON document has bytes and seconds.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
-from busbw.baselines.document import BaselineError
-from busbw.commands import Commands, add_command, add_options, usage_error
-from busbw.extensions.estimate.answer import Answer, Estimated, estimates
-from busbw.extensions.estimate.methods import Level, Link, UnsupportedLayoutError
-from busbw.extensions.estimate.quantities import (
-    COMPUTE,
-    COUNT,
-    EFFICIENCY,
-    RATE,
-    SHARE,
-    SIZE,
-    ranks,
-    whole_numbers,
-)
-from busbw.extensions.estimate.question import (
-    DTYPE_BYTES,
-    MODELS,
-    Question,
-    QuestionError,
-    memory_by_optimizer,
-    question_of,
-)
+from busbw import wire
+from busbw.commands import Commands, UsageError, add_command
+from busbw.extensions.estimate import costs, models
+from busbw.extensions.estimate.costs import Cost, Level, Link, Links
 from busbw.model.words import plural, seconds_text
 from busbw.report.renderers import rendered
-from busbw.report.table import Column, Table, attributes, rows_of
-from busbw.session import forms
-from busbw.session.option import Option, file_option
+from busbw.report.table import Column, Table, rows_of
 
 ORDER = 3
-SCHEMA = 1
 
 _DESCRIPTION = """
 Estimate by formula what gradient synchronization costs a training step. For each placement of the
 ranks and each method, print the traffic of a rank, the time of communication and of the step, and
-the efficiency, best first. docs/studies.md lists formulas, models and links. MB is 10^6 bytes, MiB
-2^20; rates are those of one direction. Example: busbw estimate --model=resnet-50 --ranks=8
---bandwidth=10gbe
+the efficiency, best first. docs/studies.md lists formulas, models and links.
 """
+_LINK = "a rate in one direction or a link's name, and perhaps a latency: 150GB/s,5us"
 
 
-_LINK = f"a link's name or {RATE.words}, one direction, and perhaps its latency: 150GB/s,5us"
-_SERVERS = "Numbers of parameter servers, as a comma list (default: 1, and as many as ranks)"
-_OVERLAP = (
-    "Share of --compute, at its end, during which gradients can be exchanged already (default: 0)"
-)
-GRADIENTS = (
-    Option(name="model", metavar="NAME", help=f"Gradients of a known model: {', '.join(MODELS)}"),
-    Option(name="parameters", parse=COUNT, metavar="N", help=f"Gradients of {COUNT.words} (10^6)"),
-    file_option(
-        "shapes",
-        'Gradients of these shapes, as JSON in the order of the forward pass: {"w": [512, 2]}',
-    ),
-    Option(
-        name="gradient_bytes",
-        parse=SIZE,
-        metavar="SIZE",
-        help=f"Gradients of this size: {SIZE.words}",
-    ),
-)
-OPTIONS = (
-    Option(
-        name="dtype",
-        parse=forms.word(tuple(DTYPE_BYTES)),
-        choices=tuple(DTYPE_BYTES),
-        help="Type of a gradient (default: float32)",
-    ),
-    Option(
-        name="bucket",
-        parse=SIZE,
-        metavar="SIZE",
-        help="Send the gradients in buckets of this size, such as 25MiB (default: all at once)",
-    ),
-    Option(name="servers", parse=whole_numbers, metavar="K", help=_SERVERS),
-    Option(name="ranks", parse=ranks, metavar="N", help="Number of ranks"),
-    Option(
-        name="hosts",
-        parse=whole_numbers,
-        metavar="H",
-        help="Also estimate for these numbers of hosts, as a comma list, besides one host",
-    ),
-    Option(name="bandwidth", metavar="LINK", help=f"Use this link everywhere: {_LINK}"),
-    Option(
-        name="intra",
-        metavar="LINK",
-        help="Use this link inside a host, for each rank; written as for --bandwidth",
-    ),
-    Option(
-        name="inter",
-        metavar="LINK",
-        help="Use this link between hosts, for each host; written as for --bandwidth",
-    ),
-    Option(
-        name="compute",
-        parse=COMPUTE,
-        metavar="TIME",
-        help="Time of the forward and backward pass of one rank, such as 0.55s",
-    ),
-    Option(name="overlap", parse=SHARE, metavar="SHARE", help=_OVERLAP),
-    Option(
-        name="want_efficiency",
-        parse=EFFICIENCY,
-        metavar="P",
-        help="Also compute the bandwidth that this efficiency needs, such as 0.9",
-    ),
-    Option(name="half_duplex", flag=True, help="Both directions of a link share its rate"),
-)
-_JSON = Option(name="json", flag=True, help="Print JSON instead of a table")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """One method at one placement; a field that needs --compute or --want-efficiency may be None.
+
+    `needed_bytes_per_s` is the bandwidth that the bottleneck needs for the wanted efficiency, also
+    None if no bandwidth suffices.
+    """
+
+    method: str
+    hosts: int
+    traffic_bytes: float
+    server_bytes: float | None
+    communication_s: float
+    bottleneck: str
+    step_s: float | None = None
+    efficiency: float | None = None
+    needed_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """What `--json` prints."""
+
+    gradients: str
+    payload_bytes: float
+    parameters: int | None
+    ranks: int
+    links: Mapping[Level, Link]
+    estimates: tuple[Estimate, ...]
+    notes: tuple[str, ...]
 
 
 def add_to(commands: Commands) -> None:
@@ -126,100 +67,168 @@ def add_to(commands: Commands) -> None:
         commands,
         "estimate",
         run,
-        *OPTIONS,
-        _JSON,
         help="Estimate what gradient synchronization costs a training step",
         description=_DESCRIPTION,
+        example="busbw estimate --model=resnet-50 --ranks=8 --bandwidth=10gbe",
     )
-    group = parser.add_argument_group("what is exchanged (one of)")
-    add_options(group.add_mutually_exclusive_group(required=True), GRADIENTS)
+    _add_gradients(parser)
+    add = parser.add_argument
+    dtypes = tuple(models.DTYPE_BYTES)
+    add("--dtype", choices=dtypes, help="Dtype of a gradient (default: float32)")
+    add("--ranks", type=int, required=True, metavar="N", help="Number of ranks")
+    add("--hosts", type=models.counts, default=[], metavar="H", help="Numbers of hosts besides 1")
+    add("--servers", type=models.counts, metavar="K", help="Parameter servers (default: 1,RANKS)")
+    add("--bandwidth", type=models.link, metavar="LINK", help=f"Link of both levels: {_LINK}")
+    add("--intra", type=models.link, metavar="LINK", help="Link of a rank inside its host")
+    add("--inter", type=models.link, metavar="LINK", help="Link of a host to the other hosts")
+    add("--compute", type=models.time, metavar="TIME", help="Time of a step without communication")
+    add(
+        "--want-efficiency",
+        type=models.efficiency,
+        metavar="P",
+        help="Also compute the bandwidth that this efficiency needs, such as 0.9",
+    )
+    add("--json", action="store_true", help="Print JSON instead of a table")
+
+
+def _add_gradients(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("gradients (one of these)")
+    gradients = group.add_mutually_exclusive_group(required=True)
+    names = ", ".join(models.MODELS)
+    gradients.add_argument(
+        "--model",
+        type=str.lower,
+        choices=tuple(models.MODELS),
+        metavar="NAME",
+        help=f"Gradients of {names}",
+    )
+    gradients.add_argument(
+        "--parameters", type=models.parameters, metavar="N", help="Gradients of 138M parameters"
+    )
+    gradients.add_argument(
+        "--gradient-bytes", type=models.size, metavar="SIZE", help="Gradients of 553.36MB or 25MiB"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    with usage_error(BaselineError, QuestionError, UnsupportedLayoutError):
-        question = question_of(options)
-        answer = estimates(question)
+    if options.want_efficiency is not None and options.compute is None:
+        raise UsageError("--want-efficiency needs --compute")
+    if options.dtype and options.gradient_bytes:
+        raise UsageError("--dtype: expected --model or --parameters, got --gradient-bytes")
+    if options.ranks < 2:
+        raise UsageError(f"--ranks: expected 2 or more, got {options.ranks}")
+    document = _estimate(options)
+    if not document.estimates:
+        raise UsageError("; ".join(document.notes))
     if options.json:
-        print(json.dumps(_document(question, answer), indent=1))
+        print(json.dumps(wire.to_json(document), indent=1))
     else:
-        print("\n".join(_page(question, answer)))
+        print("\n".join(_page(document, options.compute)))
     return 0
 
 
-def _document(question: Question, answer: Answer) -> dict[str, object]:
-    """Plain dicts, lists, strings, numbers and None; the unit is in the name."""
-    rows, notes = answer
-    return {
-        "schema": SCHEMA,
-        **dataclasses.asdict(question.step),
-        "buckets": len(question.step.buckets),
-        **attributes(question, "name", "parameters", "dtype", "wanted_efficiency"),
-        "links": [
-            {"level": level.value, **dataclasses.asdict(link)} for level, link in _used(question)
-        ],
-        "memory_bytes_per_parameter": memory_by_optimizer(question.dtype),
-        "notes": notes,
-        "estimates": [dataclasses.asdict(row) for row in rows],
+def _estimate(options: argparse.Namespace) -> Document:
+    """Estimate each method at each placement; notes say which are left out and why."""
+    name, parameters, payload_bytes = "gradients", None, options.gradient_bytes
+    if payload_bytes is None:
+        name = options.model or "parameters"
+        parameters = options.parameters or models.MODELS[options.model]
+        payload_bytes = parameters * models.DTYPE_BYTES[options.dtype or "float32"]
+    links = {level: getattr(options, level.value) or options.bandwidth for level in Level}
+    links = {level: link for level, link in links.items() if link is not None}
+    estimates, notes = [], []
+    for hosts in dict.fromkeys([1, *options.hosts]):
+        missing: set[str] = set()
+        for method, cost_of in _methods(options, hosts).items():
+            cost = cost_of(payload_bytes, options.ranks, hosts)
+            missing |= {f"--{level}" for level in cost.flows if level not in links}
+            if cost.flows.keys() <= links.keys():
+                estimates.append(_row(method, hosts, cost, links, options))
+        if missing:
+            needs = f"{' and '.join(sorted(missing))} (or --bandwidth)"
+            notes.append(f"methods left out on {plural(hosts, 'host')}: expected {needs}")
+    return Document(
+        gradients=name,
+        payload_bytes=payload_bytes,
+        parameters=parameters,
+        ranks=options.ranks,
+        links=links,
+        estimates=tuple(sorted(estimates, key=lambda row: row.communication_s)),
+        notes=tuple(notes),
+    )
+
+
+def _methods(options: argparse.Namespace, hosts: int) -> dict[str, Callable[..., Cost]]:
+    """Return the function of each method's cost. Raises UsageError if no placement is even."""
+    ranks, servers = options.ranks, options.servers
+    if ranks % hosts:
+        raise UsageError(f"--hosts: expected a divisor of {ranks} ranks, got {hosts}")
+    methods: dict[str, Callable[..., Cost]] = {
+        "ring all-reduce": costs.ring,
+        "naive ring all-reduce": costs.naive_ring,
     }
+    for count in servers or (1, ranks):
+        if servers or count == 1:
+            name = f"parameter server, {count} dedicated"
+            methods[name] = functools.partial(costs.dedicated_servers, servers=count)
+        if count <= ranks:
+            name = f"parameter server, {count} beside workers"
+            methods[name] = functools.partial(costs.colocated_servers, servers=count)
+    return methods
 
 
-def _page(question: Question, answer: Answer) -> list[str]:
-    """The head, a table with a line for each row, and the notes."""
-    (rows, notes), wanted = answer, question.wanted_efficiency
-    last = "bottleneck" if wanted is None else f"bottleneck, and what it needs for {wanted:g}"
+def _row(
+    method: str, hosts: int, cost: Cost, links: Links, options: argparse.Namespace
+) -> Estimate:
+    communication_s, bottleneck = cost.seconds(links), cost.bottleneck(links)
+    step_s = efficiency = needed_bytes_per_s = None
+    if options.compute is not None:
+        step_s = options.compute + communication_s
+        # P = Ts / (Ts + Tt): "tensorflow分布式", formula (1).
+        efficiency = options.compute / step_s
+    if options.want_efficiency is not None:
+        # Tt = (1-P)/P Ts: "tensorflow分布式", formula (2).
+        limit_s = (1 / options.want_efficiency - 1) * options.compute
+        needed_bytes_per_s = cost.needed_bytes_per_s(links, limit_s)
+    return Estimate(
+        method=method,
+        hosts=hosts,
+        traffic_bytes=cost.sent_bytes,
+        server_bytes=cost.server_bytes,
+        communication_s=communication_s,
+        bottleneck=f"{bottleneck.value}: {links[bottleneck].name}",
+        step_s=step_s,
+        efficiency=efficiency,
+        needed_bytes_per_s=needed_bytes_per_s,
+    )
+
+
+def _page(document: Document, compute_s: float | None) -> Iterator[str]:
+    """Yield the inputs, a table with a line for each estimate, and the notes."""
+    size = f"{_mb_text(document.payload_bytes)} MB of gradients"
+    yield f"{document.gradients}: {size}, {document.ranks} ranks; MB is 10^6 bytes"
+    if compute_s is not None:
+        yield f"computing: {seconds_text(compute_s)} a step"
+    for level, link in document.links.items():
+        latency = seconds_text(link.latency_s)
+        yield f"{level}: {link.bytes_per_s / 1e6:.6g} MB/s in each direction, {latency} a message"
     table = Table(
         columns=(
             Column("method", "method", width=34, left=True),
             Column("hosts", "hosts", width=7),
-            Column("traffic_bytes", "MB a rank", text=_mb, width=11),
+            Column("traffic_bytes", "MB a rank", text=_mb_text, width=11),
             Column("communication_s", "communication", text=seconds_text, width=13),
             Column("step_s", "step", text=seconds_text, width=10),
             Column("efficiency", "efficiency", text="{:.4f}".format, width=10),
-            Column("last", last, left=True, gap=2),
+            Column("needed_bytes_per_s", "needed MB/s", text=_mb_text, width=12),
+            Column("bottleneck", "bottleneck", left=True, gap=2),
         ),
-        rows=rows_of({**dataclasses.asdict(row), "last": _last(row, wanted)} for row in rows),
+        rows=rows_of(wire.to_json(document.estimates)),
+        missing="-",
     )
-    below = ["", *(f"note: {note}" for note in notes)] if notes else []
-    return [*_head(question), "", *rendered("text", table), *below]
+    yield from ("", *rendered("text", table), *(f"note: {note}" for note in document.notes))
 
 
-def _last(row: Estimated, wanted: float | None) -> str:
-    needs = ""
-    if wanted is not None:
-        rate = row.wanted_bytes_per_s
-        needs = "no bandwidth suffices" if rate is None else f"{rate / 1e6:.0f} MB/s"
-    return "; ".join(filter(None, (row.bottleneck, needs)))
-
-
-def _mb(count: float) -> str:
-    """Two decimals, or three digits where there is less than one MB."""
+def _mb_text(count: float) -> str:
+    """Write two decimals, or three digits below one MB."""
     return f"{count / 1e6:.2f}" if count >= 1e6 else f"{count / 1e6:.3g}"
-
-
-def _head(question: Question) -> Iterator[str]:
-    asked, parameters = question.step, question.parameters
-    what = f"{question.name}: {_mb(asked.payload_bytes)} MB of gradients"
-    if parameters is not None:
-        what += f", {parameters} parameters in {question.dtype}"
-    if asked.buckets:
-        what += f", in {plural(len(asked.buckets), 'bucket')}"
-    yield what + "; MB is 10^6 bytes, a rank sends and takes as much"
-    if asked.compute_s is not None:
-        shared = f", {100 * asked.overlap:g} % of it beside communication" if asked.overlap else ""
-        yield f"computing: {seconds_text(asked.compute_s)} a step{shared}"
-    kept = memory_by_optimizer(question.dtype)
-    if parameters is not None and kept:
-        each = (f"{name} {size} ({size * parameters / 1e9:.2f} GB)" for name, size in kept.items())
-        yield f"memory, bytes a parameter for weights, gradients and state: {', '.join(each)}"
-    for level, link in _used(question):
-        where = {Level.INTRA: "inside a host", Level.INTER: "between hosts"}[level]
-        duplex = "each direction" if link.full_duplex else "both directions together"
-        rate = f"{link.bytes_per_s / 1e6:.6g} MB/s {duplex}"
-        yield f"{where}: {link.name}, {rate}, {seconds_text(link.latency_s)} a step"
-
-
-def _used(question: Question) -> list[tuple[Level, Link]]:
-    """The links of the levels that the layouts have."""
-    inside = any(question.ranks > hosts for hosts in question.hosts)
-    used = {Level.INTRA: inside, Level.INTER: any(hosts > 1 for hosts in question.hosts)}
-    return [(level, link) for level, link in question.links.items() if used[level]]

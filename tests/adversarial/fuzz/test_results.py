@@ -1,50 +1,18 @@
-"""Results and shapes, as commands, charts and pages read them."""
+"""Results, as commands, charts and pages read them."""
 
 from __future__ import annotations
-
-import contextlib
-import io
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 
-from busbw import commands
 from busbw.extensions.page.curves import bandwidth, curves_of
 from busbw.extensions.page.page import page
 from busbw.report.reading import DocumentError, Session, read_results
-from tests.helpers.damage import bounded, documents, fuzzed, unchanged
+from tests.helpers.damage import bounded, documents, fuzzed
 from tests.helpers.recorded_sessions import Recorded, sessions
 from tests.helpers.results_files import document, verdict
 
 altair = pytest.importorskip("altair")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("fuzz")
-
-
-def _asked(*words: str) -> None:
-    """The command ends with an exit code of its own and a sentence, or with an answer."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), bounded():
-        code = commands.main(words)
-    assert code in (0, 2)
-    assert bool(out.getvalue()) is (code == 0)
-    assert err.getvalue().startswith("busbw ") is (code == 2)
-
-
-SHAPES = ("estimate", "--ranks=4", "--bandwidth=1gbe", "--bucket=1KiB")
-
-
-@fuzzed
-@given(content=documents({"w": [512, 2], "b": [2]}, {"a": [3, 3, 1, 32], "z": []}))
-def test_estimate_takes_any_shapes_or_refuses_them(content: bytes, folder: Path) -> None:
-    path = folder / "shapes.json"
-    path.write_bytes(content)
-    with unchanged(folder):
-        _asked(*SHAPES, f"--shapes={path}")
 
 
 RESULTS = document(

@@ -1,0 +1,113 @@
+"""Known models and links, and the parsers of sizes, rates and times.
+
+docs/studies.md has the sources.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+
+from busbw.extensions.estimate.costs import Link
+
+# Bytes of a gradient.
+DTYPE_BYTES: Mapping[str, int] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+
+# Numbers of trained parameters, each of which has a gradient.
+MODELS: Mapping[str, int] = {
+    "resnet-50": 25_583_592,
+    "vgg-16": 138_357_544,
+    "resnext-110": 1_730_000,
+    "inception-bn": 10_525_000,
+    "seq2seq": 9_125_000,
+    "cnn-text-classification": 6_000_000,
+    "dssm": 1_500_000,
+    "wlm": 4_800_000,
+    "gpt-2": 1_557_611_200,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "mixtral-8x7b": 46_702_792_704,
+}
+
+# MB/s between machines and inside them, measured for the first eight models in the order of MODELS.
+_INTER_MB_PER_S = (91.875, 233.0, 59.5, 145.875, 120.125, 60.75, 92.125, 10.375)
+_INTRA_MB_PER_S = (306.5, 427.75, 63.0, 1082.125, 181.125, 159.625, 65.625, 22.875)
+
+# Bytes per second in one direction. NVLink is sold by the sum of both directions of all its links.
+LINKS: Mapping[str, float] = {
+    "nvlink-1": 4 * 40e9 / 2,
+    "nvlink-2": 6 * 50e9 / 2,
+    "nvlink-3": 12 * 50e9 / 2,
+    "nvlink-2-cpu": 63 * 2.0**30,
+    "pcie-3": 16e9,
+    "upi": 31 * 2.0**30,
+    "x-bus": 31 * 2.0**30,
+    "10gbe": 1.25e9,
+    "1gbe": 125e6,
+    **{f"measured-intra-{i}": rate * 1e6 for i, rate in enumerate(_INTRA_MB_PER_S, 1)},
+    **{f"measured-inter-{i}": rate * 1e6 for i, rate in enumerate(_INTER_MB_PER_S, 1)},
+}
+
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)([A-Za-z/]*)", re.ASCII)
+_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_BYTES = {f"{prefix}B": factor for prefix, factor in (_PREFIXES | _BINARY).items()}
+_RATES = {f"{unit}/s": factor for unit, factor in _BYTES.items()}
+_RATES |= {f"{prefix}bit/s": factor / 8 for prefix, factor in _PREFIXES.items()}
+_TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+# Larger numbers are mistakes, and would overflow in products.
+_MOST = 1e18
+_MOST_RANKS = 1_000_000
+
+
+def _quantity(text: str, units: Mapping[str, float], expected: str, least: float = 1e-12) -> float:
+    """Return a number in the base unit. Raises ArgumentTypeError."""
+    match = _NUMBER.fullmatch(text)
+    value = float(match[1]) * units.get(match[2], -1.0) if match else -1.0
+    if not least <= value <= _MOST:
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:60]!r}")
+    return value
+
+
+def parameters(text: str) -> int:
+    """Parse a number of parameters, such as 138.36M."""
+    return round(_quantity(text, _PREFIXES, "a number such as 25583592 or 138M", least=1))
+
+
+def size(text: str) -> float:
+    """Parse a number of bytes."""
+    return _quantity(text, _BYTES, "a size such as 553.36MB (10^6) or 25MiB (2^20)", least=1)
+
+
+def time(text: str) -> float:
+    """Parse a time, as a number of seconds."""
+    return _quantity(text, _TIMES, "a time such as 0.55s, 12ms or 5us")
+
+
+def link(text: str) -> Link:
+    """Parse the name or the rate of a link and, after a comma, its latency."""
+    name, comma, latency = text.partition(",")
+    expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(LINKS)}"
+    return Link(
+        name=name,
+        bytes_per_s=LINKS.get(name.lower()) or _quantity(name, _RATES, expected),
+        latency_s=_quantity(latency, _TIMES, "a latency such as 5us", least=0.0) if comma else 0.0,
+    )
+
+
+def efficiency(text: str) -> float:
+    """Parse a parallel efficiency. Only a step that communicates nothing reaches 1."""
+    share = _quantity(text, {"": 1.0}, "an efficiency such as 0.9", least=1e-6)
+    if share >= 1:
+        raise argparse.ArgumentTypeError(f"expected an efficiency below 1, got {text!r}")
+    return share
+
+
+def counts(text: str) -> list[int]:
+    """Parse a comma list of whole numbers above 0, without repeats."""
+    numbers = [int(part) if re.fullmatch("[0-9]{1,7}", part) else 0 for part in text.split(",")]
+    if not all(1 <= number <= _MOST_RANKS for number in numbers):
+        expected = f"whole numbers from 1 to {_MOST_RANKS}, such as 2,4"
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:60]!r}")
+    return list(dict.fromkeys(numbers))

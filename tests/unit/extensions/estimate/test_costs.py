@@ -1,0 +1,97 @@
+"""Costs compared with counts of the messages of each method, and with the documents.
+
+"placement的估计" (Estimating placement) is the document of the eight machines.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from busbw.extensions.estimate.costs import (
+    Level,
+    colocated_servers,
+    dedicated_servers,
+    naive_ring,
+    ring,
+)
+
+PLACEMENTS = [(2, 1), (3, 1), (8, 1), (2, 2), (4, 2), (6, 3), (12, 3)]
+
+
+@pytest.mark.parametrize(("ranks", "hosts"), PLACEMENTS)
+def test_a_ring_moves_a_part_from_each_rank_to_the_next_in_each_step(
+    ranks: int, hosts: int
+) -> None:
+    cost = ring(1.0, ranks, hosts)
+    assert cost.sent_bytes == pytest.approx(2 * (ranks - 1) / ranks)
+    for flow in cost.flows.values():
+        assert (flow.steps, flow.moved_bytes) == (2 * (ranks - 1), cost.sent_bytes)
+    assert set(cost.flows) == {level for level, used in _levels(ranks, hosts).items() if used}
+
+
+def _levels(ranks: int, hosts: int) -> dict[Level, bool]:
+    return {Level.INTRA: ranks > hosts, Level.INTER: hosts > 1}
+
+
+@pytest.mark.parametrize(("ranks", "hosts"), PLACEMENTS)
+def test_a_naive_ring_passes_the_sum_on_and_then_around(ranks: int, hosts: int) -> None:
+    path = [*range(ranks), *range(ranks - 1)]
+    per_host = ranks // hosts
+    counts = Counter(
+        Level.INTRA if source // per_host == target // per_host else Level.INTER
+        for source, target in itertools.pairwise(path)
+    )
+    flows = naive_ring(1.0, ranks, hosts).flows
+    assert {level: flow.steps for level, flow in flows.items()} == counts
+    assert {level: flow.moved_bytes for level, flow in flows.items()} == counts
+
+
+def test_estimating_placement_a_server_of_eight_workers_receives_492_million_gradients() -> None:
+    cost = dedicated_servers(61.5e6, 8, 1, 1)
+    assert (cost.server_bytes, cost.sent_bytes) == (492e6, 61.5e6)
+    assert cost.flows[Level.INTRA].moved_bytes == 2 * 492e6
+
+
+def test_estimating_placement_a_machine_that_is_both_moves_4_times_7_8_of_the_gradients() -> None:
+    cost = colocated_servers(1.0, 8, 1, 8)
+    # Sent and received.
+    assert 2 * cost.sent_bytes == pytest.approx(4 * 7 / 8)
+
+
+def test_workers_of_a_host_share_its_link_to_dedicated_servers() -> None:
+    assert dedicated_servers(1.0, 8, 2, 8).flows[Level.INTER].moved_bytes == 2 * 4.0
+
+
+def _pushed(ranks: int, hosts: int, servers: int) -> dict[Level, int]:
+    """Count shares pushed over the busiest link of each level, in its busier direction."""
+    per_host = ranks // hosts
+    places = [host * per_host + row for row in range(per_host) for host in range(hosts)][:servers]
+    counts: Counter[tuple[Level, str, int]] = Counter()
+    for worker in range(ranks):
+        for server in places:
+            if worker // per_host != server // per_host:
+                counts[Level.INTER, "out", worker // per_host] += 1
+                counts[Level.INTER, "in", server // per_host] += 1
+            elif worker != server:
+                counts[Level.INTRA, "out", worker] += 1
+                counts[Level.INTRA, "in", server] += 1
+    levels = {level for level, _, _ in counts}
+    return {
+        level: max(count for key, count in counts.items() if key[0] is level) for level in levels
+    }
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 36))
+def test_servers_beside_workers_move_the_messages_that_are_counted(
+    hosts: int, per_host: int, servers: int
+) -> None:
+    ranks = hosts * per_host
+    assume(ranks >= 2 and servers <= ranks)
+    flows = colocated_servers(float(servers), ranks, hosts, servers).flows
+    moved = {level: flow.moved_bytes for level, flow in flows.items()}
+    assert moved == pytest.approx({k: 2 * v for k, v in _pushed(ranks, hosts, servers).items()})
