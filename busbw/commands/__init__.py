@@ -93,7 +93,7 @@ def add_options(parser: argparse._ActionsContainer, options: Iterable[Option]) -
     for one in options:
         found = one.arguments
         if not one.flag:
-            found |= {"type": _parser(one), "default": one.default or None}
+            found |= {"type": argument_type(one.given), "default": one.default or None}
         if one.required:
             found["required"] = True
         if one.nargs:
@@ -102,16 +102,16 @@ def add_options(parser: argparse._ActionsContainer, options: Iterable[Option]) -
         parser.add_argument(*names, **found)
 
 
-def _parser(option: Option) -> Callable[[str], object]:
-    """Return the option's parser for argparse, which hides the sentence of a ValueError."""
+def argument_type(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """Return a parser for argparse, which hides the message of a ValueError."""
 
-    def parse(text: str) -> object:
+    def parse_argument(text: str) -> object:
         try:
-            return option.given(text)
+            return parse(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
 
-    return parse
+    return parse_argument
 
 
 def check_file(

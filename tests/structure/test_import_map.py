@@ -48,11 +48,11 @@ _DOOR = {"__main__": {"commands"}}
 _EXTENSIONS: Mapping[str, set[str]] = {
     "extensions/bisect": {"extensions/stacks"},
     "extensions/estimate": set(),
-    "extensions/page": {"extensions/stragglers"},
+    "extensions/page": set(),
     "extensions/profiles": set(),
     "extensions/setup": set(),
     "extensions/stacks": set(),
-    "extensions/stragglers": {"extensions/page"},
+    "extensions/stragglers": set(),
 }
 ALLOWED = {
     **_PURE,

@@ -1,6 +1,6 @@
-"""Which chip computes or copies slower than the others, and which link between two carries less.
+"""Find chips that compute or copy more slowly than the others, and slow links between two chips.
 
-Each round is a test of every chip against the median of all, as of hosts against their controls.
+Each round compares every chip with the median of all, as a host is compared with control pairs.
 """
 
 from __future__ import annotations
@@ -8,81 +8,58 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from busbw.extensions.stragglers.sequential import SequentialTest, Slow, detectable_loss
 from busbw.model.launch import Chips
 
-from .sequential import SequentialTest, least_named
-
+# Seconds by round, by the name of a chip or link and its host.
 Rows = Mapping[tuple[str, str], Sequence[float]]
-# Of fewer the median is one of them.
-_LEAST = 3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SlowChip:
-    """`what`, such as ``chip 3 of host a``, takes `ratio` times as long for the `quantity`."""
-
-    what: str
-    host: str
-    quantity: str
-    ratio: float
-    p: float
+# Of fewer chips, one is the median.
+_LEAST_CHIPS = 3
 
 
 def slow_chips(
-    found: Sequence[Chips], hosts: Sequence[str], least: float, risk: float
-) -> list[SlowChip]:
-    """Of processes, as many on each of the hosts, in their order; the slowest first.
+    measured: Sequence[Chips], hosts: Sequence[str], least: float, risk: float
+) -> tuple[list[Slow], dict[str, float]]:
+    """Return slow chips and links, the slowest first, and the detectable loss by quantity.
 
-    Somebody is named with a chance of `risk` if none is slower by more than `least`.
+    `measured` has as many processes of each of the hosts, in the order of `hosts`. If no chip is
+    slower by more than `least`, the chance that any is returned is at most `risk`.
     """
-    quantities = list(_quantities(found, hosts))
-    each = risk / max(1, sum(len(rows) for _, rows in quantities))
-    slow = [one for name, rows in quantities for one in _slow(name, rows, least, each)]
-    return sorted(slow, key=lambda one: -one.ratio)
-
-
-def losses_named(found: Sequence[Chips], hosts: Sequence[str], least: float) -> dict[str, float]:
-    """The smallest loss of one of them that would have been named, by quantity."""
-    return {
-        name: least_named([[math.log(one) for one in row] for row in zip(*rows.values())], least)
-        for name, rows in _quantities(found, hosts)
-        if len(rows) >= _LEAST
+    quantities = {
+        quantity: rows
+        for quantity, rows in _quantities(measured, hosts)
+        if len(rows) >= _LEAST_CHIPS
     }
+    share = risk / max(1, sum(map(len, quantities.values())))
+    slow, losses = [], {}
+    for quantity, rows in quantities.items():
+        medians = [statistics.median(row) for row in zip(*rows.values())]
+        for (name, host), row in rows.items():
+            test = SequentialTest(least=least, risk=share)
+            for time_s, median_s in zip(row, medians):
+                test.add(math.log(time_s / median_s))
+            if test.is_slow:
+                slow.append(test.finding(name, (host,), quantity))
+        logs = [list(map(math.log, times_s)) for times_s in zip(*rows.values())]
+        losses[quantity] = detectable_loss(logs, least)
+    return sorted(slow, key=lambda chip: -chip.ratio), losses
 
 
-def _quantities(found: Sequence[Chips], hosts: Sequence[str]) -> Iterator[tuple[str, Rows]]:
-    """Seconds by round of everything of a kind, by what it is, and the host it is of."""
-    of = {
-        rank: hosts[process * len(hosts) // len(found)]
-        for process, one in enumerate(found)
-        for rank in one.ranks
+def _quantities(measured: Sequence[Chips], hosts: Sequence[str]) -> Iterator[tuple[str, Rows]]:
+    # By rank: the process, the row of the rank in its times, and the host.
+    places = {
+        rank: (process, row, hosts[index * len(hosts) // len(measured)])
+        for index, process in enumerate(measured)
+        for row, rank in enumerate(process.ranks)
     }
-    chips = {rank: f"chip {rank} of host {host}" for rank, host in of.items()}
-    rows = {rank: at for one in found for at, rank in enumerate(one.ranks)}
-    owner = {rank: one for one in found for rank in one.ranks}
-    yield "computing", {(chips[r], of[r]): owner[r].compute_s[rows[r]] for r in of}
-    yield "copying", {(chips[r], of[r]): owner[r].copy_s[rows[r]] for r in of}
-    for way in dict.fromkeys(way for one in found for way in one.links_s):
-        pairs = {pair for one in found for pair in one.pairs.get(way, ())}
-        yield (
-            f"the link {way}",
-            {
-                (f"{chips[source]} to {chips[to]}", of[to]): owner[to].links_s[way][rows[to]]
-                for source, to in sorted(pairs)
-                if to in owner and way in owner[to].links_s and source in chips
-            },
-        )
-
-
-def _slow(quantity: str, rows: Rows, least: float, risk: float) -> Iterator[SlowChip]:
-    if len(rows) < _LEAST:
-        return
-    levels = [statistics.median(row) for row in zip(*rows.values())]
-    for (what, host), row in rows.items():
-        test = SequentialTest(least=least, risk=risk)
-        for time_s, level in zip(row, levels):
-            test.add(math.log(time_s / level))
-        if test.is_guilty:
-            yield SlowChip(what=what, host=host, quantity=quantity, ratio=test.ratio, p=test.p)
+    names = {rank: f"chip {rank} of host {host}" for rank, (_, _, host) in places.items()}
+    keys = {rank: (names[rank], host) for rank, (_, _, host) in places.items()}
+    yield "computing", {keys[r]: process.compute_s[row] for r, (process, row, _) in places.items()}
+    yield "copying", {keys[r]: process.copy_s[row] for r, (process, row, _) in places.items()}
+    for way in dict.fromkeys(way for process in measured for way in process.links_s):
+        links = {}
+        for source, target in sorted({p for process in measured for p in process.pairs[way]}):
+            process, row, host = places[target]
+            links[f"{names[source]} to {names[target]}", host] = process.links_s[way][row]
+        yield f"the link {way}", links

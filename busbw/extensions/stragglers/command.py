@@ -1,8 +1,7 @@
-"""`busbw find-slow --hosts=LIST`: find slow hosts and slow links between hosts.
+"""`busbw find-slow --hosts=LIST`: find slow hosts, links between hosts, and chips.
 
-Hosts are measured in pairs, many at once; a host that seems slow is measured again until it is
-reported or cleared. The hosts of a TPU slice start together and share its links, so each chip and
-each link is measured there. The exit code is 1 if a slow host, link or chip was found.
+Hosts are measured in pairs, many pairs at once; a host that seems slow is measured again. The hosts
+of a TPU slice start together and share its links, so each chip and each link is measured there.
 """
 
 from __future__ import annotations
@@ -11,19 +10,16 @@ import argparse
 import contextlib
 import json
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from busbw import grid, metrics, storage, wire
+from busbw import grid, metrics, wire
 from busbw.collectives import COLLECTIVES
 from busbw.commands import (
     Commands,
     UsageError,
     add_command,
+    argument_type,
     check_file,
     command_error,
     json_with,
@@ -34,238 +30,201 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeFailed, probe
 from busbw.driver.local import BusyError, alone
 from busbw.driver.transport import HostError, HostsTransport, Starter
-from busbw.extensions.page.drawing import missing_libraries
-from busbw.extensions.page.page import html, is_page
-from busbw.extensions.page.slow import slow_page
-from busbw.extensions.stragglers.answer import DOCUMENT, Answer
+from busbw.extensions.stragglers.chips import slow_chips
 from busbw.extensions.stragglers.groups import Groups
-from busbw.extensions.stragglers.roll import NobodyAnswers
-from busbw.extensions.stragglers.search import LEAST_HOSTS, MOST_IN_PAIRS, Found, Search
-from busbw.extensions.stragglers.together import together
+from busbw.extensions.stragglers.liveness import NoHostAnswersError
+from busbw.extensions.stragglers.result import CHIPS_RISK, NoAnswer, Result
+from busbw.extensions.stragglers.search import LEAST_HOSTS, MOST_IN_PAIRS, Search
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
 from busbw.model.workload import Workload
-from busbw.report.prometheus import missing_for_metrics
 from busbw.report.renderers import rendered
 from busbw.session import forms
-from busbw.session.option import Option, file_option, folder_option, takes
 from busbw.session.options import OF_HOSTS, OPTIONS
 from busbw.session.settings import hosts_of
 
 ORDER = 1
 _DESCRIPTION = f"""
-Find slow hosts, links and racks. Hosts are measured in pairs, many pairs at once, until every two
+Find slow hosts, links and chips. Hosts are measured in pairs, many pairs at once, until every two
 hosts have been measured together. A host that seems slow is measured again, together with other
 hosts, in a sequential test: in a healthy cluster at most 1 run in 100 reports a slow host or link.
 More than {MOST_IN_PAIRS} hosts are measured in groups; in a TPU slice each chip and link is
-measured. Exit code 1: a slow host, link or chip was found.
+measured. Exit code 1: a slow host, link or chip was found, or something could not be measured.
 """
-
-_OPTIONS = (
-    *(one for one in OPTIONS if one.name in OF_HOSTS),
-    Option(
-        name="framework",
-        parse=forms.word(tuple(FRAMEWORKS)),
-        default="jax",
-        choices=tuple(FRAMEWORKS),
-        help="Measure with this framework",
-    ),
-    Option(
-        name="payloads",
-        **takes("SIZES", metrics.parse_payloads, "64K,16M"),
-        help="Measure these payloads: a small one for latency, a large one for bandwidth",
-    ),
-    Option(
-        name="least",
-        **takes("LOSS", forms.ratio, "1.05x"),
-        help="Ignore slowdowns below this ratio, such as 1.05x or 5%%",
-    ),
-    Option(
-        name="pairs", flag=True, help="Measure every pair of hosts, however many hosts there are"
-    ),
-    Option(
-        name="case_timeout",
-        **takes("SECONDS", forms.seconds, "60"),
-        help="Give up on a pair that takes longer than this to start, or to measure one payload",
-    ),
-    file_option("results", "Write the result, with the times of all pairs, to FILE as JSON"),
-    file_option("page", "Write the result to FILE as an HTML page, with a heat map of all pairs"),
-    folder_option(
-        "earlier",
-        "Read earlier results (--results) from DIR, to report since when a host or link is slow",
-    ),
-    file_option("metrics", "Write the slow hosts and all times to FILE for Prometheus"),
-    file_option(
-        "write_good", "Write the hosts that are not slow to FILE, which --hosts=@FILE reads"
-    ),
-)
+_CHIP_ROUNDS = 40
 
 
 def add_to(commands: Commands) -> None:
-    add_command(
+    parser = add_command(
         commands,
         "find-slow",
         run,
-        *_OPTIONS,
+        *(option for option in OPTIONS if option.name in OF_HOSTS),
         help="Find slow hosts, links and chips in a cluster",
         description=_DESCRIPTION,
         example="busbw find-slow --hosts=node1,node2,node3,node4",
     )
+    add = parser.add_argument
+    add("--framework", choices=tuple(FRAMEWORKS), default="jax", help="Measure with this framework")
+    add(
+        "--payloads",
+        type=argument_type(metrics.parse_payloads),
+        default="64K,16M",
+        metavar="SIZES",
+        help="Measure a small payload for latency and a large one for bandwidth "
+        "(default: %(default)s)",
+    )
+    add(
+        "--least",
+        type=argument_type(forms.ratio),
+        default="1.05x",
+        metavar="LOSS",
+        help="Ignore slowdowns below this ratio, such as 5%% (default: %(default)s)",
+    )
+    add("--pairs", action="store_true", help="Measure every pair of hosts, however many there are")
+    add(
+        "--case-timeout",
+        type=argument_type(forms.seconds),
+        default="60",
+        metavar="SECONDS",
+        help="Give up on a pair that takes longer to start or to measure one payload "
+        "(default: %(default)s)",
+    )
+    add("--results", type=Path, metavar="FILE", help="Write the result with all times as JSON")
+    add("--write-good", type=Path, metavar="FILE", help="Write good hosts, for --hosts=@FILE")
 
 
 def run(options: argparse.Namespace) -> int:
-    earlier = _checked(options)
-    began_s = time.monotonic()
-    with command_error(HostError, BusyError, NobodyAnswers), usage_error(ValueError):
-        found = replace(_found(options), earlier=earlier)
-    took_s = time.monotonic() - began_s
-    print(f"{found.opening}, {took_s:.0f} s", "", sep="\n")
-    print(*rendered("text", found.table()), "", *found.sentences(), sep="\n")
-    return _written(options, found, took_s) or int(found.is_anybody or found.is_incomplete)
-
-
-def _checked(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The earlier answers, where every file can be read and written. Raises UsageError."""
-    for name, what, ours in (
-        ("results", "answers of busbw find-slow", json_with("document", "rounds")),
-        ("metrics", "metrics", lambda text: text.startswith("# HELP busbw")),
-        ("page", "pages of busbw", is_page),
-        ("write_good", "lists of hosts", _are_hosts),
-    ):
-        check_file(f"--{name.replace('_', '-')}", getattr(options, name), what, ours)
-    for name, missing in (("metrics", missing_for_metrics), ("page", missing_libraries)):
-        if getattr(options, name) is not None and (why := missing()):
-            raise UsageError(f"--{name}: {why}")
-    return _earlier(options.earlier)
-
-
-def _written(options: argparse.Namespace, found: Answer, took_s: float) -> int:
-    """The exit code: 1 where a file cannot be written."""
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    about = {"date": date, "seconds": took_s, "framework": options.framework}
-    made: Mapping[str, Callable[[], str]] = {
-        "metrics": found.metrics,
-        "page": lambda: html(slow_page(found)),
-        "results": lambda: json.dumps(found.document(**about), indent=1) + "\n",
-        "write_good": lambda: "\n".join([*found.good(), ""]),
+    check_file("--results", options.results, "results of find-slow", json_with("slow", "hosts"))
+    check_file("--write-good", options.write_good, "lists of hosts", _is_host_list)
+    with command_error(HostError, BusyError, NoHostAnswersError), usage_error(ValueError):
+        result = _find(options)
+    print(f"{plural(len(result.hosts), 'host')}, {plural(result.rounds, 'round')}", "", sep="\n")
+    print(*rendered("text", result.table()), "", *result.sentences(), sep="\n")
+    document = {"document": "busbw find-slow", "version": wire.VERSION, **wire.to_json(result)}
+    texts = {
+        options.results: json.dumps(document, indent=1) + "\n",
+        options.write_good: "\n".join([*result.good_hosts, ""]),
     }
-    asked = {name: getattr(options, name) for name in made}
-    codes = [write_file(made[name](), path) for name, path in asked.items() if path is not None]
-    return max(codes, default=0)
+    codes = [write_file(text, path) for path, text in texts.items() if path is not None]
+    return max([*codes, int(not result.is_healthy)])
 
 
-def _earlier(folder: Path | None) -> list[dict[str, Any]]:
-    """The answers in a folder of `--results`, the latest last. Raises UsageError."""
-    found = []
-    for path in sorted(folder.glob("*.json")) if folder is not None else ():
-        with usage_error(storage.InputError, ValueError, where=f"--earlier: {path}: "):
-            document = wire.parsed(storage.read(path))
-        if not isinstance(document, dict) or document.get("document") != DOCUMENT:
-            raise UsageError(f"--earlier: {path}: it is no answer of this busbw find-slow")
-        found.append(document)
-    return sorted(found, key=lambda one: str(one.get("date", "")))
-
-
-def _found(options: argparse.Namespace) -> Answer:
-    cluster = hosts_of(vars(options))
-    if cluster is None:
+def _find(options: argparse.Namespace) -> Result:
+    hosts = hosts_of(vars(options))
+    if hosts is None:
         raise UsageError("there are no hosts; expected --hosts=LIST or --cluster=ADDRESS")
-    if cluster.count < LEAST_HOSTS and options.device is not Device.TPU:
+    if hosts.count < LEAST_HOSTS and options.device is not Device.TPU:
         raise UsageError(
-            f"{plural(cluster.count, 'host')}: expected {LEAST_HOSTS} or more: of fewer a slow "
-            "host cannot be told from a slow link"
+            f"{plural(hosts.count, 'host')}: expected {LEAST_HOSTS} or more, because among fewer "
+            "a slow host cannot be told from a slow link"
         )
-    bundle = Bundle()
-    with contextlib.ExitStack() as left:
-        left.callback(bundle.remove)
-        transport = left.enter_context(contextlib.closing(cluster.transport(bundle)))
-        left.enter_context(alone(options.device_wait, _say))
+    with contextlib.ExitStack() as stack:
+        bundle = Bundle()
+        stack.callback(bundle.remove)
+        transport = stack.enter_context(contextlib.closing(hosts.transport(bundle)))
+        stack.enter_context(alone(options.device_wait, _report))
         transport.join(options.device_wait)
-        transport.lock(options.device_wait, _say)
-        each = (options.processes or cluster.count) // cluster.count
+        transport.lock(options.device_wait, _report)
+        processes = (options.processes or hosts.count) // hosts.count
         groups = Groups(
-            transport_of=transport.for_ranks,
-            starter=_starter(options, transport, each),
+            transport=transport,
+            starter=_starter(options, transport, processes),
             specs=_specs(options),
             plan=Plan(launches=1, timeout_s=options.case_timeout),
-            each=each,
+            processes=processes,
         )
-        return _answer(options, groups, transport.names)
+        least = options.least - 1
+        search = Search(transport.names, groups.measure, least, options.pairs, report=_report)
+        is_slice = groups.starter.device == Device.TPU.value
+        result = Result(hosts=tuple(transport.names)) if is_slice else search.run()
+        _report("single chips")
+        return _with_chips(result, groups, max(options.payloads), least)
 
 
-def _answer(options: argparse.Namespace, groups: Groups, names: Sequence[str]) -> Answer:
-    """Raises NobodyAnswers."""
-    search = Search(
-        hosts=len(names),
-        measure=groups.measure,
-        least=options.least - 1,
-        in_pairs=options.pairs,
-        say=_say,
+def _with_chips(result: Result, groups: Groups, payload_bytes: int, least: float) -> Result:
+    """Add the slow chips and links that two launches of all reachable hosts show alike.
+
+    What a single launch shows may be a property of the launch. Of a TPU slice, whose hosts are not
+    measured in pairs, chips are the whole result: raises NoHostAnswersError if there is none.
+    """
+    unreachable = {group.hosts for group in result.unreachable}
+    hosts = tuple(host for host in result.hosts if (host,) not in unreachable)
+    launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
+    slow, losses = slow_chips(launch.chips, hosts, least, CHIPS_RISK)
+    if slow:
+        launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
+        again, _ = slow_chips(launch.chips, hosts, least, CHIPS_RISK)
+        names = {(chip.name, chip.quantity) for chip in again}
+        slow = [chip for chip in slow if (chip.name, chip.quantity) in names]
+    if not result.times and (launch.reason or not losses):
+        raise NoHostAnswersError(launch.reason or "expected 3 chips or more, to tell a slow one")
+    lost = [hosts[launch.lost]] if launch.lost is not None else []
+    silent = [NoAnswer(name=f"host {h}", hosts=(h,), reason=launch.reason) for h in lost]
+    return replace(
+        result,
+        rounds=groups.rounds,
+        slow=(*result.slow, *slow),
+        unreachable=(*result.unreachable, *silent),
+        detectable={**result.detectable, **losses},
+        unmeasured=launch.reason,
+        is_incomplete=launch.is_incomplete,
     )
-    is_slice = groups.starter.device == Device.TPU.value
-    found = Found() if is_slice else search.run()
-    _say("single chips, and who comes last to a collective of all hosts")
-    # A script's clocks do not wait.
-    waits = not FRAMEWORKS[options.framework].scripted
-    answer = Answer(found=found, names=names)
-    answer = together(answer, groups, least=search.least, waits=waits)
-    if is_slice and (answer.unmeasured or not answer.found.least):
-        raise NobodyAnswers(answer.unmeasured or "there are too few chips to tell a slow one")
-    return answer
 
 
-def _starter(options: argparse.Namespace, transport: HostsTransport, each: int) -> Starter:
-    """For the device that is asked for, else for the one that the hosts have."""
+def _starter(options: argparse.Namespace, transport: HostsTransport, processes: int) -> Starter:
+    """Return a starter for the device that is requested, else for that of the hosts."""
     framework = FRAMEWORKS[options.framework]
     starter = Starter(
         python=sys.executable, framework=options.framework, defaults=framework.environment
     )
-    device = options.device or _device(starter, transport, each)
+    device = options.device or _device(starter, transport, processes)
     ranks = options.ranks_per_process or (1 if device is Device.CPU else None)
     return replace(starter, device=device.value, ranks=ranks)
 
 
-def _device(starter: Starter, transport: HostsTransport, each: int) -> Device:
-    """Of all hosts together, as those of a slice start; else of the first one that answers."""
-    everybody = range(len(transport.names))
-    why = ""
-    for hosts in (everybody, *([host] for host in everybody)):
-        processes = each * len(hosts)
-        some = replace(starter, processes=processes, ranks=processes)
+def _device(starter: Starter, transport: HostsTransport, processes: int) -> Device:
+    """Return the device of all hosts together, as of a slice, else of the first that answers."""
+    hosts = range(len(transport.names))
+    reason = ""
+    for group in (tuple(hosts), *((host,) for host in hosts)):
+        count = processes * len(group)
         try:
-            found = probe(some, Executor(transport.for_ranks(hosts)))
+            answer = probe(
+                replace(starter, processes=count, ranks=count),
+                Executor(transport.for_ranks(group)),
+            )
         except (HostError, ProbeFailed) as error:
-            why = str(error)
+            reason = str(error)
         else:
-            there = {one.device for one in found.devices}
-            return next(one for one in grid.AUTO_ORDER if one in there)
-    raise NobodyAnswers(why)
+            devices = {devices.device for devices in answer.devices}
+            return next(device for device in grid.AUTO_ORDER if device in devices)
+    raise NoHostAnswersError(reason)
 
 
 def _specs(options: argparse.Namespace) -> list[Spec]:
-    """All-reduce of each payload and, where the framework has it, the permute."""
-    kinds = ["all_reduce"] if FRAMEWORKS[options.framework].only_sums else ["all_reduce", "permute"]
+    """Return all-reduce of each payload and, if the framework has it, permute."""
+    only_sums = FRAMEWORKS[options.framework].only_sums
     return [
         Spec(
             framework=options.framework,
             payload_bytes=size,
             workload=Workload(
-                collective=kind,
-                reduce_op="sum" if COLLECTIVES[kind].reduce_ops else "none",
-                placement=COLLECTIVES[kind].placements[0],
+                collective=collective,
+                reduce_op="sum" if COLLECTIVES[collective].reduce_ops else "none",
+                placement=COLLECTIVES[collective].placements[0],
             ),
         )
-        for kind in kinds
+        for collective in (["all_reduce"] if only_sums else ["all_reduce", "permute"])
         for size in options.payloads
     ]
 
 
-def _say(words: str) -> None:
-    print(f"busbw: {words.removeprefix('busbw: ')}", file=sys.stderr, flush=True)
+def _report(progress: str) -> None:
+    print(f"busbw: {progress.removeprefix('busbw: ')}", file=sys.stderr, flush=True)
 
 
-def _are_hosts(text: str) -> bool:
-    """A file that it wrote: one word in each line."""
+def _is_host_list(text: str) -> bool:
     return all(len(line.split()) == 1 for line in text.splitlines())

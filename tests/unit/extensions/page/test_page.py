@@ -14,10 +14,6 @@ import pytest
 from busbw.extensions.page import drawing
 from busbw.extensions.page.figures import Figure
 from busbw.extensions.page.page import Page, html, is_page, page
-from busbw.extensions.page.slow import slow_page
-from busbw.extensions.stragglers.answer import Answer
-from busbw.extensions.stragglers.fit import Fit
-from busbw.extensions.stragglers.search import Accused, Found
 from tests.helpers.results_files import session, verdict
 from tests.helpers.sweep import sweep
 from tests.unit.extensions.page import made
@@ -136,26 +132,6 @@ def test_several_sessions_have_a_chapter_each_below_what_they_share() -> None:
     for words in ("3 sessions", "Bandwidth of all sessions", "Memory of compiled programs"):
         assert words in text
     assert ">jax psum, on a<" in text and "ring -&gt; tree" in text
-
-
-def test_slow_hosts_have_a_page_with_all_pairs() -> None:
-    times_s = {(0, 1): 0.02, (0, 2): 0.018, (1, 2): 0.0181, (0, 3): 0.01, (1, 3): 0.0101}
-    fit = Fit(level=-4.6, hosts={0: 0.0, 2: 0.6}, links={(0, 1): 0.7}, spread=0.01)
-    quantity = "all-reduce 16M"
-    found = Found(
-        accused=(Accused(who=(2,), quantity=quantity, ratio=1.8, p=0.0006),),
-        fits={quantity: fit},
-        racks={},
-        dead={3: "it hangs"},
-        undecided=(),
-        least={},
-        rounds=30,
-        times_s={hosts: {quantity: time_s} for hosts, time_s in times_s.items()},
-    )
-    slow = slow_page(Answer(found=found, names=["a", "b", "c", "d"]))
-    (figure,) = figures_of(slow)
-    assert len(figure.rows) == 2 * len(times_s)
-    assert "<strong>SLOW</strong> host c: all-reduce 16M takes 1.80 x" in html(slow)
 
 
 def test_a_page_is_recognized_and_nothing_else_is() -> None:

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from busbw.extensions.stragglers.chips import slow_chips
+from busbw.extensions.stragglers.sequential import Slow
 from busbw.model.launch import Chips
 
 ROUNDS = 50
@@ -16,19 +17,19 @@ def _row(chance: random.Random, ratio: float = 1.0) -> tuple[float, ...]:
     return tuple(0.02 * ratio * chance.lognormvariate(0, 0.01) for _ in range(ROUNDS))
 
 
-def _found(
+def _slow(
     *, computing: dict[int, float] | None = None, link: tuple[str, int] | None = None, seed: int = 1
-) -> list[Chips]:
-    """Of two hosts with four chips each, in a ring; those that are slow, and the link to one."""
+) -> list[Slow]:
+    """Search two hosts with a ring of eight chips, with slow chips or a slow link to a chip."""
     chance = random.Random(seed)
     pairs = {
         "x+": tuple((rank, (rank + 1) % 8) for rank in range(8)),
         "x-": tuple((rank, (rank - 1) % 8) for rank in range(8)),
     }
-    found = []
+    chips = []
     for first in (0, 4):
         ranks = range(first, first + 4)
-        found.append(
+        chips.append(
             Chips(
                 ranks=tuple(ranks),
                 compute_s=tuple(_row(chance, (computing or {}).get(rank, 1.0)) for rank in ranks),
@@ -40,32 +41,31 @@ def _found(
                 pairs=pairs,
             )
         )
-    return found
+    slow, losses = slow_chips(chips, ["a", "b"], 0.05, 0.01)
+    assert list(losses) == ["computing", "copying", "the link x+", "the link x-"]
+    return slow
 
 
-def test_a_chip_that_throttles_is_named_with_its_host() -> None:
-    (one,) = slow_chips(_found(computing={6: 1.12}), ["a", "b"], 0.05, 0.01)
-    assert (one.what, one.host, one.quantity) == ("chip 6 of host b", "b", "computing")
-    assert one.ratio == pytest.approx(1.12, rel=0.01)
+def test_slow_chips_are_named_with_their_hosts_the_slowest_first() -> None:
+    first, second = _slow(computing={1: 1.12, 5: 1.6})
+    assert (first.name, first.hosts, first.quantity) == ("chip 5 of host b", ("b",), "computing")
+    assert second.name == "chip 1 of host a"
+    assert second.ratio == pytest.approx(1.12, rel=0.01)
 
 
-def test_a_link_that_is_slow_one_way_is_named_that_way() -> None:
-    (one,) = slow_chips(_found(link=("x-", 3)), ["a", "b"], 0.05, 0.01)
-    assert one.what == "chip 4 of host b to chip 3 of host a"
-    assert one.quantity == "the link x-"
-    assert one.ratio == pytest.approx(1.5, rel=0.01)
+def test_a_link_that_is_slow_in_one_direction_is_named_in_that_direction() -> None:
+    (slow,) = _slow(link=("x-", 3))
+    assert slow.name == "chip 4 of host b to chip 3 of host a"
+    assert slow.quantity == "the link x-"
+    assert slow.ratio == pytest.approx(1.5, rel=0.01)
 
 
-def test_the_slowest_comes_first() -> None:
-    found = slow_chips(_found(computing={1: 1.2, 5: 1.6}), ["a", "b"], 0.05, 0.01)
-    assert [one.what for one in found] == ["chip 5 of host b", "chip 1 of host a"]
+def test_no_chip_is_named_if_all_are_alike() -> None:
+    assert not [seed for seed in range(100) if _slow(seed=seed)]
 
 
-def test_where_all_are_alike_nobody_is_named() -> None:
-    assert not [seed for seed in range(100) if slow_chips(_found(seed=seed), "ab", 0.05, 0.01)]
-
-
-def test_of_two_chips_nobody_knows_which_is_slow() -> None:
+def test_no_chip_of_two_is_named() -> None:
     chance = random.Random(1)
     rows = (_row(chance), _row(chance, 2.0))
-    assert slow_chips([Chips(ranks=(0, 1), compute_s=rows, copy_s=rows)], ["a"], 0.05, 0.01) == []
+    chips = Chips(ranks=(0, 1), compute_s=rows, copy_s=rows)
+    assert slow_chips([chips], ["a"], 0.05, 0.01) == ([], {})

@@ -1,179 +1,171 @@
-"""The search on simulated clusters: who is named, who is not, and how many rounds that takes."""
+"""The search on simulated clusters: which hosts and links it names, and in how many rounds."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from busbw.extensions.stragglers.answer import Answer
-from busbw.extensions.stragglers.roll import NobodyAnswers, Times
-from busbw.extensions.stragglers.rounds import Group, Round, pair
-from busbw.extensions.stragglers.search import Found, Search
-from tests.unit.extensions.stragglers.cluster import Cluster
-
-
-def _found(cluster: Cluster, count: int, **own: object) -> Found:
-    return Search(hosts=count, measure=cluster.measure, **own).run()  # type: ignore[arg-type]
-
-
-def _named(found: Found) -> set[Group]:
-    return {one.who for one in found.accused}
+from busbw.extensions.stragglers.liveness import Group, NoHostAnswersError, Round, Times
+from busbw.extensions.stragglers.search import pairings, partitions
+from tests.unit.extensions.stragglers.simulated_cluster import Cluster, search, slow_groups
 
 
 @pytest.mark.parametrize("heavy", [False, True], ids=["normal", "heavy tails"])
 @pytest.mark.parametrize("count", [4, 8, 64, 256])
-def test_where_nobody_is_slow_nobody_is_named(count: int, heavy: bool) -> None:
-    found = _found(Cluster(noise=0.05, heavy=heavy), count)
-    assert (found.accused, found.undecided, found.racks, found.dead) == ((), (), {}, {})
-    assert all(0.05 < loss < 0.2 for loss in found.least.values())
+def test_no_host_of_a_healthy_cluster_is_named(count: int, heavy: bool) -> None:
+    result = search(Cluster(noise=0.05, heavy=heavy), count)
+    assert result.is_healthy
+    assert (result.slow, result.undecided, result.racks, result.unreachable) == ((), (), {}, ())
+    assert all(0.05 < loss < 0.2 for loss in result.detectable.values())
 
 
 @pytest.mark.parametrize("count", [4, 5, 8, 16, 64, 256])
-def test_a_slow_host_is_named_with_what_it_takes(count: int) -> None:
+def test_a_slow_host_is_named_with_its_ratio(count: int) -> None:
     cluster = Cluster(noise=0.02, hosts={3: 0.5}, heavy=True)
-    found = _found(cluster, count)
-    assert _named(found) == {(3,)}
-    (one,) = found.accused
-    assert one.ratio == pytest.approx(1.5, rel=0.05)
-    assert one.p < 0.01
-    assert found.rounds == len(cluster.asked) < (count if count < 64 else 12) + 20
+    result = search(cluster, count)
+    assert slow_groups(result) == {(3,)}
+    for slow in result.slow:
+        assert slow.ratio == pytest.approx(1.5, rel=0.05)
+        assert slow.p < 0.01
+    assert len(cluster.rounds) < (count if count < 64 else 12) + 20
 
 
 @pytest.mark.parametrize("count", [4, 8, 16])
 def test_a_slow_link_is_named_and_neither_of_its_hosts(count: int) -> None:
-    found = _found(Cluster(noise=0.02, links={(1, 3): 1.0}), count)
-    assert _named(found) == {(1, 3)}
-    (one,) = found.accused
-    assert one.alone == pytest.approx(2.0, rel=0.1)
+    assert slow_groups(search(Cluster(noise=0.02, links={(1, 3): 1.0}), count)) == {(1, 3)}
 
 
-def test_two_at_once_are_both_named() -> None:
-    found = _found(Cluster(noise=0.03, hosts={5: 1.0}, links={(1, 3): 1.0}), 8)
-    assert _named(found) == {(5,), (1, 3)}
-    # No slow host is what the link is compared with.
-    assert sorted(one.alone or 0 for one in found.accused) == pytest.approx([0, 2.0], rel=0.1)
+def test_a_slow_host_and_a_slow_link_are_both_named() -> None:
+    result = search(Cluster(noise=0.03, hosts={5: 1.0}, links={(1, 3): 1.0}), 8)
+    assert slow_groups(result) == {(5,), (1, 3)}
 
 
-def test_a_slow_link_is_found_beside_many_who_only_look_slow() -> None:
-    """Each of those takes a partner, of which there are few."""
+def test_a_slow_link_is_found_next_to_many_candidates_that_are_not_slow() -> None:
+    """Each candidate takes a partner, of which there are few."""
     for seed in range(5):
         cluster = Cluster(noise=0.15, links={(4, 5): 2.0}, seed=seed)
-        found = _found(cluster, 8, seed=seed)
-        assert _named(found) == {(4, 5)}
-        assert found.undecided == ()
+        result = search(cluster, 8, seed=seed)
+        assert slow_groups(result) == {(4, 5)}
+        assert result.undecided == ()
 
 
 @pytest.mark.parametrize(("host", "seed"), [(8, 5), (7, 8), (11, 34)])
 def test_no_link_is_named_for_a_host_that_stays_undecided(host: int, seed: int) -> None:
     """A link of a slow host is slow, too."""
-    found = _found(Cluster(noise=0.05, hosts={host: 0.1}, heavy=True, seed=seed), 16, seed=seed)
-    assert _named(found) <= {(host,)}
-    assert all(len(who) == 1 for who in found.undecided)
+    cluster = Cluster(noise=0.05, hosts={host: 0.1}, heavy=True, seed=seed)
+    result = search(cluster, 16, seed=seed)
+    assert slow_groups(result) <= {(host,)}
+    assert all(name.startswith("host ") for name in result.undecided)
 
 
 def test_half_of_the_hosts_are_named_where_the_others_are_alike() -> None:
     slow = dict.fromkeys((0, 1, 4, 6, 9, 11, 12, 15), 0.5)
-    found = _found(Cluster(noise=0.02, hosts=slow), 16)
-    assert _named(found) == {(host,) for host in slow}
+    result = search(Cluster(noise=0.02, hosts=slow), 16)
+    assert slow_groups(result) == {(host,) for host in slow}
 
 
 def test_a_switch_that_four_hosts_share_is_no_slow_link() -> None:
     rack = frozenset({1, 2, 4, 7})
-    found = _found(Cluster(noise=0.05, rack=rack), 8)
-    assert found.accused == ()
-    for racks in found.racks.values():
-        assert {frozenset(one) for one in racks.hosts} == {rack, frozenset(range(8)) - rack}
+    result = search(Cluster(noise=0.05, rack=rack), 8)
+    assert (result.slow, result.is_healthy) == ((), True)
+    for racks in result.racks.values():
+        sets = {frozenset(map(int, hosts)) for hosts in racks.hosts}
+        assert sets == {rack, frozenset(range(8)) - rack}
         assert racks.ratio > 1.8
         assert racks.alone == pytest.approx(1.0, abs=0.2)
 
 
-def test_a_rack_that_is_far_is_far_alone() -> None:
-    far: dict[Group, float] = {(a, b): 1.0 for a in range(4) for b in range(4, 8)}
-    found = _found(Cluster(noise=0.02, links=far), 8)
-    assert found.accused == ()
-    assert [racks.alone for racks in found.racks.values()] == pytest.approx([2.0, 2.0], rel=0.1)
+def test_a_rack_that_is_far_is_far_by_itself_and_not_healthy() -> None:
+    far = {(a, b): 1.0 for a in range(4) for b in range(4, 8)}
+    result = search(Cluster(noise=0.02, links=far), 8)
+    assert (result.slow, result.is_healthy) == ((), False)
+    assert [racks.alone for racks in result.racks.values()] == pytest.approx([2.0, 2.0], rel=0.1)
 
 
-def test_suspects_that_find_no_partner_are_undecided_before_long() -> None:
-    far: dict[Group, float] = {pair(a, b): 1.0 for a in (1, 6) for b in (0, 2, 3, 4, 5, 7)}
-    found = _found(Cluster(noise=0.02, links={**far, (1, 6): 0.4}), 8)
-    assert {frozenset(one) for racks in found.racks.values() for one in racks.hosts} >= {
-        frozenset({1, 6})
-    }
-    assert (found.accused, {*found.undecided}) == ((), {(1,), (6,)})
-    assert found.rounds < 40
+def test_candidates_without_a_partner_are_undecided_after_few_rounds() -> None:
+    far = {(min(a, b), max(a, b)): 1.0 for a in (1, 6) for b in (0, 2, 3, 4, 5, 7)}
+    cluster = Cluster(noise=0.02, links={**far, (1, 6): 0.4})
+    result = search(cluster, 8)
+    assert ("1", "6") in {hosts for racks in result.racks.values() for hosts in racks.hosts}
+    assert (result.slow, {*result.undecided}) == ((), {"host 1", "host 6"})
+    assert not result.is_healthy
+    assert len(cluster.rounds) < 40
 
 
-def test_a_suspect_that_dies_is_tested_no_more() -> None:
-    cluster = Cluster(noise=0.02, hosts={2: 0.5})
+class Stopping(Cluster):
+    """A cluster whose hosts stop answering after a number of rounds."""
 
-    def measure(groups: Round) -> Sequence[Times | str]:
-        if len(cluster.asked) == 10:
-            cluster.dead = frozenset({2})
-        return cluster.measure(groups)
+    ends: Mapping[int, int]
 
-    found = Search(hosts=8, measure=measure).run()
-    assert (found.accused, found.undecided, set(found.dead)) == ((), (), {2})
-    assert found.rounds < 30
+    def measure(self, groups: Round) -> Sequence[Times | str]:
+        done = len(self.rounds)
+        self.unreachable = frozenset(host for host, end in self.ends.items() if done >= end)
+        return super().measure(groups)
 
 
-def test_one_that_hangs_is_named_and_the_rest_is_measured() -> None:
-    found = _found(Cluster(noise=0.02, hosts={1: 0.5}, dead=frozenset({3})), 8)
-    assert (set(found.dead), _named(found)) == ({3}, {(1,)})
+def test_a_candidate_that_stops_is_tested_no_more() -> None:
+    cluster = Stopping(noise=0.02, hosts={2: 0.5})
+    cluster.ends = {2: 10}
+    result = search(cluster, 8)
+    (silent,) = result.unreachable
+    assert (result.slow, result.undecided, silent.name) == ((), (), "host 2")
+    assert "2" not in result.good_hosts
+    assert len(cluster.rounds) < 30
 
 
-def test_whoever_dies_whenever_there_is_an_answer_and_nobody_else_is_dead() -> None:
+def test_a_host_that_hangs_is_named_and_the_others_are_measured() -> None:
+    result = search(Cluster(noise=0.02, hosts={1: 0.5}, unreachable=frozenset({3})), 8)
+    assert [silent.hosts for silent in result.unreachable] == [("3",)]
+    assert slow_groups(result) == {(1,)}
+
+
+def test_whichever_hosts_stop_at_any_time_no_other_host_is_unreachable() -> None:
     for seed in range(150):
         chance = random.Random(seed)
         count = chance.choice([4, 5, 6, 8, 33])
         share = chance.choice([0.1, 0.5])
-        dies = {host: chance.randrange(60) for host in range(count) if chance.random() < share}
-
-        class Dying(Cluster):
-            ends: Mapping[int, int] = dies
-
-            def measure(self, groups: Round) -> Sequence[Times | str]:
-                self.dead = frozenset(h for h, at in self.ends.items() if len(self.asked) >= at)
-                return super().measure(groups)
-
         slow = {host: 1.0 for host in range(count) if chance.random() < 0.2}
-        cluster = Dying(noise=chance.choice([0.001, 0.5]), hosts=slow, seed=seed)
-        with contextlib.suppress(NobodyAnswers):
-            found = _found(cluster, count, seed=seed)
-            assert set(found.dead) <= set(dies)
-            assert list(Answer(found=found, names=[*map(str, range(count))]).sentences())
+        cluster = Stopping(noise=chance.choice([0.001, 0.5]), hosts=slow, seed=seed)
+        cluster.ends = {h: chance.randrange(60) for h in range(count) if chance.random() < share}
+        with contextlib.suppress(NoHostAnswersError):
+            result = search(cluster, count, seed=seed)
+            silent = {int(s.hosts[0]) for s in result.unreachable if len(s.hosts) == 1}
+            assert silent <= set(cluster.ends)
+            assert list(result.sentences())
 
 
-def test_a_smaller_loss_than_the_least_is_nobody_s_fault() -> None:
+def test_a_loss_below_the_least_is_not_named() -> None:
     cluster = Cluster(noise=0.01, hosts={2: 0.15})
-    assert _named(_found(cluster, 8)) == {(2,)}
-    assert _named(_found(cluster, 8, least=0.2)) == set()
+    assert slow_groups(search(cluster, 8)) == {(2,)}
+    assert slow_groups(search(cluster, 8, least=0.2)) == set()
 
 
 @pytest.mark.exhaustive
-def test_more_hosts_than_meet_meet_where_that_is_asked_for() -> None:
+def test_links_of_many_hosts_are_found_in_pairs_alone() -> None:
     cluster = Cluster(noise=0.02, links={(7, 30): 1.0})
-    assert _named(_found(cluster, 34)) == set()
-    assert _named(_found(cluster, 34, in_pairs=True)) == {(7, 30)}
+    groups = search(cluster, 34)
+    assert (slow_groups(groups), groups.links_measured) == (set(), False)
+    assert slow_groups(search(cluster, 34, in_pairs=True)) == {(7, 30)}
 
 
 def _share(count: int, runs: int, slow: int, loss: float, noise: float) -> tuple[int, int]:
-    """In how many runs the answer was right, and in how many somebody was named wrongly."""
+    """Return the number of runs that name the slow hosts, and of those that name another."""
     right = wrong = 0
     for seed in range(runs):
         hosts = dict.fromkeys(random.Random(seed).sample(range(count), slow), loss)
         cluster = Cluster(noise=noise, hosts=hosts, heavy=True, seed=seed)
-        named = _named(_found(cluster, count, seed=seed))
+        named = slow_groups(search(cluster, count, seed=seed))
         right += named == {(host,) for host in hosts}
         wrong += bool(named - {(host,) for host in hosts})
     return right, wrong
 
 
 @pytest.mark.exhaustive
-def test_most_slow_hosts_are_found_and_hardly_anybody_else() -> None:
+def test_most_slow_hosts_are_found_and_hardly_any_other() -> None:
     right, wrong = _share(16, runs=40, slow=2, loss=0.2, noise=0.03)
     assert right >= 38
     assert wrong <= 1
@@ -182,32 +174,53 @@ def test_most_slow_hosts_are_found_and_hardly_anybody_else() -> None:
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("count", [8, 16, 256])
-def test_healthy_clusters_are_accused_once_in_a_hundred_times_at_most(count: int) -> None:
+def test_at_most_one_healthy_cluster_in_a_hundred_is_reported(count: int) -> None:
     _, wrong = _share(count, runs=400, slow=0, loss=0.0, noise=0.05)
     # Of 400 with 1 %, more than 9 have a chance of 0.8 %.
     assert wrong <= 9
 
 
 class _Failing(Cluster):
-    """Without a time where `fails` says so of a group, in a round."""
+    """A cluster without a time for the groups of which `fails` is true, given the round."""
 
     def __init__(self, fails: Callable[[int, Group], bool]) -> None:
         super().__init__(noise=0.01)
         self.fails = fails
 
     def measure(self, groups: Round) -> Sequence[Times | str]:
-        taken = super().measure(groups)
-        number = len(self.asked)
-        return ["no route" if self.fails(number, g) else one for g, one in zip(groups, taken)]
+        answers = super().measure(groups)
+        number = len(self.rounds)
+        return ["no route" if self.fails(number, g) else a for g, a in zip(groups, answers)]
 
 
-def test_a_link_that_does_not_work_at_all_is_named_and_no_host_of_it() -> None:
-    found = _found(_Failing(lambda number, group: group == (1, 4)), 8)
-    assert found.cut == {(1, 4): "no route"}
-    assert (found.dead, found.accused) == ({}, ())
+def test_a_link_without_an_answer_is_named_and_neither_of_its_hosts() -> None:
+    result = search(_Failing(lambda number, group: group == ("1", "4")), 8)
+    (silent,) = result.unreachable
+    assert (silent.name, silent.reason, result.slow) == ("link 1 - 4", "no route", ())
+    assert result.good_hosts == ["0", "1", "2", "3", "5", "6", "7"]
 
 
-def test_a_round_in_which_nobody_answers_is_measured_again() -> None:
-    found = _found(_Failing(lambda number, group: number == 3), 8)
-    assert len(found.times_s) == 28
-    assert (found.cut, found.dead, found.accused) == ({}, {}, ())
+def test_a_round_without_any_answer_is_measured_again() -> None:
+    result = search(_Failing(lambda number, group: number == 3), 8)
+    assert len(result.times) == 28
+    assert (result.unreachable, result.slow) == ((), ())
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 31, 32])
+def test_every_two_hosts_are_paired_once_and_in_different_rounds(count: int) -> None:
+    hosts = [f"{host:02}" for host in range(count)]
+    rounds = pairings(hosts)
+    assert sorted(itertools.chain(*rounds)) == list(itertools.combinations(hosts, 2))
+    for groups in rounds:
+        assert len({*itertools.chain(*groups)}) == 2 * len(groups)
+    assert len(rounds) == count - 1 + count % 2
+
+
+@pytest.mark.parametrize("count", [64, 100, 1024])
+def test_groups_divide_all_hosts_differently_in_every_round(count: int) -> None:
+    hosts = [str(host) for host in range(count)]
+    rounds = partitions(hosts, random.Random(1))
+    for groups in rounds:
+        assert sorted(itertools.chain(*groups)) == sorted(hosts)
+        assert {len(group) for group in groups} <= {8, 9, 12, 13, 16}
+    assert len({frozenset(groups) for groups in rounds}) == len(rounds)

@@ -1,0 +1,112 @@
+"""The result of a search: its JSON fields, sentences, table and healthy hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from busbw.extensions.stragglers.fit import Racks
+from busbw.extensions.stragglers.sequential import Slow
+from busbw.report.table import Column, Table, rows_of
+
+# Healthy clusters of which at most this share is reported to have a slow host, link or chip; the
+# two searches share it.
+RISK = 0.01
+PAIRS_RISK, CHIPS_RISK = 0.5 * RISK, 0.5 * RISK
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoAnswer:
+    """An unreachable host, or a link without an answer though both its hosts answer others."""
+
+    name: str
+    hosts: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """What is known of all `hosts`, by name.
+
+    `detectable` is the smallest loss (0.15 is 15 %) that would have been found, by quantity,
+    `ratios` the fitted ratio of each host. `times` are the seconds of the pairs or groups of the
+    first rounds, by their hosts as a comma list; none in a TPU slice. If `unmeasured` has a reason,
+    chips were not measured, and the result `is_incomplete` unless the framework cannot measure
+    them.
+    """
+
+    hosts: tuple[str, ...]
+    rounds: int = 0
+    slow: tuple[Slow, ...] = ()
+    unreachable: tuple[NoAnswer, ...] = ()
+    undecided: tuple[str, ...] = ()
+    racks: Mapping[str, Racks] = field(default_factory=dict)
+    detectable: Mapping[str, float] = field(default_factory=dict)
+    ratios: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    links_measured: bool = True
+    times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    unmeasured: str = ""
+    is_incomplete: bool = False
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a host, link or chip is slow or unreachable, or a rack is far from the others."""
+        far = any(not racks.is_shared for racks in self.racks.values())
+        return bool(self.slow or self.unreachable or far)
+
+    @property
+    def is_healthy(self) -> bool:
+        return not (self.is_slow or self.undecided or self.is_incomplete)
+
+    @property
+    def good_hosts(self) -> list[str]:
+        """The hosts without a problem; of a link with a problem, without its second host."""
+        bad = {slow.hosts[-1] for slow in self.slow}
+        bad |= {silent.hosts[-1] for silent in self.unreachable}
+        return [host for host in self.hosts if host not in bad]
+
+    def sentences(self) -> Iterator[str]:
+        for slow in self.slow:
+            text = f"{slow.name}: {slow.quantity} takes {slow.ratio:.2f} x as long as the others'"
+            yield f"{text} (p <= {slow.p:.1g})"
+        for silent in self.unreachable:
+            yield f"{silent.name}: no answer: {silent.reason}"
+        for quantity, racks in self.racks.items():
+            yield _rack_sentence(quantity, racks)
+        if self.unmeasured:
+            yield f"single chips were not measured: {self.unmeasured}"
+        for name in self.undecided:
+            yield f"{name}: undecided; run busbw find-slow again"
+        if not self.is_slow:
+            losses = ", ".join(f"{100 * v:.0f} % in {name}" for name, v in self.detectable.items())
+            word = "is slow" if self.is_healthy else "is known to be slow"
+            yield (
+                f"no host, link or chip {word}: a loss of {losses or '(nothing was measured)'} "
+                f"would have been found; at most 1 healthy cluster in {1 / RISK:g} is reported"
+            )
+        if not self.links_measured:
+            yield "links were not measured, because hosts were measured in groups: use --pairs"
+
+    def table(self) -> Table:
+        """Return the ratio of each host's pairs to those of the others, by quantity."""
+        columns = (
+            Column("host", "host", left=True, fits=True),
+            *(Column(name, name, text="{:.2f}".format, fits=True, gap=2) for name in self.ratios),
+        )
+        rows = (
+            {
+                "host": host,
+                **{quantity: ratios.get(host) for quantity, ratios in self.ratios.items()},
+            }
+            for host in self.hosts
+        )
+        return Table(columns=columns, rows=rows_of(rows))
+
+
+def _rack_sentence(quantity: str, racks: Racks) -> str:
+    sets = " | ".join(", ".join(hosts) for hosts in racks.hosts)
+    text = f"{sets}: {quantity} takes {racks.ratio:.2f} x as long between them as within"
+    if racks.alone is None:
+        return text
+    reason = "share a connection" if racks.is_shared else "are far from each other"
+    return f"{text}, and {racks.alone:.2f} x by itself: they {reason}"
