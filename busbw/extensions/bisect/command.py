@@ -1,7 +1,7 @@
 """`busbw bisect PACKAGE --good=V --bad=V -- OPTIONS`: find the release that caused a regression.
 
-Each release is an environment of its own; what a step shows is decided by a session with OPTIONS.
-What is known is kept after every step, so that the same command goes on.
+Each release has an environment of its own, and a session with OPTIONS decides its status. Progress
+is kept after every release, so that the same command continues.
 """
 
 from __future__ import annotations
@@ -12,22 +12,19 @@ import hashlib
 import signal
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.commands import Commands, UsageError, add_command, command_error, usage_error
-from busbw.extensions.bisect.flags import FlagsError, flags_in, tried
-from busbw.extensions.bisect.releases import Environments, ReleaseError, releases_between
-from busbw.extensions.bisect.row import Row
-from busbw.extensions.bisect.state import Kept, State, StateError
-from busbw.extensions.bisect.steps import Sessions, StepError
+from busbw.extensions.bisect.bisection import Bisection, report
+from busbw.extensions.bisect.flags import NOTHING, read_flags, try_flags
+from busbw.extensions.bisect.progress import Document, Progress
+from busbw.extensions.bisect.releases import Environments, releases_between
+from busbw.extensions.bisect.sessions import SessionError, Sessions
 from busbw.extensions.stacks.uv import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
-from busbw.session import forms
 from busbw.session.folders import stack_cache_of
-from busbw.session.option import Option, file_option, folder_option, takes
 
 ORDER, PASSES_ON = 1, True
 _DESCRIPTION = """
@@ -38,199 +35,141 @@ what to measure. Progress is kept, so that the same command continues after an i
 code 0: the release was found.
 """
 
-_OPTIONS = (
-    Option(
-        name="package",
-        nargs="*",
-        metavar="PACKAGE",
-        help="The package whose releases to try, such as jaxlib, libtpu, tensorflow or "
-        "jax-cuda13-pjrt",
-    ),
-    Option(name="good", **takes("VERSION"), help="A release that works as it should"),
-    Option(name="bad", **takes("VERSION"), help="A release that does not"),
-    file_option(
-        "flags",
-        "Instead of releases: report what each flag in FILE changes. FILE has one flag per line",
-    ),
-    Option(
-        name="fixed",
-        flag=True,
-        help="Find the release that fixed the problem: --good is later than --bad",
-    ),
-    Option(name="every", flag=True, help="Try all releases between the two, and report each"),
-    Option(name="pre", flag=True, help="Try release candidates too"),
-    Option(
-        name="with",
-        **takes("PIN"),
-        repeated=True,
-        help="Install this package too, for example --with=jax==0.7.0. May be repeated",
-    ),
-    Option(
-        name="python",
-        **takes("PYTHON", default=sys.executable),
-        help="Create the environments with this Python",
-    ),
-    Option(
-        name="framework",
-        parse=forms.word(tuple(FRAMEWORKS)),
-        choices=tuple(FRAMEWORKS),
-        help="Measure with this framework. Default: tensorflow for packages of TensorFlow, else "
-        "jax",
-    ),
-    folder_option(
-        "stack_cache", "Keep the environments in DIR. Default: busbw in the user's cache folder"
-    ),
-    file_option(
-        "state",
-        "Keep the progress in FILE. Default: a file in the cache, named by the command line",
-    ),
-    file_option("log", "Append the output of all sessions to FILE"),
-)
-
 
 def add_to(commands: Commands) -> None:
-    add_command(
+    parser = add_command(
         commands,
         "bisect",
         run,
-        *_OPTIONS,
         help="Find the release that caused a regression",
         description=_DESCRIPTION,
         example="busbw bisect jaxlib --good=0.9.0 --bad=0.10.1 -- --payloads=64K,1M",
-    ).usage = "busbw bisect PACKAGE --good=VERSION --bad=VERSION [options] -- OPTIONS"
+    )
+    parser.usage = "busbw bisect PACKAGE --good=VERSION --bad=VERSION [options] -- OPTIONS"
+    add = parser.add_argument
+    packages = "jaxlib, libtpu, tensorflow or jax-cuda13-pjrt"
+    add("package", nargs="?", metavar="PACKAGE", help=f"Package to bisect, such as {packages}")
+    add("--good", metavar="VERSION", help="Release without the problem")
+    add("--bad", metavar="VERSION", help="Release with the problem")
+    add("--flags", type=Path, metavar="FILE", help="Test each flag in FILE instead of releases")
+    add(
+        "--fixed",
+        action="store_true",
+        help="Find the release that fixed the problem: --good is later than --bad",
+    )
+    add(
+        "--with",
+        dest="pins",
+        action="append",
+        default=[],
+        metavar="PIN",
+        help="Install this package too, for example --with=jax==0.7.0. May be repeated",
+    )
+    add("--python", default=sys.executable, help="Create the environments with this Python")
+    add(
+        "--framework",
+        choices=tuple(FRAMEWORKS),
+        help="Measure with this framework. Default: tensorflow for packages of TensorFlow, else "
+        "jax",
+    )
+    add(
+        "--stack-cache",
+        metavar="DIR",
+        help="Keep the environments in DIR. Default: busbw in the user's cache folder",
+    )
+    add(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="Keep the progress in FILE. Default: a file in the cache, named by the command line",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    usage = usage_error(StateError, ReleaseError, FlagsError)
-    with _tidied(), usage, command_error(StackError, StepError):
+    _exit_at_signals()
+    with command_error(StackError, SessionError):
         if options.flags is not None:
-            return _flags(options)
-        row = _row(options)
+            return _try_flags(options)
+        bisection = _bisection(options)
         try:
-            return row.answer()
+            return bisection.run()
         finally:
-            with contextlib.suppress(OSError):  # A terminal that hung up is read by nobody.
-                _say(row.environments.left(row.releases))
+            # A terminal that hung up reads nothing.
+            with contextlib.suppress(OSError):
+                report(bisection.environments.left_on_disk(bisection.releases))
 
 
-@contextlib.contextmanager
-def _tidied() -> Iterator[None]:
-    """End by an exception at SIGTERM and SIGHUP, so that unfinished work is removed."""
+def _exit_at_signals() -> None:
+    """Raise SystemExit at SIGTERM and SIGHUP, so that unfinished work is removed."""
 
     def end(number: int, frame: object) -> None:
         raise SystemExit(128 + number)
 
-    # Under nohup SIGHUP is ignored, and must stay so.
-    handled = [
-        number
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL
-    ]
-    for number in handled:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number in handled:
-            signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup SIGHUP is ignored, and must stay so.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
 
 
-def _flags(options: argparse.Namespace) -> int:
-    """What each flag does; exit code 1 where one changes something, or is refused."""
+def _try_flags(options: argparse.Namespace) -> int:
+    """Print the effect of each flag; the exit code is 1 if one has an effect."""
     if options.package or options.good or options.bad:
-        raise UsageError("--flags: accepted is it alone, or PACKAGE with --good and --bad")
-    flags = flags_in(options.flags)
+        raise UsageError("--flags: expected no PACKAGE, --good or --bad")
+    flags = read_flags(options.flags)
+    effects = []
     with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as baselines:
-        sessions = Sessions(
-            framework=options.framework or "jax",
-            options=options.passed,
-            baselines=Path(baselines),
-            is_compiled=_is_compiled(options.passed),
-            log=_log(options.log),
-        )
-        found = []
-        for one in tried(sessions, flags):
-            print(f"{one.text}: {one.does}{': ' if one.how else ''}{one.how}", flush=True)
-            found.append(one)
-    each = found[1:] if len(flags) > 1 else found
-    counts = Counter(one.does for one in each)
-    print(
-        f"of {plural(len(each), 'flag')} " + ", ".join(f"{n} {does}" for does, n in counts.items())
-    )
-    return int(any(one.does != "nothing" for one in each))
+        for result in try_flags(_sessions(options, Path(baselines)), flags):
+            words = filter(None, [result.flags, result.effect, result.details])
+            print(": ".join(words), flush=True)
+            effects.append(result.effect)
+    return int(set(effects) != {NOTHING})
 
 
-def _is_compiled(words: Sequence[str]) -> bool:
-    return any(word.startswith("--topology") for word in words)
-
-
-def _row(options: argparse.Namespace) -> Row:
-    """Raises ReleaseError, StateError and StackError."""
-    if len(options.package) != 1 or not (options.good and options.bad):
+def _bisection(options: argparse.Namespace) -> Bisection:
+    """Return the bisection that options describe. Raises UsageError and StackError."""
+    package, good, bad = options.package, options.good, options.bad
+    if not (package and good and bad):
         raise UsageError(
-            "accepted is one PACKAGE, such as jaxlib, with --good and --bad, or --flags=FILE; "
-            "and after -- OPTIONS"
+            "expected PACKAGE, such as jaxlib, with --good and --bad, or --flags=FILE; and OPTIONS "
+            "after --"
         )
-    (package,) = options.package
-    first, last = options.good, options.bad
-    if options.fixed:
-        first, last = last, first
-    releases = releases_between(package, first, last, options.python, pre=options.pre)
+    first, last = (bad, good) if options.fixed else (good, bad)
+    releases = releases_between(package, first, last, options.python)
     with usage_error(ValueError):
         cache = stack_cache_of(options.stack_cache)
-    state = _state(options, (package, first, last), cache)
-    return Row(
+    words = (package, good, bad, *options.pins, options.python, "--", *options.passed)
+    progress = _progress(options.state, words, cache)
+    return Bisection(
         package=package,
-        releases=releases,
-        fixed=options.fixed,
-        every=options.every,
-        sessions=Sessions(
-            framework=options.framework or _framework_of(package),
-            options=options.passed,
-            baselines=state.baselines,
-            is_compiled=_is_compiled(options.passed),
-            log=_log(options.log),
-            launches=state.known.launches,
-        ),
-        state=state,
+        releases=releases[::-1] if options.fixed else releases,
+        is_fixed=options.fixed,
+        sessions=_sessions(options, progress.baselines),
+        progress=progress,
         environments=Environments(
-            cache=cache,
-            package=package,
-            pins=getattr(options, "with") or (),
-            python=options.python,
+            cache=cache, package=package, pins=options.pins, interpreter=options.python
         ),
-        say=_say,
-        tell=print,
     )
 
 
-def _state(options: argparse.Namespace, ends: tuple[str, ...], cache: Path) -> State:
-    """Of all that was asked, as far as an earlier one came. Raises StateError."""
-    asked = (*ends, *(getattr(options, "with") or ()), options.python)
-    asked = (*asked, *[flag for flag in ("fixed", "every", "pre") if getattr(options, flag)])
-    asked = (*asked, "--", *options.passed)
-    name = hashlib.sha256("\0".join(asked).encode()).hexdigest()[:16]
-    path = options.state or cache / "bisect" / f"{name}.json"
-    state = State(path=path, known=Kept(asked=asked))
-    state.baselines.mkdir(parents=True, exist_ok=True)
-    state.read()
-    if state.known.tried:
-        _say(f"goes on with {plural(len(state.known.tried), 'step')} of {state.path}")
-    return state
+def _sessions(options: argparse.Namespace, baselines: Path) -> Sessions:
+    is_tensorflow = str(options.package).startswith(("tensorflow", "keras"))
+    return Sessions(
+        framework=options.framework or ("tensorflow" if is_tensorflow else "jax"),
+        options=options.passed,
+        baselines=baselines,
+        is_compiled=any(word.startswith("--topology") for word in options.passed),
+    )
 
 
-def _framework_of(package: str) -> str:
-    return "tensorflow" if package.startswith(("tensorflow", "keras")) else "jax"
-
-
-def _log(path: Path | None) -> Callable[[str], None]:
-    def log(text: str) -> None:
-        if path is not None:
-            with path.open("a") as file:
-                file.write(text)
-
-    return log
-
-
-def _say(words: str) -> None:
-    print(f"busbw: {words}", file=sys.stderr, flush=True)
+def _progress(path: Path | None, command: Sequence[str], cache: Path) -> Progress:
+    """Return the progress of an earlier run of the same command. Raises UsageError."""
+    name = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
+    progress = Progress(
+        path=path or cache / "bisect" / f"{name}.json", contents=Document(command=tuple(command))
+    )
+    progress.baselines.mkdir(parents=True, exist_ok=True)
+    progress.read()
+    if progress.contents.tested:
+        tested = plural(len(progress.contents.tested), "release")
+        report(f"continues with {tested} of {progress.path}")
+    return progress

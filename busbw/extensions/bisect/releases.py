@@ -1,6 +1,6 @@
-"""The releases of a package between two, as uv finds them, and environments of single releases.
+"""List the releases of a package with uv, and build the environment of a release.
 
-What depends on the package follows it, by uv's own resolver.
+The resolver of uv chooses the versions of packages that depend on it.
 """
 
 from __future__ import annotations
@@ -15,33 +15,28 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
+from busbw.commands import UsageError
 from busbw.extensions.stacks import uv
 from busbw.model.words import bytes_text, plural
 
-# What an environment needs besides the package, which follows it.
+# Packages that an environment needs besides the package, in the versions that fit it.
 _FOLLOWS = {"jaxlib": ("jax",), "libtpu": ("jax",)}
 _PLUGINS = "jax-"
 
 
-class ReleaseError(ValueError):
-    """Two releases that nothing lies between; the message says why."""
-
-
-def releases_between(
-    package: str, first: str, last: str, python: str, *, pre: bool = False
-) -> tuple[str, ...]:
+def releases_between(package: str, first: str, last: str, python: str) -> tuple[str, ...]:
     """Return the releases of `package` that `python` can install, from `first` to `last`.
 
-    With `pre`, or where an end is a release candidate, candidates are among them. Raises
-    ReleaseError for ends that are not in order, and StackError for one that is not there.
+    Release candidates are among them if an end is one. Raises UsageError for ends that are not in
+    order, and StackError for one that the index does not have.
     """
     try:
         ends = Version(first), Version(last)
     except InvalidVersion as error:
-        raise ReleaseError(f"{package}: {error}") from error
+        raise UsageError(f"{package}: {error}") from error
     if ends[0] >= ends[1]:
-        raise ReleaseError(f"{package}: {first} is not older than {last}")
-    pre = pre or any(end.is_prerelease for end in ends)
+        raise UsageError(f"{package}: {first} is not older than {last}")
+    pre = any(end.is_prerelease for end in ends)
     options = ("--resolution=lowest", f"--prerelease={'allow' if pre else 'disallow'}")
     releases = [_release(f"{package}=={first}", python)]
     newest = _release(f"{package}=={last}", python)
@@ -61,34 +56,34 @@ def _release(requirement: str, python: str, *options: str) -> str:
 class Environments:
     """Environments in `cache`, each with a release of `package` and with `pins`.
 
-    `python` makes them. An environment takes up to a gigabyte: `keep` removes all but those that
-    are still needed.
+    They are built with `interpreter`. An environment takes up to a gigabyte: `keep` removes all
+    that are not needed any more.
     """
 
     cache: Path
     package: str
     pins: Sequence[str] = ()
-    python: str = sys.executable
+    interpreter: str = sys.executable
 
-    def of(self, version: str) -> str:
+    def python(self, version: str) -> str:
         """Return the interpreter that has this release. Raises StackError with uv's words."""
         folder, requirements = self._folder(version), self._requirements(version)
-        uv.build_once(
-            folder,
-            lambda new: uv.install(
-                new, uv.resolve(requirements, self.python, *uv.PYLOCK), self.python
-            ),
-        )
+
+        def build(new: Path) -> None:
+            lock = uv.resolve(requirements, self.interpreter, *uv.PYLOCK)
+            uv.install(new, lock, self.interpreter)
+
+        uv.build_once(folder, build)
         return f"{folder}/bin/python"
 
-    def keep(self, versions: Collection[str], among: Collection[str]) -> None:
-        """Remove the environments of those `among` the releases that are not in `versions`."""
-        for version in set(among).difference(versions):
+    def keep(self, needed: Collection[str], releases: Collection[str]) -> None:
+        """Remove the environments of `releases` that are not `needed`."""
+        for version in set(releases).difference(needed):
             shutil.rmtree(self._folder(version), ignore_errors=True)
 
-    def left(self, among: Collection[str]) -> str:
-        """Return what is left on the disk, in a sentence."""
-        folders = [folder for folder in map(self._folder, among) if folder.exists()]
+    def left_on_disk(self, releases: Collection[str]) -> str:
+        """Return a sentence with the environments of releases and with their size."""
+        folders = [folder for folder in map(self._folder, releases) if folder.exists()]
         size = sum(path.lstat().st_size for folder in folders for path in folder.rglob("*"))
         return (
             f"left on disk: {plural(len(folders), 'environment')} ({bytes_text(size)}) in "
@@ -97,7 +92,7 @@ class Environments:
         )
 
     def _folder(self, version: str) -> Path:
-        text = "\n".join([self.python, *self._requirements(version)])
+        text = "\n".join([self.interpreter, *self._requirements(version)])
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return self.cache / "releases" / f"{self.package}-{version}-{digest}"
 

@@ -1,4 +1,4 @@
-"""`busbw bisect`: releases of a package, one of which makes the fake framework worse."""
+"""`busbw bisect`: releases of a package, one of which changes the fake framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from busbw.extensions.bisect.state import DOCUMENT
+from busbw.extensions.bisect.progress import DOCUMENT
 from busbw.worker.backends.fake.backend import VARIABLE
 from tests.helpers import package_index as index
 from tests.helpers.command_line import ROOT, Answer, command
@@ -26,18 +26,17 @@ VERSIONS = [f"1.{number}" for number in range(9)]
 SLOW = {"latency_s": 3e-3}
 
 
-class Found(Answer):
-    """What a bisection said."""
+class BisectAnswer(Answer):
+    """The answer of a bisection."""
 
     @property
     def sentence(self) -> str:
-        """The answer; the line after it shows the step again."""
-        (found,) = [line for line in self.out.splitlines() if line.startswith("first ")]
-        return found
+        (sentence,) = [line for line in self.out.splitlines() if line.startswith("first ")]
+        return sentence
 
 
 class Bisected:
-    """A row of releases; those from `first` on do what `worse` says."""
+    """A bisection of nine releases."""
 
     def __init__(self, folder: Path, environment: pytest.MonkeyPatch) -> None:
         self.folder, self._environment = folder, environment
@@ -45,7 +44,8 @@ class Bisected:
         environment.setenv("UV_CACHE_DIR", str(folder / "uv"))
         self.state = folder / "state.json"
 
-    def does(self, first: str, worse: dict[str, Any], **others: Any) -> None:
+    def script(self, first: str, worse: dict[str, Any], **others: Any) -> None:
+        """Make the releases from `first` on `worse`."""
         bad = VERSIONS[VERSIONS.index(first) :]
         releases = {PACKAGE: {version: worse for version in bad} | others.pop("releases", {})}
         self._environment.setenv(
@@ -59,9 +59,9 @@ class Bisected:
             *("--", "--payloads=64K", "--launches=2"),
         ]
 
-    def finds(self, *options: str, **ends: str) -> Found:
+    def run(self, *options: str, **ends: str) -> BisectAnswer:
         ran = command(*self.words(*options, **ends))
-        return Found(code=ran.code, out=ran.out, err=ran.err)
+        return BisectAnswer(code=ran.code, out=ran.out, err=ran.err)
 
 
 @pytest.fixture
@@ -70,106 +70,93 @@ def bisected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bisected:
 
 
 @pytest.mark.exhaustive
-def test_of_three_releases_the_second_one_did_it(bisected: Bisected) -> None:
-    bisected.does("1.1", SLOW)
-    found = bisected.finds(bad="1.2")
-    assert found.code == 0, found.err
-    assert found.sentence.startswith(
+def test_the_second_of_three_releases_is_found(bisected: Bisected) -> None:
+    bisected.script("1.1", SLOW)
+    answer = bisected.run(bad="1.2")
+    assert answer.code == 0, answer.err
+    assert answer.sentence.startswith(
         f"first slow release: {PACKAGE} 1.1; 1.0 is the last good one; 3 of 3 releases tried, "
     )
 
 
 @pytest.mark.exhaustive
 def test_the_first_slow_release_is_found(bisected: Bisected) -> None:
-    bisected.does("1.5", SLOW)
-    found = bisected.finds()
-    assert found.code == 0, found.err
-    said = f"first slow release: {PACKAGE} 1.5; 1.4 is the last good one; 5 of 9 releases tried, "
-    assert found.sentence.startswith(said)
-    again = found.out.splitlines()[-1]
+    bisected.script("1.5", SLOW)
+    answer = bisected.run()
+    assert answer.code == 0, answer.err
+    sentence = (
+        f"first slow release: {PACKAGE} 1.5; 1.4 is the last good one; 5 of 9 releases tried, "
+    )
+    assert answer.sentence.startswith(sentence)
+    again = answer.out.splitlines()[-1]
     options = "--frameworks=fake --payloads=64K --launches=2"
     assert again.startswith(f"again: busbw run {options} --python=fake=")
-    # Each environment takes up to a gigabyte: those that the answer names are left.
+    # Each environment takes up to a gigabyte: those of the releases in the answer are left.
     releases = bisected.folder / "cache" / "releases"
     assert {path.name.split("-")[3] for path in releases.iterdir()} == {"1.4", "1.5"}
-    assert "left on disk: 2 environments (" in found.err
-    assert f"in {releases}, and what uv downloaded, in its own cache: uv cache clean" in found.err
-    kept = json.loads(bisected.state.read_text())
-    assert kept["document"] == DOCUMENT
-    assert kept["answer"].startswith(said)
-    assert [one["release"] for one in kept["tried"]] == ["1.4", "1.6", "1.5"]
+    assert "left on disk: 2 environments (" in answer.err
+    assert f"in {releases}, and what uv downloaded, in its own cache: uv cache clean" in answer.err
+    progress = json.loads(bisected.state.read_text())
+    assert progress["document"] == DOCUMENT
+    assert [test["release"] for test in progress["tested"]] == ["1.4", "1.6", "1.5"]
 
 
 @pytest.mark.exhaustive
-def test_what_is_known_is_asked_no_more(bisected: Bisected) -> None:
-    bisected.does("1.5", SLOW)
-    first = bisected.finds()
-    bisected.does("1.2", SLOW)
-    again = bisected.finds()
+def test_tested_releases_are_not_tested_again(bisected: Bisected) -> None:
+    bisected.script("1.5", SLOW)
+    first = bisected.run()
+    bisected.script("1.2", SLOW)
+    again = bisected.run()
     assert again.out == first.out
-    assert "goes on with 3 steps of" in again.err
+    assert "continues with 3 releases of" in again.err
 
 
 @pytest.mark.exhaustive
-def test_a_release_that_does_not_start_is_stepped_around(bisected: Bisected) -> None:
-    bisected.does("1.5", SLOW, releases={"1.4": {"probe": "exit"}})
-    found = bisected.finds()
-    assert found.sentence.startswith(
+def test_another_release_is_tested_in_place_of_one_that_does_not_start(bisected: Bisected) -> None:
+    bisected.script("1.5", SLOW, releases={"1.4": {"probe": "exit"}})
+    answer = bisected.run()
+    assert answer.sentence.startswith(
         f"first slow release: {PACKAGE} 1.5; 1.3 is the last good one, or one of 1.4, which cannot "
         "be tested; "
     )
 
 
 @pytest.mark.exhaustive
-def test_a_wrong_value_is_looked_for_by_itself(bisected: Bisected) -> None:
-    bisected.does("1.7", {"cases": [{"then": "wrong_result"}]})
-    found = bisected.finds()
-    assert found.sentence.startswith(
+def test_a_wrong_value_is_found_without_a_reference(bisected: Bisected) -> None:
+    bisected.script("1.7", {"cases": [{"then": "wrong_result"}]})
+    answer = bisected.run()
+    assert answer.sentence.startswith(
         f"first wrong result release: {PACKAGE} 1.7; 1.6 is the last good one; "
     )
 
 
 @pytest.mark.exhaustive
-def test_the_release_that_mended_it_is_found(bisected: Bisected) -> None:
-    bisected.does("1.0", SLOW, releases={version: {} for version in VERSIONS[3:]})
-    found = bisected.finds("--fixed", good="1.8", bad="1.0")
-    assert found.sentence.startswith(
+def test_the_release_with_the_fix_is_found(bisected: Bisected) -> None:
+    bisected.script("1.0", SLOW, releases={version: {} for version in VERSIONS[3:]})
+    answer = bisected.run("--fixed", good="1.8", bad="1.0")
+    assert answer.sentence.startswith(
         f"first release without it: {PACKAGE} 1.3; 1.2 is the last one with it; "
     )
 
 
 @pytest.mark.exhaustive
-def test_every_step_is_named(bisected: Bisected) -> None:
-    bisected.does("1.6", SLOW, releases={"1.2": {"latency_s": 2e-3}})
-    found = bisected.finds("--every")
-    lines = found.out.splitlines()
-    assert lines[-1] == f"3 steps among 9 releases of {PACKAGE}, 0 untestable"
-    moved = [line for line in lines if ": bad: " in line]
-    assert [line.split(": ")[0] for line in moved] == [
-        f"{PACKAGE} 1.2 beside 1.1",
-        f"{PACKAGE} 1.3 beside 1.2",
-        f"{PACKAGE} 1.6 beside 1.5",
-    ]
-
-
-@pytest.mark.exhaustive
-def test_where_good_and_bad_do_not_differ_there_is_no_step(bisected: Bisected) -> None:
-    bisected.does("1.0", {})
-    found = bisected.finds()
-    assert found.code == 1
-    assert found.out == f"{PACKAGE} 1.8 shows nothing that 1.0 does not: there is no step\n"
+def test_a_good_and_a_bad_release_that_do_not_differ_have_no_step(bisected: Bisected) -> None:
+    bisected.script("1.0", {})
+    answer = bisected.run()
+    assert answer.code == 1
+    assert answer.out == f"{PACKAGE} 1.8 shows nothing that 1.0 does not: there is no step\n"
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_one_that_is_cut_short_leaves_nothing_unfinished_and_goes_on(
+def test_an_interrupted_bisection_leaves_nothing_unfinished_and_continues(
     bisected: Bisected, number: signal.Signals
 ) -> None:
-    bisected.does("1.1", SLOW)
+    bisected.script("1.1", SLOW)
     words = [sys.executable, "-m", "busbw", *bisected.words(bad="1.2")]
     (temporary := bisected.folder / "temporary").mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
-    for step in (b"the good one", b"the bad one"):
+    for step in (b"the good release", b"the bad release"):
         process = subprocess.Popen(
             words,
             cwd=bisected.folder,
@@ -186,9 +173,9 @@ def test_one_that_is_cut_short_leaves_nothing_unfinished_and_goes_on(
         if number is not signal.SIGKILL:
             assert b"left on disk: " in errors
             assert not [*temporary.iterdir(), *bisected.folder.rglob("*.new")]
-    found = bisected.finds(bad="1.2")
-    said = f"first slow release: {PACKAGE} 1.1; 1.0 is the last good one; "
-    assert found.sentence.startswith(said)
+    answer = bisected.run(bad="1.2")
+    sentence = f"first slow release: {PACKAGE} 1.1; 1.0 is the last good one; "
+    assert answer.sentence.startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -202,42 +189,41 @@ def test_one_that_is_cut_short_leaves_nothing_unfinished_and_goes_on(
             *(("--fixed",), {}, f"{PACKAGE}: 1.8 is not older than 1.0"),
             marks=pytest.mark.exhaustive,
         ),
-        (("--framework=fak",), {}, "argument --framework: expected one of "),
+        (("--framework=fak",), {}, "argument --framework: invalid choice"),
     ],
 )
-def test_what_is_asked_wrongly_is_a_usage_error(
+def test_invalid_options_are_usage_errors(
     bisected: Bisected, options: tuple[str, ...], ends: dict[str, str], sentence: str
 ) -> None:
-    bisected.finds(*options, **ends).refuses(sentence)
+    bisected.run(*options, **ends).refuses(sentence)
 
 
 @pytest.mark.exhaustive
-def test_flags_that_do_nothing_are_named(tmp_path: Path) -> None:
+def test_flags_without_an_effect_are_named(tmp_path: Path) -> None:
     (recipe := tmp_path / "recipe").write_text("--xla_a=1\n--xla_b=2\n")
     (path := tmp_path / "empty").write_text("")
-    found = command("bisect", f"--flags={recipe}", "--framework=fake", "--", "--payloads=64K")
-    assert found.code == 0, found.err
-    assert found.out.splitlines() == [
+    answer = command("bisect", f"--flags={recipe}", "--framework=fake", "--", "--payloads=64K")
+    assert answer.code == 0, answer.err
+    assert answer.out.splitlines() == [
         "--xla_a=1 --xla_b=2: nothing",
         "--xla_a=1: nothing",
         "--xla_b=2: nothing",
-        "of 2 flags 2 nothing",
     ]
-    command("bisect", f"--flags={path}").refuses("no flags; accepted are flags such as")
-    command("bisect", "jaxlib", f"--flags={recipe}").refuses("accepted is it alone, or PACKAGE")
+    command("bisect", f"--flags={path}").refuses("expected flags such as")
+    command("bisect", "jaxlib", f"--flags={recipe}").refuses("--flags: expected no PACKAGE")
     command("bisect", "jaxlib").refuses("with --good and --bad, or --flags=FILE")
 
 
 @pytest.mark.exhaustive
-def test_a_state_of_another_bisection_is_kept(bisected: Bisected) -> None:
+def test_the_progress_of_another_bisection_is_kept(bisected: Bisected) -> None:
     bisected.state.write_text(
-        json.dumps({"document": DOCUMENT, "asked": ["other"], "tried": [], "launches": 0})
+        json.dumps({"document": DOCUMENT, "command": ["other"], "tested": []})
     )
-    bisected.finds().refuses("state.json is of another bisection (other); remove it")
+    bisected.run().refuses("state.json is of another bisection (other); remove it")
     assert "other" in bisected.state.read_text()
 
 
-def test_a_package_that_the_index_does_not_have_is_an_error(bisected: Bisected) -> None:
-    found = command("bisect", "no-such-package", "--good=1", "--bad=2")
-    assert found.code == 1
-    assert "busbw bisect: uv: error: No solution found" in found.err
+def test_a_package_that_the_index_lacks_is_an_error(bisected: Bisected) -> None:
+    answer = command("bisect", "no-such-package", "--good=1", "--bad=2")
+    assert answer.code == 1
+    assert "busbw bisect: uv: error: No solution found" in answer.err

@@ -1,4 +1,4 @@
-"""Which flags of a recipe do something, are refused, or do nothing."""
+"""Which flags of a list change something, are refused, or do nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.bisect.flags import Flag, FlagsError, flags_in, tried
-from busbw.extensions.bisect.steps import Answer, Sessions, StepError
+from busbw.commands import UsageError
+from busbw.extensions.bisect.criterion import SessionResult
+from busbw.extensions.bisect.flags import FlagEffect, read_flags, try_flags
+from busbw.extensions.bisect.sessions import SessionError, Sessions
 from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
@@ -16,42 +18,36 @@ from busbw.model.workload import Workload
 
 
 class Scripted(Sessions):
-    """What a session says of each environment; the environments that it was asked for."""
+    """Sessions whose outcomes depend on the flags; they keep their variables."""
 
-    def __init__(self, outcomes: Mapping[str, Outcome | str], *, compiled: bool = False) -> None:
-        super().__init__(framework="fake", options=(), baselines=Path(), is_compiled=compiled)
-        self.outcomes, self.asked = outcomes, list[Mapping[str, str]]()
+    def __init__(self, outcomes: Mapping[str, Outcome | str], *options: str) -> None:
+        super().__init__(framework="fake", options=options, baselines=Path(), is_compiled=False)
+        self.outcomes, self.variables = outcomes, list[Mapping[str, str]]()
 
-    def alone(self, *stack: str) -> Answer:
-        return self._said(Outcome.NO_BASELINE)
-
-    def with_environment(self, variables: Mapping[str, str]) -> Answer:
-        self.asked.append(variables)
-        said = self.outcomes.get(" ".join(variables.values()), Outcome.PASS)
-        if not isinstance(said, Outcome):
-            raise StepError(said)
-        return self._said(said)
-
-    def _said(self, outcome: Outcome) -> Answer:
+    def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
+        self.variables.append(variables)
+        outcome = self.outcomes.get(" ".join(variables.values()), Outcome.PASS)
+        if not isinstance(outcome, Outcome):
+            raise SessionError(outcome)
         spec = Spec(framework="fake", payload_bytes=1024, workload=Workload())
-        found = Verdict(spec=spec, outcome=outcome, failed=False, text="so")
-        return Answer(verdicts={spec.id: found})
+        verdict = Verdict(spec=spec, outcome=outcome, failed=False, text="so")
+        return SessionResult(verdicts={spec.id: verdict})
 
 
 def test_each_flag_is_tried_by_itself_after_all_of_them() -> None:
     sessions = Scripted(
         {"--a=1 --b": Outcome.REGRESSED, "--a=1": Outcome.REGRESSED, "--c": "Unknown flag: --c"}
     )
-    assert list(tried(sessions, ["--a=1", "--b", "--c"])) == [
-        Flag(text="--a=1 --b --c", does="nothing"),
-        Flag(text="--a=1", does="changes", how="REGRESSED: so"),
-        Flag(text="--b", does="nothing"),
-        Flag(text="--c", does="refused", how="Unknown flag: --c"),
+    assert list(try_flags(sessions, ["--a=1", "--b", "--c"])) == [
+        FlagEffect(flags="--a=1 --b --c", effect="nothing"),
+        FlagEffect(flags="--a=1", effect="changes", details="REGRESSED: so"),
+        FlagEffect(flags="--b", effect="nothing"),
+        FlagEffect(flags="--c", effect="refused", details="Unknown flag: --c"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("outcome", "does"),
+    ("outcome", "effect"),
     [
         (Outcome.PASS, "nothing"),
         (Outcome.IMPROVED, "changes"),
@@ -61,42 +57,37 @@ def test_each_flag_is_tried_by_itself_after_all_of_them() -> None:
         (Outcome.FAILED, "refused"),
     ],
 )
-def test_a_flag_does_what_the_outcome_says(outcome: Outcome, does: str) -> None:
-    (found,) = tried(Scripted({"--a": outcome}, compiled=True), ["--a"])
-    assert found.does == does
+def test_the_outcome_shows_the_effect_of_a_flag(outcome: Outcome, effect: str) -> None:
+    (result,) = try_flags(Scripted({"--a": outcome}), ["--a"])
+    assert result.effect == effect
 
 
-def test_flags_for_tpus_have_a_variable_of_their_own() -> None:
-    sessions = Scripted({})
-    list(tried(sessions, ["--xla_tpu_a=1", "--xla_b=2"]))
-    assert sessions.asked[0] == {"LIBTPU_INIT_ARGS": "--xla_tpu_a=1", "XLA_FLAGS": "--xla_b=2"}
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        ((), {"LIBTPU_INIT_ARGS": "--xla_tpu_a=1", "XLA_FLAGS": "--xla_b=2"}),
+        (("--topology=h100:8",), {"LIBTPU_INIT_ARGS": "--xla_tpu_a=1", "XLA_FLAGS": "--xla_b=2"}),
+        (("--device=tpu",), {"LIBTPU_INIT_ARGS": "--xla_tpu_a=1 --xla_b=2"}),
+        (("--topology=v5e:2x4",), {"LIBTPU_INIT_ARGS": "--xla_tpu_a=1 --xla_b=2"}),
+    ],
+)
+def test_flags_for_tpus_have_a_variable_of_libtpu(
+    options: tuple[str, ...], variables: Mapping[str, str]
+) -> None:
+    sessions = Scripted({}, *options)
+    list(try_flags(sessions, ["--xla_tpu_a=1", "--xla_b=2"]))
+    assert sessions.variables[0] == variables
 
 
-@pytest.mark.parametrize("option", ["--device=tpu", "--topology=v5e:2x4"])
-def test_for_a_tpu_all_are_libtpu_s_as_recipes_have_them(option: str) -> None:
-    sessions = Scripted({})
-    sessions.options = (option,)
-    list(tried(sessions, ["--xla_tpu_a=1", "--xla_b=2"]))
-    assert sessions.asked[0] == {"LIBTPU_INIT_ARGS": "--xla_tpu_a=1 --xla_b=2"}
-    sessions.options = ("--topology=h100:8",)
-    list(tried(sessions, ["--xla_b=2"]))
-    assert sessions.asked[-1] == {"XLA_FLAGS": "--xla_b=2"}
-
-
-def test_a_recipe_has_a_flag_in_each_line_or_several(tmp_path: Path) -> None:
+def test_a_file_has_a_flag_in_each_line_or_several(tmp_path: Path) -> None:
     path = tmp_path / "flags"
     path.write_text("# ours\n--a=1 --b\n\n--a=1  # again\n--c=x,y\n")
-    assert flags_in(path) == ("--a=1", "--b", "--c=x,y")
+    assert read_flags(path) == ("--a=1", "--b", "--c=x,y")
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "--a\nxla_b=2\n"])
-def test_what_is_no_recipe_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_without_flags_is_a_usage_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "flags"
     path.write_text(text)
-    with pytest.raises(FlagsError, match="accepted are flags such as"):
-        flags_in(path)
-
-
-def test_a_recipe_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FlagsError):
-        flags_in(tmp_path / "gone")
+    with pytest.raises(UsageError, match="expected flags such as"):
+        read_flags(path)

@@ -1,68 +1,48 @@
-"""Bisection over a row of releases, some of which cannot be tested."""
+"""The search of a sequence of releases, some of which cannot be tested."""
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Collection
 
 import pytest
 
-from busbw.extensions.bisect.search import Bisection, Shown, every
+from busbw.extensions.bisect.search import Span, Status, search
 
 
-def _run(count: int, first: int, dead: set[int] = frozenset()) -> tuple[Bisection, list[int]]:  # type: ignore[assignment]
-    asked: list[int] = []
+def _search(count: int, first: int, untestable: Collection[int] = ()) -> tuple[Span, list[str]]:
+    """Search releases "0" and on, of which those from `first` on are bad."""
+    tested: list[str] = []
 
-    def test(at: int) -> Shown:
-        asked.append(at)
-        if at in dead:
-            return Shown.UNTESTABLE
-        return Shown.BAD if at >= first else Shown.GOOD
+    def test(release: str) -> Status:
+        tested.append(release)
+        if int(release) in untestable:
+            return Status.UNTESTABLE
+        return Status.BAD if int(release) >= first else Status.GOOD
 
-    known = {0: Shown.GOOD, count - 1: Shown.BAD}
-    return Bisection(count=count, test=test, known=known), asked
+    return search([str(number) for number in range(count)], test), tested
 
 
 @pytest.mark.parametrize("count", [2, 3, 8, 64, 65])
-def test_the_first_bad_one_is_found_in_as_many_steps_as_halves(count: int) -> None:
+def test_the_first_bad_release_is_found_in_as_many_steps_as_halves(count: int) -> None:
     for first in range(1, count):
-        bisection, asked = _run(count, first)
-        span = bisection.run()
-        assert (span.last_good, span.first_bad, span.between) == (first - 1, first, ())
-        assert len(asked) <= math.ceil(math.log2(count))
+        span, tested = _search(count, first)
+        assert span == Span(last_good=str(first - 1), first_bad=str(first), untestable=())
+        assert len(tested) <= math.ceil(math.log2(count))
 
 
-def test_those_that_cannot_be_tested_are_stepped_around() -> None:
+def test_untestable_releases_are_replaced_by_others() -> None:
     for seed in range(300):
         chance = random.Random(seed)
         first = chance.randrange(1, 64)
-        dead = {at for at in range(1, 63) if chance.random() < 0.4}
-        bisection, asked = _run(64, first, dead)
-        span = bisection.run()
-        assert span.last_good < first <= span.first_bad
-        assert set(span.between) <= dead
-        assert len(asked) == len(set(asked)) <= 6 + len(dead)
+        untestable = {number for number in range(1, 63) if chance.random() < 0.4}
+        span, tested = _search(64, first, untestable)
+        assert int(span.last_good) < first <= int(span.first_bad)
+        assert set(map(int, span.untestable)) <= untestable
+        assert len(tested) == len(set(tested)) <= 6 + len(untestable)
 
 
-def test_where_nothing_between_can_be_tested_all_of_it_is_the_answer() -> None:
-    bisection, _ = _run(5, 2, {1, 2, 3})
-    span = bisection.run()
-    assert (span.last_good, span.first_bad, span.between) == (0, 4, (1, 2, 3))
-
-
-def test_what_is_known_is_not_asked_again() -> None:
-    bisection, asked = _run(64, 40)
-    bisection.known |= {31: Shown.GOOD, 47: Shown.BAD}
-    assert bisection.run().first_bad == 40
-    assert not {31, 47}.intersection(asked)
-
-
-def test_every_step_is_from_the_last_one_that_could_be_tested() -> None:
-    level = {0: 1, 1: 1, 2: 2, 4: 2, 5: 1}
-
-    def test(before: int, now: int) -> Shown:
-        if now not in level:
-            return Shown.UNTESTABLE
-        return Shown.BAD if level[before] != level[now] else Shown.GOOD
-
-    assert every(range(6), test) == [(1, 2), (4, 5)]
+def test_the_answer_has_all_releases_that_cannot_be_tested() -> None:
+    span, _ = _search(5, 2, {1, 2, 3})
+    assert span == Span(last_good="0", first_bad="4", untestable=("1", "2", "3"))

@@ -1,0 +1,186 @@
+"""Run sessions with the user's options and the environment of a release, and decide its status."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from busbw import storage
+from busbw.driver.process import child
+from busbw.extensions.bisect.criterion import Criterion, SessionResult
+from busbw.extensions.bisect.search import Status
+from busbw.judge.paired import pairs_of
+from busbw.model.words import Outcome, plural
+from busbw.report.reading import DocumentError, Session, read_results
+from busbw.stats.launches import of_launches, shift_of_samples
+
+# How long an interrupted session may take to remove its files.
+_GRACE_S = 10.0
+# Exit codes of a session that has judged.
+_JUDGED = (0, 1)
+# The most sessions for the time of a release.
+_MOST_SESSIONS = 12
+# Failures that make their rate known, and the most launches for that.
+_FAILURES, _MOST_LAUNCHES = 5, 60
+# The standard error of the log ratio of the bad release, as a share of it.
+_PRECISION = 0.08
+
+
+class SessionError(Exception):
+    """A session that judged nothing; the message is its last words."""
+
+
+@dataclass(kw_only=True)
+class Sessions:
+    """Sessions of `busbw run` with `options`.
+
+    If `is_compiled`, programs are compared with those that `baselines` has of the good release.
+    """
+
+    framework: str
+    options: Sequence[str]
+    baselines: Path
+    is_compiled: bool
+
+    def run_alone(self, *stack: str) -> SessionResult:
+        """Measure a release by itself; store its programs if they are compiled."""
+        return self._run(*stack, *(("--update-baselines",) if self.is_compiled else ()))
+
+    def run_against(self, good_python: str, *stack: str) -> SessionResult:
+        """Measure a release and the good one alternately, or compare programs with stored ones."""
+        against = () if self.is_compiled else (f"--against={self.framework}={good_python}",)
+        return self._run(*stack, *against)
+
+    def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
+        """Measure with variables and without alternately, or compare programs with stored ones."""
+        if self.is_compiled:
+            return self._run(environment={**os.environ, **variables})
+        return self._run(*(f"--try-env={name}={text}" for name, text in variables.items()))
+
+    def decide(self, criterion: Criterion, good_python: str, *stack: str) -> tuple[Status, str]:
+        """Return the status of a release and its reason."""
+        try:
+            if criterion.is_failure and not self.is_compiled:
+                return self._decide_failure(criterion, *stack)
+            if criterion.outcome is Outcome.REGRESSED:
+                return self._decide_time(criterion, good_python, *stack)
+            result = self.run_against(good_python, *stack)
+            return criterion.status(result) or Status.UNTESTABLE, criterion.reason(result)
+        except SessionError as error:
+            return Status.UNTESTABLE, str(error)
+
+    def _decide_time(
+        self, criterion: Criterion, good_python: str, *stack: str
+    ) -> tuple[Status, str]:
+        """Run sessions until the time is decided."""
+        log_ratios: list[float] = []
+        for _ in range(_MOST_SESSIONS):
+            result = self.run_against(good_python, *stack)
+            if criterion.status(result) is Status.UNTESTABLE:
+                return Status.UNTESTABLE, criterion.reason(result)
+            log_ratios += result.log_ratios.get(criterion.cases[0], ())
+            status = criterion.status_of_times(log_ratios)
+            if status is not None:
+                ratio = math.exp(statistics.fmean(log_ratios))
+                return status, f"{ratio:.3f} x in {plural(len(log_ratios), 'pair')} of launches"
+        return Status.UNTESTABLE, f"undecided by {plural(len(log_ratios), 'pair')} of launches"
+
+    def _decide_failure(self, criterion: Criterion, *stack: str) -> tuple[Status, str]:
+        """Run sessions until the failure shows, or its absence is certain enough."""
+        launches = 0
+        while True:
+            result = self.run_alone(*stack)
+            status = criterion.status(result)
+            launches += max(1, result.launches)
+            if status is not Status.GOOD or launches >= criterion.launches:
+                reason = f"{criterion.reason(result)}; {plural(launches, 'launch')}"
+                return status or Status.UNTESTABLE, reason
+
+    def with_rate(self, criterion: Criterion, *stack: str) -> Criterion:
+        """Add the rate of a failure in the bad release."""
+        failed = launches = 0
+        while failed < _FAILURES and launches < _MOST_LAUNCHES:
+            result = self.run_alone(*stack)
+            failed, launches = failed + result.failed, launches + max(1, result.launches)
+        return replace(criterion, rate=failed / launches)
+
+    def with_ratio(self, criterion: Criterion, good_python: str, *stack: str) -> Criterion:
+        """Add the ratio of the bad release's time, as precise as the decisions need it."""
+        log_ratios: list[float] = []
+        for _ in range(_MOST_SESSIONS):
+            result = self.run_against(good_python, *stack)
+            log_ratios += result.log_ratios.get(criterion.cases[0], ())
+            if len(log_ratios) > 1:
+                mean = of_launches(log_ratios)
+                criterion = replace(criterion, ratio=math.exp(mean.mean))
+                if mean.error < _PRECISION * mean.mean:
+                    break
+        return criterion
+
+    def _run(self, *words: str, environment: Mapping[str, str] | None = None) -> SessionResult:
+        with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as folder:
+            path = Path(folder, "results.json")
+            command = [sys.executable, "-m", "busbw", "run", f"--frameworks={self.framework}"]
+            command += [f"--results={path}", f"--baselines={self.baselines}"]
+            command += ["-p", "no:cacheprovider", *words, *self.options]
+            code, output = _output(command, environment or os.environ)
+            if code not in _JUDGED or not path.exists():
+                raise SessionError(_last_words(output))
+            try:
+                results = read_results(storage.read(path), str(path))
+            except (DocumentError, storage.InputError) as error:
+                raise SessionError(str(error)) from error
+        verdicts = {verdict.spec.id: verdict for verdict in results.verdicts}
+        if not isinstance(results, Session):
+            return SessionResult(verdicts=verdicts)
+        measured = results.measurements.values()
+        return SessionResult(
+            verdicts=verdicts,
+            log_ratios=_log_ratios(results),
+            # A launch measures all cases.
+            launches=max((case.launches for case in measured), default=0),
+            failed=max((len(case.failures) for case in measured), default=0),
+        )
+
+
+def _output(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Return the exit code and the output of a session, which ends with this process.
+
+    If this process is interrupted, the session has time to remove its files.
+    """
+    streams = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+    process = child(command, streams, environment)
+    try:
+        output, _ = process.communicate()
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+        process.kill()
+        process.wait()
+    return process.returncode, output.decode(errors="replace")
+
+
+def _log_ratios(session: Session) -> dict[str, list[float]]:
+    return {
+        spec.id: [
+            shift_of_samples(reference.samples_s, run.samples_s)
+            for reference, run in pairs_of(session.references[spec].runs, measurement.runs)
+        ]
+        for spec, measurement in session.measurements.items()
+        if spec in session.references
+    }
+
+
+def _last_words(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or ["the session printed nothing"])[-1]

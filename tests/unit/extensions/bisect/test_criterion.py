@@ -1,0 +1,103 @@
+"""The criterion of a bisection, and the status of a release by it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from busbw.extensions.bisect.criterion import Criterion, SessionResult, find_criterion
+from busbw.extensions.bisect.search import Status
+from busbw.model.case import Spec
+from busbw.model.launch import Failure
+from busbw.model.verdict import Verdict
+from busbw.model.words import FailureKind, Outcome
+from busbw.model.workload import Workload
+
+SMALL, LARGE = 1024, 2**20
+
+
+def _verdict(outcome: Outcome, size: int = SMALL, **fields: object) -> Verdict:
+    spec = Spec(framework="fake", payload_bytes=size, workload=Workload())
+    return Verdict(spec=spec, outcome=outcome, failed=False, text="so", **fields)  # type: ignore[arg-type]
+
+
+def _result(*verdicts: Verdict) -> SessionResult:
+    return SessionResult(verdicts={verdict.spec.id: verdict for verdict in verdicts})
+
+
+def _failed(kind: FailureKind, size: int = SMALL) -> Verdict:
+    return _verdict(Outcome.FAILED, size, failure=Failure(kind=kind, message="so"))
+
+
+PASSES = _result(_verdict(Outcome.PASS), _verdict(Outcome.PASS, LARGE))
+WRONG = FailureKind.WRONG_RESULT
+
+
+def test_a_problem_of_the_good_release_is_no_criterion() -> None:
+    assert find_criterion(PASSES, PASSES) is None
+    failure = _result(_failed(WRONG))
+    assert find_criterion(failure, failure) is None
+
+
+def test_a_failure_with_its_kind_comes_before_a_slower_time() -> None:
+    bad = _result(_failed(WRONG), _verdict(Outcome.REGRESSED, LARGE, ratio=1.5))
+    criterion = find_criterion(PASSES, bad)
+    assert criterion is not None
+    assert (criterion.word, criterion.outcome) == ("wrong result", Outcome.FAILED)
+    assert len(criterion.cases) == 1
+
+
+def test_the_slowest_case_is_the_criterion() -> None:
+    slower = [_verdict(Outcome.REGRESSED, size, ratio=r) for size, r in ((SMALL, 1.2), (LARGE, 2))]
+    criterion = find_criterion(PASSES, _result(*slower))
+    assert criterion is not None
+    assert (criterion.word, criterion.ratio, criterion.cases) == ("slow", 2, (slower[1].spec.id,))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [
+        (_failed(WRONG), Status.BAD),
+        (_failed(FailureKind.CRASHED), Status.UNTESTABLE),
+        (_verdict(Outcome.OUT_OF_MEMORY), Status.UNTESTABLE),
+        (_verdict(Outcome.PASS), Status.GOOD),
+        (_verdict(Outcome.NOISY), Status.GOOD),
+        (_verdict(Outcome.REGRESSED), Status.GOOD),
+        (_verdict(Outcome.PASS, LARGE), Status.UNTESTABLE),
+        (_verdict(Outcome.SKIPPED), Status.UNTESTABLE),
+    ],
+)
+def test_a_release_with_another_failure_is_untestable(verdict: Verdict, status: Status) -> None:
+    case = _verdict(Outcome.PASS).spec.id
+    criterion = Criterion(cases=(case,), outcome=Outcome.FAILED, kind=WRONG.value)
+    assert criterion.status(_result(verdict)) is status
+
+
+def test_a_noisy_case_is_not_decided() -> None:
+    case = _verdict(Outcome.PASS).spec.id
+    criterion = Criterion(cases=(case,), outcome=Outcome.REGRESSED)
+    assert criterion.status(_result(_verdict(Outcome.NOISY))) is None
+
+
+@pytest.mark.parametrize(("loss", "noise"), [(0.3, 0.04), (0.1, 0.04), (0.05, 0.007)])
+def test_launches_decide_on_which_side_of_the_half_a_release_is(loss: float, noise: float) -> None:
+    criterion = Criterion(cases=("x",), outcome=Outcome.REGRESSED, ratio=1 + loss)
+    for seed in range(200):
+        chance = random.Random(seed)
+        for status, level in ((Status.GOOD, 0.0), (Status.BAD, loss)):
+            log_ratios: list[float] = []
+            while criterion.status_of_times(log_ratios) is None:
+                log_ratios += [chance.gauss(level, noise) for _ in range(6)]
+            assert criterion.status_of_times(log_ratios) is status
+
+
+def test_a_rarer_failure_needs_more_launches_without_it() -> None:
+    counts = [
+        Criterion(cases=("x",), outcome=Outcome.FAILED, rate=rate).launches
+        for rate in (1.0, 0.5, 0.2, 0.1)
+    ]
+    assert counts[0] == 1
+    assert counts == sorted(counts)
+    # Of one in five, half of which is missed in each launch that is thought to be one in ten.
+    assert 0.8 ** counts[2] < 1e-5
