@@ -36,7 +36,7 @@ from busbw.stats.launches import launch_time_s
 
 ORDER = -1
 
-# What each check asks, and the options of its session.
+# The description of each check, and the options of its session.
 CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "collectives": (
         "every collective, proved",
@@ -62,9 +62,6 @@ _CLOCKS_DIFFER = 0.05
 _OF_CEILING = 0.5
 _APART = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 
-# Their texts are given to sessions as they are.
-_SHARED = tuple(replace(one, parse=str) for one in OPTIONS if one.name in ("device", "frameworks"))
-
 
 class _Messages(Screen):
     """Prints what a session waits for; its other lines begin with the name of busbw."""
@@ -75,14 +72,12 @@ class _Messages(Screen):
 
 
 def add_to(commands: Commands) -> None:
-    add_command(
+    parser = add_command(
         commands,
         "doctor",
         run,
-        *_SHARED,
-        option.file_option(
-            "output", "Write the results to FILE", short="-o", default="busbw-doctor.json"
-        ),
+        # Sessions parse the texts of these.
+        *(replace(o, parse=str) for o in OPTIONS if o.name in ("device", "frameworks")),
         help="Check a new machine: clocks, correctness, memory, noise, bandwidth",
         description="Check a new machine in about ten minutes: that every collective, dtype and "
         "reduce operation gives exact results, that the clocks agree, how the bandwidth compares "
@@ -91,21 +86,28 @@ def add_to(commands: Commands) -> None:
         "results go into one file. Baselines are neither read nor written.",
         example="busbw doctor --device=gpu",
     )
+    parser.add_argument(
+        *("-o", "--output"),
+        type=Path,
+        default=Path("busbw-doctor.json"),
+        metavar="FILE",
+        help="Write the results to FILE (default: %(default)s)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     check_file("--output", options.output, "a file of busbw doctor", json_with("checks"))
-    asked = {"device": options.device, "frameworks": options.frameworks, **_USUAL}
+    shared = {"device": options.device, "frameworks": options.frameworks, **_USUAL}
     with usage_error(option.UsageError):
-        settings_of(given(Path(), **asked))
+        settings_of(given(Path(), **shared))
     sessions: dict[str, Judged] = {}
     checks: list[dict[str, object]] = []
     began = moment_text(datetime.now(UTC))
     head = {"document": "busbw doctor", "busbw": __version__, "began": began}
-    for name, (question, own) in CHECKS.items():
-        print(f"{question}: ", end="", flush=True)
+    for name, (description, settings) in CHECKS.items():
+        print(f"{description}: ", end="", flush=True)
         try:
-            sessions[name] = _measured({**asked, **own})
+            sessions[name] = _measured({**shared, **settings})
             problems = list(_problems(name, sessions))
             results = document_of(sessions[name])
         except (option.UsageError, GridError) as error:
@@ -122,18 +124,18 @@ def run(options: argparse.Namespace) -> int:
     return int(any(check["problems"] for check in checks))
 
 
-def _measured(asked: Mapping[str, str]) -> Judged:
+def _measured(settings: Mapping[str, str]) -> Judged:
     """Measure without baselines. Raises UsageError and GridError."""
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
-        options = given(Path(folder), **asked)
+        options = given(Path(folder), **settings)
         # In CI a case without a baseline would fail.
         options = replace(options, ini={**options.ini, "require_baselines": "false"})
         collected = Collected(settings=settings_of(options))
         collected, specs = selection.with_specs(collected)
-        found = judged(collected, specs, Surroundings(display=Display(_Messages())))
-    if not isinstance(found.observed, Measured):
-        raise option.UsageError(found.session.text)
-    return found
+        session = judged(collected, specs, Surroundings(display=Display(_Messages())))
+    if not isinstance(session.observed, Measured):
+        raise option.UsageError(session.session.text)
+    return session
 
 
 def _outcomes(session: Judged) -> str:
@@ -144,25 +146,28 @@ def _outcomes(session: Judged) -> str:
 
 
 def _problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
-    """Yield what the newest session, that of the check `name`, found and should not have."""
+    """Yield the problems that the session of the check `name`, the newest, shows."""
     session, verdicts = sessions[name], tuple(sessions[name].verdicts.values())
     yield from (line.text for line in answer_lines(verdicts, session.session)[:-1])
-    odd = [Outcome.SKIPPED] if name == "memory" else [Outcome.SKIPPED, Outcome.OUT_OF_MEMORY]
-    texts = [(one.text, one) for one in verdicts if one.outcome in odd and not one.failed]
-    texts += [(note, one) for one in verdicts for note in one.notes]
+    outcomes = [Outcome.SKIPPED] if name == "memory" else [Outcome.SKIPPED, Outcome.OUT_OF_MEMORY]
+    texts = [(v.text, v.spec.id) for v in verdicts if v.outcome in outcomes and not v.failed]
+    texts += [(note, v.spec.id) for v in verdicts for note in v.notes]
     for text in dict.fromkeys(text for text, _ in texts):
-        cases = [one.spec.id for other, one in texts if other == text]
+        cases = [case for other, case in texts if other == text]
         yield f"{plural(len(cases), 'case')}, first {cases[0]}: {text}"
     if name == "device" and "host" in sessions:
         yield from _clocks(sessions["host"], session)
-    if name in _OWN:
-        yield from _OWN[name](session)
+    if name in _MORE:
+        yield from _MORE[name](session)
 
 
 def _times(session: Judged) -> dict[str, float]:
-    """Return the seconds of each measured case, whatever the clock, by the case's name."""
-    found = [(one.case, one.now) for one in session.verdicts.values()]
-    return {case.name: now.median_s for case, now in found if case is not None and now is not None}
+    """Return the seconds of each measured case, by any clock, by the name of the case."""
+    return {
+        verdict.case.name: verdict.now.median_s
+        for verdict in session.verdicts.values()
+        if verdict.case is not None and verdict.now is not None
+    }
 
 
 def _clocks(host: Judged, device: Judged) -> Iterator[str]:
@@ -177,19 +182,19 @@ def _clocks(host: Judged, device: Judged) -> Iterator[str]:
 
 
 def _links(session: Judged) -> Iterator[str]:
-    measured = [one for one in session.verdicts.values() if one.ceiling_share is not None]
-    for name, group in itertools.groupby(measured, lambda one: one.case and one.case.group_name):
-        share = max(one.ceiling_share or 0.0 for one in group)
+    measured = [v for v in session.verdicts.values() if v.ceiling_share is not None]
+    for name, group in itertools.groupby(measured, lambda v: v.case and v.case.group_name):
+        share = max(verdict.ceiling_share or 0.0 for verdict in group)
         if share < _OF_CEILING:
             yield f"{name} reaches {percent_text(share)} % of the bandwidth of the links"
 
 
 def _memory(session: Judged) -> Iterator[str]:
     verdicts = session.verdicts.values()
-    fitting = {one.case.group_name for one in verdicts if one.case is not None and one.now}
-    for one in verdicts:
-        if one.case is not None and one.case.group_name not in fitting:
-            yield f"{one.spec.id} does not fit: {one.text}"
+    fitting = {v.case.group_name for v in verdicts if v.case is not None and v.now}
+    for verdict in verdicts:
+        if verdict.case is not None and verdict.case.group_name not in fitting:
+            yield f"{verdict.spec.id} does not fit: {verdict.text}"
 
 
 def _noise(session: Judged) -> Iterator[str]:
@@ -204,5 +209,5 @@ def _noise(session: Judged) -> Iterator[str]:
             )
 
 
-# What a check looks for besides outcomes and notes.
-_OWN = {"curve": _links, "memory": _memory, "noise": _noise}
+# The problems of a check besides outcomes and notes.
+_MORE = {"curve": _links, "memory": _memory, "noise": _noise}

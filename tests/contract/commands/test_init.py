@@ -50,14 +50,14 @@ def test_what_is_there_is_left_as_it_is_and_named(tmp_path: Path) -> None:
     answer = asked_here("init", tmp_path)
     assert answer.code == 0
     first, *rest, note = reported(answer)
-    assert first == f"already there, left as it is: {tmp_path / 'conftest.py'}"
+    assert first == f"exists, left unchanged: {tmp_path / 'conftest.py'}"
     assert rest == [f"wrote {tmp_path / name}" for name in FILES[1:]]
     assert note.startswith(f'note: {tmp_path / "conftest.py"} does not name "busbw.plugin"')
     assert (tmp_path / "conftest.py").read_text() == "theirs = 1\n"
     before = {name: (tmp_path / name).read_bytes() for name in FILES}
     again = asked_here("init", tmp_path, "--device=tpu")
     assert again.code == 0
-    assert again.out.count("already there, left as it is: ") == len(FILES)
+    assert again.out.count("exists, left unchanged: ") == len(FILES)
     assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
 
 
@@ -84,7 +84,7 @@ def test_a_folder_in_the_place_of_a_file_is_an_error(tmp_path: Path) -> None:
 def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = asked_here("init", tmp_path / "file")
-    answer.refuses("is no folder; accepted is the root of a repository")
+    answer.refuses("expected the root folder of a repository, got a file")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from pathlib import Path
 import busbw
 from busbw import storage
 from busbw.commands import Commands, UsageError, add_command
-from busbw.session.option import Option, folder_option
 from busbw.session.options import OPTIONS
 
 ORDER = -1
@@ -36,7 +35,7 @@ _WAY_OUT = (
     "pytest takes only one; name busbw.plugin in no conftest.py, and measure with busbw run, which "
     "needs none, or rename yours"
 )
-# In a URL; of ssh a name alone is none.
+# Credentials in a URL. The name of a user alone is none with ssh.
 _CREDENTIALS = re.compile(r"(?<!ssh)://[^/\s]*@|://[^/\s]*:[^/\s]*@")
 _VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
 _ASK_FOR_VARIABLE = """
@@ -50,52 +49,56 @@ _OF_YOUR_OWN = """
 #   Without it the run is red: there is no such device on GitHub's own machines."""
 
 
-_OPTIONS = (
-    folder_option("folder", "The root folder of the repository", nargs="?", default="."),
-    Option(
-        name="device",
-        default="cpu",
-        choices=("cpu", "gpu", "tpu"),
-        help="Let the workflow measure on this device",
-    ),
-    Option(
-        name="framework",
-        default="jax",
-        choices=tuple(_EXTRAS),
-        help="Let the workflow measure this framework",
-    ),
-    Option(
-        name="requirement",
-        metavar="TEXT",
-        help="Let pip install this in the workflow, for example 'busbw[jax] @ git+https://...'. "
-        "Default: the URL that this busbw was installed from or, if that is a local file, the "
-        "repository variable BUSBW_REQUIREMENT",
-    ),
-)
-
-
 def add_to(commands: Commands) -> None:
-    add_command(
+    parser = add_command(
         commands,
         "init",
         run,
-        *_OPTIONS,
         help="Set up a repository: conftest.py, a nightly workflow, a folder for baselines",
         description="Write conftest.py, .github/workflows/busbw.yml and baselines/README.md into a "
         "repository. Existing files are left unchanged.",
         example="busbw init --device=tpu",
+    )
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="The root folder of the repository (default: the current folder)",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "gpu", "tpu"),
+        default="cpu",
+        help="Let the workflow measure on this device",
+    )
+    parser.add_argument(
+        "--framework",
+        choices=tuple(_EXTRAS),
+        default="jax",
+        help="Let the workflow measure this framework",
+    )
+    parser.add_argument(
+        "--requirement",
+        metavar="TEXT",
+        help="Let pip install this in the workflow, for example 'busbw[jax] @ git+https://...'. "
+        "Default: the URL that this busbw was installed from or, if that is a local file, the "
+        "repository variable BUSBW_REQUIREMENT",
     )
 
 
 def run(options: argparse.Namespace) -> int:
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
-        raise UsageError(f"{root} is no folder; accepted is the root of a repository")
-    collisions = list(taken(root))
+        raise UsageError(f"{root}: expected the root folder of a repository, got a file")
+    collisions = list(_collisions(root))
     files = {
         _CONFTEST: _text("conftest.txt"),
         _WORKFLOW: _workflow(options),
-        "baselines/README.md": _text("baselines.md").replace("@RUN@", _run_text(options)),
+        "baselines/README.md": _text("baselines.md").replace(
+            "@RUN@", f"busbw run --device={options.device} --frameworks={options.framework}"
+        ),
     }
     if any(name.startswith("--") for _, name in collisions):
         del files[_CONFTEST]
@@ -103,17 +106,12 @@ def run(options: argparse.Namespace) -> int:
     done = [_put(root / name, text) for name, text in files.items()]
     for where, name in collisions:
         print(f"note: {where} has {name}, and busbw has one, too: {_WAY_OUT}")
-    _say_notes(root)
+    _print_notes(root)
     if all(done) and not is_complete:
         print("\nNext:")
         for number, step in enumerate(_next_steps(options), 1):
             print(f"{number}. {step}")
     return int(not all(done))
-
-
-def _run_text(options: argparse.Namespace) -> str:
-    """Return the command with which the workflow measures."""
-    return f"busbw run --device={options.device} --frameworks={options.framework}"
 
 
 def _next_steps(options: argparse.Namespace) -> Iterator[str]:
@@ -171,14 +169,14 @@ def _installed_from(extra: str) -> str:
         origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")
         url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
         if url and not url.startswith("file:"):
-            at = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
-            return f"busbw[{extra},page] @ {at}"
+            address = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+            return f"busbw[{extra},page] @ {address}"
     return ""
 
 
 def _put(path: Path, text: str) -> bool:
     if path.is_file():
-        print(f"already there, left as it is: {path}")
+        print(f"exists, left unchanged: {path}")
         return True
     try:
         storage.write(path, text)
@@ -189,16 +187,16 @@ def _put(path: Path, text: str) -> bool:
     return True
 
 
-def _say_notes(root: Path) -> None:
+def _print_notes(root: Path) -> None:
     conftest = root / _CONFTEST
     with contextlib.suppress(storage.InputError):
         if b"busbw.plugin" not in storage.read(conftest):
             print(
                 f'note: {conftest} does not name "busbw.plugin" in pytest_plugins; '
-                "pytest --pyargs busbw.perf asks for it, busbw run does not"
+                "pytest --pyargs busbw.perf needs it, busbw run does not"
             )
     whole = root.absolute()
-    above = next((one for one in whole.parents if (one / ".git").exists()), None)
+    above = next((path for path in whole.parents if (path / ".git").exists()), None)
     if above is not None and not (whole / ".git").exists():
         print(f"note: GitHub runs the workflows in {above / '.github'} only")
 
@@ -206,29 +204,30 @@ def _say_notes(root: Path) -> None:
 _PLUGIN = Path(busbw.__file__).parent / "plugin"
 
 
-def taken(root: Path) -> Iterator[tuple[str, str]]:
-    ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _named(path)}
+def _collisions(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the places and the names of options and fixtures that busbw has, too."""
+    ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _definitions(path)}
     ours |= {option.flag_name for option in OPTIONS}
     for path in sorted({*root.rglob("conftest.py"), *root.rglob("*plugin*.py")}):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
         if hidden or "site-packages" in path.parts or path.is_relative_to(_PLUGIN.parent):
             continue
-        for name, line in _named(path):
+        for name, line in _definitions(path):
             if name in ours:
                 yield f"{path}:{line}", name
 
 
-def _named(path: Path) -> Iterator[tuple[str, int]]:
-    """Options and fixtures that a file defines, and where; none of a file that is no Python."""
+def _definitions(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield the options and fixtures that a file defines, and the lines; none without Python."""
     tree = ast.Module([], [])
     with contextlib.suppress(ValueError, SyntaxError):
         tree = ast.parse(storage.read(path))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            if any("fixture" in ast.unparse(one) for one in node.decorator_list):
+            if any("fixture" in ast.unparse(expression) for expression in node.decorator_list):
                 yield f"fixture {node.name}", node.lineno
         elif isinstance(node, ast.Call):
-            words = [one.value for one in node.keywords if one.arg == "dest"]
+            words = [keyword.value for keyword in node.keywords if keyword.arg == "dest"]
             for word in (*words, *node.args) if "addoption" in ast.unparse(node.func) else ():
                 if isinstance(word, ast.Constant):
                     yield "--" + str(word.value).lstrip("-").replace("_", "-"), node.lineno

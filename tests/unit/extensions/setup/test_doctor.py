@@ -52,14 +52,14 @@ def test_every_check_has_a_line_and_its_results_in_the_file(
     answer = examine(GPU)
     assert (answer.code, answer.err) == (0, "")
     *lines, last = answer.out.splitlines()
-    questions = [question for question, _ in doctor.CHECKS.values()]
-    assert [line.partition(": ")[0] for line in lines] == questions
+    descriptions = [description for description, _ in doctor.CHECKS.values()]
+    assert [line.partition(": ")[0] for line in lines] == descriptions
     assert last == f"the results are in {tmp_path / 'machine.json'}"
     document = json.loads((tmp_path / "machine.json").read_text())
     assert [check["name"] for check in document["checks"]] == list(doctor.CHECKS)
 
 
-def test_what_was_measured_is_in_the_file_as_results(tmp_path: Path, examine: Examine) -> None:
+def test_the_file_has_the_results_of_the_sessions(tmp_path: Path, examine: Examine) -> None:
     answer = examine(GPU, "host")
     assert answer.out.startswith("the host's clock: 2 measured\n")
     assert answer.code == 0
@@ -76,7 +76,7 @@ NOISY = {"cases": [{"passes": [3, 4, 9], "slower": 1.05}]}
 
 
 @pytest.mark.parametrize(
-    ("names", "planted", "said"),
+    ("names", "script", "text"),
     sweep(
         [
             (["host", "device"], {"device_slower": 1.1}, "fake.all_reduce.fake.float32.64M takes "),
@@ -89,26 +89,26 @@ NOISY = {"cases": [{"passes": [3, 4, 9], "slower": 1.05}]}
         in_gate=2,
     ),
 )
-def test_what_is_planted_is_named(
-    names: list[str], planted: dict[str, Any], said: str, examine: Examine
+def test_problems_are_named(
+    names: list[str], script: dict[str, Any], text: str, examine: Examine
 ) -> None:
-    answer = examine({**GPU, **planted}, *names)
+    answer = examine({**GPU, **script}, *names)
     assert answer.code == 1
-    assert said in answer.out.splitlines()[-2], answer.out
+    assert text in answer.out.splitlines()[-2], answer.out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "text"),
     [
         (["--device=tpux"], "argument --device: invalid choice: 'tpux'"),
         (["--frameworks=jaks"], "--frameworks: expected one of jax"),
         (["-o", "other.json"], "--output: "),
     ],
 )
-def test_what_cannot_be_is_a_usage_error(
-    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_invalid_options_are_usage_errors(
+    options: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.json").write_text("{}")
-    asked_here("doctor", "--frameworks=fake", *words).refuses(said)
+    asked_here("doctor", "--frameworks=fake", *options).refuses(text)
     assert (tmp_path / "other.json").read_text() == "{}"

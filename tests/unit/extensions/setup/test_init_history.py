@@ -35,12 +35,12 @@ def _git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout whose origin has no history yet."""
-    origin, found = tmp_path / "origin.git", tmp_path / "checkout"
+    """Make a checkout whose origin has no history yet."""
+    origin, path = tmp_path / "origin.git", tmp_path / "checkout"
     _git(tmp_path, "init", "--quiet", "--bare", str(origin))
-    _git(tmp_path, "init", "--quiet", str(found))
-    _git(found, "remote", "add", "origin", origin.as_uri())
-    return found
+    _git(tmp_path, "init", "--quiet", str(path))
+    _git(path, "remote", "add", "origin", origin.as_uri())
+    return path
 
 
 def _started(step: str, checkout: Path, folder: Path, base: str = "") -> subprocess.Popen[str]:
@@ -90,7 +90,7 @@ def test_sessions_that_are_pushed_at_once_are_all_in_the_history(checkout: Path)
     for numbers in ((1, 2), (3, 4)):
         bases = [_measured(checkout, number) for number in numbers]
         assert all(bases) == (numbers != (1, 2))
-        started = [_pushing(checkout, *one) for one in zip(numbers, bases, strict=True)]
+        started = [_pushing(checkout, *pair) for pair in zip(numbers, bases, strict=True)]
         assert [_ended(process) for process in started] == [0, 0]
     assert _sessions(checkout) == [f"{number:016x}" for number in (1, 2, 3, 4)]
     names = _git(checkout.parent / "origin.git", "ls-tree", "-r", "--name-only", BRANCH)

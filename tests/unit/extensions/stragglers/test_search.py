@@ -45,7 +45,7 @@ def test_a_slow_host_and_a_slow_link_are_both_named() -> None:
 
 
 def test_a_slow_link_is_found_next_to_many_candidates_that_are_not_slow() -> None:
-    """Each candidate takes a partner, of which there are few."""
+    """Let many candidates share few partners."""
     for seed in range(5):
         cluster = Cluster(noise=0.15, links={(4, 5): 2.0}, seed=seed)
         result = search(cluster, 8, seed=seed)
@@ -55,7 +55,7 @@ def test_a_slow_link_is_found_next_to_many_candidates_that_are_not_slow() -> Non
 
 @pytest.mark.parametrize(("host", "seed"), [(8, 5), (7, 8), (11, 34)])
 def test_no_link_is_named_for_a_host_that_stays_undecided(host: int, seed: int) -> None:
-    """A link of a slow host is slow, too."""
+    """Leave the links of a slow host, which are slow, too, to the host."""
     cluster = Cluster(noise=0.05, hosts={host: 0.1}, heavy=True, seed=seed)
     result = search(cluster, 16, seed=seed)
     assert slow_groups(result) <= {(host,)}
