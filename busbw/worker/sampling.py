@@ -35,6 +35,9 @@ AS_BEFORE = 0.9
 # A chain that takes this many times as long as the warm-up's, for its length, met a stall.
 STALLED = 2.0
 
+# How much longer chains become that the clock cannot distinguish, once.
+LENGTHENED = 8
+
 # What takes this many times as long as all sampling may is sampled, or warmed up, but once.
 LONG_BUDGETS = 7.0
 LONG_WARM_UP_BUDGETS = 4.0
@@ -100,6 +103,7 @@ class Sampler:
     _single: bool = False
     _warm_s: float = 0.0
     _iterations: int = 1
+    _is_lengthened: bool = False
     _pairs: list[tuple[float, float]] = field(default_factory=list)
     _begun_s: float | None = None
     _spent_s: float = 0.0
@@ -122,6 +126,14 @@ class Sampler:
         with self.phases.of("sampling"):
             self._pairs.append(self._sample())
         self._spent_s = self.slowest(self.now_s() - self._begun_s)
+        if self.enough and not (self._single or self._is_lengthened or self._is_measurable):
+            # The machine stalled while the length of chains was found: they are too short for the
+            # clock, and so none of them says what a collective takes.
+            self._is_lengthened = True
+            most = self.program.most_iterations // self.program.step * self.program.step
+            self._iterations = max(self._iterations, min(LENGTHENED * self._iterations, most))
+            self._pairs.clear()
+            self._begun_s = None
 
     def beside(self, *, injecting: bool) -> tuple[float, float]:
         """A short and a long chain, with the injected work or without: no sample."""
@@ -147,7 +159,12 @@ class Sampler:
         is_enough = self.is_enough(count, self._spent_s, LEAST_SAMPLES)
         # Where the machine stalled in the short chains, more of them show how long they take.
         may_go_on = count < plan.samples and self._spent_s <= LONG_BUDGETS * plan.budget_s
-        return is_enough and (self._single or not may_go_on or min(self._slopes_s()[1]) > 0)
+        return is_enough and (self._single or not may_go_on or self._is_measurable)
+
+    @property
+    def _is_measurable(self) -> bool:
+        """Whether each long chain took longer than a short one."""
+        return min(self._slopes_s()[1]) > 0
 
     def is_enough(self, count: int, spent_s: float, least: int) -> bool:
         """As many as the plan's samples, or `least` in its time; of what takes very long, one."""

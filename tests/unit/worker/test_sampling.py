@@ -115,13 +115,13 @@ def test_the_shortest_chain_is_the_p25_of_all_so_that_one_slow_one_moves_nothing
 
 
 def test_a_long_empty_call_is_an_error_that_names_both_times() -> None:
-    slow_when_empty = iter([0.0] * 4 + [9.0, 0.0] * 4)
+    slow_when_empty = iter([0.0] * 4 + [99.0, 0.0] * 8)
     program = Program(lambda _: 2.0, call_s=lambda _: next(slow_when_empty))
     with pytest.raises(MeasuringError) as caught:
         _slopes(program)
     assert caught.value.kind is FailureKind.UNAVAILABLE
     assert str(caught.value) == (
-        "a chain of 1 took 2 s, one of 0 up to 9 s: the host's clock cannot distinguish them"
+        "a chain of 8 took 16 s, one of 0 up to 99 s: the host's clock cannot distinguish them"
     )
 
 
@@ -133,9 +133,15 @@ def test_samples_go_on_after_their_time_while_stalls_hide_what_a_chain_takes() -
     assert slopes.samples_s == (2.0,) * 4
 
 
+def test_chains_that_the_clock_cannot_distinguish_become_longer_once() -> None:
+    # The machine stalls in the empty calls of all samples, and then no more.
+    stalls = iter([0.0] * 4 + [9.0, 0.0] * 4)
+    slopes = _slopes(Program(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0)))
+    assert (slopes.iterations, slopes.samples_s) == (8, (2.0,) * 4)
+
+
 def test_a_single_chain_as_short_as_an_empty_call_is_enough_to_be_told_from_none() -> None:
-    times_s = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.0]
-    program = Program(lambda turn: times_s[turn], call_s=lambda _: 0.5)
+    program = Program(lambda turn: float(turn not in (5, 9)), call_s=lambda _: 0.5, most=1)
     with pytest.raises(MeasuringError, match=r"a chain of 1 took 0\.5 s, one of 0 up to 0\.5 s"):
         _slopes(program)
 
