@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from busbw.judge.lasting_losses import accepted_deviation
-from busbw.judge.levels import history_of
+from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import CaseTimes, History
 from busbw.model.case import Case
@@ -120,8 +120,8 @@ def _first_session(
 ) -> History:
     """Return a history of the accepted session of one device."""
     times_s = _times_s(cases, accepted)
-    first = {case: CaseTimes.of(launches, POLICY.rule) for case, launches in times_s.items()}
-    history = history_of([first], POLICY, measured=cases)
+    first = {case: CaseTimes.split(launches, POLICY.rule) for case, launches in times_s.items()}
+    history = build_history([first], POLICY, measured=cases)
     history.floors = dict(zip(cases, map(float, devices.floor[number])))
     return history
 
@@ -130,7 +130,7 @@ def _differences(
     judged: Judged, outcomes: Outcomes, cases: Sequence[Case], number: int, history: History
 ) -> list[str]:
     """Return what the product and device `number` of the batched rule decide differently."""
-    product, frameworks = judged.assessment, list(judged.assessment.shared)
+    product, frameworks = judged.assessment, list(judged.assessment.session_limits.shared)
     odd = [accepted_deviation(history.cases[case], product.values[case]) for case in cases]
     shared_odd = [
         accepted_deviation(history.shared[name], product.values[name]) for name in frameworks

@@ -60,14 +60,14 @@ class Judge:
     def __init__(self, rule: Rule, devices: Devices, accepted: Array, sessions: int) -> None:
         self.rule, self.frameworks, self.sizes = rule, devices.frameworks, devices.noise.sizes
         self.lengths = np.array([cases.stop - cases.start for cases in self.frameworks])
-        self.together = self.lengths >= rule.least_cases
+        self.together = self.lengths >= rule.min_shared_cases
         self.base = np.median(accepted, -1)
         shared = len(self.base), len(self.frameworks)
-        floor = np.maximum(devices.floor, np.full(self.base.shape, np.log1p(rule.floor)))
-        factors = rule.factor_window, rule.factor_window_of_one
+        floor = np.maximum(devices.floor, np.full(self.base.shape, np.log1p(rule.min_case_loss)))
+        factors = rule.window_sigmas, rule.window_sigmas_over_sessions
         self.cases = Series(self.base.shape, sessions, rule, floor, factors)
-        slower = np.full(shared, np.log1p(rule.slower))
-        self.shared = Series(shared, sessions, rule, slower, (rule.factor_shared_window, 0.0))
+        slower = np.full(shared, np.log1p(rule.min_session_loss))
+        self.shared = Series(shared, sessions, rule, slower, (rule.shared_window_sigmas, 0.0))
         self.extremes: list[Array] = []
         # The number of sessions that were not noisy, by device.
         self.quiet = np.ones(shared[0], int)
@@ -88,15 +88,15 @@ class Judge:
             value = np.where(again, every, middle)
             look = self._look(value, squares, noise, first)
             noise = look.noise
-            suspected = middle - look.shift > _nearly(look, rule.suspect)
+            suspected = middle - look.shift > _nearly(look, rule.suspicion_share)
             if not (suspected & ~again).any():
                 break
             again |= suspected
         fastest = np.where(again, times.min(-1), first.min(-1))
-        slower = suspected & (fresh - look.shift > _nearly(look, rule.suspect))
+        slower = suspected & (fresh - look.shift > _nearly(look, rule.suspicion_share))
         slower &= look.off > look.limit
         by_fastest = fastest - look.fastest - look.shift + look.level
-        slower &= by_fastest > _nearly(look, rule.by_fastest)
+        slower &= by_fastest > _nearly(look, rule.fastest_share)
         look.slower, look.again = slower, again
         look.improved = ~slower & (look.off < look.faster)
         return self._decide(
@@ -111,16 +111,20 @@ class Judge:
         by_session = cases.squares(cases.n, mean)
         launches = cases.recent(3, cases.n) + squares
         weights = cases.recent(4, cases.n) + freedom
-        least = rule.least_deviation**2
-        launch = clipped_mean(np.maximum(launches / weights, least), weights, rule.clipped)
+        least = rule.min_deviation**2
+        launch = clipped_mean(
+            np.maximum(launches / weights, least), weights, rule.max_variance_ratio
+        )
         residuals = np.maximum(cases.n_recent - 1, 0)
-        most = np.minimum(launches / weights, rule.clipped * launch[:, None]) * weights
-        around = [sum_of_neighbours(sums, self.sizes, rule.near_sizes) for sums in (most, weights)]
-        total = weights + rule.near_weight * around[1]
-        share = np.minimum(1.0, rule.launch_freedom / total)
-        scaled = share * (launches + rule.near_weight * around[0])
-        squares = rule.own_freedom * launch[:, None] + scaled
-        freedom = rule.own_freedom + share * total
+        most = np.minimum(launches / weights, rule.max_variance_ratio * launch[:, None]) * weights
+        around = [
+            sum_of_neighbours(sums, self.sizes, rule.neighbour_sizes) for sums in (most, weights)
+        ]
+        total = weights + rule.neighbour_weight * around[1]
+        share = np.minimum(1.0, rule.max_launch_freedom / total)
+        scaled = share * (launches + rule.neighbour_weight * around[0])
+        squares = rule.pooled_freedom * launch[:, None] + scaled
+        freedom = rule.pooled_freedom + share * total
         session = self._session_variance(by_session, residuals, launch, squares / freedom)
         squares = squares * (session / launch)[:, None]
         variance = (squares + by_session) / (freedom + residuals)
@@ -146,15 +150,17 @@ class Judge:
         """
         rule, variance = self.rule, squares / np.maximum(residuals, 1)
         ratio = variance / by_launches / median_of_chi_squared(residuals)
-        most = rule.clipped * masked_median(ratio, residuals > 0)[:, None]
+        most = rule.max_variance_ratio * masked_median(ratio, residuals > 0)[:, None]
         pooled = np.minimum(variance, most * by_launches) * residuals
-        prior = np.where(self.quiet <= rule.prior_sessions, rule.prior**2, 0.0)
-        total = rule.prior_freedom * np.maximum(prior, rule.launch_share * launch) + pooled.sum(1)
+        prior = np.where(self.quiet <= rule.prior_sessions, rule.prior_deviation**2, 0.0)
+        total = rule.prior_freedom * np.maximum(
+            prior, rule.min_launch_variance_share * launch
+        ) + pooled.sum(1)
         return np.asarray(total / (rule.prior_freedom + residuals.sum(1)))
 
     @property
     def _normal_factor(self) -> Array:
-        return np.asarray(self.rule.factor + self.rule.factor_of_one / self.quiet)
+        return np.asarray(self.rule.case_sigmas + self.rule.case_sigmas_over_sessions / self.quiet)
 
     def _factor(self, residuals: Array) -> Array:
         """Return the limit in standard deviations; it is larger where earlier tails were heavy."""
@@ -163,8 +169,8 @@ class Judge:
             return factor
         farthest = np.stack(self.extremes[-rule.level_sessions :]).max(0)
         third = np.sort(farthest, axis=1)[:, -min(3, farthest.shape[1])]
-        heavy = (third > rule.heavy) & (residuals >= rule.tails_from)
-        return np.where(heavy, np.maximum(factor, rule.tails * third), factor)
+        heavy = (third > rule.heavy_tail_sigmas) & (residuals >= rule.min_tail_residuals)
+        return np.where(heavy, np.maximum(factor, rule.heavy_tail_factor * third), factor)
 
     # One look at the launches of this session.
 
@@ -195,7 +201,7 @@ class Judge:
     def _share(self, look: SimpleNamespace, value: Array, number: int) -> tuple[Array, ...]:
         """Return what a framework's cases share, its deviation, prior variance and level."""
         rule, cases, count = self.rule, self.frameworks[number], self.lengths[number]
-        prior = np.full(len(value), rule.prior_shared**2)
+        prior = np.full(len(value), rule.prior_shared_deviation**2)
         if self.together[number]:
             levels, _, mean = self.shared.level(self.shared.n)
             level, n = levels[:, number], self.shared.n_recent[:, number]
@@ -213,32 +219,34 @@ class Judge:
         whole = np.hypot(look.deviation[:, cases], deviation[:, None])
         limit = np.maximum(self.cases.floor[:, cases], self._normal_factor[:, None] * whole)
         inside = np.abs(off) <= limit
-        enough = inside.sum(1, keepdims=True) >= rule.least_cases
+        enough = inside.sum(1, keepdims=True) >= rule.min_shared_cases
         shared = masked_median(off, np.where(enough, inside, True))
         return shared, deviation, prior, level
 
     def _noisier(self, look: SimpleNamespace, limit: Array, first: Array) -> tuple[Array, Array]:
         """Return whether the session is noisy, and by how much limits are wider."""
         rule, (devices, count) = self.rule, limit.shape
-        if count < rule.least_cases_of_noise:
+        if count < rule.min_cases_for_noise:
             return np.zeros(devices, bool), np.ones(devices)
         relative = np.abs(look.residual) * look.factor / limit
         ratio = masked_quantile(relative, np.abs(look.residual) <= limit, 0.7) / 1.036
         chance = np.sqrt(max(1.0, _MANY_CASES / count))
-        least = np.where(self.quiet == 1, rule.noisier_at_first, rule.noisier)
+        least = np.where(self.quiet == 1, rule.first_noisy_ratio, rule.noisy_ratio)
         # The noise of earlier sessions is uncertain, too, if there are few of these.
         usual = np.sqrt(1 + np.where(self.quiet == 1, 0.0, 0.5 / np.maximum(1, self.quiet - 1)))
         earlier = self.cases.recent(3, self.cases.n), self.cases.recent(4, self.cases.n)
         before, after = (
             clipped_mean(
-                np.maximum(squares / freedom, rule.least_deviation**2), freedom, rule.clipped
+                np.maximum(squares / freedom, rule.min_deviation**2),
+                freedom,
+                rule.max_variance_ratio,
             )
             for squares, freedom in (earlier, launch_squares(first))
         )
-        launches = np.sqrt(after / before) > rule.noisier
-        wide = ratio > 1 + (rule.widened - 1) * chance * usual
+        launches = np.sqrt(after / before) > rule.noisy_ratio
+        wide = ratio > 1 + (rule.widening_ratio - 1) * chance * usual
         noisy = wide & ((ratio > 1 + (least - 1) * chance) | launches)
-        return noisy, np.where(wide, rule.widening * ratio, 1.0)
+        return noisy, np.where(wide, rule.widening_factor * ratio, 1.0)
 
     def _limits(self, look: SimpleNamespace, wide: Array) -> None:
         rule, floor = self.rule, self.cases.floor
@@ -252,7 +260,7 @@ class Judge:
         more = np.stack([look.variance[:, cases].mean(1) for cases in self.frameworks], 1)
         more *= 4 * (wide**2 - 1) * (1 + 1 / self.cases.count)
         more /= self.lengths[None]
-        limit = rule.factor_shared * np.sqrt(look.shared_deviation**2 + more)
+        limit = rule.shared_sigmas * np.sqrt(look.shared_deviation**2 + more)
         look.shared_limit = np.maximum(self.shared.floor, limit)
 
     def _by_case(self, values: Array) -> Array:
@@ -321,9 +329,9 @@ class Judge:
             improved=look.improved,
             confirmed=look.again,
             limit=look.limit,
-            odd=self.cases.odd(latest, rule.odd),
+            odd=self.cases.odd(latest, rule.odd_sigmas),
             slower=shared_red,
-            shared_odd=self.shared.odd(shared, rule.factor_shared) * self.together,
+            shared_odd=self.shared.odd(shared, rule.shared_sigmas) * self.together,
             noisy=noisy,
         )
 

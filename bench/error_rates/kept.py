@@ -18,7 +18,7 @@ from pathlib import Path
 
 from busbw.history.files import read_all
 from busbw.history.lines import Line
-from busbw.judge.levels import history_of
+from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import CaseTimes
 from busbw.model.case import Case
@@ -84,10 +84,10 @@ def judged(
     }
     policy = POLICIES[session.device]
     stored = {
-        case: CaseTimes.of(launches[:LAUNCHES], policy.rule)
+        case: CaseTimes.split(launches[:LAUNCHES], policy.rule)
         for case, launches in accepted.times_s.items()
     }
-    return judge(history_of([stored], policy, measured=times_s), times_s, policy)
+    return judge(build_history([stored], policy, measured=times_s), times_s, policy)
 
 
 def rows(sessions: Sequence[Session]) -> Iterator[str]:

@@ -113,7 +113,7 @@ class Series:
     def release(self, latest: Latest, allowed: Array) -> None:
         """Forget the losses that are over: half of them is excluded."""
         last = np.median(self._since(0, max(0, self.count - 2), latest.value), 0) - latest.level
-        is_small = latest.off + self.rule.released * latest.deviation < self.loss / 2
+        is_small = latest.off + self.rule.recovery_sigmas * latest.deviation < self.loss / 2
         is_over = (self.loss > 0) & (is_small | (last < self.loss / 2)) & allowed
         self.start[is_over], self.loss[is_over] = self.count, 0.0
 
@@ -140,7 +140,7 @@ class Series:
         )
         count = np.minimum(n, self.rule.level_sessions)
         squares, freedom = latest.squares + self.squares(n, mean), latest.freedom + count - 1
-        share = max(1 / sessions, self.rule.window_freedom) + 1 / count
+        share = max(1 / sessions, self.rule.min_window_variance_share) + 1 / count
         factor = self.factors[0] + self.factors[1] / count
         limit = factor * np.sqrt(share) * np.sqrt(squares / freedom)
         is_lost = allowed & (self.before[begin] >= 2) & (begin >= self.start)

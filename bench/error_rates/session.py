@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from busbw.judge.expected_times import nearest
 from busbw.judge.lasting_losses import Assessment, assess, record
 from busbw.judge.policy import Policy
-from busbw.judge.rule import CaseTimes, History, decide, limits
+from busbw.judge.rule import CaseTimes, History, compute_limits, decide
 from busbw.model.case import Case
 
 # Launches of a session before any suspicion; as many fresh ones confirm a suspicion.
@@ -42,8 +42,8 @@ class Judged:
 
 def append(history: History, times_s: Times) -> None:
     """Append a session to the history, as a later session replays it."""
-    times = {case: CaseTimes.of(launches, history.rule) for case, launches in times_s.items()}
-    record(history, times, assess(history, limits(history, times), times))
+    times = {case: CaseTimes.split(launches, history.rule) for case, launches in times_s.items()}
+    record(history, times, assess(history, compute_limits(history, times), times))
 
 
 def judge(history: History, times_s: Times, policy: Policy) -> Judged:
@@ -51,26 +51,23 @@ def judge(history: History, times_s: Times, policy: Policy) -> Judged:
     rule, counts = policy.rule, dict.fromkeys(times_s, LAUNCHES)
     while True:
         used = {case: times_s[case][: counts[case]] for case in times_s}
-        times = {case: CaseTimes.of(launches, rule, LAUNCHES) for case, launches in used.items()}
-        bounds = limits(history, times)
+        times = {case: CaseTimes.split(launches, rule, LAUNCHES) for case, launches in used.items()}
+        bounds = compute_limits(history, times)
         decisions = {
-            case: decide(times[case], limit, rule, limit.slower, LAUNCHES + rule.confirming)
+            case: decide(times[case], limit, rule, limit.slower)
             for case, limit in bounds.limits.items()
         }
-        more = {
-            case: decision.wanted
-            for case, decision in decisions.items()
-            if decision.wanted is not None
-        }
+        needed = LAUNCHES + rule.confirming_launches
+        more = {case: needed for case, decision in decisions.items() if decision.direction is None}
         if not more:
             break
-        if rule.by_neighbours:
+        if rule.compares_neighbours:
             beside = {near for case in more for near in _nearest(case, times_s)} - more.keys()
             counts.update({case: max(counts[case], *more.values()) for case in beside})
         counts.update(more)
-    assessment, too_wide = assess(history, bounds, times), math.log1p(rule.blind)
+    assessment, too_wide = assess(history, bounds, times), math.log1p(rule.max_useful_limit)
     directions = assessment.directions.items()
-    lost = {case for case, state in assessment.states.items() if state.loss}
+    lost = {case for case in assessment.directions if assessment.states[case].loss}
     return Judged(
         red=frozenset(lost | {case for case, direction in directions if direction == 1}),
         improved=frozenset(case for case, direction in directions if direction == -1),

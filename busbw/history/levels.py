@@ -16,7 +16,7 @@ from datetime import date, datetime, timedelta
 from busbw.model.case import Case, converted
 from busbw.model.stored import Session, merged
 from busbw.model.words import Outcome, plural
-from busbw.stats.change_points import Change, changes_of
+from busbw.stats.change_points import Change, find_changes
 from busbw.stats.variance import Variance, moderated, successive_variance
 
 from .files import Acknowledged
@@ -214,9 +214,9 @@ def _levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[C
         if len(off) >= _LEAST_CASES:
             median[at] = statistics.median(off)
     found = _found(median, _variance(median))
-    around = {at: one - math.fsum(c.by(at) for c in found) for at, one in median.items()}
+    around = {at: one - math.fsum(c.size_at(at) for c in found) for at, one in median.items()}
     center = statistics.fmean(around.values()) if around else 0.0
-    edges = [0, *(one.at for one in found), len(sessions)]
+    edges = [0, *(one.position for one in found), len(sessions)]
     shared = tuple(
         one
         for one, first, last in zip(found, edges, edges[2:])
@@ -224,7 +224,7 @@ def _levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[C
     )
     own = {
         case: {
-            at: one - math.fsum(c.by(at) for c in shared) - around.get(at, center) + center
+            at: one - math.fsum(c.size_at(at) for c in shared) - around.get(at, center) + center
             for at, one in those.items()
         }
         for case, those in logs.items()
@@ -242,8 +242,8 @@ def _variance(values: _Logs) -> Variance | None:
 
 def _found(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
     at = list(values)
-    changes = changes_of(list(values.values()), variance) if variance else ()
-    return tuple(replace(one, at=at[one.at]) for one in changes)
+    changes = find_changes(list(values.values()), variance) if variance else ()
+    return tuple(replace(one, position=at[one.position]) for one in changes)
 
 
 def _is_shared(change: Change, first: int, last: int, logs: Iterable[_Logs]) -> bool:
@@ -254,8 +254,8 @@ def _is_shared(change: Change, first: int, last: int, logs: Iterable[_Logs]) -> 
     agree = []
     for one in logs:
         there = {at: value for at, value in one.items() if first <= at < last}
-        rest = [value - change.by(at) for at, value in there.items()]
-        if there and change.by(max(there)) != change.by(min(there)):
+        rest = [value - change.size_at(at) for at, value in there.items()]
+        if there and change.size_at(max(there)) != change.size_at(min(there)):
             agree.append(statistics.pvariance(rest) < statistics.pvariance(there.values()))
     return sum(agree) >= _MOST * len(agree) > 0
 
@@ -272,8 +272,8 @@ def _cases(own: Mapping[Case, _Logs], shared: Sequence[Change]) -> dict[Case, _L
             variance = moderated(variance, Variance(value=usual, freedom=_OTHERS))
         changes = _found(one, variance)
         last = max(one)
-        flat = [value - math.fsum(c.by(at) for c in changes) for at, value in one.items()]
-        level = statistics.fmean(flat) + math.fsum(c.by(last) for c in (*changes, *shared))
+        flat = [value - math.fsum(c.size_at(at) for c in changes) for at, value in one.items()]
+        level = statistics.fmean(flat) + math.fsum(c.size_at(last) for c in (*changes, *shared))
         spread = math.sqrt(variance.value) if variance is not None else None
         levels[case] = _Level(changes=changes, level_s=math.exp(level), spread=spread)
     return levels
@@ -307,7 +307,7 @@ def _changes(
     """With the session that each began with, and what changed there."""
 
     def described(one: Change) -> LevelChange:
-        first, before = sessions[one.at], sessions[max(0, one.at - 1)]
+        first, before = sessions[one.position], sessions[max(0, one.position - 1)]
         return LevelChange(
             began=first.began,
             log_ratio=one.size,

@@ -1,6 +1,7 @@
 """The verdict of one case: its measurement compared with its baseline.
 
-Holds the order of the checks, and which cases are measured again; times are compared in `rule`.
+This file has the order of the checks and decides which cases are measured again; `rule` compares
+times.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from busbw.model.verdict import Reference, Summary, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, quantile, relative_mad
 
-from . import rule
 from .expected_times import UNREMARKABLE, State, nearest
 from .policy import Policy
-from .validity import broken, memory_verdict, only_at_the_moment
+from .rule import CaseTimes, Decision, Limit, decide
+from .validity import find_failed_launches, is_temporary, memory_verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
-    """What a session judges by: its policy, how many cases share it, launches asked for.
+    """The terms of a session: its policy, the planned number of launches, and the user's options.
 
-    `cases` is for two stacks in turn; a stored reference has its own. `accept_all`: today's times
-    become the baselines, including slower ones. `accept_new`: only where there is none.
-    `fail_above` is the user's own limit, a ratio, in place of that of the rule.
-    `memory_limit_bytes` is an artificial limit, under which running out of memory says nothing of
-    the machine.
+    `cases` is the number of cases that share the error rates of two interleaved stacks.
+    `accept_all`: today's times become the baselines, including slower ones; `accept_new`: only
+    of cases without a baseline. `fail_above` is the user's fixed limit, a ratio, which replaces
+    the limit of the rule. `memory_limit_bytes` is an artificial limit, under which running out of
+    memory says nothing of the machine.
     """
 
     policy: Policy
@@ -47,11 +48,15 @@ class Terms:
 
     @property
     def missing_fails(self) -> bool:
+        """Whether a case without a baseline fails."""
         return self.require_baselines and not (self.accept_all or self.accept_new)
 
 
 def summary_of(case: Case, times_s: Sequence[float], level_s: float | None = None) -> Summary:
-    """Summarize launches; rates are those of the `level_s`, the median if there is none."""
+    """Return the summary of one launch or more, in seconds.
+
+    Bandwidths are computed from `level_s`, or from the median of the launches if it is None.
+    """
     median_s = statistics.median(times_s) if level_s is None else level_s
     return Summary(
         times_s=tuple(times_s),
@@ -66,23 +71,23 @@ def summary_of(case: Case, times_s: Sequence[float], level_s: float | None = Non
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ruling:
-    """The verdict so far; `wanted` is how many launches in all would decide it, None for no more.
+    """The verdict so far; with `needed_launches` in all it would be decided, None for no more.
 
-    `suspected`: it looks slower, and the confirmation is still missing. `throttled`: it is slower,
-    and NOISY only because a device or the kernel slowed it down meanwhile.
+    `is_suspected`: the case seems slower, and the confirmation is still missing. `is_throttled`: it
+    is slower, and NOISY only because a device or the kernel slowed it down meanwhile.
     """
 
     verdict: Verdict
-    wanted: int | None = None
-    suspected: bool = False
-    throttled: bool = False
+    needed_launches: int | None = None
+    is_suspected: bool = False
+    is_throttled: bool = False
 
 
 def judge_case(
     spec: Spec,
     measurement: Measurement,
     baseline: Baseline | None,
-    limit: rule.Limit | None,
+    limit: Limit | None,
     terms: Terms,
     *,
     state: State | None = None,
@@ -90,11 +95,19 @@ def judge_case(
     incomparable: str = "",
     published: Reference | None = None,
 ) -> Ruling:
-    """Judge one case by this session's `limit` and by what several sessions say, its `state`.
+    """Judge one case against its baseline.
 
-    There is no limit where the baseline has no times or nothing was timed. Where there is no
-    baseline `nearest` says which other machine has one, and `incomparable` why a baseline of this
-    machine cannot be compared with.
+    Args:
+        spec: The requested case.
+        measurement: What was measured of it.
+        baseline: The stored baseline, None for none.
+        limit: The limit of this session, None if the baseline has no times or nothing was timed.
+        terms: The terms of the session.
+        state: The losses that several sessions show, None for none.
+        nearest: Which other machine has a baseline, where this machine has none.
+        incomparable: Why the baseline of this machine cannot be compared with.
+        published: A published figure to show with the verdict.
+
     """
     if baseline is not None and measurement.failures and baseline.oom:
         # Out of memory under one limit says nothing of out of memory under another.
@@ -104,18 +117,19 @@ def judge_case(
     if incomparable and judged.verdict.outcome is Outcome.NO_BASELINE:
         other = replace(judged.verdict, outcome=Outcome.INCOMPARABLE, text=incomparable)
         judged = replace(judged, verdict=other)
-    return with_sides(judged, terms, measurement, published=published)
+    return add_summaries(judged, measurement, published=published)
 
 
-def with_sides(judged: Ruling, terms: Terms, now: Measurement, **sides: Any) -> Ruling:
-    """Add the case, and both sides' summaries where they have times."""
-    verdict = judged.verdict
-    if now.runs and verdict.outcome is not Outcome.FAILED:
-        sides["now"] = summary_of_runs(now)
-    return replace(judged, verdict=replace(verdict, case=now.case, **sides))
+def add_summaries(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ruling:
+    """Add the case, its summary if it has times and did not fail, and other `fields`."""
+    verdict = ruling.verdict
+    if measurement.runs and verdict.outcome is not Outcome.FAILED:
+        fields["now"] = summary_of_runs(measurement)
+    return replace(ruling, verdict=replace(verdict, case=measurement.case, **fields))
 
 
 def summary_of_runs(measurement: Measurement) -> Summary:
+    """Return the summary of the launches of a measurement, which has one at least."""
     runs = measurement.runs
     samples_s = [sample for run in runs for sample in run.samples_s]
     return replace(
@@ -133,48 +147,47 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def may_become_baseline(verdict: Verdict) -> bool:
-    """Return whether the measurement may be stored: of failures a lasting out of memory alone."""
+    """Return whether the measurement may be stored.
+
+    A failure may be stored only if the case ran out of memory and always will on this machine.
+    """
     if verdict.outcome in (Outcome.FAILED, Outcome.SKIPPED):
         return False
-    return verdict.failure is None or not only_at_the_moment(verdict.failure)
+    return verdict.failure is None or not is_temporary(verdict.failure)
 
 
 def _judge(
     spec: Spec,
     measurement: Measurement,
     baseline: Baseline | None,
-    limit: rule.Limit | None,
+    limit: Limit | None,
     terms: Terms,
     state: State,
     nearest: str,
 ) -> Ruling:
-    def said(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
+    def rule_that(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
-    failed_launches, protocol = broken(spec, measurement), measurement.case.protocol
-    if (
-        failed_launches is not None
-        and failed_launches.outcome is Outcome.SKIPPED
-        and baseline is not None
-    ):
-        text = f"{failed_launches.text}; its baseline of {baseline.date} was measured"
-        return said(Outcome.FAILED, text, failed=True)
+    failed_launches, protocol = find_failed_launches(spec, measurement), measurement.case.protocol
     if failed_launches is not None:
-        return Ruling(verdict=failed_launches)
+        if failed_launches.outcome is not Outcome.SKIPPED or baseline is None:
+            return Ruling(verdict=failed_launches)
+        text = f"{failed_launches.text}; its baseline of {baseline.date} was measured"
+        return rule_that(Outcome.FAILED, text, failed=True)
     if baseline is not None and baseline.case.protocol != protocol:
         before = f"the baseline of {baseline.date} with {baseline.case.protocol}"
         text = f"measured with protocol {protocol}, {before}"
         failed = terms.require_baselines and not terms.accept_all
-        return said(Outcome.INCOMPARABLE, text, failed=failed)
+        return rule_that(Outcome.INCOMPARABLE, text, failed=failed)
     if measurement.failures:
         return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms, nearest))
     if baseline is None:
         text = "measured, nothing to compare with" + (f"; {nearest}" if nearest else "")
         text += "; a baseline is required" if terms.missing_fails else ""
-        return said(Outcome.NO_BASELINE, text, failed=terms.missing_fails)
+        return rule_that(Outcome.NO_BASELINE, text, failed=terms.missing_fails)
     if baseline.oom or limit is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
-        return said(Outcome.IMPROVED, f"it fits now; {text}")
+        return rule_that(Outcome.IMPROVED, f"it fits now; {text}")
     return _compare(spec, measurement, baseline, limit, terms, state)
 
 
@@ -188,7 +201,7 @@ def _out_of_memory(
     if baseline.oom:
         more = f" (expected: so it was on {baseline.date})"
         return memory_verdict(spec, worst, more, failed=False, expected=True)
-    if all(only_at_the_moment(failure) for failure in failures):
+    if all(is_temporary(failure) for failure in failures):
         more = "; with the machine's memory free it would fit"
         verdict = memory_verdict(spec, worst, more, failed=terms.require_baselines)
         return replace(verdict, outcome=Outcome.INCOMPARABLE)
@@ -201,55 +214,54 @@ def _compare(
     spec: Spec,
     measurement: Measurement,
     baseline: Baseline,
-    limit: rule.Limit,
+    limit: Limit,
     terms: Terms,
     state: State,
 ) -> Ruling:
-    case, policy, expected = measurement.case, terms.policy, limit.expected
+    policy, expected, max_log_ratio = terms.policy, limit.expected, limit.slower
     times_s = [launch_time_s(run) for run in measurement.runs]
-    most = limit.slower
     if terms.fail_above is not None:
-        # A limit of the user's own is that of the fastest launch, too, and nothing else fails.
-        most, state = math.log(terms.fail_above), UNREMARKABLE
+        # The user's limit is that of the fastest launch, too, and nothing else fails.
+        max_log_ratio, state = math.log(terms.fail_above), UNREMARKABLE
         limit = replace(limit, fastest=None)
-    times = rule.CaseTimes.of(times_s, policy.rule, terms.launches)
-    wanted = terms.launches + policy.rule.confirming
-    decision = rule.decide(times, limit, policy.rule, most, wanted)
-    outcome, word = _outcome(decision, expected.sessions, terms, state)
-    before, now = (
-        summary_of(case, baseline.times_s, math.exp(expected.level)),
-        summary_of(case, times_s),
-    )
+    times = CaseTimes.split(times_s, policy.rule, terms.launches)
+    decision = decide(times, limit, policy.rule, max_log_ratio)
+    outcome, reason = _outcome(decision, expected.sessions, terms, state)
+    before = summary_of(measurement.case, baseline.times_s, math.exp(expected.level))
+    after = summary_of(measurement.case, times_s)
     text = (
-        f"{seconds_text(before.median_s)} -> {seconds_text(now.median_s)}, "
-        f"{math.exp(decision.off):.3f} x the expected time, "
-        f"busbw {before.busbw_gb_per_s:.4g} -> {now.busbw_gb_per_s:.4g} GB/s"
-        f"{word and f'; {word}'} ({_limit_text(decision, limit, terms)})"
+        f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}, "
+        f"{math.exp(decision.log_ratio):.3f} x the expected time, "
+        f"busbw {before.busbw_gb_per_s:.4g} -> {after.busbw_gb_per_s:.4g} GB/s"
+        f"{reason and f'; {reason}'} ({_limit_text(decision, limit, terms)})"
     )
-    ratios = [
+    fastest, slowest = (
         math.exp(math.log(time_s) - expected.level) for time_s in (min(times_s), max(times_s))
-    ]
+    )
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED and not terms.accept_all,
         text=text,
         baseline=before,
-        ratio=math.exp(decision.off),
-        ratio_interval=(ratios[0], ratios[1]),
-        ratio_error=limit.deviation,
+        ratio=math.exp(decision.log_ratio),
+        ratio_interval=(fastest, slowest),
+        ratio_error=limit.stddev,
         limit=math.exp(decision.limit),
         provisional=expected.sessions < policy.full_sessions,
         notes=tuple(_notes(decision, state)),
     )
-    return Ruling(verdict=verdict, wanted=decision.wanted, suspected=decision.direction is None)
+    if decision.direction is not None:
+        return Ruling(verdict=verdict)
+    needed = terms.launches + policy.rule.confirming_launches
+    return Ruling(verdict=verdict, needed_launches=needed, is_suspected=True)
 
 
-def _outcome(
-    decision: rule.Decision, sessions: int, terms: Terms, state: State
-) -> tuple[Outcome, str]:
-    """Return the outcome, and what to say about it, if anything."""
-    fresh = "" if decision.fresh is None else f"{math.exp(decision.fresh):.3f} x"
+def _outcome(decision: Decision, sessions: int, terms: Terms, state: State) -> tuple[Outcome, str]:
+    """Return the outcome, and the text about it, which may be empty."""
+    confirmation = (
+        "" if decision.confirmation is None else f"{math.exp(decision.confirmation):.3f} x"
+    )
     if decision.direction is None:
         return Outcome.NOISY, "seems slower, not yet confirmed"
     if state.lasting is not None:
@@ -259,28 +271,28 @@ def _outcome(
             f"{loss} slower over the last {plural(state.lasting.sessions, 'session')}",
         )
     if decision.direction > 0:
-        return Outcome.REGRESSED, f"confirmed: {fresh} in additional launches"
+        return Outcome.REGRESSED, f"confirmed: {confirmation} in additional launches"
     if decision.direction < 0:
         return Outcome.IMPROVED, "the baseline is stale"
-    if decision.is_noisy and not decision.confirmed:
-        which = f"additional launches ({fresh})" if fresh else "the first launches"
+    if decision.is_noisy and not decision.is_confirmed:
+        which = f"additional launches ({confirmation})" if confirmation else "the first launches"
         return Outcome.NOISY, f"slower, but not by {which}"
-    seen = f"slower, confirmed ({fresh})"
-    if decision.is_noisy and decision.off > decision.limit:
+    seen = f"slower, confirmed ({confirmation})"
+    if decision.is_noisy and decision.log_ratio > decision.limit:
         return Outcome.NOISY, f"{seen}, but not by the fastest launch"
     if decision.is_noisy:
         few = sessions < terms.policy.full_sessions and terms.fail_above is None
         way = f"the limit of {plural(sessions, 'session')}: accept more, or " if few else ""
         return Outcome.NOISY, f"{seen}, within the limit ({way}--against=baseline tells)"
-    blind = terms.policy.rule.blind
-    if decision.limit <= math.log1p(blind):
+    useful = terms.policy.rule.max_useful_limit
+    if decision.limit <= math.log1p(useful):
         return Outcome.PASS, ""
-    # A limit of the user's own is as wide as it shall be.
+    # The user chose how wide the limit is.
     outcome = Outcome.NOISY if terms.fail_above is None else Outcome.PASS
-    return outcome, f"{1 + blind:g} x the expected time cannot be ruled out"
+    return outcome, f"{1 + useful:g} x the expected time cannot be ruled out"
 
 
-def _limit_text(decision: rule.Decision, limit: rule.Limit, terms: Terms) -> str:
+def _limit_text(decision: Decision, limit: Limit, terms: Terms) -> str:
     parts = [f"limit {math.exp(decision.limit):.3f} x"]
     if terms.fail_above is not None:
         parts[0] += " by --fail-above"
@@ -292,17 +304,17 @@ def _limit_text(decision: rule.Decision, limit: rule.Limit, terms: Terms) -> str
     return ", ".join(parts)
 
 
-def _notes(decision: rule.Decision, state: State) -> Iterator[str]:
+def _notes(decision: Decision, state: State) -> Iterator[str]:
     """Yield what became of a suspicion, and that a loss is over."""
     if (
-        decision.suspected
-        and decision.fresh is not None
+        decision.is_suspected
+        and decision.confirmation is not None
         and not decision.direction
         and not decision.is_noisy
     ):
         yield (
             "seemed slower, but additional launches did not confirm it "
-            f"({math.exp(decision.fresh):.3f} x)"
+            f"({math.exp(decision.confirmation):.3f} x)"
         )
     if state.repaired:
         yield f"repaired: back at its level after {plural(state.repaired, 'session')}"
@@ -310,30 +322,34 @@ def _notes(decision: rule.Decision, state: State) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rerun:
-    """How many more passes over the cases of `specs`; none when everything is decided."""
+    """How many more `rounds` over the cases of `specs`; without any if everything is decided."""
 
     specs: tuple[Spec, ...]
-    passes: int
+    rounds: int
 
 
-def rerun(
+def plan_rerun(
     judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int], *, by_neighbours: bool
 ) -> Rerun:
-    """Return the undecided cases and, `by_neighbours`, the two sizes next to each suspect.
+    """Return the undecided cases, and enough rounds for the first of them to be decided.
 
-    `launches` is how many there are by now. Enough passes for the first case to be decided.
+    Args:
+        judged: The rulings so far.
+        launches: The number of launches so far.
+        by_neighbours: Measure the two sizes next to a case that seems slower, too.
+
     """
     lacking = {
-        spec: ruling.wanted - launches[spec]
+        spec: ruling.needed_launches - launches[spec]
         for spec, ruling in judged.items()
-        if ruling.wanted is not None and ruling.wanted > launches[spec]
+        if ruling.needed_launches is not None and ruling.needed_launches > launches[spec]
     }
     undecided = set(lacking)
     for spec in lacking:
-        if judged[spec].suspected and by_neighbours:
+        if judged[spec].is_suspected and by_neighbours:
             undecided.update(_neighbours(spec, judged))
     ordered = tuple(spec for spec in judged if spec in undecided)
-    return Rerun(specs=ordered, passes=min(lacking.values(), default=0))
+    return Rerun(specs=ordered, rounds=min(lacking.values(), default=0))
 
 
 def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> list[Spec]:

@@ -24,8 +24,10 @@ _LEAST_GROWTH = 0.05
 _FLAT = 64
 
 
-def fit(points: Mapping[int, float]) -> Curve | None:
-    """Fit a curve to `points` (payload bytes to seconds, both positive); None if undetermined.
+def fit_curve(points: Mapping[int, float]) -> Curve | None:
+    """Fit t = latency + payload / bandwidth to times in seconds by payload in bytes.
+
+    All times and payloads must be positive.
 
     The model is Hockney's (R. W. Hockney, "The communication challenge for MPP", Parallel
     Computing 20, 1994): t = latency + S / bandwidth, which he also writes (h + S) / bandwidth
@@ -55,10 +57,10 @@ def fit(points: Mapping[int, float]) -> Curve | None:
 
 
 def _errors(half_bytes: float, points: Mapping[int, float]) -> tuple[float, list[float]]:
-    """log(t / (h + S)) in the middle, which is log(1 / bandwidth), and the rest of it by size."""
+    """Return the median of log(t / (h + S)), which is log(1 / bandwidth), and the residuals."""
     logs = [math.log(time_s / (half_bytes + size)) for size, time_s in points.items()]
     middle = statistics.median(logs)
-    return middle, [one - middle for one in logs]
+    return middle, [log - middle for log in logs]
 
 
 def _through_two(points: Sequence[tuple[int, float]]) -> Iterator[float]:
@@ -77,24 +79,24 @@ _MOSTLY = 0.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SizeShift:
-    """How far one payload's time has moved.
+    """The change of the time of one payload.
 
-    `log_ratio` is log(now / before) with its `standard_error`; `significant` says that this size
-    alone is judged slower.
+    `log_ratio` is log(now / before) with its `standard_error`. `is_significant`: this size alone is
+    judged slower.
     """
 
     payload_bytes: int
     log_ratio: float
     standard_error: float
-    significant: bool
+    is_significant: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Fit:
-    """Ratios are 1 + `change` x the share that each size has of a `part` of the time.
+    """The fit of ratios by 1 + `change` x the share that a `part` has of the time of each size.
 
-    The part is ``latency`` (small payloads, fading with size), ``bandwidth`` (large ones) or
-    ``all``. `error` is the standard error of `change`, `cost` the squared errors left.
+    The part is ``latency`` (small payloads, fading with size), ``bandwidth`` (large payloads) or
+    ``all``. `error` is the standard error of `change`, and `cost` the sum of squared residuals.
     """
 
     part: str
@@ -114,15 +116,15 @@ def _best_fit(curve: Curve, sizes: Sequence[SizeShift]) -> _Fit:
     if min(latency) <= _MOSTLY <= max(latency):
         parts |= {"latency": latency, "bandwidth": [1 - share for share in latency]}
     gains = [math.expm1(size.log_ratio) for size in sizes]
-    errors = [math.exp(one.log_ratio) * max(one.standard_error, _LEAST_ERROR) for one in sizes]
-    found = []
+    errors = [math.exp(size.log_ratio) * max(size.standard_error, _LEAST_ERROR) for size in sizes]
+    fits = []
     for part, shares in parts.items():
         squares = math.fsum((s / e) ** 2 for s, e in zip(shares, errors))
         products = (s * g / e**2 for s, g, e in zip(shares, gains, errors))
         change = math.fsum(products) / squares
         cost = math.fsum(((g - change * s) / e) ** 2 for s, g, e in zip(shares, gains, errors))
-        found.append(_Fit(part=part, shares=shares, change=change, error=squares**-0.5, cost=cost))
-    return min(found, key=lambda one: one.cost)
+        fits.append(_Fit(part=part, shares=shares, change=change, error=squares**-0.5, cost=cost))
+    return min(fits, key=lambda fit: fit.cost)
 
 
 def shift_of_curve(
@@ -130,29 +132,35 @@ def shift_of_curve(
 ) -> str:
     """Describe a shift of latency, 1/bandwidth or both that no single size shows; empty for none.
 
-    What fits best must be above `floor`, a fraction, and above `quantile` times its standard
-    error, while no size is significant; and the sizes that are mostly of that part must show it in
-    the middle: a curve that does not fit moves more than they do.
+    The sizes that are mostly of the shifted part must show it in the median, too: a curve that does
+    not fit moves more than they do.
+
+    Args:
+        curve: The curve before, None for unknown: then there is no shift.
+        sizes: The change of each size; there is no shift if one of them is significant by itself.
+        quantile: The shift must exceed so many of its standard errors.
+        floor: The shift must exceed this fraction.
+
     """
-    if curve is None or len(sizes) < 2 or any(size.significant for size in sizes):
+    if curve is None or len(sizes) < 2 or any(size.is_significant for size in sizes):
         return ""
-    found = _best_fit(curve, sizes)
-    mostly = [(one, share) for one, share in zip(sizes, found.shares) if share >= _MOSTLY]
-    middle = statistics.median(math.expm1(one.log_ratio) for one, _ in mostly)
-    shown = middle >= floor * statistics.median(share for _, share in mostly)
-    if not shown or found.change <= max(floor, quantile * found.error):
+    fit = _best_fit(curve, sizes)
+    mostly = [(size, share) for size, share in zip(sizes, fit.shares) if share >= _MOSTLY]
+    middle = statistics.median(math.expm1(size.log_ratio) for size, _ in mostly)
+    is_seen = middle >= floor * statistics.median(share for _, share in mostly)
+    if not is_seen or fit.change <= max(floor, quantile * fit.error):
         return ""
-    return f"{_text(found, curve)}; no single payload shows it"
+    return f"{_text(fit, curve)}; no single payload shows it"
 
 
-def _text(found: _Fit, curve: Curve) -> str:
+def _text(fit: _Fit, curve: Curve) -> str:
     """Return what is slower: all payloads, or the latency or the bandwidth before and after."""
-    if found.part == "all":
-        return f"all payloads are slower, {by_text(found.change)}"
-    times = 1 + found.change
-    if found.part == "latency":
+    if fit.part == "all":
+        return f"all payloads are slower, {by_text(fit.change)}"
+    times = 1 + fit.change
+    if fit.part == "latency":
         seconds = [seconds_text(curve.latency_s * by, digits=3) for by in (1, times)]
-        grew = f"grew {by_text(found.change)} ({' -> '.join(seconds)})"
+        grew = f"grew {by_text(fit.change)} ({' -> '.join(seconds)})"
         return f"the latency {grew}; the bandwidth did not fall"
     rates = [rate_text(curve.bandwidth_bytes_per_s / by) for by in (1, times)]
     fell = f"fell {by_text(1 / times - 1)} ({' -> '.join(rates)})"

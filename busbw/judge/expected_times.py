@@ -23,7 +23,10 @@ _Sized = TypeVar("_Sized")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launches:
-    """Launches of one case in one session: median, fastest, and the squares about their mean."""
+    """The launches of one case in one session, in log time.
+
+    `squares` is the sum of their squares about their mean, with `freedom` degrees of freedom.
+    """
 
     median: float
     fastest: float
@@ -31,8 +34,8 @@ class Launches:
     freedom: int
 
     @classmethod
-    def of(cls, times_s: Sequence[float]) -> Launches:
-        """Summarize at least one launch, given in seconds."""
+    def summarize(cls, times_s: Sequence[float]) -> Launches:
+        """Summarize one launch or more, in seconds."""
         logs = [math.log(time_s) for time_s in times_s]
         middle, squares = math.log(median(times_s)), squares_of(logs)
         return cls(median=middle, fastest=min(logs), squares=squares, freedom=len(logs) - 1)
@@ -43,7 +46,11 @@ _NO_LAUNCHES = Launches(median=0.0, fastest=0.0, squares=0.0, freedom=0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedTime:
-    """A level with the number of sessions behind it and the squares of these about their mean."""
+    """The time that a case is expected to take, in log time: its `level`.
+
+    `fastest` is the level of the fastest launches. The level is that of so many `sessions`, whose
+    squares about their mean have the sum `squares`.
+    """
 
     level: float
     fastest: float
@@ -52,10 +59,11 @@ class ExpectedTime:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lasting:
+class LastingLoss:
     """A loss that several sessions show: `log_ratio` is its mean over the last `sessions`.
 
-    `began` is the number of the first of these. `is_gradual`: no single session showed the loss.
+    `began` is the number of the first slower session. `is_gradual`: no single session showed the
+    loss.
     """
 
     log_ratio: float
@@ -66,9 +74,10 @@ class Lasting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """A loss that the last sessions show, which began at position `began` of the series.
+    """A loss that the last sessions show together, a log ratio.
 
-    Values above `threshold` from position `start` on have the loss, and make no level.
+    It began at position `began` of the series. Sessions from position `start` on have the loss if
+    their values exceed `threshold`, and then make no level.
     """
 
     loss: float
@@ -79,14 +88,16 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """What several sessions, the last included, say of a case or of what cases share.
+    """The losses of a series up to and including its last session.
 
-    `lasting` is a loss that several sessions show, or that is not repaired; `repaired` the number
-    of sessions of a loss that is over. `loss` is what nobody has accepted, 0 for none, since the
-    position `began`; windows reach back to `window_start` at most, and `window` is what they show.
+    `loss` is the present loss that was not accepted, a log ratio, 0 for none. It began at position
+    `began`, and `is_gradual` if no single session showed it. `lasting` is that loss if an earlier
+    session had it, too. `repaired` is the number of sessions of a loss that ended with this
+    session. `window` is the loss that the last sessions show together; windows reach back to
+    position `window_start` at most.
     """
 
-    lasting: Lasting | None = None
+    lasting: LastingLoss | None = None
     repaired: int = 0
     loss: float = 0.0
     began: int = 0
@@ -100,11 +111,11 @@ UNREMARKABLE = State()
 
 @dataclass(kw_only=True, slots=True)
 class Series:
-    """One value per session: of a case, or of what all cases of a framework share.
+    """One value in log time per session: of a case, or of what all cases of a framework share.
 
-    `numbers` are the sessions, `counted` the positions that make the level. `squares` and `freedom`
-    are those of the launches of a case, `extremes` deviations in units of their standard deviation.
-    `state` is that after the last session.
+    `numbers` are the numbers of the sessions, and `counted` the positions that make the level. Of
+    a case, `squares` and `freedom` are those of the launches of each session, and `extremes` the
+    residuals in standard deviations. `state` is the state after the last session.
     """
 
     numbers: list[int] = field(default_factory=list)
@@ -119,7 +130,10 @@ class Series:
     def append(
         self, number: int, value: float, fastest: float, state: State, *, counts: bool
     ) -> None:
-        """Append the session `number`, after which the series has `state`."""
+        """Append the session `number`, after which the series has `state`.
+
+        Only a session that `counts` makes the level, and none that has the loss of a window.
+        """
         if counts:
             self.counted.append(len(self.values))
         self.numbers.append(number)
@@ -130,9 +144,10 @@ class Series:
             self._discount(state.window)
 
     def expected(self, rule: Rule, end: int | None = None) -> ExpectedTime | None:
-        """Return the level of the counted sessions before position `end`; None without any.
+        """Return the expected time by the counted sessions before position `end`.
 
-        It is the mean of the last ones, and never far above that of the first ones.
+        The level is the mean of the last counted sessions, limited to a little more than the mean
+        of the first ones. None without a counted session.
         """
         last = len(self.counted) if end is None else bisect_left(self.counted, end)
         recent = self.counted[max(0, last - rule.level_sessions) : last]
@@ -169,9 +184,16 @@ def _median_of_chi_squared(freedom: float) -> float:
 def clipped_mean(
     variances: Sequence[tuple[float, float]], rule: Rule, units: Sequence[float] | None = None
 ) -> float:
-    """Return the mean of (variance, freedom) pairs; an odd one counts as a few medians at most.
+    """Return the mean of variances, weighted by their degrees of freedom.
 
-    A variance is odd relative to the one in `units`, which says what is expected of it.
+    A variance counts as at most `rule.max_variance_ratio` medians of all variances, each over the
+    median of chi-squared.
+
+    Args:
+        variances: Pairs of a variance and its degrees of freedom; without any the mean is 0.
+        rule: The numbers of the rule.
+        units: The expected variances, to which the variances are relative; 1 if None.
+
     """
     if not variances:
         return 0.0
@@ -179,35 +201,35 @@ def clipped_mean(
     ratios = (
         variance / unit / _median_of_chi_squared(freedom) for (variance, freedom), unit in whole
     )
-    most = rule.clipped * median(ratios)
+    most = rule.max_variance_ratio * median(ratios)
     total = sum(freedom for _, freedom in variances)
     return math.fsum(min(v, most * unit) * freedom for (v, freedom), unit in whole) / max(1, total)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseNoise:
-    """What launches and other cases say about the variance of a session of one case.
+    """The variance of a session of one case, as far as launches and other cases show it.
 
-    `squares` with `freedom`, without the sessions of the case itself.
+    A sum of squares with its degrees of freedom, without the sessions of the case itself.
     """
 
     squares: float
     freedom: float
 
-    def deviation(self, squares: float = 0.0, freedom: int = 0) -> float:
-        """Return the standard deviation, with the squares of sessions about their mean."""
+    def stddev(self, squares: float = 0.0, freedom: int = 0) -> float:
+        """Return the standard deviation, with `squares` of `freedom` in addition."""
         return math.sqrt((self.squares + squares) / (self.freedom + freedom))
 
     def with_sessions(self, expected: ExpectedTime) -> float:
-        """Return the standard deviation that includes the case's own sessions."""
-        return self.deviation(expected.squares, expected.sessions - 1)
+        """Return the standard deviation by these squares and those of the case's sessions."""
+        return self.stddev(expected.squares, expected.sessions - 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Noise:
-    """The noise of all cases: `session` is the variance of a session of a typical case.
+    """The noise by case, and the variance of a session of a typical case (`session`).
 
-    `residuals` is the freedom of all sessions together.
+    `residuals` are the degrees of freedom of all sessions of all cases.
     """
 
     cases: Mapping[Case, CaseNoise]
@@ -222,10 +244,19 @@ def estimate_noise(
     sessions: int,
     rule: Rule,
 ) -> Noise:
-    """Estimate the noise from earlier sessions and the launches of all cases, today's included.
+    """Estimate how much sessions of unchanged code differ, by case.
 
     A case whose launches are noisier than those of other cases has noisier sessions, too; sizes
-    next to the case tell the same, with less weight. `sessions` is the number of earlier sessions.
+    next to the case tell the same, with less weight. The variances are assumed to be in proportion
+    to those of launches, and are pooled like those of a normal distribution.
+
+    Args:
+        series: The earlier sessions of each case.
+        expected: The expected time of each case.
+        today: The launches of today's session, which say how launches differ.
+        sessions: The number of earlier sessions that were not noisy.
+        rule: The numbers of the rule.
+
     """
     launches: dict[Case, tuple[float, float]] = {}
     for case, before in series.items():
@@ -239,9 +270,9 @@ def estimate_noise(
     variances = [
         (level.squares / (level.sessions - 1), level.sessions - 1) for level in repeated.values()
     ]
-    units = [by_launches[case].deviation() ** 2 for case in repeated]
-    prior = rule.prior**2 if sessions <= rule.prior_sessions else 0.0
-    session = rule.prior_freedom * max(prior, rule.launch_share * launch)
+    units = [by_launches[case].stddev() ** 2 for case in repeated]
+    prior = rule.prior_deviation**2 if sessions <= rule.prior_sessions else 0.0
+    session = rule.prior_freedom * max(prior, rule.min_launch_variance_share * launch)
     session += residuals * clipped_mean(variances, rule, units)
     session /= rule.prior_freedom + residuals
     cases = {
@@ -253,7 +284,7 @@ def estimate_noise(
 
 def launch_variance(launches: Iterable[tuple[float, float]], rule: Rule) -> float:
     """Return the variance of a launch of a typical case, from (squares, freedom) of each case."""
-    least = rule.least_deviation**2
+    least = rule.min_deviation**2
     variances = [
         (max(least, squares / max(1, freedom)), max(1, freedom)) for squares, freedom in launches
     ]
@@ -268,21 +299,23 @@ def _noise_by_launches(
     for family in families(launches):
         for position, case in enumerate(family):
             squares, freedom = launches[case]
-            for near in family[max(0, position - rule.near_sizes) : position + rule.near_sizes + 1]:
+            for near in family[
+                max(0, position - rule.neighbour_sizes) : position + rule.neighbour_sizes + 1
+            ]:
                 if near != case:
-                    most = rule.clipped * launch * launches[near][1]
-                    squares += rule.near_weight * min(launches[near][0], most)
-                    freedom += rule.near_weight * launches[near][1]
-            share = min(1.0, rule.launch_freedom / freedom) if freedom else 0.0
+                    most = rule.max_variance_ratio * launch * launches[near][1]
+                    squares += rule.neighbour_weight * min(launches[near][0], most)
+                    freedom += rule.neighbour_weight * launches[near][1]
+            share = min(1.0, rule.max_launch_freedom / freedom) if freedom else 0.0
             noises[case] = CaseNoise(
-                squares=rule.own_freedom * launch + share * squares,
-                freedom=rule.own_freedom + share * freedom,
+                squares=rule.pooled_freedom * launch + share * squares,
+                freedom=rule.pooled_freedom + share * freedom,
             )
     return noises
 
 
 def nearest(member: _Sized, family: Sequence[_Sized]) -> list[_Sized]:
-    """Return the two others nearest to `member` in `family`, which is in order of size."""
+    """Return the two members of `family`, which is in order of size, nearest to `member`."""
     position = family.index(member)
     others = [other for other in range(len(family)) if other != position]
     others.sort(key=lambda other: abs(other - position))

@@ -1,6 +1,7 @@
 """Losses over several sessions: what stays slower fails until it is repaired or accepted.
 
-`replay` judges earlier sessions one after the other, so that the history alone says what is held.
+`replay` judges earlier sessions one after the other, so that the history alone says which losses
+are present.
 """
 
 from __future__ import annotations
@@ -13,57 +14,49 @@ from statistics import fmean, median
 from busbw.model.case import Case
 from busbw.stats.variance import squares_of
 
-from .expected_times import CaseNoise, Lasting, Series, State, Window
-from .policy import Rule
-from .rule import CaseTimes, History, Limit, SessionLimits, Shared, decide, limits
-
-# As many last sessions must be slower in the middle: a single outlier is no loss that lasts.
-_LAST = 3
-
-# As many sessions are looked at for how often they were noisy.
-_RECENT = 10
-
-# The variance of a median of many values, in variances of their mean.
-_OF_MEDIAN = math.pi / 2
+from .expected_times import CaseNoise, LastingLoss, Series, State, Window
+from .policy import LAST_SESSIONS, MEDIAN_VARIANCE, RECENT_SESSIONS, Rule
+from .rule import CaseTimes, History, Limit, SessionLimits, Shared, compute_limits, decide
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Value:
-    """The present value of a series: `residual` is its distance from the level.
+class SessionValue:
+    """The value of a series in this session, in log time, and by which limits it is judged.
 
-    `deviation` is the standard deviation of that; `noise` is what is known of the noise besides the
-    series itself, and `unit` the deviation by that alone. `is_slower` is what one session says,
-    and `begins_loss` whether it is a loss of the series. Windows have the limit `factor`, at least
-    `floor`.
+    `residual` is its distance from the level, with the standard deviation `stddev`. `noise` is
+    what is known of the noise besides the series, and `prior_stddev` the standard deviation by that
+    alone. `is_slower` is the decision on this session, and `begins_loss` says whether the loss is
+    one of the series and not only of what it shares. The limit of windows is `floor` at least.
     """
 
     value: float
     fastest: float
     residual: float
-    deviation: float
-    unit: float
+    stddev: float
+    prior_stddev: float
     noise: CaseNoise
     floor: float
-    factor: float
-    factor_of_one: float
-    odd_factor: float
+    window_sigmas: float
+    window_sigmas_over_sessions: float
+    odd_sigmas: float
     is_slower: bool
     begins_loss: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assessment:
-    """A session judged with those before it: the direction of each case by itself, and its state.
+    """A session judged with the sessions before it, which `history` has.
 
-    `history` are the sessions before it. `slower` are the frameworks whose cases together are
-    slower; `noisy_sessions` is how many of the last ten sessions were noisy.
+    `directions` are the decisions on the cases by this session alone. `values` and `states` are
+    those of the frameworks' shared parts, by framework, and then those of cases. `slower` are the
+    frameworks whose cases together are slower; `noisy_sessions` is how many of the last ten
+    sessions were noisy.
     """
 
     history: History
     directions: Mapping[Case, int | None]
-    values: Mapping[Case | str, Value]
-    states: Mapping[Case, State]
-    shared: Mapping[str, State]
+    values: Mapping[Case | str, SessionValue]
+    states: Mapping[Case | str, State]
     slower: frozenset[str]
     session_limits: SessionLimits = field(default_factory=SessionLimits)
     noisy_sessions: int = 0
@@ -74,85 +67,86 @@ class Assessment:
 
     @property
     def is_noisy(self) -> bool:
-        return self.session_limits.noisier > 1
+        return self.session_limits.is_noisy
 
 
 def assess(
     history: History, session_limits: SessionLimits, today: Mapping[Case, CaseTimes]
 ) -> Assessment:
     """Judge the session `today`, whose limits are `session_limits`, with the sessions before it."""
-    rule, is_noisy = history.rule, session_limits.noisier > 1
-    directions, values = dict[Case, int | None](), dict[Case | str, Value]()
-    for case, limit in session_limits.limits.items():
-        decision = decide(today[case], limit, rule, limit.slower)
-        directions[case] = decision.direction
-        level = session_limits.shared[case.framework].level
-        shift = level + limit.common_shift if case.framework in history.together else 0.0
-        values[case] = _value(case, limit, today[case], shift, directions[case] == 1, history)
-    values |= {name: _shared_value(part, rule) for name, part in session_limits.shared.items()}
-    states = {c: _next_state(history.cases[c], values[c], rule, is_noisy) for c in directions}
-    shared = {
-        name: _next_state(history.shared.get(name, Series()), values[name], rule, is_noisy)
-        for name in session_limits.shared
+    rule, is_noisy, directions = history.rule, session_limits.is_noisy, dict[Case, int | None]()
+    values: dict[Case | str, SessionValue] = {
+        name: _shared_value(shared, rule) for name, shared in session_limits.shared.items()
     }
-    slower = {name for name in shared if values[name].is_slower or shared[name].lasting}
+    for case, limit in session_limits.limits.items():
+        directions[case] = decide(today[case], limit, rule, limit.slower).direction
+        level = session_limits.shared[case.framework].level
+        shift = level + limit.common_shift if case.framework in history.pooled_frameworks else 0.0
+        values[case] = _case_value(case, limit, today[case], shift, directions[case] == 1, history)
+    series: dict[Case | str, Series] = {**history.shared, **history.cases}
+    states = {
+        name: _next_state(series.get(name, Series()), value, rule, is_noisy)
+        for name, value in values.items()
+    }
+    slower = {
+        name for name in session_limits.shared if values[name].is_slower or states[name].lasting
+    }
     return Assessment(
         history=history,
         directions=directions,
         values=values,
         states=states,
-        shared=shared,
         slower=frozenset(slower),
         session_limits=session_limits,
-        noisy_sessions=sum([*history.noisy[1 - _RECENT :], is_noisy]),
+        noisy_sessions=sum([*history.noisy[1 - RECENT_SESSIONS :], is_noisy]),
     )
 
 
-def _value(
+def _case_value(
     case: Case, limit: Limit, times: CaseTimes, shift: float, is_slower: bool, history: History
-) -> Value:
-    return Value(
-        value=times.every.median - shift,
-        fastest=times.every.fastest - shift,
+) -> SessionValue:
+    return SessionValue(
+        value=times.together.median - shift,
+        fastest=times.together.fastest - shift,
         residual=limit.residual,
-        deviation=limit.deviation,
-        unit=limit.noise.deviation() * math.sqrt(1 + 1 / limit.expected.sessions),
+        stddev=limit.stddev,
+        prior_stddev=limit.noise.stddev() * math.sqrt(1 + 1 / limit.expected.sessions),
         noise=limit.noise,
         floor=history.floor(case),
-        factor=history.rule.factor_window,
-        factor_of_one=history.rule.factor_window_of_one,
-        odd_factor=history.rule.odd,
+        window_sigmas=history.rule.window_sigmas,
+        window_sigmas_over_sessions=history.rule.window_sigmas_over_sessions,
+        odd_sigmas=history.rule.odd_sigmas,
         is_slower=is_slower,
         begins_loss=is_slower and limit.residual > limit.residual_limit,
     )
 
 
-def _shared_value(shared: Shared, rule: Rule) -> Value:
-    return Value(
-        value=shared.level + shared.off,
-        fastest=shared.level + shared.off,
-        residual=shared.off,
-        deviation=shared.deviation,
-        unit=shared.deviation,
+def _shared_value(shared: Shared, rule: Rule) -> SessionValue:
+    return SessionValue(
+        value=shared.level + shared.shift,
+        fastest=shared.level + shared.shift,
+        residual=shared.shift,
+        stddev=shared.stddev,
+        prior_stddev=shared.stddev,
         noise=shared.noise,
-        floor=math.log1p(rule.slower),
-        factor=rule.factor_shared_window,
-        factor_of_one=0.0,
-        odd_factor=rule.factor_shared,
-        is_slower=shared.off > shared.limit,
-        begins_loss=shared.off > shared.limit,
+        floor=math.log1p(rule.min_session_loss),
+        window_sigmas=rule.shared_window_sigmas,
+        window_sigmas_over_sessions=0.0,
+        odd_sigmas=rule.shared_sigmas,
+        is_slower=shared.shift > shared.limit,
+        begins_loss=shared.shift > shared.limit,
     )
 
 
-def _next_state(series: Series, latest: Value, rule: Rule, is_noisy: bool) -> State:
-    """Assess a series with this session's value: first whether a loss is over, then windows."""
+def _next_state(series: Series, latest: SessionValue, rule: Rule, is_noisy: bool) -> State:
+    """Return the state after this session: first whether a loss is over, then windows."""
     count, before = len(series.values), series.state
     loss, began, gradual = before.loss, before.began, before.is_gradual
     start, repaired, level = before.window_start, 0, latest.value - latest.residual
     if loss and not latest.is_slower and _is_over(series, latest, rule):
         repaired, loss, start = count - began, 0.0, count
     # A noisy session shows no lasting loss, and is no part of a loss that later sessions show.
-    window = None if is_noisy else _window(series, latest, start, rule)
+    window = None if is_noisy else _find_window(series, latest, start, rule)
     if window is not None:
         began = began if loss and began < window.began else window.began
         loss, gradual = window.loss, not latest.is_slower and (not loss or gradual)
@@ -161,7 +155,7 @@ def _next_state(series: Series, latest: Value, rule: Rule, is_noisy: bool) -> St
     lasting = None
     if loss and began < count:
         mean = fmean([*series.values[began:], latest.value]) - level
-        lasting = Lasting(
+        lasting = LastingLoss(
             log_ratio=mean if window is None else window.loss,
             sessions=count + 1 - began,
             began=series.numbers[began],
@@ -178,17 +172,17 @@ def _next_state(series: Series, latest: Value, rule: Rule, is_noisy: bool) -> St
     )
 
 
-def _is_over(series: Series, latest: Value, rule: Rule) -> bool:
+def _is_over(series: Series, latest: SessionValue, rule: Rule) -> bool:
     """Return whether this session excludes half of the loss, or the last sessions are below it."""
     half, level = series.state.loss / 2, latest.value - latest.residual
-    last = median([*series.values[1 - _LAST :], latest.value]) - level
-    return latest.residual + rule.released * latest.deviation < half or last < half
+    last = median([*series.values[1 - LAST_SESSIONS :], latest.value]) - level
+    return latest.residual + rule.recovery_sigmas * latest.stddev < half or last < half
 
 
-def _window(series: Series, latest: Value, start: int, rule: Rule) -> Window | None:
+def _find_window(series: Series, latest: SessionValue, start: int, rule: Rule) -> Window | None:
     """Return the loss of the shortest window that shows a loss; None if no window does.
 
-    The longest window that shows one has the level, and says which sessions make no level.
+    The longest window that shows a loss gives the level, and decides which sessions make no level.
     """
     values, fastest = [*series.values, latest.value], [*series.fastest, latest.fastest]
     count, loss, widest, threshold = len(values), 0.0, 0, 0.0
@@ -199,10 +193,10 @@ def _window(series: Series, latest: Value, start: int, rule: Rule) -> Window | N
             continue
         mean = fmean(values[begin:]) - expected.level
         mean = min(mean, fmean(fastest[begin:]) - expected.fastest)
-        share = max(1 / sessions, rule.window_freedom) + 1 / expected.sessions
-        factor = latest.factor + latest.factor_of_one / expected.sessions
-        limit = factor * math.sqrt(share) * latest.noise.with_sessions(expected)
-        middle = min(median(values[begin:]), median(values[-_LAST:]), latest.value)
+        share = max(1 / sessions, rule.min_window_variance_share) + 1 / expected.sessions
+        sigmas = latest.window_sigmas + latest.window_sigmas_over_sessions / expected.sessions
+        limit = sigmas * math.sqrt(share) * latest.noise.with_sessions(expected)
+        middle = min(median(values[begin:]), median(values[-LAST_SESSIONS:]), latest.value)
         if mean > max(latest.floor, limit) and middle - expected.level > mean / 2:
             loss, widest, threshold = loss or mean, begin, expected.level
     if not widest:
@@ -214,18 +208,18 @@ def _window(series: Series, latest: Value, start: int, rule: Rule) -> Window | N
     return Window(loss=loss, began=began, start=widest, threshold=threshold)
 
 
-def accepted_deviation(series: Series, latest: Value) -> float:
-    """Return by how much the accepted session was slower than all since; 0 for not clearly.
+def accepted_deviation(series: Series, latest: SessionValue) -> float:
+    """Return by how much the accepted session was slower than all since, a log ratio.
 
-    Below 0 it was faster. The first two sessions since must show it, too: a later change says
-    nothing about the accepted session.
+    It is negative if the session was faster, and 0 unless the difference is clear. The first two
+    sessions since must show it, too: a later change says nothing about the accepted session.
     """
     if not series.counted or len(series.values) < 2:
         return 0.0
     accepted, *since = [*series.values, latest.value]
     odd = accepted - median(since)
-    deviation = latest.noise.deviation(squares_of(since), len(since) - 1)
-    limit = latest.odd_factor * deviation * math.sqrt(1 + _OF_MEDIAN / len(since))
+    stddev = latest.noise.stddev(squares_of(since), len(since) - 1)
+    limit = latest.odd_sigmas * stddev * math.sqrt(1 + MEDIAN_VARIANCE / len(since))
     sign = math.copysign(1.0, odd)
     begins = all(sign * (accepted - value) > abs(odd) / 2 for value in since[:2])
     return odd if abs(odd) > max(latest.floor, limit) and begins else 0.0
@@ -234,36 +228,37 @@ def accepted_deviation(series: Series, latest: Value) -> float:
 def replay(sessions: Iterable[Mapping[Case, CaseTimes]], history: History) -> History:
     """Judge `sessions` one after the other, each with those before it, and return `history`."""
     for today in sessions:
-        record(history, today, assess(history, limits(history, today), today))
+        record(history, today, assess(history, compute_limits(history, today), today))
     return history
 
 
 def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment) -> None:
-    """Append a judged session: what failed, improved or was noisy makes no level."""
-    changed = [c for c in judged.directions if judged.directions[c] != 0 or judged.states[c].window]
-    learnt = history.sessions >= history.rule.noise_sessions
-    is_wide = judged.is_noisy or (judged.session_limits.widened > 1 and learnt)
+    """Append a judged session to `history`: what failed, improved or was noisy makes no level."""
+    directions, states, number = judged.directions, judged.states, history.sessions
+    changed = [case for case in directions if directions[case] != 0 or states[case].window]
+    is_wide = judged.session_limits.widening > 1 and number >= history.rule.noise_sessions
+    is_wide |= judged.is_noisy
     is_calm = len(changed) <= 2 and not is_wide and not judged.slower
     for case, times in today.items():
-        series = history.cases.setdefault(case, Series())
-        series.squares.append(times.every.squares)
-        series.freedom.append(times.every.freedom)
-        if case in judged.states:
-            state, latest = judged.states[case], judged.values[case]
-            bad = is_wide or case.framework in judged.slower
-            counts = judged.directions[case] == 0 and not bad and not state.loss
-            series.extremes.append(abs(latest.residual) / latest.unit if is_calm else 0.0)
-            series.append(history.sessions, latest.value, latest.fastest, state, counts=counts)
+        series, latest = history.cases.setdefault(case, Series()), judged.values.get(case)
+        series.squares.append(times.together.squares)
+        series.freedom.append(times.together.freedom)
+        if latest is not None:
+            is_bad = is_wide or case.framework in judged.slower
+            counts = directions[case] == 0 and not is_bad and not states[case].loss
+            extreme = abs(latest.residual) / latest.prior_stddev if is_calm else 0.0
+            series.append(number, latest.value, latest.fastest, states[case], counts=counts)
         else:
-            shared = judged.values.get(case.framework)
-            shift = shared.value if shared and case.framework in history.together else 0.0
-            series.extremes.append(0.0)
-            value, fastest = times.every.median - shift, times.every.fastest - shift
-            series.append(history.sessions, value, fastest, series.state, counts=True)
+            is_pooled, extreme = case.framework in history.pooled_frameworks, 0.0
+            shared = judged.values.get(case.framework) if is_pooled else None
+            shift = shared.value if shared is not None else 0.0
+            value, fastest = times.together.median - shift, times.together.fastest - shift
+            series.append(number, value, fastest, series.state, counts=True)
+        series.extremes.append(extreme)
     for name in dict.fromkeys(case.framework for case in today):
-        series, state = history.shared.setdefault(name, Series()), judged.shared.get(name, State())
-        value = judged.values[name].value if name in judged.shared else 0.0
-        bad = name in judged.shared and (is_wide or name in judged.slower)
-        counts = name in history.together and not bad
-        series.append(history.sessions, value, value, state, counts=counts)
+        series, latest = history.shared.setdefault(name, Series()), judged.values.get(name)
+        is_bad = latest is not None and (is_wide or name in judged.slower)
+        counts = name in history.pooled_frameworks and not is_bad
+        value = 0.0 if latest is None else latest.value
+        series.append(number, value, value, states.get(name, State()), counts=counts)
     history.noisy.append(judged.is_noisy)

@@ -10,27 +10,23 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merged
 from busbw.model.verdict import Answer
 from busbw.model.words import change_text, cut_short, plural
 
-from .expected_times import Lasting, Launches, Series
+from .expected_times import LastingLoss, Launches, Series
 from .lasting_losses import Assessment, accepted_deviation, assess, replay
-from .policy import Policy, Rule
-from .rule import CaseTimes, History, limits
-
-# A clock that ticks gives values that are a tick apart, or a little more.
-_TICKS = 1.1
+from .policy import MIN_LOSS_TICKS, Policy, Rule
+from .rule import CaseTimes, History, compute_limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Levels:
     """The sessions of one machine that later ones are compared with, oldest first.
 
-    Sessions minutes apart are one. `cases` are those with accepted times. `replayed` keeps the
+    Sessions minutes apart are one. `cases` are the cases with accepted times. `replayed` keeps the
     replayed histories, which several looks at one session share.
     """
 
@@ -46,15 +42,24 @@ class Levels:
         launches: int | None = None,
         ticks_s: Mapping[Case, float] | None = None,
     ) -> Assessment:
-        """Judge the launches `today_s` in seconds, of which the first `launches` were planned.
+        """Judge a session by the sessions before it.
 
-        `ticks_s` are the steps of the clock, by case, where it has steps.
+        Args:
+            today_s: The times of the launches in seconds, by case; cases without an accepted time
+                are left out.
+            policy: The policy of the device.
+            launches: How many launches were planned; more launches confirm. If None, the last ones
+                confirm.
+            ticks_s: The steps of the clock in seconds, of cases whose clock has steps.
+
         """
         measured = {case: times_s for case, times_s in today_s.items() if case in self.cases}
         history = self._history(list(measured), policy, ticks_s or {})
-        rule = policy.rule
-        today = {case: CaseTimes.of(times_s, rule, launches) for case, times_s in measured.items()}
-        return assess(history, limits(history, today), today)
+        today = {
+            case: CaseTimes.split(times_s, policy.rule, launches)
+            for case, times_s in measured.items()
+        }
+        return assess(history, compute_limits(history, today), today)
 
     def _history(
         self, measured: Sequence[Case], policy: Policy, ticks_s: Mapping[Case, float]
@@ -65,11 +70,11 @@ class Levels:
                 {case: _times(records, policy.rule) for case, records in session.records.items()}
                 for session in self.sessions
             ]
-            self.replayed[key] = history_of(sessions, policy, measured=measured, ticks_s=ticks_s)
+            self.replayed[key] = build_history(sessions, policy, measured=measured, ticks_s=ticks_s)
         return self.replayed[key]
 
 
-def history_of(
+def build_history(
     sessions: Sequence[Mapping[Case, CaseTimes]],
     policy: Policy,
     *,
@@ -78,38 +83,38 @@ def history_of(
 ) -> History:
     """Replay `sessions`, oldest first, for the frameworks whose cases are `measured` now.
 
-    `ticks_s` are the steps of the clock in seconds, by case, where it has steps.
+    `ticks_s` are the steps of the clock in seconds, of cases whose clock has steps.
     """
     cases = dict.fromkeys(case for session in sessions for case in session)
     counts = Counter(case.framework for case in cases if case in measured)
-    together = {name for name, count in counts.items() if count >= policy.rule.least_cases}
+    pooled = {name for name, count in counts.items() if count >= policy.rule.min_shared_cases}
     floors: dict[Case, float] = {}
     replayed = [
         {case: times for case, times in session.items() if case.framework in counts}
         for session in sessions
     ]
     for case, times in (pair for session in replayed for pair in session.items()):
-        tick_s = _TICKS * (ticks_s or {}).get(case, 0.0)
+        tick_s = MIN_LOSS_TICKS * (ticks_s or {}).get(case, 0.0)
         least_s = max(policy.least_difference_of(case.clock), tick_s)
-        floors.setdefault(case, math.log1p(least_s / math.exp(times.every.median)))
-    history = History(rule=policy.rule, together=frozenset(together), floors=floors)
+        floors.setdefault(case, math.log1p(least_s / math.exp(times.together.median)))
+    history = History(rule=policy.rule, pooled_frameworks=frozenset(pooled), floors=floors)
     return replay(filter(None, replayed), history)
 
 
 def _times(records: Sequence[Record], rule: Rule) -> CaseTimes:
-    """Return the launches of one case; they differ within each of the sessions that were joined."""
-    whole = CaseTimes.of([time_s for record in records for time_s in record.times_s], rule)
-    parts = [Launches.of(record.times_s) for record in records]
+    """Return the launches of one case; they differ within each of the sessions that were merged."""
+    times = CaseTimes.split([time_s for record in records for time_s in record.times_s], rule)
+    parts = [Launches.summarize(record.times_s) for record in records]
     squares = math.fsum(part.squares for part in parts)
     freedom = sum(part.freedom for part in parts)
-    return replace(whole, every=replace(whole.every, squares=squares, freedom=freedom))
+    return replace(times, together=replace(times.together, squares=squares, freedom=freedom))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
-    """What is stored of the cases of one framework on one machine.
+class StoredTimes:
+    """The stored times of the cases of one framework on one machine.
 
-    `since` is, by case, the day of a change that was acknowledged: what was before does not count.
+    `since` is, by case, when an acknowledged change began: earlier sessions do not count.
     """
 
     baselines: Sequence[Baseline]
@@ -118,17 +123,19 @@ class Known:
 
     @property
     def timed(self) -> list[Baseline]:
+        """The baselines that are no out-of-memory entries."""
         return [baseline for baseline in self.baselines if baseline.sessions]
 
     def sessions(self, apart: timedelta) -> tuple[Session, ...]:
         """Return the accepted sessions and later ones, from an acknowledged change of a case on.
 
-        A change counts only for cases that were measured since.
+        Sessions less than `apart` from each other are merged. A change counts only for cases that
+        were measured since.
         """
-        accepted, since = _accepted(self.timed), self.since
+        accepted, since = _accepted_sessions(self.timed), self.since
         begins = {baseline.case: baseline.sessions[0].began for baseline in self.timed}
         stored = {times for session in accepted for times in session.times_s.items()}
-        later = _with(
+        later = _select(
             self.history,
             lambda session, case: (
                 case in begins
@@ -136,25 +143,27 @@ class Known:
                 and (case, session.times_of(case)) not in stored
             ),
         )
-        whole = merged([*accepted, *later], apart)
+        sessions = merged([*accepted, *later], apart)
         changed = {
             case
-            for session in whole
+            for session in sessions
             for case in session.records
             if case in since and session.began >= since[case]
         }
-        return tuple(_with(whole, lambda session, c: c not in changed or session.began >= since[c]))
+        return tuple(
+            _select(sessions, lambda session, c: c not in changed or session.began >= since[c])
+        )
 
 
-def levels_of(known: Mapping[str, Known], policy: Policy) -> Levels | None:
-    """Return the levels of one machine, of what is `known` by framework; None without any time."""
+def build_levels(stored: Mapping[str, StoredTimes], policy: Policy) -> Levels | None:
+    """Return the levels of one machine from its stored times by framework; None without a time."""
     apart = policy.session_apart
-    sessions = [session for stored in known.values() for session in stored.sessions(apart)]
-    cases = frozenset(baseline.case for stored in known.values() for baseline in stored.timed)
+    sessions = [session for times in stored.values() for session in times.sessions(apart)]
+    cases = frozenset(baseline.case for times in stored.values() for baseline in times.timed)
     return Levels(sessions=merged(sessions, apart), cases=cases) if cases else None
 
 
-def _accepted(timed: Sequence[Baseline]) -> list[Session]:
+def _accepted_sessions(timed: Sequence[Baseline]) -> list[Session]:
     """Return the sessions of baselines; records of one moment are of one session."""
     sessions: dict[tuple[datetime, str], dict[Case, tuple[Record, ...]]] = {}
     for baseline in timed:
@@ -165,18 +174,20 @@ def _accepted(timed: Sequence[Baseline]) -> list[Session]:
     return [Session(began=began, records=records) for (began, _), records in sessions.items()]
 
 
-def _with(sessions: Sequence[Session], counts: Callable[[Session, Case], bool]) -> list[Session]:
-    """Return the sessions with the cases that count; without the sessions that have none."""
-    chosen = (
+def _select(
+    sessions: Sequence[Session], is_selected: Callable[[Session, Case], bool]
+) -> list[Session]:
+    """Return the sessions with their selected cases; without the sessions that have none."""
+    selected = (
         replace(
             session,
             records={
-                case: times for case, times in session.records.items() if counts(session, case)
+                case: times for case, times in session.records.items() if is_selected(session, case)
             },
         )
         for session in sessions
     )
-    return [session for session in chosen if session.records]
+    return [session for session in selected if session.records]
 
 
 # More cases than these are counted.
@@ -187,9 +198,9 @@ _MOST_NAMED = 3
 class Loss:
     """A loss of several sessions, of a case or of all cases of a framework (`case` is None).
 
-    It is `log_ratio` over the last `sessions`, the first of which `began` then; `changes` are what
-    changed with that session, such as ``jaxlib 0.10.1 -> 0.10.2``. `is_gradual`: no few sessions
-    show it. `compared_with` says what the level is.
+    It is `log_ratio` over the last `sessions`, the first of which began at `began`. `changes` are
+    what changed with that session, such as ``jaxlib 0.10.1 -> 0.10.2``. `is_gradual`: no few
+    sessions show it. `compared_with` describes the level.
     """
 
     framework: str
@@ -203,8 +214,8 @@ class Loss:
 
     @property
     def text(self) -> str:
-        """Such as ``all cases of jax are 3.4 % slower than expected over the last 5 sessions``."""
-        name = f"{self.case.name} is" if self.case else f"all cases of {self.framework} are"
+        """A text such as ``all cases of jax are 3 % slower than expected over the last ...``."""
+        name = f"{self.case.name} is" if self.case else f"{_name_text(self.framework)} are"
         loss = change_text(math.expm1(self.log_ratio))
         return (
             f"{name} {loss} slower than {self.compared_with} over the last "
@@ -213,22 +224,37 @@ class Loss:
         )
 
 
-def losses(sessions: Sequence[Session], today: Session, judged: Assessment) -> tuple[Loss, ...]:
-    """Return the losses of several sessions: those of whole frameworks first, then the largest."""
-    states: list[tuple[str, Case | None, Lasting | None]] = [
-        (name, None, state.lasting) for name, state in judged.shared.items()
+def _name_text(name: Case | str) -> str:
+    return f"all cases of {name}" if isinstance(name, str) else name.name
+
+
+def find_losses(
+    sessions: Sequence[Session], today: Session, judged: Assessment
+) -> tuple[Loss, ...]:
+    """Return the losses of several sessions: those of whole frameworks first, then the largest.
+
+    Args:
+        sessions: The earlier sessions, by the numbers that `judged` has of them.
+        today: The session that was judged.
+        judged: The assessment of `today`.
+
+    """
+    lost = [
+        _loss(name, state.lasting, [*sessions, today])
+        for name, state in judged.states.items()
+        if state.lasting is not None
     ]
-    states += [(case.framework, case, state.lasting) for case, state in judged.states.items()]
-    lost = [_loss(name, case, last, [*sessions, today]) for name, case, last in states if last]
     # Losses of whole frameworks stay in their order.
     return tuple(sorted(lost, key=lambda loss: -loss.log_ratio if loss.case else -math.inf))
 
 
 def losses_text(lost: Sequence[Loss]) -> str:
+    """Return the texts of the first losses, and how many more there are; empty without any."""
     return "; ".join(cut_short([loss.text for loss in lost], _MOST_NAMED, "case"))
 
 
-def _loss(framework: str, case: Case | None, lasting: Lasting, sessions: Sequence[Session]) -> Loss:
+def _loss(name: Case | str, lasting: LastingLoss, sessions: Sequence[Session]) -> Loss:
+    framework = name if isinstance(name, str) else name.framework
     measured = [
         session for session in sessions if any(c.framework == framework for c in session.records)
     ]
@@ -236,7 +262,7 @@ def _loss(framework: str, case: Case | None, lasting: Lasting, sessions: Sequenc
     before = measured[max(0, measured.index(first) - 1)] if first in measured else first
     return Loss(
         framework=framework,
-        case=case,
+        case=None if isinstance(name, str) else name,
         log_ratio=lasting.log_ratio,
         began=first.began,
         sessions=lasting.sessions,
@@ -247,29 +273,24 @@ def _loss(framework: str, case: Case | None, lasting: Lasting, sessions: Sequenc
 
 def repaired_text(judged: Assessment) -> str:
     """Say which losses are over; empty without any."""
-    repaired = {f"all cases of {name}": state.repaired for name, state in judged.shared.items()}
-    repaired |= {case.name: state.repaired for case, state in judged.states.items()}
-    names = [name for name, sessions in repaired.items() if sessions]
-    if not names:
+    sessions = {name: state.repaired for name, state in judged.states.items() if state.repaired}
+    if not sessions:
         return ""
-    level = "their level" if len(names) > 1 else "its level"
-    sessions = plural(max(repaired.values()), "session")
-    return (
-        f"repaired: back at {level} after {sessions}: "
-        f"{', '.join(cut_short(names, _MOST_NAMED, 'case'))}"
-    )
+    level = "their level" if len(sessions) > 1 else "its level"
+    names = cut_short(list(map(_name_text, sessions)), _MOST_NAMED, "case")
+    count = plural(max(sessions.values()), "session")
+    return f"repaired: back at {level} after {count}: {', '.join(names)}"
 
 
 def odd_sessions(judged: Assessment) -> dict[Case | str, float]:
     """Return by how much the accepted session was slower than all since, where it clearly was.
 
-    By framework for what its cases share, and by case; below 0 where it was faster.
+    Log ratios by framework for the shared part, and by case; below 0 where it was faster.
     """
-    series: dict[Any, Series] = {**judged.history.shared, **judged.history.cases}
-    names: list[Case | str] = [*judged.shared, *judged.states]
+    series: dict[Case | str, Series] = {**judged.history.shared, **judged.history.cases}
     deviations = {
-        name: accepted_deviation(series[name], judged.values[name])
-        for name in names
+        name: accepted_deviation(series[name], value)
+        for name, value in judged.values.items()
         if name in series
     }
     return {name: odd for name, odd in deviations.items() if odd}
@@ -280,15 +301,14 @@ def odd_text(judged: Assessment) -> str:
     since = max((len(series.values) for series in judged.history.cases.values()), default=0)
     texts = [
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
-        f"{'slower' if odd > 0 else 'faster'} than the {since} since, in "
-        f"{f'all cases of {name}' if isinstance(name, str) else name.name}"
+        f"{'slower' if odd > 0 else 'faster'} than the {since} since, in {_name_text(name)}"
         for name, odd in odd_sessions(judged).items()
     ]
     more = "accept again with --update-baselines"
     return "; ".join([*cut_short(texts, _MOST_NAMED, "case"), more]) if texts else ""
 
 
-def machine_answer(
+def judge_machine(
     framework: str, sessions: Sequence[Session] | None, today: Session, policy: Policy
 ) -> Answer:
     """Return whether a machine is slower, from the earlier `sessions` of a reference.
@@ -304,13 +324,13 @@ def machine_answer(
         return Answer(text=f"unknown{reason} ({framework})", is_slower=None)
     cases = frozenset(case for session in earlier for case in session.records)
     judged = Levels(sessions=earlier, cases=cases).assess(today.times_s, policy)
-    lost = [replace(loss, compared_with="at first") for loss in losses(earlier, today, judged)]
-    shared, least = judged.session_limits.shared.get(framework), policy.rule.least_cases
+    lost = [replace(loss, compared_with="at first") for loss in find_losses(earlier, today, judged)]
+    shared, least = judged.session_limits.shared.get(framework), policy.rule.min_shared_cases
     if shared is None or len(judged.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None
     else:
         is_slower = framework in judged.slower
-        times, limit = math.exp(shared.off), math.exp(shared.limit)
+        times, limit = math.exp(shared.shift), math.exp(shared.limit)
         earlier_text = plural(len(earlier), "earlier session")
         text = (
             f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"
@@ -319,8 +339,8 @@ def machine_answer(
     return Answer(text="; ".join(texts), is_slower=True if lost else is_slower)
 
 
-def all_answers(answers: Sequence[Answer]) -> Answer | None:
-    """Join the answers of all frameworks to one for the session; None without any.
+def merge_answers(answers: Sequence[Answer]) -> Answer | None:
+    """Merge the answers of all frameworks to one for the session; None without any.
 
     The answer is slower if one framework is slower, and not slower if that is known for each.
     """

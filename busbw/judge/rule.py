@@ -1,7 +1,7 @@
 """Compare one session with what earlier sessions say: the rule that docs/verdict.md explains.
 
-Numbers in, numbers out: times are natural logarithms of seconds, and every number is in `policy`.
-Losses over several sessions are in `lasting_losses`.
+Times are natural logarithms of seconds, and every number is in `policy`. Losses over several
+sessions are in `lasting_losses`.
 """
 
 from __future__ import annotations
@@ -24,44 +24,46 @@ from .expected_times import (
     launch_variance,
     nearest,
 )
-from .policy import Rule
-
-# `Rule.noisier` is meant for as many cases: those of two frameworks with 21 sizes.
-_MANY_CASES = 42
-
-# A normal deviation is larger than this with a probability of 30 %.
-_LARGEST_30_PERCENT = 1.036
+from .policy import (
+    CASES_FOR_NOISY_RATIO,
+    MEDIAN_VARIANCE,
+    NOISE_QUANTILE,
+    NORMAL_AT_QUANTILE,
+    SHARED_ERROR_VARIANCE,
+    Rule,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shared:
-    """What the cases of a framework share in this session: `off` above its level, in log time.
+    """How far the cases of a framework together are from their level now: `shift`, a log ratio.
 
-    More than `limit` is slower; `deviation` is the standard deviation, and `noise` what is known of
-    the noise besides earlier sessions.
+    Above `limit` they are slower. `stddev` is the standard deviation of the shift, and `noise` is
+    what is known of its noise besides the earlier sessions.
     """
 
     level: float
-    off: float
+    shift: float
     limit: float
-    deviation: float
+    stddev: float
     noise: CaseNoise
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
-    """What is expected of a case now: above `slower` it is slower, below `faster` it is faster.
+    """The limits of a case now, log ratios to the level: it is slower above `slower`.
 
-    The level of `expected` includes what the framework's cases share. `common_shift` is the part of
-    the deviation from that level that the case shares with others now, and `residual` the rest,
-    with the standard deviation `deviation` and the limit `residual_limit`. `fastest` is the limit
-    of the fastest launch where neighbours' fastest launches say it.
+    Below `faster` it is faster. The level of `expected` includes the level of the framework's
+    shared part. `common_shift` is the part of the log ratio that the case shares with other cases
+    now, and `residual` the remainder, with the standard deviation `stddev` and the limit
+    `residual_limit`. `fastest` is the limit of the fastest launch where neighbouring sizes give
+    one, and None elsewhere.
     """
 
     expected: ExpectedTime
     slower: float
     faster: float
-    deviation: float
+    stddev: float
     common_shift: float
     residual: float
     residual_limit: float
@@ -71,50 +73,56 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionLimits:
-    """The limits by case, and what the cases of each framework share.
+    """The limits by case, and the shared part of each framework.
 
-    Cases deviate `noisier` times as much as usual, 1 where chance explains it; limits are `widened`
-    by some noise, with which a session makes no level.
+    Cases deviate `noise_ratio` times as much as usual, 1 where chance explains it. Limits are wider
+    by the factor `widening`; a session with a factor above 1 makes no level.
     """
 
     limits: Mapping[Case, Limit] = field(default_factory=dict)
     shared: Mapping[str, Shared] = field(default_factory=dict)
-    noisier: float = 1.0
-    widened: float = 1.0
+    noise_ratio: float = 1.0
+    widening: float = 1.0
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the session is so noisy that it has no verdict."""
+        return self.noise_ratio > 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseTimes:
-    """The launches of a case in one session: the `first` ones, all, and those that confirm.
+    """The launches of a case in one session: the `first` ones, and all of them together.
 
-    `fresh` is the median of the last ones, None where there are too few.
+    `confirmation` is the median of the last launches, which confirm that the case seems slower;
+    None if there are fewer of them than the rule requires.
     """
 
     first: Launches
-    every: Launches
-    fresh: float | None
+    together: Launches
+    confirmation: float | None
 
     @classmethod
-    def of(cls, times_s: Sequence[float], rule: Rule, launches: int | None = None) -> CaseTimes:
-        """Split launches in seconds after the first `launches`, or before the last few."""
-        count = max(1, len(times_s) - rule.confirming) if launches is None else launches
-        every, last = Launches.of(times_s), times_s[count:]
-        if len(last) < rule.confirming:
-            return cls(first=every, every=every, fresh=None)
-        fresh = math.log(median(last))
-        return cls(first=Launches.of(times_s[:count]), every=every, fresh=fresh)
+    def split(cls, times_s: Sequence[float], rule: Rule, launches: int | None = None) -> CaseTimes:
+        """Split launches in seconds after the first `launches`; if None, before the last few."""
+        count = max(1, len(times_s) - rule.confirming_launches) if launches is None else launches
+        together, last = Launches.summarize(times_s), times_s[count:]
+        if len(last) < rule.confirming_launches:
+            return cls(first=together, together=together, confirmation=None)
+        first = Launches.summarize(times_s[:count])
+        return cls(first=first, together=together, confirmation=math.log(median(last)))
 
 
 @dataclass(kw_only=True, slots=True)
 class History:
     """The sessions replayed so far: a series for each case and one for each framework.
 
-    The cases of frameworks `together` are enough to show what they share. `floors` are the
-    smallest losses that count, by case. `noisy` says of each session whether it was noisy.
+    The `pooled_frameworks` have enough cases to show what these share. `floors` are the smallest
+    losses that count, log ratios by case, and `noisy` says of each session whether it was noisy.
     """
 
     rule: Rule
-    together: frozenset[str]
+    pooled_frameworks: frozenset[str]
     floors: Mapping[Case, float] = field(default_factory=dict)
     cases: dict[Case, Series] = field(default_factory=dict)
     shared: dict[str, Series] = field(default_factory=dict)
@@ -125,22 +133,27 @@ class History:
         return len(self.noisy)
 
     def floor(self, case: Case) -> float:
-        return max(math.log1p(self.rule.floor), self.floors.get(case, 0.0))
+        """Return the smallest loss of `case` that counts, a log ratio."""
+        return max(math.log1p(self.rule.min_case_loss), self.floors.get(case, 0.0))
 
 
-def limits(history: History, today: Mapping[Case, CaseTimes]) -> SessionLimits:
-    """Compare today's launches with the history; the first ones tell how noisy the session is."""
+def compute_limits(history: History, today: Mapping[Case, CaseTimes]) -> SessionLimits:
+    """Compute the limits of the cases of `today` that `history` has.
+
+    The first launches tell how noisy the session is: the others were measured only of cases that
+    seem slower.
+    """
     measured = {case: times for case, times in today.items() if case in history.cases}
     first = _Comparison(history, {case: times.first for case, times in measured.items()})
-    noisier, widened = first.noise_ratios()
-    every = {case: times.every for case, times in measured.items()}
-    second = first if every == first.today else _Comparison(history, every)
-    case_limits: dict[Case, Limit] = {}
+    noise_ratio, widening = first.noise_ratios()
+    together = {case: times.together for case, times in measured.items()}
+    second = first if together == first.today else _Comparison(history, together)
+    limits: dict[Case, Limit] = {}
     shared = {}
     for name in second.frameworks:
-        shared[name] = second.shared(name, widened)
-        case_limits |= second.limits(shared[name], name, widened)
-    return SessionLimits(limits=case_limits, shared=shared, noisier=noisier, widened=widened)
+        shared[name] = second.shared(name, widening)
+        limits |= second.limits(shared[name], name, widening)
+    return SessionLimits(limits=limits, shared=shared, noise_ratio=noise_ratio, widening=widening)
 
 
 class _Comparison:
@@ -154,111 +167,118 @@ class _Comparison:
         self.expected = {case: level for case, level in levels.items() if level is not None}
         quiet = history.noisy.count(False)
         self.noise = estimate_noise(history.cases, self.expected, today, quiet, rule)
-        self.normal_factor = rule.factor + rule.factor_of_one / max(1, quiet)
-        self.factor = self._factor()
+        self.normal_sigmas = rule.case_sigmas + rule.case_sigmas_over_sessions / max(1, quiet)
+        self.sigmas = self._sigmas()
 
-    def _factor(self) -> float:
+    def _sigmas(self) -> float:
         """Return the limit of a session in standard deviations; it is larger for heavy tails."""
         rule, cases = self.rule, self.history.cases.values()
         farthest = sorted(max(case.extremes[-rule.level_sessions :], default=0.0) for case in cases)
         third = farthest[-min(3, len(farthest))] if farthest else 0.0
-        if self.noise.residuals >= rule.tails_from and third > rule.heavy:
-            return max(self.normal_factor, rule.tails * third)
-        return self.normal_factor
+        if self.noise.residuals >= rule.min_tail_residuals and third > rule.heavy_tail_sigmas:
+            return max(self.normal_sigmas, rule.heavy_tail_factor * third)
+        return self.normal_sigmas
 
-    def _deviation(self, case: Case) -> float:
+    def _stddev(self, case: Case) -> float:
         """Return the standard deviation of one more session of a case from its level."""
         expected = self.expected[case]
         return self.noise.cases[case].with_sessions(expected) * math.sqrt(1 + 1 / expected.sessions)
 
-    def _own_limit(self, case: Case, widened: float = 1.0) -> float:
-        return max(self.history.floor(case), self.factor * widened * self._deviation(case))
+    def _residual_limit(self, case: Case, widening: float = 1.0) -> float:
+        return max(self.history.floor(case), self.sigmas * widening * self._stddev(case))
 
     def _shared_noise(self, name: str, count: int) -> tuple[CaseNoise, ExpectedTime]:
         """Return the noise of what a framework's cases share, and its level: 0 for few cases."""
         rule, series = self.rule, self.history.shared.get(name)
         expected = series.expected(rule) if series is not None else None
-        uncertain = self.noise.session / count
-        if name in self.history.together and expected is not None:
-            squares = rule.prior_shared_freedom * (rule.prior_shared**2 + 4 * uncertain)
+        prior, error = rule.prior_shared_deviation**2, self.noise.session / count
+        if name in self.history.pooled_frameworks and expected is not None:
+            squares = rule.prior_shared_freedom * (prior + SHARED_ERROR_VARIANCE * error)
             return CaseNoise(squares=squares, freedom=rule.prior_shared_freedom), expected
         level = ExpectedTime(level=0, fastest=0, sessions=self.history.sessions, squares=0)
-        squares = rule.prior_shared**2 + math.pi / 2 * uncertain
-        return CaseNoise(squares=squares, freedom=1), level
+        return CaseNoise(squares=prior + MEDIAN_VARIANCE * error, freedom=1), level
 
-    def _off(self, name: str, level: float) -> dict[Case, float]:
+    def _log_ratios(self, name: str, level: float) -> dict[Case, float]:
+        """Return the log ratios of a framework's cases to their levels and its shared `level`."""
         return {
             case: launches.median - self.expected[case].level - level
             for case, launches in self.today.items()
             if case.framework == name
         }
 
-    def shared(self, name: str, widened: float = 1.0) -> Shared:
+    def shared(self, name: str, widening: float = 1.0) -> Shared:
         """Return what a framework's cases share now: the median of cases inside their limits.
 
         The others may be half of all cases.
         """
         count = sum(case.framework == name for case in self.today)
         noise, expected = self._shared_noise(name, count)
-        together = name in self.history.together
-        deviation = noise.with_sessions(expected) if together else noise.deviation()
-        deviation *= math.sqrt(1 + 1 / expected.sessions)
-        off = self._off(name, expected.level)
+        is_pooled = name in self.history.pooled_frameworks
+        stddev = noise.with_sessions(expected) if is_pooled else noise.stddev()
+        stddev *= math.sqrt(1 + 1 / expected.sessions)
+        ratios = self._log_ratios(name, expected.level)
         # Heavy tails make no limit wider here: half of the cases may be faster.
         inside = [
-            value
-            for case, value in off.items()
-            if abs(value) <= self._whole_limit(case, deviation, self.normal_factor)
+            ratio
+            for case, ratio in ratios.items()
+            if abs(ratio) <= self._whole_limit(case, stddev, self.normal_sigmas)
         ]
-        cases = [self.noise.cases[case].with_sessions(self.expected[case]) ** 2 for case in off]
-        more = 4 * (widened**2 - 1) * fmean(cases) * (1 + 1 / self.history.sessions) / count
-        limit = self.rule.factor_shared * math.sqrt(deviation**2 + more)
+        cases = [self.noise.cases[case].with_sessions(self.expected[case]) ** 2 for case in ratios]
+        more = SHARED_ERROR_VARIANCE * (widening**2 - 1) * fmean(cases)
+        more *= 1 + 1 / self.history.sessions
+        limit = self.rule.shared_sigmas * math.sqrt(stddev**2 + more / count)
         return Shared(
             level=expected.level,
-            off=median(inside if len(inside) >= self.rule.least_cases else off.values()),
-            limit=max(math.log1p(self.rule.slower), limit) if count > 1 else math.inf,
-            deviation=deviation,
+            shift=median(inside if len(inside) >= self.rule.min_shared_cases else ratios.values()),
+            limit=max(math.log1p(self.rule.min_session_loss), limit) if count > 1 else math.inf,
+            stddev=stddev,
             noise=noise,
         )
 
-    def _whole_limit(self, case: Case, shared: float, factor: float, widened: float = 1.0) -> float:
-        deviation = math.hypot(widened * self._deviation(case), shared)
-        return max(self.history.floor(case), factor * deviation)
+    def _whole_limit(
+        self, case: Case, shared_stddev: float, sigmas: float, widening: float = 1.0
+    ) -> float:
+        """Return the limit of a case together with what it shares with others."""
+        stddev = math.hypot(widening * self._stddev(case), shared_stddev)
+        return max(self.history.floor(case), sigmas * stddev)
 
-    def _parts(self, name: str, middle: float, off: Mapping[Case, float]) -> dict[Case, float]:
+    def _common_shifts(
+        self, name: str, shift: float, ratios: Mapping[Case, float]
+    ) -> dict[Case, float]:
         """Return what each case shares with others: with all, or with the two nearest sizes."""
-        parts = dict.fromkeys(off, middle if name in self.history.together else 0.0)
-        if self.rule.by_neighbours and name in self.history.together:
-            for family in families(off):
+        is_pooled = name in self.history.pooled_frameworks
+        shifts = dict.fromkeys(ratios, shift if is_pooled else 0.0)
+        if self.rule.compares_neighbours and is_pooled:
+            for family in families(ratios):
                 for case in family if len(family) > 1 else ():
-                    parts[case] = median(off[other] for other in nearest(case, family))
-        return parts
+                    shifts[case] = median(ratios[other] for other in nearest(case, family))
+        return shifts
 
     def noise_ratios(self) -> tuple[float, float]:
         """Return how much noisier than usual the session is, if clearly, and by what limits widen.
 
         It is noisy by the deviations of the cases, or by these and the launches together.
         """
-        rule, ratios = self.rule, []
+        rule, residuals = self.rule, list[float]()
         for name in self.frameworks:
             shared = self.shared(name)
-            off = self._off(name, shared.level)
-            for case, part in self._parts(name, shared.off, off).items():
-                residual, limit = abs(off[case] - part), self._own_limit(case)
+            ratios = self._log_ratios(name, shared.level)
+            for case, shift in self._common_shifts(name, shared.shift, ratios).items():
+                residual, limit = abs(ratios[case] - shift), self._residual_limit(case)
                 if residual <= limit:
-                    ratios.append(residual * self.factor / limit)
-        if not ratios or len(self.today) < rule.least_cases_of_noise:
+                    residuals.append(residual * self.sigmas / limit)
+        if not residuals or len(self.today) < rule.min_cases_for_noise:
             return 1.0, 1.0
-        ratio = quantile(ratios, 0.7) / _LARGEST_30_PERCENT
-        chance = math.sqrt(max(1.0, _MANY_CASES / len(self.today)))
+        ratio = quantile(residuals, NOISE_QUANTILE) / NORMAL_AT_QUANTILE
+        chance = math.sqrt(max(1.0, CASES_FOR_NOISY_RATIO / len(self.today)))
         # The noise of earlier sessions is uncertain, too, if there are few of these.
         more = self.history.noisy.count(False) - 1
         usual = math.sqrt(1 + 0.5 / more) if more > 0 else 1.0
-        if ratio <= 1 + (rule.widened - 1) * chance * usual:
+        if ratio <= 1 + (rule.widening_ratio - 1) * chance * usual:
             return 1.0, 1.0
-        least = 1 + ((rule.noisier if more else rule.noisier_at_first) - 1) * chance
-        is_noisy = ratio > least or self._launch_ratio() > rule.noisier
-        return ratio if is_noisy else 1.0, rule.widening * ratio
+        least = 1 + ((rule.noisy_ratio if more else rule.first_noisy_ratio) - 1) * chance
+        is_noisy = ratio > least or self._launch_ratio() > rule.noisy_ratio
+        return ratio if is_noisy else 1.0, rule.widening_factor * ratio
 
     def _launch_ratio(self) -> float:
         """Return how many times as much as usual launches differ now."""
@@ -267,107 +287,122 @@ class _Comparison:
         fresh = [(launches.squares, launches.freedom) for launches in self.today.values()]
         return math.sqrt(launch_variance(fresh, self.rule) / before)
 
-    def limits(self, shared: Shared, name: str, widened: float) -> dict[Case, Limit]:
+    def limits(self, shared: Shared, name: str, widening: float) -> dict[Case, Limit]:
         """Return the limit of each case of a framework, whose cases share `shared`."""
-        off, fastest = self._off(name, shared.level), dict[Case, float]()
-        if self.rule.by_neighbours and name in self.history.together:
+        ratios, fastest = self._log_ratios(name, shared.level), dict[Case, float]()
+        if self.rule.compares_neighbours and name in self.history.pooled_frameworks:
             fast = {
                 case: self.today[case].fastest - self.expected[case].fastest - shared.level
-                for case in off
+                for case in ratios
             }
-            fastest = self._parts(name, shared.off, fast)
+            fastest = self._common_shifts(name, shared.shift, fast)
         return {
-            case: self._limit(case, off[case], part, shared, widened, fastest.get(case))
-            for case, part in self._parts(name, shared.off, off).items()
+            case: self._limit(case, ratios[case], shift, shared, widening, fastest.get(case))
+            for case, shift in self._common_shifts(name, shared.shift, ratios).items()
         }
 
     def _limit(
         self,
         case: Case,
-        off: float,
-        part: float,
+        ratio: float,
+        shift: float,
         shared: Shared,
-        widened: float,
+        widening: float,
         fastest: float | None,
     ) -> Limit:
-        own, whole, expected = self._own_limit(case, widened), math.inf, self.expected[case]
-        if case.framework in self.history.together:
-            whole = self._whole_limit(case, shared.deviation, self.factor, widened)
+        residual_limit, whole = self._residual_limit(case, widening), math.inf
+        if case.framework in self.history.pooled_frameworks:
+            whole = self._whole_limit(case, shared.stddev, self.sigmas, widening)
+
+        def limit_above(common: float) -> float:
+            if self.rule.compares_neighbours:
+                # A fast neighbour on a shared CPU makes no case slow.
+                return min(max(self.history.floor(case), common + residual_limit), whole)
+            return min(max(0.0, common) + residual_limit, whole)
+
+        expected = self.expected[case]
         return Limit(
             expected=replace(
                 expected,
                 level=expected.level + shared.level,
                 fastest=expected.fastest + shared.level,
             ),
-            slower=min(self._beyond(case, part, own), whole),
-            faster=-min(self._beyond(case, -part, own), whole),
-            deviation=self._deviation(case),
-            common_shift=part,
-            residual=off - part,
-            residual_limit=own,
+            slower=limit_above(shift),
+            faster=-limit_above(-shift),
+            stddev=self._stddev(case),
+            common_shift=shift,
+            residual=ratio - shift,
+            residual_limit=residual_limit,
             noise=self.noise.cases[case],
-            fastest=None if fastest is None else min(self._beyond(case, fastest, own), whole),
+            fastest=None if fastest is None else limit_above(fastest),
         )
-
-    def _beyond(self, case: Case, part: float, own: float) -> float:
-        """Return the limit beyond what is shared; on a CPU a fast neighbour makes no case slow."""
-        if not self.rule.by_neighbours:
-            return max(0.0, part) + own
-        return max(self.history.floor(case), part + own)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """Slower (1), faster (-1) or neither (0); None while a suspicion waits for more launches.
+    """The decision on a case: slower (1), faster (-1), neither (0), or None.
 
-    `off` is the log ratio of the median of all launches to the level, `fresh` that of those that
-    were to confirm it, None for none. `suspected`: the first launches looked slower; `confirmed`:
-    the fresh ones, too. `wanted` launches in all decide it; None for no more. `is_noisy`: it was
-    confirmed and lies within the limit, or beyond it and not all launches confirm it.
+    None: the first launches seem slower (`is_suspected`), and the launches that confirm it are
+    missing. `log_ratio` is the median of all launches over the level, `limit` what it was compared
+    with, and `confirmation` the log ratio of the confirming launches, None without them.
+    `is_confirmed`: these are slower, too.
     """
 
     direction: int | None
-    off: float
+    log_ratio: float
     limit: float
-    fresh: float | None
-    suspected: bool
-    wanted: int | None
-    confirmed: bool
-    is_noisy: bool
+    confirmation: float | None
+    is_suspected: bool
+    is_confirmed: bool
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether not all launches agree that the case is slower.
+
+        It was confirmed and is within the limit, or exceeds the limit and was not confirmed.
+        """
+        return self.direction == 0 and (self.is_confirmed or self.log_ratio > self.limit)
 
 
-def decide(times: CaseTimes, limit: Limit, rule: Rule, most: float, wanted: int = 0) -> Decision:
-    """Decide what today's launches say against the limit `most`.
+def decide(times: CaseTimes, limit: Limit, rule: Rule, max_log_ratio: float) -> Decision:
+    """Decide whether a case is slower than its expected time by more than `max_log_ratio`.
 
-    Slower is what the median of all launches says, and nearly so do the first, the fresh ones and
-    the fastest of all. `wanted` is how many launches a suspicion needs in all.
+    It is slower if the median of all launches exceeds `max_log_ratio`, and the first launches, the
+    confirming ones and the fastest of all exceed a part of it.
+
+    Args:
+        times: Today's launches of the case.
+        limit: The computed limits of the case.
+        rule: The numbers of the rule.
+        max_log_ratio: `limit.slower`, or the user's fixed limit.
+
     """
-
-    def nearly(share: float) -> float:
-        # A share of the way to the limit, beyond what the case shares with others now.
-        part = limit.common_shift if rule.by_neighbours else max(0.0, limit.common_shift)
-        return min(most, max(share * most, part + share * limit.residual_limit))
-
-    expected, suspicion = limit.expected, nearly(rule.suspect)
-    off = times.every.median - expected.level
-    fresh = None if times.fresh is None else times.fresh - expected.level
-    suspected = times.first.median - expected.level > suspicion
-    confirmed = suspected and fresh is not None and fresh > suspicion
+    shares = rule.suspicion_share, rule.fastest_share
+    suspicion, fastest = (_partial_limit(limit, max_log_ratio, share, rule) for share in shares)
+    level = limit.expected.level
+    log_ratio = times.together.median - level
+    confirmation = None if times.confirmation is None else times.confirmation - level
+    is_suspected = times.first.median - level > suspicion
+    is_confirmed = is_suspected and confirmation is not None and confirmation > suspicion
     direction: int | None = 0
-    if suspected and fresh is None:
+    if is_suspected and confirmation is None:
         direction = None
-    elif confirmed and off > most:
-        least = nearly(rule.by_fastest) if limit.fastest is None else limit.fastest
-        direction = int(times.every.fastest - expected.fastest > least)
-    elif off < limit.faster:
+    elif is_confirmed and log_ratio > max_log_ratio:
+        fastest = fastest if limit.fastest is None else limit.fastest
+        direction = int(times.together.fastest - limit.expected.fastest > fastest)
+    elif log_ratio < limit.faster:
         direction = -1
     return Decision(
         direction=direction,
-        off=off,
-        limit=most,
-        fresh=fresh,
-        suspected=suspected,
-        wanted=wanted if direction is None else None,
-        confirmed=confirmed,
-        is_noisy=direction == 0 and (confirmed or off > most),
+        log_ratio=log_ratio,
+        limit=max_log_ratio,
+        confirmation=confirmation,
+        is_suspected=is_suspected,
+        is_confirmed=is_confirmed,
     )
+
+
+def _partial_limit(limit: Limit, max_log_ratio: float, share: float, rule: Rule) -> float:
+    """Return a part of the way to the limit, above what the case shares with others now."""
+    shift = limit.common_shift if rule.compares_neighbours else max(0.0, limit.common_shift)
+    return min(max_log_ratio, max(share * max_log_ratio, shift + share * limit.residual_limit))

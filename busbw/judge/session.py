@@ -1,7 +1,7 @@
-"""The verdict of a session: whether what was asked for was measured, and what cases have in common.
+"""The verdict of a session: whether the requested cases were measured, and what they share.
 
-Sizes of one kind make a curve; what all cases share may be slower though none shows it. Says
-nothing of single cases, and changes none of their verdicts.
+Sizes of one kind make a curve; all cases together may be slower though no single case shows it. The
+verdicts of single cases stay as they are.
 """
 
 from __future__ import annotations
@@ -22,24 +22,28 @@ from busbw.model.words import (
 )
 from busbw.stats.variance import t_quantile
 
-from .curve import SizeShift, fit, shift_of_curve
+from .curve import SizeShift, fit_curve, shift_of_curve
 from .policy import CURVE_FREEDOM, Policy
 from .rule import Shared
-from .undecided import Counting, noisy_texts, too_noisy_text, verdict_name
+from .undecided import NoisyCasePolicy, noisy_texts, too_noisy_text, verdict_name
 
 # As many failed cases are named in the answer for the stack.
 _MOST_NAMED = 3
 
 
-def groups_of_cases(
-    verdicts: Sequence[Verdict], policy: Policy, *, in_turn: bool
+def fit_groups(
+    verdicts: Sequence[Verdict], policy: Policy, *, interleaved: bool
 ) -> tuple[SizeGroup, ...]:
+    """Fit curves to the sizes of each kind of case.
+
+    If two stacks are `interleaved`, test each group for a shift of its curve, too.
+    """
     families: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.case is not None and verdict.now is not None:
             alike = verdict.case.key.family, verdict.case.protocol
             families.setdefault(alike, []).append(verdict)
-    groups = len(families) if in_turn else 0
+    groups = len(families) if interleaved else 0
     return tuple(
         _group(family[0].case, family, policy, groups)
         for family in families.values()
@@ -48,100 +52,103 @@ def groups_of_cases(
 
 
 def _group(case: Case, verdicts: Sequence[Verdict], policy: Policy, groups: int) -> SizeGroup:
-    """Make a group, which is tested for a shift of the curve with all `groups`, none if 0."""
-    now = fit({v.spec.payload_bytes: v.now.median_s for v in verdicts if v.now})
-    before = fit({v.spec.payload_bytes: v.baseline.median_s for v in verdicts if v.baseline})
+    """Fit one group, and test it for a shift as one of `groups` groups; without a test if 0."""
+    after = fit_curve({v.spec.payload_bytes: v.now.median_s for v in verdicts if v.now})
+    before = fit_curve({v.spec.payload_bytes: v.baseline.median_s for v in verdicts if v.baseline})
     sizes = [
         SizeShift(
             payload_bytes=v.spec.payload_bytes,
             log_ratio=math.log(v.ratio),
             standard_error=v.ratio_error,
-            significant=v.outcome is Outcome.REGRESSED,
+            is_significant=v.outcome is Outcome.REGRESSED,
         )
         for v in verdicts
         if v.ratio is not None and v.ratio_error is not None
     ]
     shifted = ""
     if groups:
-        level, floor = policy.looks.false_alarms_of_curves / (3 * groups), policy.looks.floor
+        level, floor = policy.looks.curve_false_alarm_rate / (3 * groups), policy.looks.min_loss
         quantile = t_quantile(level, CURVE_FREEDOM)
         shifted = shift_of_curve(before, sizes, quantile=quantile, floor=floor)
-    return SizeGroup(case=case, before=before, now=now, shifted=shifted)
+    return SizeGroup(case=case, before=before, now=after, shifted=shifted)
 
 
 def slower_text(name: str, cases: int, shared: Shared) -> str:
-    """Say how much slower all cases are now; empty within the limit."""
-    if shared.off <= shared.limit:
+    """Say how much slower all cases of the framework `name` are now; empty within the limit."""
+    if shared.shift <= shared.limit:
         return ""
     return (
-        f"{name}: all {plural(cases, 'case')} together take {math.exp(shared.off):.3f} x the "
+        f"{name}: all {plural(cases, 'case')} together take {math.exp(shared.shift):.3f} x the "
         f"expected time (limit {math.exp(shared.limit):.3f} x)"
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Circumstances:
-    """What is known of a session in addition to its cases.
+class SessionContext:
+    """The facts about a session in addition to its cases."""
 
-    `asked_to_skip` names an option by which the user asked that benchmarks should not run.
-    `missing` are baselines of selected cases that could not be measured, `fallen_back` clocks and
-    algorithms that are not those of the baseline, `lost` says why measuring ended early;
-    `suspected` are cases that look slower without a confirmation. `slower` says what all sizes,
-    latency or bandwidth lost, `drifted` which levels rose since they were accepted; `accepted`: an
-    update takes both. `asides` are said and change nothing. Cases deviate `noisier` times as
-    much as usual, as in `noisy_sessions` of the last ten; `counting` says which NOISY cases count.
-    `machine` is what a locked reference says of the machine, None without one, and `stack_changes`
-    are what this stack has other than it. `expecting`: cases are compared with baselines.
-    `accepting`: a measurement becomes the baseline where there is none.
-    """
-
+    # The planned number of launches of each case.
     launches: int
-    expecting: bool = True
-    accepting: bool = False
-    asked_to_skip: str = ""
+    # Cases are compared with baselines, not with an interleaved reference.
+    has_baselines: bool = True
+    # A measurement becomes the baseline where there is none.
+    accepts_new: bool = False
+    # An update accepts what `slower` and `drift` say.
+    accepts_all: bool = False
+    # An option by which the user requested that benchmarks should not run.
+    skip_option: str = ""
+    # Baselines of selected cases that could not be measured.
     missing: tuple[str, ...] = ()
-    fallen_back: tuple[str, ...] = ()
-    lost: str = ""
-    suspected: tuple[str, ...] = ()
-    asides: tuple[str, ...] = ()
+    # Clocks and algorithms that are not those of the baseline, though the user named none.
+    fallbacks: tuple[str, ...] = ()
+    # Why measuring ended early.
+    early_end: str = ""
+    # Cases that seem slower without a confirmation.
+    unconfirmed: tuple[str, ...] = ()
+    # Texts that change nothing.
+    notes: tuple[str, ...] = ()
+    # What all cases, a latency or a bandwidth lost.
     slower: tuple[str, ...] = ()
-    drifted: str = ""
-    noisier: float = 1.0
+    # Which levels rose since they were accepted.
+    drift: str = ""
+    # Cases deviate so many times as much as usual, as in so many of the last ten sessions.
+    noise_ratio: float = 1.0
     noisy_sessions: int = 0
-    counting: Counting = field(default_factory=Counting)
-    accepted: bool = False
+    noisy_cases: NoisyCasePolicy = field(default_factory=NoisyCasePolicy)
+    # Whether the machine is slower by a locked reference, None without a reference.
     machine: Answer | None = None
+    # Differences of the present stack from the reference.
     stack_changes: tuple[str, ...] = ()
 
 
 def judge_session(
-    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
+    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> SessionVerdict:
     """Return all failures that hold, or else NOTHING_COMPARED or FINE.
 
     FAILED is a session with a failed case. There is no verdict if no case gave a time, if a launch
-    or a baseline's case is missing, if a clock or an algorithm fell back, if it is noisier than
-    usual or more than a tenth of its cases are NOISY and count, or if the user asked to skip: such
-    a session is not green, whatever its cases say. Without any time a session is FINE only if every
-    case ran out of memory as its baseline expects.
+    or a baseline's case is missing, if a clock or an algorithm fell back, if the session is noisier
+    than usual or more than a tenth of its cases are NOISY and count, or if the user requested to
+    skip benchmarks: such a session is not green, whatever its cases say. Without any time a session
+    is FINE only if every case ran out of memory as its baseline expects.
     """
-    reasons, machine = "; ".join(_reasons(verdicts, measurements, about)), about.machine
-    slower = "; ".join(about.slower)
-    if slower and about.expecting:
+    reasons, machine = "; ".join(_reasons(verdicts, measurements, context)), context.machine
+    slower = "; ".join(context.slower)
+    if slower and context.has_baselines:
         slower += "; stack or machine: unknown"
-    lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: about.drifted}
+    lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: context.drift}
     sentences = {
         SessionOutcome.MACHINE_SHIFT: machine.text if machine and machine.is_slower else "",
-        **(lost if not about.accepted else {}),
+        **(lost if not context.accepts_all else {}),
         SessionOutcome.NO_VERDICT: reasons,
     }
     session = session_verdict(sentences, verdicts, otherwise=_measured(verdicts, measurements))
-    stack = _stack_answer(verdicts, about) if machine is not None and not reasons else None
-    changed = ", ".join(about.stack_changes) or "the same versions"
-    accepted = "; ".join(filter(None, lost.values())) if about.accepted else ""
+    stack = _stack_answer(verdicts, context) if machine is not None and not reasons else None
+    changed = ", ".join(context.stack_changes) or "the same versions"
+    accepted = "; ".join(filter(None, lost.values())) if context.accepts_all else ""
     more = (
         *noisy_texts(verdicts),
-        *about.asides,
+        *context.notes,
         f"the stack ({changed}): {stack.text}" if stack else "",
         f"the machine: {machine.text}" if machine else "",
         f"accepted: {accepted}" if accepted else "",
@@ -153,9 +160,13 @@ def judge_session(
 def session_verdict(
     sentences: Mapping[SessionOutcome, str], verdicts: Sequence[Verdict], *, otherwise: str
 ) -> SessionVerdict:
-    """Return the verdict of what holds, each with its sentence, and FAILED if a case failed.
+    """Return the verdict of a session from the outcomes that hold.
 
-    If no other sentence holds, the text is `otherwise`, which says what was measured.
+    Args:
+        sentences: The text of each outcome; an outcome with an empty text does not hold.
+        verdicts: The verdicts of the cases; if one failed, FAILED holds, too.
+        otherwise: The text if no other sentence holds.
+
     """
     texts_by_outcome = {**sentences, SessionOutcome.FAILED: _failed_text(verdicts)}
     holds = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
@@ -191,15 +202,15 @@ def _by_outcome(verdicts: Sequence[Verdict]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _stack_answer(verdicts: Sequence[Verdict], about: Circumstances) -> Answer:
+def _stack_answer(verdicts: Sequence[Verdict], context: SessionContext) -> Answer:
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
     texts = [
         f"{v.outcome.value} {verdict_name(v)}"
         + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
         for v in failed
     ]
-    parts = [*cut_short(texts, _MOST_NAMED, "case"), *about.slower]
-    slower = bool(about.slower) or any(v.outcome is Outcome.REGRESSED for v in failed)
+    parts = [*cut_short(texts, _MOST_NAMED, "case"), *context.slower]
+    slower = bool(context.slower) or any(v.outcome is Outcome.REGRESSED for v in failed)
     return Answer(text="; ".join(parts) or "nothing slower", is_slower=slower)
 
 
@@ -218,17 +229,17 @@ def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) 
 
 
 def _without_times(
-    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
+    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> Iterator[str]:
-    """Why a session in which no launch gave a time has no verdict.
+    """Yield why a session in which no launch gave a time has no verdict.
 
-    It has one if everything ran out of memory as the baselines expect, or as they shall from now
-    on.
+    It has a verdict if every case ran out of memory as its baseline expects, or if an update makes
+    that the baseline.
     """
     if any(measurement.runs for measurement in measurements):
         return
     skipped = "; ".join(sorted({v.text for v in verdicts}))
-    expected = (about.accepting or (v.expected and about.expecting) for v in verdicts)
+    expected = (context.accepts_new or (v.expected and context.has_baselines) for v in verdicts)
     if not any(measurement.failures for measurement in measurements):
         yield "nothing was measured" + (skipped and f": {skipped}")
     elif not all(expected) or any(v.outcome is not Outcome.OUT_OF_MEMORY for v in verdicts):
@@ -236,31 +247,31 @@ def _without_times(
 
 
 def _reasons(
-    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], about: Circumstances
+    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> Iterator[str]:
-    yield from _without_times(verdicts, measurements, about)
+    yield from _without_times(verdicts, measurements, context)
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
     whole = [m for m in measurements if m.case not in failed]
-    short = [m.case.name for m in whole if 0 < m.launches < about.launches]
+    short = [m.case.name for m in whole if 0 < m.launches < context.launches]
     if short:
         count = plural(len(short), "case")
-        yield f"{count} with fewer than {about.launches} launches; the first is {short[0]}"
-    if about.missing:
-        yield f"cases that have a baseline were not measured: {'; '.join(about.missing)}"
-    yield from about.fallen_back
-    if about.suspected:
+        yield f"{count} with fewer than {context.launches} launches; the first is {short[0]}"
+    if context.missing:
+        yield f"cases that have a baseline were not measured: {'; '.join(context.missing)}"
+    yield from context.fallbacks
+    if context.unconfirmed:
         yield (
             "seemed slower, but --time-budget ran out before it was confirmed: "
-            f"{', '.join(about.suspected)}"
+            f"{', '.join(context.unconfirmed)}"
         )
-    if about.noisier > 1 and not about.accepted:
-        often = about.noisy_sessions
+    ratio, often = context.noise_ratio, context.noisy_sessions
+    if ratio > 1 and not context.accepts_all:
         more = f", as in {often} of the last 10; --update-baselines accepts it" if often > 1 else ""
         yield (
-            f"noisier than usual: cases deviate {about.noisier:.1f} x as much from their levels as "
-            f"in earlier sessions{more}"
+            f"noisier than usual: cases deviate {ratio:.1f} x as much from their levels as in "
+            f"earlier sessions{more}"
         )
-    yield from filter(None, (too_noisy_text(verdicts, about.counting), about.lost))
-    if about.asked_to_skip:
-        option = about.asked_to_skip
+    yield from filter(None, (too_noisy_text(verdicts, context.noisy_cases), context.early_end))
+    if context.skip_option:
+        option = context.skip_option
         yield f"{option} asks that benchmarks be skipped; a skipped session is not green"

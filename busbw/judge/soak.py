@@ -1,9 +1,9 @@
-"""What a soak found of one case, and of all: a wrong word, or how rare one can be at most."""
+"""The verdicts of a soak: a wrong element, or how rare wrong elements can be at most."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from busbw.model.case import Case, Spec
@@ -14,8 +14,9 @@ from busbw.model.words import FailureKind, Outcome, SessionOutcome, plural
 
 from .validity import memory_verdict
 
-# With this confidence; and how many bits are named.
-_SURE, _MOST_BITS = 0.95, 8
+_CONFIDENCE = 0.95
+# More bits than these are counted.
+_MOST_BITS = 8
 
 _FOLLOWS = {
     "": "with the ranks on other devices it did not come again",
@@ -26,7 +27,7 @@ _FOLLOWS = {
 
 
 def judge_soak(spec: Spec, case: Case, tally: Tally, hosts: Sequence[str] = ()) -> Verdict:
-    """`hosts` has the name of each process's host."""
+    """Judge one case of a soak; `hosts` has the name of each process's host, if there are hosts."""
     failure = tally.failure
     if tally.wrong is not None:
         host = hosts[tally.process] if hosts else ""
@@ -34,25 +35,29 @@ def judge_soak(spec: Spec, case: Case, tally: Tally, hosts: Sequence[str] = ()) 
         kind = FailureKind.WRONG_RESULT
         failure = Failure(kind=kind, message=message, launch=tally.launch)
     if failure is not None and failure.kind is FailureKind.OUT_OF_MEMORY:
-        found = memory_verdict(spec, failure, " (nothing was soaked)", failed=False)
+        verdict = memory_verdict(spec, failure, " (nothing was soaked)", failed=False)
     elif failure is not None and failure.kind is FailureKind.OTHER_DTYPE:
-        found = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=failure.message)
+        verdict = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=failure.message)
     elif failure is not None:
         text = f"{failure.kind.words}: {failure.first_line}"
-        found = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text, failure=failure)
+        outcome = Outcome.FAILED
+        verdict = Verdict(spec=spec, outcome=outcome, failed=True, text=text, failure=failure)
     elif not tally.rounds:
         text = "there was no time for a round"
-        found = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text)
+        verdict = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text)
     else:
         text = f"{amount_text(tally)}, no difference: {rare_text(tally.rounds)}"
-        found = Verdict(spec=spec, outcome=Outcome.PASS, failed=False, text=text)
+        verdict = Verdict(spec=spec, outcome=Outcome.PASS, failed=False, text=text)
     left_out = (f"not passed unchanged here, and left out: {kind}" for kind in tally.left_out)
-    return replace(found, case=case, notes=(*found.notes, *left_out), soaked=tally)
+    return replace(verdict, case=case, notes=(*verdict.notes, *left_out), soaked=tally)
 
 
-def judge_soaked(verdicts: Sequence[Verdict], tallies: Mapping[Case, Tally]) -> SessionVerdict:
-    whole = _whole(tallies.values())
-    failed = sum(one.failed for one in verdicts)
+def judge_soak_session(
+    verdicts: Sequence[Verdict], tallies: Mapping[Case, Tally]
+) -> SessionVerdict:
+    """Return FAILED, PASS, or NO_VERDICT if a case has no round or nothing was compared."""
+    whole = _sum_tallies(tallies.values())
+    failed = sum(verdict.failed for verdict in verdicts)
     text = f"{plural(len(tallies), 'case')}, {amount_text(whole)}"
     if failed:
         outcome = SessionOutcome.FAILED
@@ -76,23 +81,22 @@ def _is_missing(tally: Tally) -> bool:
 
 
 def soaking_text(tallies: Iterable[Tally], left_s: float) -> str:
-    """Such as ``busbw: soaking: 1,204 rounds, 5.1 GB compared, 34 s left``."""
-    found = list(tallies)
-    over = sum(one.is_over for one in found)
-    failed = f", {plural(over, 'case')} over" if over else ""
-    return f"busbw: soaking: {amount_text(_whole(found))}{failed}, {max(0.0, left_s):.0f} s left"
+    """Return a text such as ``busbw: soaking: 1,204 rounds, 5.1 GB compared, 34 s left``."""
+    tallies = list(tallies)
+    over = sum(tally.is_over for tally in tallies)
+    amount = amount_text(_sum_tallies(tallies)) + (f", {plural(over, 'case')} over" if over else "")
+    return f"busbw: soaking: {amount}, {max(0.0, left_s):.0f} s left"
 
 
-def _whole(tallies: Iterable[Tally]) -> Tally:
-    found = list(tallies)
+def _sum_tallies(tallies: Collection[Tally]) -> Tally:
     return Tally(
-        rounds=sum(one.rounds for one in found),
-        compared_bytes=sum(one.compared_bytes for one in found),
+        rounds=sum(tally.rounds for tally in tallies),
+        compared_bytes=sum(tally.compared_bytes for tally in tallies),
     )
 
 
 def amount_text(tally: Tally) -> str:
-    """Such as ``3.1e+05 rounds, 41 TB``; TB is 10^12 bytes."""
+    """Return a text such as ``3.1e+05 rounds, 41 TB compared``; TB is 10^12 bytes."""
     rounds = f"{tally.rounds:,}" if tally.rounds < 10**5 else f"{tally.rounds:.2g}"
     size, unit = next(
         (tally.compared_bytes / size, unit)
@@ -103,24 +107,26 @@ def amount_text(tally: Tally) -> str:
 
 
 def rare_text(rounds: int) -> str:
-    """Of rounds that were right: a share p would have shown with a chance of 1 - (1 - p)^rounds.
+    """Return how rare wrong rounds are at most, after `rounds` that were all right.
 
-    The upper end of the exact interval of Clopper and Pearson (1934) where nothing was seen.
+    It is the upper end of the exact interval of Clopper and Pearson (1934) without an event: if a
+    share p of rounds were wrong, one would have been seen with the probability 1 - (1 - p)^rounds.
+    Rounds are assumed to be independent.
     """
-    share = -math.expm1(math.log1p(-_SURE) / rounds)
-    return f"fewer than 1 in {1 / share:.2g} rounds with {100 * _SURE:.0f} % confidence"
+    share = -math.expm1(math.log1p(-_CONFIDENCE) / rounds)
+    return f"fewer than 1 in {1 / share:.2g} rounds with {100 * _CONFIDENCE:.0f} % confidence"
 
 
-def wrong_text(wrong: Wrong, host: str) -> str:
-    """Which rank, where, what, and how often."""
-    on = f" ({host})" if host else ""
-    bits = wrong.bits
+def wrong_text(mismatch: Wrong, host: str) -> str:
+    """Return which rank has a wrong element, where it is, its bits, and how often it came again."""
+    bits, where = mismatch.bits, f" ({host})" if host else ""
     which = f"{len(bits)} bits"
     if len(bits) <= _MOST_BITS:
         which = f"bit{'s' * (len(bits) > 1)} {', '.join(map(str, bits))}"
-    many = "" if wrong.elements == 1 else f", the first of {wrong.elements} up to {wrong.last}"
+    elements, last = mismatch.elements, mismatch.last
+    many = "" if elements == 1 else f", the first of {elements} up to {last}"
     return (
-        f"rank {wrong.rank}{on}, element {wrong.element}{many}, {wrong.values}, round "
-        f"{wrong.number}: {wrong.found:#x}, expected {wrong.expected:#x} ({which}); with the "
-        f"same input wrong again in {wrong.again} of {wrong.asked} rounds"
+        f"rank {mismatch.rank}{where}, element {mismatch.element}{many}, {mismatch.values}, round "
+        f"{mismatch.number}: {mismatch.found:#x}, expected {mismatch.expected:#x} ({which}); with "
+        f"the same input wrong again in {mismatch.again} of {mismatch.asked} rounds"
     )

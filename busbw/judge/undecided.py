@@ -17,21 +17,21 @@ from .policy import MOST_NOISY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counting:
+class NoisyCasePolicy:
     """Which NOISY cases count towards the tenth of the cases that may be NOISY.
 
-    A case whose limit exceeds the ratio `blind` always counts, and so does one of the `throttled`:
-    neither can be judged. A case above its limit counts unless `is_shared`: other work on a shared
-    device makes unchanged cases look slower. Cases within their limits count as well, as soon as
-    two cases are NOISY, unless `is_shared` or the user set the limit (`is_fixed`).
+    A case whose limit exceeds the ratio `max_useful_ratio` always counts, and so does a case that
+    is `throttled`: neither can be judged. A case above its limit counts unless `is_shared`: other
+    work on a shared device makes unchanged cases look slower. Cases within their limits count as
+    well, as soon as two cases are NOISY, unless `is_shared` or the user set the limit (`is_fixed`).
     """
 
-    blind: float = 1.0
+    max_useful_ratio: float = 1.0
     is_shared: bool = False
     is_fixed: bool = False
     throttled: frozenset[Spec] = field(default_factory=frozenset)
 
-    def counted(self, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    def select(self, verdicts: Sequence[Verdict]) -> list[Verdict]:
         """Return the NOISY cases that count against the session."""
         noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
         if len(noisy) > 1 and not (self.is_shared or self.is_fixed):
@@ -39,7 +39,11 @@ class Counting:
         return [verdict for verdict in noisy if self._counts_alone(verdict)]
 
     def _counts_alone(self, verdict: Verdict) -> bool:
-        if verdict.limit is None or verdict.limit > self.blind or verdict.spec in self.throttled:
+        if (
+            verdict.limit is None
+            or verdict.limit > self.max_useful_ratio
+            or verdict.spec in self.throttled
+        ):
             return True
         return not self.is_shared and is_above(verdict)
 
@@ -49,9 +53,9 @@ def is_above(verdict: Verdict) -> bool:
     return (verdict.ratio or 0.0) > (verdict.limit or float("inf"))
 
 
-def too_noisy_text(verdicts: Sequence[Verdict], counting: Counting) -> str:
+def too_noisy_text(verdicts: Sequence[Verdict], policy: NoisyCasePolicy) -> str:
     """Return why a session has too many NOISY cases to have a verdict, or an empty text."""
-    counted = counting.counted(verdicts)
+    counted = policy.select(verdicts)
     judged = sum(verdict.ratio is not None for verdict in verdicts)
     if len(counted) <= MOST_NOISY * judged:
         return ""
@@ -60,18 +64,18 @@ def too_noisy_text(verdicts: Sequence[Verdict], counting: Counting) -> str:
 
 
 def noisy_texts(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Yield what the last line says of NOISY cases.
+    """Yield texts on NOISY cases for the last line of the session.
 
-    It names every case above its limit, and of those within their limits the slowest.
+    They name every case above its limit, and of those within their limits the slowest.
     """
     noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
     above = [verdict for verdict in noisy if is_above(verdict)]
     if above:
         yield f"NOISY above the limit: {'; '.join(_groups(above))}"
-    within = [verdict for verdict in noisy if 1.0 < (verdict.ratio or 0.0) <= (verdict.limit or 0)]
-    if within:
-        slowest = max(within, key=lambda verdict: verdict.ratio or 0.0)
-        others = f" and {plural(len(within) - 1, 'case')} more" if len(within) > 1 else ""
+    below = [verdict for verdict in noisy if 1.0 < (verdict.ratio or 0.0) <= (verdict.limit or 0)]
+    if below:
+        slowest = max(below, key=lambda verdict: verdict.ratio or 0.0)
+        others = f" and {plural(len(below) - 1, 'case')} more" if len(below) > 1 else ""
         limits = "within their limits" if others else "within its limit"
         ratio = ratio_text(slowest.ratio or 0.0)
         yield f"{limits}, and not ruled out: {verdict_name(slowest)} {ratio} x{others}"
@@ -99,4 +103,5 @@ def _size_text(verdict: Verdict) -> str:
 
 
 def verdict_name(verdict: Verdict) -> str:
+    """Return the name of the case, or the id of what was requested if it has no case."""
     return verdict.case.name if verdict.case else verdict.spec.id

@@ -1,4 +1,4 @@
-"""Whether a measurement can be judged at all, and what is said of it whatever it is compared with.
+"""Checks and notes that apply to a measurement whatever it is compared with.
 
 A launch that died or was wrong, memory that did not suffice, or a rate above what the hardware
 allows is an error, not a record. What was injected is a note.
@@ -28,24 +28,20 @@ from busbw.model.words import (
 from .policy import ABOVE_HARDWARE, STOPPED_EXPLAINS
 
 
-def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | None:
-    """FAILED for a dead or wrong launch, and for out of memory in some launches only.
+def find_failed_launches(spec: Spec, measurement: Measurement, prefix: str = "") -> Verdict | None:
+    """Return the verdict of a measurement that cannot be judged, or None.
 
-    SKIPPED for a case that no launch measured because its program is of another dtype.
-    `whose` is a prefix of the text, such as ``the reference: ``.
+    It is FAILED if a launch died or gave a wrong value, or if some launches ran out of memory
+    and others did not; SKIPPED if no launch measured the case because its program is of another
+    dtype. The text begins with `prefix`, such as ``the reference: ``.
     """
-
-    def verdict(
-        text: str, outcome: Outcome = Outcome.FAILED, failure: Failure | None = None
-    ) -> Verdict:
-        failed, text = outcome is Outcome.FAILED, f"{whose}{text}"
-        return Verdict(spec=spec, outcome=outcome, failed=failed, text=text, failure=failure)
-
+    verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=prefix)
     failures, launches = measurement.failures, measurement.launches
     if launches == 0:
-        return verdict("it was not measured")
+        return replace(verdict, text=f"{prefix}it was not measured")
     if {failure.kind for failure in failures} == {FailureKind.OTHER_DTYPE} and not measurement.runs:
-        return verdict(failures[0].message, Outcome.SKIPPED)
+        text = f"{prefix}{failures[0].message}"
+        return replace(verdict, outcome=Outcome.SKIPPED, failed=False, text=text)
     hard = [failure for failure in failures if failure.kind is not FailureKind.OUT_OF_MEMORY]
     counted = hard or (failures if measurement.runs else ())
     if not counted:
@@ -53,10 +49,10 @@ def broken(spec: Spec, measurement: Measurement, whose: str = "") -> Verdict | N
     first = counted[0]
     message = first.first_line if hard else first.message
     text = f"{first.kind.words} in {len(counted)} of {launches} launches: {message}"
-    return verdict(text, failure=first)
+    return replace(verdict, text=f"{prefix}{text}", failure=first)
 
 
-_FOUND = {
+_DETECTED = {
     FoundBy.PREDICTED: "predicted before touching memory",
     FoundBy.RAISED: "raised by the framework",
     FoundBy.KILLED: "the kernel killed the worker",
@@ -64,6 +60,7 @@ _FOUND = {
 
 
 def memory_text(failure: Failure) -> str:
+    """Return how much memory a case needs and had, and how that was detected."""
     parts = []
     if failure.needed_bytes is not None:
         parts.append(f"needs {bytes_text(failure.needed_bytes)}")
@@ -71,12 +68,13 @@ def memory_text(failure: Failure) -> str:
         parts.append(f"{bytes_text(failure.available_bytes)} available")
     if failure.available_bytes == 0 and failure.process_bytes:
         parts.append(f"as the worker's process takes {bytes_text(failure.process_bytes)} by itself")
-    return f"{', '.join(parts) or failure.message} ({_FOUND[failure.found or FoundBy.RAISED]})"
+    return f"{', '.join(parts) or failure.message} ({_DETECTED[failure.found or FoundBy.RAISED]})"
 
 
 def memory_verdict(
     spec: Spec, failure: Failure, more: str, *, failed: bool, expected: bool = False
 ) -> Verdict:
+    """Return OUT_OF_MEMORY with the text of `failure` and `more`."""
     return Verdict(
         spec=spec,
         outcome=Outcome.OUT_OF_MEMORY,
@@ -87,8 +85,8 @@ def memory_verdict(
     )
 
 
-def only_at_the_moment(failure: Failure) -> bool:
-    """Return whether it was predicted only because memory is in use at the moment."""
+def is_temporary(failure: Failure) -> bool:
+    """Return whether out of memory was predicted only because other programs use memory now."""
     return (
         failure.found is FoundBy.PREDICTED
         and failure.needed_bytes is not None
@@ -97,21 +95,28 @@ def only_at_the_moment(failure: Failure) -> bool:
     )
 
 
-# The prefix of texts about the other side of a pair.
-WHOSE = "the reference: "
+# The prefix of texts about the reference of a pair.
+REFERENCE = "the reference: "
 
 
-def with_ceiling(
+def apply_ceiling(
     verdict: Verdict, key: EnvironmentKey, runs: Sequence[Run], *, paired: bool = False
 ) -> Verdict:
-    """`verdict` with the ceiling of its case on `key`, whose mesh is the shape of the slice.
+    """Add the ceiling of the case to its verdict, and fail a case above it.
 
-    The best launch is compared with it, not the median: the bound holds for every launch, and every
-    one would go into a baseline. Above what any algorithm can reach the case is FAILED, whatever
-    it was, and has no time; if the figures are not sure that is a note, and so is a rate that only
-    another algorithm or the switch can reach. Where no ceiling is known, or none that is sure, it
-    is FAILED above what all links can give in any shape. If `paired`, a reference above it fails
-    the case, too: nothing can be compared with it. What has no time keeps its outcome.
+    The best launch is compared with the ceiling, not the median: the bound holds for every launch,
+    and every launch would go into a baseline. A case above what any algorithm can reach is FAILED,
+    whatever it was, and has no time. It gets a note instead if the chip's figures are not sure, or
+    if another algorithm or the switch can reach the rate. Without a ceiling that is sure, a case is
+    FAILED above what all links can give in any shape. A verdict without a time keeps its outcome.
+
+    Args:
+        verdict: The verdict so far.
+        key: The environment, whose mesh is the shape of the slice.
+        runs: The runs of the case, which say what algorithm was chosen.
+        paired: Fail the case if the reference is above the ceiling, too: nothing can be compared
+            with it.
+
     """
     case = verdict.case
     if case is None:
@@ -120,36 +125,38 @@ def with_ceiling(
     chosen = first if all(run.proof.chosen == first for run in runs) else {}
     ceiling = ceiling_of(key, case, chosen)
     bounds = [bound_of(key, case) if ceiling is None or not ceiling.sure else None, ceiling]
-    held = replace(verdict, ceiling=ceiling)
-    sides = {"": verdict.now, **({WHOSE: verdict.baseline} if paired else {})}
+    verdict = replace(verdict, ceiling=ceiling)
+    sides = {"": verdict.now, **({REFERENCE: verdict.baseline} if paired else {})}
     rates = {
-        whose: metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
-        for whose, side in sides.items()
+        prefix: metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
+        for prefix, side in sides.items()
         if side is not None
     }
-    for whose, rate in rates.items():
+    for prefix, rate in rates.items():
         for bound in bounds:
             if bound is not None and _above(rate, bound.most_bytes_per_s):
-                return _impossible(held, bound, rate, whose)
+                return _impossible(verdict, bound, rate, prefix)
     rate = rates.get("", 0.0)
     if ceiling is not None and _above(rate, ceiling.bytes_per_s):
-        return _noted(held, _above_one_way(ceiling, rate))
-    return held
+        return _add_note(verdict, _above_one_way(ceiling, rate))
+    return verdict
 
 
 def _above(rate: float, bound: float) -> bool:
     return rate > (1 + ABOVE_HARDWARE) * bound
 
 
-def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, whose: str) -> Verdict:
+def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, prefix: str) -> Verdict:
     """Fail a case above what is possible, without its number; the text has what was measured."""
     text = (
-        f"{whose}busbw {rate_text(rate)} in the best launch is above "
+        f"{prefix}busbw {rate_text(rate)} in the best launch is above "
         f"{rate_text(ceiling.most_bytes_per_s)}, the most that the hardware allows by any "
         f"algorithm ({ceiling.text}{', adding up in the switch' if ceiling.in_switch else ''})"
     )
     if not ceiling.sure:
-        return _noted(verdict, f"{text}: an error of measurement, or the chip's figures are wrong")
+        return _add_note(
+            verdict, f"{text}: an error of measurement, or the chip's figures are wrong"
+        )
     return Verdict(
         spec=verdict.spec,
         outcome=Outcome.FAILED,
@@ -176,18 +183,24 @@ def _above_one_way(ceiling: Ceiling, rate: float) -> str:
     )
 
 
-def _noted(verdict: Verdict, note: str) -> Verdict:
+def _add_note(verdict: Verdict, note: str) -> Verdict:
     return replace(verdict, notes=(*verdict.notes, note))
 
 
-def with_counted(
+def apply_counters(
     verdict: Verdict, counted: Counted, *, sampling_s: float = 0.0, paired: bool = False
 ) -> Verdict:
-    """Return `verdict` with what devices and the kernel counted meanwhile.
+    """Add notes on what devices and the kernel counted, which make a slower case NOISY.
 
-    A slow case is NOISY where a device was throttled, or where a CPU quota stopped it for long
-    enough to explain what it lost in the `sampling_s` seconds of its samples (0: not known). Two
-    interleaved stacks are throttled alike, unless one of them is the reason.
+    It is NOISY if a device was throttled, or if a CPU quota stopped it for long enough to explain
+    its loss. Two interleaved stacks are throttled alike, unless one of them is the reason.
+
+    Args:
+        verdict: The verdict so far.
+        counted: What was counted while the case was measured.
+        sampling_s: How many seconds the samples took, 0 for unknown.
+        paired: The case was compared with an interleaved reference.
+
     """
     noted = replace(verdict, notes=(*verdict.notes, *counted.texts))
     if verdict.outcome is not Outcome.REGRESSED or not counted.throttling or paired:
@@ -199,18 +212,19 @@ def with_counted(
     return replace(noted, outcome=Outcome.NOISY, failed=False, text=text)
 
 
-def with_injections(
+def note_injections(
     verdicts: Mapping[Spec, Verdict], measurements: Mapping[Spec, Measurement]
 ) -> dict[Spec, Verdict]:
+    """Add a note to the verdict of each case that was slowed down on purpose."""
     notes = {spec: _case_note(measurement.runs) for spec, measurement in measurements.items()}
     return {
-        spec: _noted(verdict, notes[spec]) if notes.get(spec) else verdict
+        spec: _add_note(verdict, notes[spec]) if notes.get(spec) else verdict
         for spec, verdict in verdicts.items()
     }
 
 
 def _case_note(runs: Sequence[Run]) -> str:
-    """Such as ``injected delay:5%: measured +5.2 %``, the median over the launches."""
+    """Return a text such as ``injected delay:5%: measured +5.2 %``, the median over launches."""
     ratios = [run.injected_ratio for run in runs if run.injected_ratio is not None]
     if not ratios:
         return ""

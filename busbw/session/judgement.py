@@ -12,23 +12,18 @@ from busbw.judge.case import Ruling, Terms, judge_case
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Loss,
-    all_answers,
-    losses,
+    find_losses,
     losses_text,
+    merge_answers,
     odd_sessions,
     odd_text,
     repaired_text,
 )
-from busbw.judge.order import signature_of, with_order
-from busbw.judge.paired import judge_pair, prior_of_pairs
-from busbw.judge.session import (
-    Circumstances,
-    groups_of_cases,
-    judge_session,
-    slower_text,
-)
-from busbw.judge.undecided import Counting
-from busbw.judge.validity import with_ceiling, with_counted, with_injections
+from busbw.judge.paired import estimate_prior_of_pairs, judge_pair
+from busbw.judge.session import SessionContext, fit_groups, judge_session, slower_text
+from busbw.judge.summation_order import check_order, signature_of
+from busbw.judge.undecided import NoisyCasePolicy
+from busbw.judge.validity import apply_ceiling, apply_counters, note_injections
 from busbw.model.case import Case, Spec
 from busbw.model.counters import Counted
 from busbw.model.machine import EnvironmentKey
@@ -49,16 +44,16 @@ def _on_hardware(measured: Measured, spec: Spec, found: Ruling) -> Ruling:
     """Return the ruling with the limits of the hardware and the counts of devices."""
     runs = measured.measurements[spec].runs
     slice_key = measured.machine.target.slice_key(spec)
-    verdict = with_ceiling(found.verdict, slice_key, runs, paired=measured.paired)
+    verdict = apply_ceiling(found.verdict, slice_key, runs, paired=measured.paired)
     verdict = _ordered(measured, spec, verdict)
     counted, before = measured.counted.get(spec, Counted()), verdict.outcome
     sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)
-    verdict = with_counted(verdict, counted, sampling_s=sampling_s, paired=measured.paired)
+    verdict = apply_counters(verdict, counted, sampling_s=sampling_s, paired=measured.paired)
     if verdict.outcome is Outcome.FAILED:
         # More launches do not change a failure.
         return Ruling(verdict=verdict)
     throttled = before is Outcome.REGRESSED and verdict.outcome is Outcome.NOISY
-    return replace(found, verdict=verdict, throttled=throttled)
+    return replace(found, verdict=verdict, is_throttled=throttled)
 
 
 def _ordered(measured: Measured, spec: Spec, verdict: Verdict) -> Verdict:
@@ -74,7 +69,7 @@ def _ordered(measured: Measured, spec: Spec, verdict: Verdict) -> Verdict:
     # Without anything to compare with it is a case without a baseline, or failed.
     required = measured.settings.require_signature and versions is not None
     since = changes(versions, runs[0].versions) if runs and versions is not None else ()
-    return with_order(verdict, runs, before, since, required=required)
+    return check_order(verdict, runs, before, since, required=required)
 
 
 def _paired(measured: Measured) -> dict[Spec, Ruling]:
@@ -83,7 +78,8 @@ def _paired(measured: Measured) -> dict[Spec, Ruling]:
         spec: (measured.references[spec], measured.measurements[spec]) for spec in measured.jobs
     }
     # Two strategies can be two names of one Case.
-    prior = prior_of_pairs({job.case: pairs[s] for s, job in measured.jobs.items()}.values(), terms)
+    by_case = {job.case: pairs[spec] for spec, job in measured.jobs.items()}
+    prior = estimate_prior_of_pairs(by_case.values(), terms)
     return {spec: judge_pair(spec, *sides, terms, prior) for spec, sides in pairs.items()}
 
 
@@ -128,20 +124,22 @@ def judged(measured: Measured, skip: str) -> Judged:
     found, assessments = rulings(measured), references.assessments(measured)
     verdicts = {**measured.skipped, **{spec: one.verdict for spec, one in found.items()}}
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
-    groups = groups_of_cases(list(verdicts.values()), measured.policy, in_turn=measured.paired)
-    verdicts = with_injections(verdicts, measured.measurements)
+    groups = fit_groups(list(verdicts.values()), measured.policy, interleaved=measured.paired)
+    verdicts = note_injections(verdicts, measured.measurements)
     lost = _losses(measured, assessments)
     about = replace(
         _circumstances(measured, verdicts),
-        asked_to_skip=skip,
-        suspected=tuple(spec.id for spec, one in found.items() if one.suspected),
-        counting=_counting(measured, found),
+        skip_option=skip,
+        unconfirmed=tuple(spec.id for spec, one in found.items() if one.is_suspected),
+        noisy_cases=_noisy_cases(measured, found),
         slower=_slower(measured, assessments, lost, groups, found),
-        drifted=losses_text([one for one in lost if one.case is None and one.is_gradual]),
-        noisier=max((one.session_limits.noisier for one in assessments.values()), default=1.0),
+        drift=losses_text([one for one in lost if one.case is None and one.is_gradual]),
+        noise_ratio=max(
+            (one.session_limits.noise_ratio for one in assessments.values()), default=1.0
+        ),
         noisy_sessions=max((one.noisy_sessions for one in assessments.values()), default=0),
     )
-    about = replace(about, asides=(*about.asides, *_asides(assessments)))
+    about = replace(about, notes=(*about.notes, *_asides(assessments)))
     session = judge_session(list(verdicts.values()), list(measured.measurements.values()), about)
     return Judged(
         collected=measured.collected,
@@ -153,36 +151,36 @@ def judged(measured: Measured, skip: str) -> Judged:
     )
 
 
-def _circumstances(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> Circumstances:
+def _circumstances(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> SessionContext:
     settings, elsewhere = measured.settings, _other_ranks(measured)
     required = bool(elsewhere) and settings.require_baselines
-    return Circumstances(
+    return SessionContext(
         launches=measured.plan.launches,
-        expecting=not measured.paired,
+        has_baselines=not measured.paired,
         # Out of memory is stored as the machine's own limit.
-        accepting=settings.update_baselines in ("all", "new")
+        accepts_new=settings.update_baselines in ("all", "new")
         and settings.memory_limit_bytes is None,
         missing=_missing(measured, verdicts),
-        fallen_back=(*_fallen_back(measured), *([elsewhere] if required else [])),
-        lost=measured.lost,
-        asides=("" if required else elsewhere,),
-        accepted=settings.update_baselines == "all",
-        machine=all_answers(references.machine_answers(measured)),
+        fallbacks=(*_fallen_back(measured), *([elsewhere] if required else [])),
+        early_end=measured.lost,
+        notes=("" if required else elsewhere,),
+        accepts_all=settings.update_baselines == "all",
+        machine=merge_answers(references.machine_answers(measured)),
         stack_changes=references.stack_changes(measured),
     )
 
 
-def _counting(measured: Measured, found: Mapping[Spec, Ruling]) -> Counting:
+def _noisy_cases(measured: Measured, found: Mapping[Spec, Ruling]) -> NoisyCasePolicy:
     """Return which NOISY cases count; two stacks that are interleaved share all disturbances."""
     policy, is_fixed = measured.policy, measured.settings.fail_above is not None
     if measured.paired:
-        return Counting()
-    return Counting(
-        # A limit of the user's own is as wide as it shall be.
-        blind=math.inf if is_fixed else 1.0 + policy.rule.blind,
+        return NoisyCasePolicy()
+    return NoisyCasePolicy(
+        # The user chose how wide the limit is.
+        max_useful_ratio=math.inf if is_fixed else 1.0 + policy.rule.max_useful_limit,
         is_shared=policy.is_shared,
         is_fixed=is_fixed,
-        throttled=frozenset(spec for spec, one in found.items() if one.throttled),
+        throttled=frozenset(spec for spec, one in found.items() if one.is_throttled),
     )
 
 
@@ -198,7 +196,7 @@ def _slower(
     Nothing is said of all cases of a framework of which some were slow because of throttling.
     """
     counts = Counter(job.case.framework for job in measured.jobs.values())
-    throttled = {spec.framework for spec, one in found.items() if one.throttled}
+    throttled = {spec.framework for spec, one in found.items() if one.is_throttled}
     shared = [item for one in assessments.values() for item in one.session_limits.shared.items()]
     whole = [slower_text(name, counts[name], one) for name, one in shared if name not in throttled]
     lasting = [one for one in lost if one.case is None and not one.is_gradual and one.sessions > 1]
@@ -213,7 +211,7 @@ def _losses(
     return tuple(
         one
         for key, judged in assessments.items()
-        for one in losses(measured.levels[key].sessions, today[key], judged)
+        for one in find_losses(measured.levels[key].sessions, today[key], judged)
     )
 
 

@@ -12,7 +12,7 @@ from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
-from busbw.judge.case import Rerun, rerun
+from busbw.judge.case import Rerun, plan_rerun
 from busbw.model.case import Spec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.words import Device, FailureKind, plural
@@ -122,8 +122,8 @@ def _measure_undecided(resolved: Measured, schedule: Schedule, display: Display)
         found = _so_far(resolved, schedule)
         rulings = judgement.rulings(found)
         launches = {spec: one.launches for spec, one in found.measurements.items()}
-        by_neighbours = found.policy.rule.by_neighbours
-        wanted = rerun(rulings, launches, by_neighbours=by_neighbours)
+        by_neighbours = found.policy.rule.compares_neighbours
+        wanted = plan_rerun(rulings, launches, by_neighbours=by_neighbours)
         if not wanted.specs:
             return
         if time.monotonic() - begun_s - waited_s > budget_s:
@@ -132,23 +132,23 @@ def _measure_undecided(resolved: Measured, schedule: Schedule, display: Display)
                 f"{', '.join(spec.id for spec in wanted.specs)}"
             )
             return
-        suspects = [spec for spec, one in rulings.items() if one.suspected]
+        suspects = [spec for spec, one in rulings.items() if one.is_suspected]
         wait_s = max(0.0, begun_s + _later_s(resolved, suspects) - time.monotonic())
         display.say(_again_text(wanted, wait_s))
         time.sleep(wait_s)
         waited_s += wait_s
         again = tuple(dict.fromkeys(resolved.jobs[spec].case for spec in wanted.specs))
-        schedule.passes(again, wanted.passes)
+        schedule.passes(again, wanted.rounds)
 
 
 def _again_text(wanted: Rerun, wait_s: float) -> str:
     shown = ", ".join(spec.id for spec in wanted.specs[:3])
     more = f" and {len(wanted.specs) - 3} more" if len(wanted.specs) > 3 else ""
     when = f" in {math.ceil(wait_s)} s" if wait_s else ""
-    return f"busbw: {plural(wanted.passes, 'more launch')} of {shown}{more}{when}"
+    return f"busbw: {plural(wanted.rounds, 'more launch')} of {shown}{more}{when}"
 
 
 def _later_s(resolved: Measured, suspects: Iterable[Spec]) -> float:
     """Two stacks in turn share what disturbs them; what is scripted does not change by itself."""
     scripted = all(FRAMEWORKS[spec.framework].scripted for spec in suspects)
-    return 0.0 if scripted or resolved.paired else resolved.policy.later_s
+    return 0.0 if scripted or resolved.paired else resolved.policy.confirmation_delay_s

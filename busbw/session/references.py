@@ -23,9 +23,9 @@ from busbw.history.files import Acknowledged, HistoryError, acknowledged
 from busbw.history.files import read as read_history
 from busbw.history.lines import Line, Series, earlier
 from busbw.judge.lasting_losses import Assessment
-from busbw.judge.levels import Known, Levels, levels_of, machine_answer
-from busbw.judge.order import signature_of
+from busbw.judge.levels import Levels, StoredTimes, build_levels, judge_machine
 from busbw.judge.policy import POLICIES
+from busbw.judge.summation_order import signature_of
 from busbw.model import variables
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement
@@ -57,11 +57,11 @@ def levels_at(
     other.
     """
     policy = POLICIES[device]
-    found = {key: levels_of(_known(collected, key), policy) for key in dict.fromkeys(keys)}
+    found = {key: build_levels(_known(collected, key), policy) for key in dict.fromkeys(keys)}
     return {key: one for key, one in found.items() if one is not None}
 
 
-def _known(collected: Collected, key: EnvironmentKey) -> dict[str, Known]:
+def _known(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
     """Baselines by framework, and the history from the year of the oldest on."""
     settings, now = collected.settings, collected.began
     stored = {
@@ -77,7 +77,7 @@ def _known(collected: Collected, key: EnvironmentKey) -> dict[str, Known]:
     _check_agreement(collected, key, every, lines)
     accepted = acknowledged(settings.baselines)
     return {
-        name: Known(
+        name: StoredTimes(
             baselines=those,
             history=earlier(lines, Series(framework=name)),
             since=_since(those, accepted, str(key.folder)),
@@ -280,7 +280,7 @@ def machine_answers(measured: Measured) -> tuple[Answer, ...]:
         key = job.key, job.case.framework
         found.setdefault(key, {})[job.case] = record_of(measured, one)
     return tuple(
-        machine_answer(key[1], measured.nights[key], Session.of(records), measured.policy)
+        judge_machine(key[1], measured.nights[key], Session.of(records), measured.policy)
         for key, records in found.items()
     )
 

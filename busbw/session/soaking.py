@@ -9,8 +9,8 @@ from dataclasses import replace
 from busbw.driver.executor import Executor
 from busbw.driver.schedules import Side
 from busbw.driver.soaking import Soaking
-from busbw.judge.soak import judge_soak, judge_soaked
-from busbw.judge.validity import with_counted
+from busbw.judge.soak import judge_soak, judge_soak_session
+from busbw.judge.validity import apply_counters
 from busbw.model.counters import Counted
 from busbw.model.soak import Tally
 
@@ -64,7 +64,7 @@ def _judged(resolved: Measured, soaking: Soaking) -> Judged:
     measured = replace(resolved, readings=counters.readings if counters else ())
     hosts = measured.machine.process_hosts
     found = {
-        spec: with_counted(
+        spec: apply_counters(
             judge_soak(spec, job.case, tallies.get(job.case, Tally()), hosts),
             soaking.counted.get(job.case, Counted()),
         )
@@ -74,7 +74,7 @@ def _judged(resolved: Measured, soaking: Soaking) -> Judged:
     verdicts = {**skipped, **found}
     return Judged(
         collected=measured.collected,
-        session=judge_soaked(list(verdicts.values()), tallies),
+        session=judge_soak_session(list(verdicts.values()), tallies),
         verdicts={spec: verdicts[spec] for spec in measured.specs},
         observed=measured,
     )

@@ -21,24 +21,25 @@ _SPIKE = 3.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """The mean changes by `size` with the value `at`, and keeps the level for `count` values."""
+    """A change of the mean by `size` at `position`; the new level has `count` values."""
 
-    at: int
+    position: int
     size: float
     count: int
 
-    def by(self, position: int) -> float:
+    def size_at(self, position: int) -> float:
         """Return the part of the change that the value at `position` has: all or nothing."""
-        return self.size if position >= self.at else 0.0
+        return self.size if position >= self.position else 0.0
 
 
-def changes_of(values: Sequence[float], variance: Variance) -> tuple[Change, ...]:
-    """Return the changes of the mean of `values`, in order; `variance` is that about the mean.
+def find_changes(values: Sequence[float], variance: Variance) -> tuple[Change, ...]:
+    """Find the changes of the mean of `values`, in order, by binary segmentation.
 
-    By binary segmentation (A. J. Scott and M. Knott, "A cluster analysis method for grouping
-    means in the analysis of variance", 1974): a stretch is split where the means before and after
-    differ most, in standard errors, if that is more than chance does; and so are its parts. A
-    single value far from both of its neighbours is no level and is brought to the nearer one.
+    A stretch is split where the means before and after differ most, in standard errors, if that is
+    more than chance does; and so are its parts (A. J. Scott and M. Knott, "A cluster analysis
+    method for grouping means in the analysis of variance", 1974). The values are assumed to be
+    independent and normal about the mean, with the `variance`. A single value far from both of its
+    neighbours is no level: it is replaced by the nearer neighbour.
     """
     threshold = t_quantile(_FALSE_CHANGES, variance.freedom) * math.sqrt(variance.value)
     values = _without_spikes(values, _SPIKE * math.sqrt(variance.value))
@@ -50,25 +51,25 @@ def changes_of(values: Sequence[float], variance: Variance) -> tuple[Change, ...
         if end > begin
     ]
     return tuple(
-        Change(at=at, size=level - before, count=count)
-        for (_, _, before), (at, count, level) in itertools.pairwise(levels)
+        Change(position=begin, size=level - before, count=count)
+        for (_, _, before), (begin, count, level) in itertools.pairwise(levels)
     )
 
 
 def _without_spikes(values: Sequence[float], far: float) -> list[float]:
-    """Single values that are `far` beyond both neighbours, brought to the nearer one.
+    """Replace single values that are `far` beyond both neighbours by the nearer neighbour.
 
     The neighbours of an end are the two values next to it.
     """
     if len(values) < 3:
         return list(values)
-    found = []
-    for at, value in enumerate(values):
-        first = min(max(at - 1, 0), len(values) - 3)
-        others = [values[one] for one in range(first, first + 3) if one != at]
+    smooth = []
+    for position, value in enumerate(values):
+        first = min(max(position - 1, 0), len(values) - 3)
+        others = [values[other] for other in range(first, first + 3) if other != position]
         nearest = min(max(value, min(others)), max(others))
-        found.append(nearest if abs(value - nearest) > far else value)
-    return found
+        smooth.append(nearest if abs(value - nearest) > far else value)
+    return smooth
 
 
 def _splits(sums: Sequence[float], begin: int, end: int, threshold: float) -> list[int]:
@@ -80,9 +81,11 @@ def _splits(sums: Sequence[float], begin: int, end: int, threshold: float) -> li
 
 
 def _best_split(sums: Sequence[float], begin: int, end: int) -> tuple[int, float]:
-    """Where the means of both parts differ most, times the root of half their harmonic size.
+    """Return the split at which the means of both parts differ most, and the difference.
 
-    A new level begins with a value of its own: one that is nearer to the mean before belongs there.
+    The difference is multiplied by the root of half the harmonic mean of the sizes of both parts,
+    so that it has the standard deviation of the values. The split is 0 if there is none. A new
+    level begins with a value that is nearer to the mean after the split than to the mean before.
     """
     best, most = 0, 0.0
     for split in range(begin + _LEAST, end - _LEAST + 1):

@@ -1,6 +1,6 @@
-"""Launch times, quantiles and spread; the mean of a few launches, how two differ, and when to look.
+"""Launch times, quantiles and spread; means of a few launches, and the levels of sequential tests.
 
-Drops no sample, converts no unit.
+No function drops a sample or converts a unit.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def quantile(values: Sequence[float], q: float) -> float:
 def launch_time_s(run: Run) -> float:
     """Return the time of a launch in seconds: the p25 of its samples.
 
-    Close to the minimum, to which one-sided noise converges, but not hostage to one lucky
-    sample.
+    It is close to the minimum, to which one-sided noise converges, and a single lucky sample does
+    not decide it.
     """
     return quantile(run.samples_s, LAUNCH_QUANTILE)
 
@@ -54,18 +54,23 @@ def tick_s(samples_s: Sequence[float]) -> float:
 
 
 def quantiles_s(run: Run) -> dict[str, float]:
+    """Return quantiles of the samples of a launch in seconds, by names such as ``p25``."""
     return {f"p{100 * q:.0f}": quantile(run.samples_s, q) for q in SHOWN_QUANTILES}
 
 
 def relative_mad(values: Sequence[float]) -> float:
-    """Return the robust standard deviation over the median: a single outlier hardly changes it."""
+    """Return 1.4826 x the median absolute deviation over the median of at least one value.
+
+    For normal values it is the standard deviation over the mean; a single outlier hardly changes
+    it.
+    """
     middle = statistics.median(values)
     return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """A mean with its standard error and the degrees of freedom that the error is known with."""
+    """A mean with its standard error, which is known with `freedom` degrees of freedom."""
 
     mean: float
     error: float
@@ -80,24 +85,25 @@ class Estimate:
         return self.mean + t_quantile(level, self.freedom) * self.error
 
 
-def of_launches(values: Sequence[float]) -> Estimate:
+def estimate_mean(values: Sequence[float]) -> Estimate:
+    """Estimate the mean of at least two independent values by the sample mean."""
     error = statistics.stdev(values) / math.sqrt(len(values))
     return Estimate(mean=statistics.fmean(values), error=error, freedom=len(values) - 1)
 
 
-def shift_of_samples(before: Sequence[float], now: Sequence[float]) -> float:
-    """Return by how much log time moved between two launches: the Hodges-Lehmann estimate.
+def shift_of_samples(before: Sequence[float], after: Sequence[float]) -> float:
+    """Return log(after / before) of two launches: the Hodges-Lehmann estimate.
 
-    For samples taken in turn, the median over all means of two of the log ratios of neighbours
-    (J. L. Hodges and E. L. Lehmann, "Estimates of location based on rank tests", 1963): a stall
-    of one sample, or of half a dozen, hardly moves it. For launches of unequal length, which were
-    not taken in turn, the median of the log ratios of all pairs.
+    For interleaved samples it is the median over all means of two log ratios of neighbours (J. L.
+    Hodges and E. L. Lehmann, "Estimates of location based on rank tests", 1963): a stall of a
+    sample, or of half a dozen, hardly moves it. For launches of unequal length, which were not
+    interleaved, it is the median of the log ratios of all pairs. Both have samples above 0.
     """
-    if len(before) != len(now):
-        return statistics.median(math.log(b / a) for a in before for b in now)
-    ratios = [math.log(b / a) for a, b in zip(before, now)]
+    if len(before) != len(after):
+        return statistics.median(math.log(b / a) for a in before for b in after)
+    ratios = [math.log(b / a) for a, b in zip(before, after)]
     return statistics.median(
-        (one + other) / 2 for position, one in enumerate(ratios) for other in ratios[position:]
+        (first + second) / 2 for index, first in enumerate(ratios) for second in ratios[index:]
     )
 
 

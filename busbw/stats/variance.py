@@ -1,6 +1,6 @@
-"""Variances, each with the degrees of freedom that it is known with, and how they moderate another.
+"""Variances, each with the degrees of freedom that it is known with, and how they are pooled.
 
-Numbers in, numbers out. SciPy is imported where it is called: most sessions need none of it.
+SciPy is imported where it is called: most sessions need none of it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def squares_of(values: Sequence[float]) -> float:
 
 
 def variance_of(values: Sequence[float]) -> Variance:
+    """Return the sample variance of at least two values."""
     freedom = len(values) - 1
     return Variance(value=squares_of(values) / freedom, freedom=freedom)
 
@@ -63,9 +64,9 @@ def _expected_largest(count: int) -> float:
 
 
 def prior_variance(variances: Sequence[Variance]) -> Variance:
-    """Return what the variances of at least two similar things say of a further one.
+    """Return the variance to expect of a further case, by empirical Bayes from at least two cases.
 
-    The true variances are taken to come from a scaled inverse chi-squared distribution, which is
+    The true variances are assumed to come from a scaled inverse chi-squared distribution, which is
     estimated from the mean and the variance of log s^2 (G. K. Smyth, "Linear models and empirical
     Bayes methods for assessing differential expression", 2004, section 6.2). The value is the
     location of the distribution, and the degrees of freedom are its weight: infinite where the
@@ -79,19 +80,19 @@ def prior_variance(variances: Sequence[Variance]) -> Variance:
     ]
     mean = math.fsum(centred) / len(centred)
     between = math.fsum((value - mean) ** 2 for value in centred) / (len(centred) - 1)
-    within = math.fsum(polygamma(1, s2.freedom / 2) for s2 in variances) / len(variances)
-    if between <= within:
+    chance = math.fsum(polygamma(1, s2.freedom / 2) for s2 in variances) / len(variances)
+    if between <= chance:
         return Variance(value=math.exp(mean), freedom=math.inf)
-    half = _inverse_trigamma(between - within)
+    half = _inverse_trigamma(between - chance)
     return Variance(value=math.exp(mean + digamma(half) - math.log(half)), freedom=2 * half)
 
 
-def moderated(own: Variance, prior: Variance) -> Variance:
-    """Draw `own` to the `prior` by as much as that weighs: the mean by degrees of freedom."""
+def moderated(variance: Variance, prior: Variance) -> Variance:
+    """Return the mean of a variance and its prior, weighted by degrees of freedom (Smyth, 2004)."""
     if math.isinf(prior.freedom):
         return prior
-    freedom = own.freedom + prior.freedom
-    value = (own.freedom * own.value + prior.freedom * prior.value) / freedom
+    freedom = variance.freedom + prior.freedom
+    value = (variance.freedom * variance.value + prior.freedom * prior.value) / freedom
     return Variance(value=value, freedom=freedom)
 
 

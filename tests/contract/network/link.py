@@ -158,6 +158,6 @@ def _phase_end_s(sender: _Sender, ranks: int, count: int, size: float, start_s: 
 
 def curve(link: Link, ranks: int, payloads: Iterable[int], groups: int = 1) -> Curve:
     """Latency and bandwidth of these payloads, fitted to the formula as to what is measured."""
-    found = judged.fit({size: all_reduce_s(link, ranks, size, groups) for size in payloads})
+    found = judged.fit_curve({size: all_reduce_s(link, ranks, size, groups) for size in payloads})
     assert found, "too few payloads, or too close together, for a latency and a bandwidth"
     return found

@@ -50,7 +50,7 @@ def agree(ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE) -> tuple[b
     for size, seconds in found.items():
         said_s = all_reduce_s(cable, ranks, size, groups)
         print(f"{payload_text(size):>6} {1e3 * seconds:8.2f} ms, formula {1e3 * said_s:8.2f} ms")
-    ours, theirs = judged.fit(found), curve(cable, ranks, found, groups)
+    ours, theirs = judged.fit_curve(found), curve(cable, ranks, found, groups)
     assert ours is not None
     print(f"{ranks} ranks, {groups} groups: {ours}\n      formula: {theirs}")
     return (

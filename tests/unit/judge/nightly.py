@@ -9,10 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from busbw.judge import rule
-from busbw.judge.levels import Known, Levels, levels_of
+from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import Policy
-from busbw.judge.rule import CaseTimes, Decision
+from busbw.judge.rule import CaseTimes, Decision, decide
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.stored import Baseline, Record, Session
@@ -111,8 +110,8 @@ def _own(case: Case) -> dict[str, Any]:
 
 def levels(sessions: Sequence[Session], policy: Policy, **known: Any) -> Levels:
     """The first session became the baseline, and the others are the history."""
-    found = Known(baselines=accepted(sessions[0]), history=sessions[1:], **known)
-    levels = levels_of({"jax": found}, policy)
+    found = StoredTimes(baselines=accepted(sessions[0]), history=sessions[1:], **known)
+    levels = build_levels({"jax": found}, policy)
     assert levels is not None
     return levels
 
@@ -127,10 +126,13 @@ def called(known: Levels, today: Session, policy: Policy, **given: Any) -> dict[
         tonight = known.assess(times_s, policy, launches=3)
         for case, limit in tonight.limits.items():
             most = given.get("most", limit.slower)
-            times = CaseTimes.of(times_s[case], policy.rule, 3)
-            found[case] = rule.decide(times, limit, policy.rule, most, 6)
-        wanted = {case: one.wanted for case, one in found.items() if one.wanted}
-        wanted = {c: n for c, n in wanted.items() if n <= len(today_s[c])}
-        if not wanted:
+            times = CaseTimes.split(times_s[case], policy.rule, 3)
+            found[case] = decide(times, limit, policy.rule, most)
+        undecided = [
+            case
+            for case, decision in found.items()
+            if decision.direction is None and len(today_s[case]) >= 6
+        ]
+        if not undecided:
             return found
-        count.update(wanted)
+        count.update(dict.fromkeys(undecided, 6))

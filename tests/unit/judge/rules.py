@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from busbw.judge.case import Ruling, Terms, judge_case
-from busbw.judge.levels import Known, levels_of
+from busbw.judge.levels import StoredTimes, build_levels
 from busbw.judge.policy import Looks, Policy, Rule
 from busbw.judge.rule import Limit
 from busbw.model.launch import Measurement
@@ -13,9 +13,15 @@ from busbw.model.stored import Baseline, Record
 from busbw.stats.launches import launch_time_s
 from tests.helpers import build
 
-LOOKS = Looks(counts=(6, 9, 12), misses=0.1)
+LOOKS = Looks(counts=(6, 9, 12), miss_rate=0.1)
 POLICY = Policy(
-    rule=Rule(floor=0.2, slower=0.2, blind=1.0, prior=0.01, prior_shared=0.01),
+    rule=Rule(
+        min_case_loss=0.2,
+        min_session_loss=0.2,
+        max_useful_limit=1.0,
+        prior_deviation=0.01,
+        prior_shared_deviation=0.01,
+    ),
     looks=LOOKS,
     least_difference_s=1e-6,
 )
@@ -54,7 +60,7 @@ def limit_of(baseline: Baseline | None, measurement: Measurement, policy: Policy
     """Of `baseline` as the only one of its framework, and `measurement` as the only one today."""
     if baseline is None or not measurement.runs:
         return None
-    levels = levels_of({baseline.case.framework: Known(baselines=[baseline])}, policy)
+    levels = build_levels({baseline.case.framework: StoredTimes(baselines=[baseline])}, policy)
     times_s = {baseline.case: [launch_time_s(run) for run in measurement.runs]}
     return levels.assess(times_s, policy).limits.get(baseline.case) if levels else None
 

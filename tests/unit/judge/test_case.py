@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.case import Rerun, Ruling, Terms, judge_case, rerun, summary_of
+from busbw.judge.case import Rerun, Ruling, Terms, judge_case, plan_rerun, summary_of
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline
@@ -46,7 +46,7 @@ def test_what_a_call_costs_beyond_is_the_median_over_the_launches_that_know() ->
 def test_the_same_times_as_the_baseline_pass_and_nothing_more_is_wanted() -> None:
     found = judged(build.measurement(1e-3, 1e-3, 1e-3), STEADY)
     assert Outcome.PASS is found.verdict.outcome
-    assert (found.verdict.failed, found.wanted, found.suspected) == (False, None, False)
+    assert (found.verdict.failed, found.needed_launches, found.is_suspected) == (False, None, False)
     assert found.verdict.ratio == pytest.approx(1.0)
     assert found.verdict.ratio_interval == pytest.approx((1.0, 1.0))
 
@@ -67,7 +67,7 @@ def test_times_beyond_the_limit_that_were_seen_again_have_regressed() -> None:
 def test_a_suspicion_is_no_answer_yet_and_asks_for_more() -> None:
     found = judged(build.measurement(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
     assert (found.verdict.outcome, found.verdict.failed) == (Outcome.NOISY, False)
-    assert (found.wanted, found.suspected) == (6, True)
+    assert (found.needed_launches, found.is_suspected) == (6, True)
     assert "; seems slower, not yet confirmed (limit 1.200 x" in found.verdict.text
 
 
@@ -251,10 +251,10 @@ SPECS = [build.spec(payload_bytes=1024 << place) for place in range(5)]
 THREE = dict.fromkeys(SPECS, 3)
 
 
-def _judged(spec: Spec, wanted: int | None = None, **changes: Any) -> Ruling:
+def _judged(spec: Spec, needed: int | None = None, **changes: Any) -> Ruling:
     suspected = changes.pop("suspected", False)
     verdict = build.verdict(Outcome.PASS, spec=spec, **changes)
-    return Ruling(verdict=verdict, wanted=wanted, suspected=suspected)
+    return Ruling(verdict=verdict, needed_launches=needed, is_suspected=suspected)
 
 
 def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
@@ -263,23 +263,23 @@ def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
 
 
 def test_where_all_is_decided_nothing_more_is_measured() -> None:
-    assert rerun(_grid(), THREE, by_neighbours=True) == Rerun(specs=(), passes=0)
+    assert plan_rerun(_grid(), THREE, by_neighbours=True) == Rerun(specs=(), rounds=0)
 
 
 def test_an_undecided_case_is_measured_alone_in_what_it_lacks() -> None:
-    found = rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, by_neighbours=True)
-    assert found == Rerun(specs=(SPECS[2],), passes=6)
+    found = plan_rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, by_neighbours=True)
+    assert found == Rerun(specs=(SPECS[2],), rounds=6)
 
 
 def test_of_a_suspect_the_two_next_sizes_are_measured_too() -> None:
-    found = rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, by_neighbours=True)
-    assert found == Rerun(specs=tuple(SPECS[1:4]), passes=3)
+    found = plan_rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, by_neighbours=True)
+    assert found == Rerun(specs=tuple(SPECS[1:4]), rounds=3)
 
 
 def test_at_the_end_of_the_grid_both_are_on_one_side() -> None:
-    first = rerun(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE, by_neighbours=True)
+    first = plan_rerun(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE, by_neighbours=True)
     assert first.specs == tuple(SPECS[:3])
-    last = rerun(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE, by_neighbours=True)
+    last = plan_rerun(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE, by_neighbours=True)
     assert last.specs == tuple(SPECS[2:])
 
 
@@ -289,7 +289,7 @@ def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
         at2=_judged(SPECS[2], 6, suspected=True), at1=_judged(SPECS[1], now=None, failed=True)
     )
     judged[other] = _judged(other)
-    assert rerun(judged, {**THREE, other: 3}, by_neighbours=True).specs == (
+    assert plan_rerun(judged, {**THREE, other: 3}, by_neighbours=True).specs == (
         SPECS[0],
         SPECS[2],
         SPECS[3],
@@ -298,11 +298,13 @@ def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
 
 def test_so_many_passes_that_the_first_case_has_what_it_wants() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
-    assert rerun(judged, THREE, by_neighbours=True) == Rerun(specs=(SPECS[0], SPECS[4]), passes=2)
+    assert plan_rerun(judged, THREE, by_neighbours=True) == Rerun(
+        specs=(SPECS[0], SPECS[4]), rounds=2
+    )
 
 
 def test_what_has_the_launches_that_it_wants_is_not_measured_again() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at1=_judged(SPECS[1], 6))
-    assert rerun(judged, {**THREE, SPECS[1]: 6}, by_neighbours=True) == Rerun(
-        specs=(SPECS[0],), passes=6
+    assert plan_rerun(judged, {**THREE, SPECS[1]: 6}, by_neighbours=True) == Rerun(
+        specs=(SPECS[0],), rounds=6
     )

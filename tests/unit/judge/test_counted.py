@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from busbw.judge.validity import with_counted
+from busbw.judge.validity import apply_counters
 from busbw.model.counters import Counted, Quota
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
@@ -16,7 +16,7 @@ HOT = Counted(errors={"gpu 0 PCIe replays": (1, 3)}, throttled_s={"gpu 1 heat": 
 def _outcome(outcome: Outcome, counted: Counted, *, paired: bool = False) -> Verdict:
     failed = outcome is Outcome.REGRESSED
     verdict = Verdict(spec=build.spec(), outcome=outcome, failed=failed, text="so")
-    return with_counted(verdict, counted, paired=paired)
+    return apply_counters(verdict, counted, paired=paired)
 
 
 def test_a_slow_case_is_noisy_where_a_device_was_throttled() -> None:
@@ -45,7 +45,7 @@ def _slow(ratio: float, sampling_s: float) -> Verdict:
     verdict = Verdict(
         spec=build.spec(), outcome=Outcome.REGRESSED, failed=True, text="so", ratio=ratio
     )
-    return with_counted(verdict, STOPPED, sampling_s=sampling_s)
+    return apply_counters(verdict, STOPPED, sampling_s=sampling_s)
 
 
 def test_a_case_that_a_cpu_quota_stopped_for_as_long_as_it_lost_is_noisy() -> None:

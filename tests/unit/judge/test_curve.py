@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.curve import SizeShift, fit, shift_of_curve
+from busbw.judge.curve import SizeShift, fit_curve, shift_of_curve
 from busbw.model.verdict import Curve
 from busbw.model.words import MIB
 
@@ -26,7 +26,7 @@ def _points(sizes: tuple[int, ...] = SIZES, **changed: float) -> dict[int, float
 
 
 def _fit(points: Mapping[int, float]) -> Curve:
-    curve = fit(points)
+    curve = fit_curve(points)
     assert curve is not None
     return curve
 
@@ -46,7 +46,7 @@ def test_a_curve_gives_the_time_of_a_payload_and_the_part_of_it_that_is_latency(
 
 def test_the_order_of_the_points_changes_nothing() -> None:
     points = _points()
-    assert fit(dict(reversed(points.items()))) == fit(points)
+    assert fit_curve(dict(reversed(points.items()))) == fit_curve(points)
 
 
 @pytest.mark.parametrize("size", [SIZES[0], SIZES[3], SIZES[4], SIZES[8]])
@@ -90,17 +90,17 @@ def test_times_in_proportion_to_the_payload_have_no_latency() -> None:
 
 @pytest.mark.parametrize("sizes", [(), SIZES[:3], (1024, 2048, 4096, 8192)])
 def test_too_few_sizes_or_too_close_ones_give_no_curve(sizes: tuple[int, ...]) -> None:
-    assert fit(_points(sizes)) is None
+    assert fit_curve(_points(sizes)) is None
 
 
 def test_four_sizes_over_a_factor_of_sixteen_are_enough() -> None:
-    assert fit(_points((2**16, 2**17, 2**18, 2**20))) is not None
+    assert fit_curve(_points((2**16, 2**17, 2**18, 2**20))) is not None
 
 
 def test_times_that_do_not_grow_tell_no_bandwidth() -> None:
-    assert fit({size: 1e-3 for size in SIZES}) is None
+    assert fit_curve({size: 1e-3 for size in SIZES}) is None
     told = [
-        fit(
+        fit_curve(
             {
                 size: 1e-3 * math.exp(random.Random(seed * 100 + step).gauss(0, 0.05))
                 for step, size in enumerate(SIZES)
@@ -112,12 +112,12 @@ def test_times_that_do_not_grow_tell_no_bandwidth() -> None:
 
 
 def test_times_that_fall_with_size_tell_no_bandwidth() -> None:
-    assert fit({size: 1 / size for size in SIZES}) is None
+    assert fit_curve({size: 1 / size for size in SIZES}) is None
 
 
 @given(st.dictionaries(st.integers(1, 2**34), st.floats(1e-9, 1e4), min_size=4, max_size=24))
 def test_whatever_the_times_a_curve_is_sound(points: dict[int, float]) -> None:
-    curve = fit(points)
+    curve = fit_curve(points)
     assert curve is None or (
         0 <= curve.latency_s < math.inf
         and 0 < curve.bandwidth_bytes_per_s < math.inf
@@ -169,7 +169,7 @@ def shifts(
             payload_bytes=size,
             log_ratio=one,
             standard_error=error,
-            significant=judged and one > 2 * error,
+            is_significant=judged and one > 2 * error,
         )
         for size, one in zip(sizes, ratios)
     ]

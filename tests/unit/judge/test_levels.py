@@ -12,14 +12,14 @@ import pytest
 from busbw.judge.expected_times import ExpectedTime
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
-    Known,
     Levels,
     Loss,
-    all_answers,
-    levels_of,
-    losses,
+    StoredTimes,
+    build_levels,
+    find_losses,
+    judge_machine,
     losses_text,
-    machine_answer,
+    merge_answers,
     odd_text,
     repaired_text,
 )
@@ -41,7 +41,9 @@ def _earlier(at: float, *times_s: float, **changes: Any) -> Session:
 
 
 def _levels(*baselines: Baseline, history: list[Session], **known: Any) -> Levels:
-    found = levels_of({"jax": Known(baselines=baselines, history=history, **known)}, POLICY)
+    found = build_levels(
+        {"jax": StoredTimes(baselines=baselines, history=history, **known)}, POLICY
+    )
     assert found is not None
     return found
 
@@ -108,7 +110,7 @@ def test_launches_of_sessions_that_were_joined_differ_within_each_of_them() -> N
     found = _levels(stored, history=history)
     assert len(found.sessions) == 1
     limit = found.assess({CASE: (1e-3,)}, POLICY).limits[CASE]
-    assert limit.slower == pytest.approx(math.log1p(POLICY.rule.floor))
+    assert limit.slower == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
 
 
 def test_sessions_are_not_joined_to_one_without_end() -> None:
@@ -170,7 +172,7 @@ def test_a_session_in_which_all_cases_are_slower_makes_no_level() -> None:
     )
     assert ours.slower == theirs.slower == {"jax"}
     ours_shared, theirs_shared = (one.session_limits.shared["jax"] for one in (ours, theirs))
-    assert ours_shared.off == pytest.approx(math.log(1.5), abs=0.01)
+    assert ours_shared.shift == pytest.approx(math.log(1.5), abs=0.01)
     assert ours_shared.limit == pytest.approx(theirs_shared.limit, rel=0.1)
 
 
@@ -221,7 +223,7 @@ def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> N
 
 
 def test_out_of_memory_is_no_level() -> None:
-    assert levels_of({"jax": Known(baselines=[build.baseline()])}, POLICY) is None
+    assert build_levels({"jax": StoredTimes(baselines=[build.baseline()])}, POLICY) is None
     found = _levels(build.pooled(night(2, 1e-3)), build.baseline(payload_bytes=8192), history=[])
     assert found.cases == {CASE}
 
@@ -229,17 +231,17 @@ def test_out_of_memory_is_no_level() -> None:
 def test_frameworks_share_sessions_and_have_shared_parts_of_their_own() -> None:
     ours, theirs = Device(seed=3), Device(seed=4, measured=cases(framework="tensorflow"))
     known = {
-        "jax": Known(baselines=accepted(ours.night(0)), history=ours.nights(5, first=1)),
-        "tensorflow": Known(
+        "jax": StoredTimes(baselines=accepted(ours.night(0)), history=ours.nights(5, first=1)),
+        "tensorflow": StoredTimes(
             baselines=accepted(theirs.night(0)), history=theirs.nights(5, first=1, slower=1.1)
         ),
     }
-    found = levels_of(known, POLICY)
+    found = build_levels(known, POLICY)
     assert found is not None and len(found.sessions) == 6
     today = {**ours.night(6).times_s, **theirs.night(6, 1.1).times_s}
     shared = found.assess(today, TPU).session_limits.shared
-    assert shared["jax"].off == pytest.approx(0.0, abs=0.01)
-    assert shared["tensorflow"].level + shared["tensorflow"].off > 0.05
+    assert shared["jax"].shift == pytest.approx(0.0, abs=0.01)
+    assert shared["tensorflow"].level + shared["tensorflow"].shift > 0.05
 
 
 TPU = POLICIES[Class.TPU]
@@ -255,7 +257,7 @@ def _judged(sessions: list[Session]) -> tuple[Levels, Session, Assessment]:
 def _losses(sessions: list[Session]) -> tuple[Loss, ...]:
     """Return what the last of `sessions` finds, the first of which was accepted."""
     known, today, judged = _judged(sessions)
-    return losses(known.sessions, today, judged)
+    return find_losses(known.sessions, today, judged)
 
 
 def _stepped(
@@ -383,7 +385,7 @@ def test_three_are_named_and_the_others_counted() -> None:
 
 
 def _answer(nights: list[Session] | None, today: Session) -> Answer:
-    return machine_answer("jax", nights, today, TPU)
+    return judge_machine("jax", nights, today, TPU)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -453,9 +455,9 @@ def test_the_answer_of_all_frameworks_is_no_only_if_each_says_no(
     told: list[bool | None], whole: bool | None
 ) -> None:
     answers = [Answer(text=str(one), is_slower=one) for one in told]
-    found = all_answers(answers)
+    found = merge_answers(answers)
     assert found == Answer(text="; ".join(map(str, told)), is_slower=whole)
 
 
 def test_without_a_reference_there_is_no_answer() -> None:
-    assert all_answers([]) is None
+    assert merge_answers([]) is None

@@ -10,7 +10,14 @@ from dataclasses import replace
 import pytest
 
 from busbw.judge.case import Ruling, Terms
-from busbw.judge.paired import Decision, decide, judge_pair, pairs_of, prior_of, prior_of_pairs
+from busbw.judge.paired import (
+    Decision,
+    decide,
+    estimate_prior,
+    estimate_prior_of_pairs,
+    judge_pair,
+    pair_launches,
+)
 from busbw.judge.policy import POLICIES, Looks
 from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Protocol
@@ -50,7 +57,7 @@ def _of(factor: float, number: int, terms: Terms = TERMS) -> Ruling:
 def test_the_same_stack_twice_passes_whatever_the_machine_s_moods() -> None:
     found = _of(1.0, 6)
     assert Outcome.PASS is found.verdict.outcome
-    assert (found.wanted, found.suspected, found.verdict.failed) == (None, False, False)
+    assert (found.needed_launches, found.is_suspected, found.verdict.failed) == (None, False, False)
     assert found.verdict.ratio == pytest.approx(1.0, abs=0.01)
     assert "x the reference's time in turn (95 %: " in found.verdict.text
     assert "6 pairs of launches" in found.verdict.text
@@ -68,7 +75,7 @@ def test_both_sides_are_shown_and_the_ratio_has_an_interval_and_an_error() -> No
 
 def test_a_slower_candidate_is_suspected_and_then_has_regressed() -> None:
     suspected = _of(1.1, 6)
-    assert (suspected.wanted, suspected.suspected) == (9, True)
+    assert (suspected.needed_launches, suspected.is_suspected) == (9, True)
     assert suspected.verdict.outcome is Outcome.NOISY
     assert suspected.verdict.text.endswith("not yet confirmed")
     found = _of(1.1, 9)
@@ -88,20 +95,24 @@ def test_what_is_undecided_is_noisy_and_says_so_and_wants_more() -> None:
         for i, run in enumerate(_runs("candidate", 1.0, 6))
     )
     found = _judged(Measurement(case=build.case(), runs=wobbling), _side("reference", 1.0, 6))
-    assert (found.verdict.outcome, found.wanted, found.suspected) == (Outcome.NOISY, 9, False)
+    assert (found.verdict.outcome, found.needed_launches, found.is_suspected) == (
+        Outcome.NOISY,
+        9,
+        False,
+    )
     assert found.verdict.text.endswith(": undecided")
 
 
 def test_a_single_pair_is_too_few_to_compare() -> None:
     found = _of(1.0, 1, replace(TERMS, launches=1))
-    assert (found.verdict.outcome, found.wanted) == (Outcome.NOISY, 2)
+    assert (found.verdict.outcome, found.needed_launches) == (Outcome.NOISY, 2)
     assert found.verdict.text.endswith("1 pair of launches, too few to compare")
     assert found.verdict.ratio is None
 
 
 def test_the_first_look_is_after_the_launches_that_were_asked_for() -> None:
     assert _of(1.0, 2, replace(TERMS, launches=2)).verdict.outcome is not Outcome.NOISY
-    assert _of(1.0, 6, replace(TERMS, launches=7)).wanted == 7
+    assert _of(1.0, 6, replace(TERMS, launches=7)).needed_launches == 7
 
 
 def test_a_difference_that_no_clock_resolves_is_no_regression() -> None:
@@ -120,8 +131,8 @@ def test_by_a_device_s_own_clock_a_difference_of_nanoseconds_is_one() -> None:
 def test_a_case_is_judged_with_the_noise_that_the_session_s_cases_have() -> None:
     pair = _side("reference", 1.0, 6), _side("candidate", 1.0, 6)
     broken = replace(pair[0], failures=(build.failure(),)), pair[1]
-    assert prior_of_pairs([pair, broken], TERMS) is None
-    prior = prior_of_pairs([pair] * 3, TERMS)
+    assert estimate_prior_of_pairs([pair, broken], TERMS) is None
+    prior = estimate_prior_of_pairs([pair] * 3, TERMS)
     assert prior is not None and prior.freedom == 2
     noisy = Variance(value=0.1**2, freedom=20.0)
     assert Outcome.PASS is judge_pair(build.spec(), *pair, TERMS, prior).verdict.outcome
@@ -131,7 +142,7 @@ def test_a_case_is_judged_with_the_noise_that_the_session_s_cases_have() -> None
 def test_a_pair_is_of_one_pass_and_a_launch_without_its_other_is_none() -> None:
     reference = _runs("reference", 1.0, 3)
     candidate = (*_runs("candidate", 1.0, 4)[1:], build.run(launch="2.jax.candidate.2"))
-    pairs = pairs_of(reference, candidate)
+    pairs = pair_launches(reference, candidate)
     assert [(a.launch.text, b.launch.text) for a, b in pairs] == [
         ("2.jax.reference", "2.jax.candidate"),
         ("3.jax.reference", "3.jax.candidate"),
@@ -187,26 +198,26 @@ def _decided(*shifts: float, looks: Looks = LOOKS, floor: float = 0.02) -> Decis
 def test_before_the_first_look_so_many_launches_are_wanted() -> None:
     for launches in ([], [0.0] * 5):
         found = _decided(*launches)
-        assert (found.outcome, found.wanted, found.suspected) == (None, 6, False)
+        assert (found.outcome, found.needed_launches, found.is_suspected) == (None, 6, False)
         assert found.estimate is None
 
 
 def test_no_difference_at_the_first_look_passes() -> None:
     found = _decided(*[0.001, -0.001] * 3)
-    assert (found.outcome, found.wanted) == (Outcome.PASS, None)
+    assert (found.outcome, found.needed_launches) == (Outcome.PASS, None)
 
 
 def test_what_is_not_clear_is_looked_at_again_with_more_launches() -> None:
     unclear = (0.1, -0.1, 0.08, -0.06, 0.05, -0.04)
     first = _decided(*unclear)
-    assert (first.outcome, first.wanted, first.suspected) == (None, 9, False)
+    assert (first.outcome, first.needed_launches, first.is_suspected) == (None, 9, False)
     assert first.estimate is not None and first.limit is not None
-    assert _decided(*unclear, 0.1, -0.1, 0.05).wanted == 12
+    assert _decided(*unclear, 0.1, -0.1, 0.05).needed_launches == 12
 
 
 def test_undecided_after_the_last_look_wants_no_more() -> None:
     found = _decided(*[0.2, -0.2] * 6)
-    assert (found.outcome, found.wanted, found.suspected) == (None, None, False)
+    assert (found.outcome, found.needed_launches, found.is_suspected) == (None, None, False)
 
 
 def test_what_is_called_slower_lies_beyond_the_limit_that_is_shown_with_it() -> None:
@@ -226,7 +237,7 @@ def test_a_suspicion_that_fresh_launches_do_not_confirm_is_over() -> None:
     slow = [SLOWER, SLOWER + 0.001] * 3
     found = _decided(*slow, -0.1, -0.1, -0.1)
     assert found.outcome is not Outcome.REGRESSED
-    assert not found.suspected
+    assert not found.is_suspected
 
 
 def test_a_suspicion_that_is_seen_again_has_regressed() -> None:
@@ -234,25 +245,25 @@ def test_a_suspicion_that_is_seen_again_has_regressed() -> None:
     assert Outcome.REGRESSED is found.outcome
     assert found.limit is not None and found.estimate is not None
     assert found.estimate.freedom == 8
-    assert found.estimate.mean > found.limit >= math.log1p(LOOKS.floor)
+    assert found.estimate.mean > found.limit >= math.log1p(LOOKS.min_loss)
 
 
 def test_a_suspicion_that_is_not_seen_again_is_dropped_and_looked_at_as_before() -> None:
     moody = [SLOWER, SLOWER + 0.01] * 3
     dropped = _decided(*moody, 0.0, 0.0, 0.0)
-    assert (dropped.outcome, dropped.wanted, dropped.suspected) == (None, 12, False)
+    assert (dropped.outcome, dropped.needed_launches, dropped.is_suspected) == (None, 12, False)
     calm = replace(LOOKS, counts=(6, 40))
     assert Outcome.PASS is _decided(*moody, *[0.0] * 34, looks=calm).outcome
 
 
 def test_what_is_faster_in_the_same_measure_has_improved_without_confirmation() -> None:
     found = _decided(*[-SLOWER, -SLOWER - 0.01] * 3)
-    assert (found.outcome, found.wanted) == (Outcome.IMPROVED, None)
+    assert (found.outcome, found.needed_launches) == (Outcome.IMPROVED, None)
 
 
 def test_a_sure_but_small_difference_is_below_the_floor_and_passes() -> None:
     assert Outcome.PASS is _decided(*[0.019] * 6).outcome
-    assert _decided(*[0.021] * 6).suspected
+    assert _decided(*[0.021] * 6).is_suspected
 
 
 def test_where_no_clock_resolves_the_difference_the_floor_is_higher_and_it_still_ends() -> None:
@@ -273,27 +284,27 @@ def _six(deviation: float) -> list[float]:
 
 
 def test_a_case_alone_and_cases_that_do_not_differ_at_all_have_no_prior() -> None:
-    assert prior_of([_six(0.03)], LOOKS) is None
-    assert prior_of([_six(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
+    assert estimate_prior([_six(0.03)], LOOKS) is None
+    assert estimate_prior([_six(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
 
 
 def test_alike_cases_weigh_as_many_degrees_of_freedom_as_there_are_others_up_to_a_limit() -> None:
     for cases, freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
-        found = prior_of([_six(0.03)] * cases, LOOKS)
+        found = estimate_prior([_six(0.03)] * cases, LOOKS)
         assert found is not None
         assert found.freedom == freedom
         assert 0.02**2 < found.value < 0.04**2
 
 
 def test_cases_that_differ_much_in_noise_weigh_little() -> None:
-    found = prior_of([_six(0.001 * 4**number) for number in range(8)], LOOKS)
+    found = estimate_prior([_six(0.001 * 4**number) for number in range(8)], LOOKS)
     assert found is not None and found.freedom < 2
 
 
 def test_launches_after_the_first_look_do_not_change_the_prior() -> None:
     cases = [_six(0.03), _six(0.02), _six(0.05)]
     later = [[*one, 0.5, -0.5] for one in cases]
-    assert prior_of(later, LOOKS) == prior_of(cases, LOOKS)
+    assert estimate_prior(later, LOOKS) == estimate_prior(cases, LOOKS)
 
 
 def test_other_cases_add_certainty_so_that_less_is_a_suspicion() -> None:
@@ -303,7 +314,7 @@ def test_other_cases_add_certainty_so_that_less_is_a_suspicion() -> None:
     among = decide(shifts, LOOKS, cases=42, floor=0.02, prior=prior)
     assert alone.limit is not None and among.limit is not None
     assert among.limit < alone.limit / 2
-    assert (alone.suspected, among.suspected) == (False, True)
+    assert (alone.is_suspected, among.is_suspected) == (False, True)
 
 
 def test_a_case_quieter_than_the_others_is_drawn_to_them_and_a_noisier_one_is_not() -> None:
@@ -333,10 +344,10 @@ def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None
     """One case without a prior, measured as often as the rule wants."""
     looks, shifts = POLICIES[Device.CPU].looks, list[float]()
     while True:
-        found = decide(shifts, looks, cases=CASES, floor=looks.floor)
-        if found.wanted is None:
+        found = decide(shifts, looks, cases=CASES, floor=looks.min_loss)
+        if found.needed_launches is None:
             return found.outcome
-        shifts += [slower + noise(chance) for _ in range(found.wanted - len(shifts))]
+        shifts += [slower + noise(chance) for _ in range(found.needed_launches - len(shifts))]
 
 
 def _share_of_alarms(noise: Noise, slower: float = 0.0) -> float:

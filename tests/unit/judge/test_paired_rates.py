@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from busbw.judge.paired import decide, prior_of
+from busbw.judge.paired import decide, estimate_prior
 from busbw.judge.policy import POLICIES
 from busbw.model.words import Device, Outcome
 from busbw.stats.variance import Variance
@@ -34,14 +34,14 @@ class Case:
         pairs = LOOKS.counts[0]
         while True:
             shifts = [one + math.log1p(slower) for one in self.shifts(pairs)]
-            found = decide(shifts, LOOKS, cases=cases, floor=LOOKS.floor, prior=prior)
-            if found.wanted is None:
+            found = decide(shifts, LOOKS, cases=cases, floor=LOOKS.min_loss, prior=prior)
+            if found.needed_launches is None:
                 return found.outcome
-            pairs = found.wanted
+            pairs = found.needed_launches
 
 
 def _prior(cases: list[Case]) -> Variance | None:
-    return prior_of([one.shifts(LOOKS.counts[0]) for one in cases], LOOKS)
+    return estimate_prior([one.shifts(LOOKS.counts[0]) for one in cases], LOOKS)
 
 
 @pytest.mark.parametrize(("least", "most"), [(0.05, 0.05), (0.01, 0.06)])
@@ -69,7 +69,7 @@ def test_what_is_worth_seeing_passes_in_one_case_of_ten_at_most(prior: bool) -> 
     for _ in range(sessions):
         cases = [Case(0.08, chance) for _ in range(number)]
         known = _prior(cases) if prior else None
-        found = [one.outcome(number, known, slower=LOOKS.wanted) for one in cases]
+        found = [one.outcome(number, known, slower=LOOKS.detectable_loss) for one in cases]
         passed += found.count(Outcome.PASS)
     share = passed / (sessions * number)
     assert share < 0.10 + 3 * math.sqrt(0.1 * 0.9 / (sessions * number))

@@ -7,10 +7,9 @@ import statistics
 
 import pytest
 
-from busbw.judge import rule
 from busbw.judge.expected_times import Launches
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import CaseTimes
+from busbw.judge.rule import CaseTimes, decide
 from busbw.model.words import Clock
 from busbw.model.words import Device as Class
 from tests.unit.judge.nightly import Device, called, cases, levels, retimed, session
@@ -20,7 +19,7 @@ CPU = POLICIES[Class.CPU]
 
 
 def test_launches_are_summed_up_as_logarithms() -> None:
-    found = Launches.of([2e-3, 1e-3, 4e-3])
+    found = Launches.summarize([2e-3, 1e-3, 4e-3])
     logs = [math.log(one) for one in (1e-3, 2e-3, 4e-3)]
     assert found.median == logs[1] and found.fastest == logs[0]
     assert found.squares / found.freedom == pytest.approx(statistics.variance(logs))
@@ -39,8 +38,8 @@ def test_launches_are_summed_up_as_logarithms() -> None:
 def test_the_last_launches_confirm_whatever_number_was_planned(
     launches: int, count: int | None, first: int, fresh: bool
 ) -> None:
-    found = CaseTimes.of([1e-3 + at * 1e-6 for at in range(launches)], TPU.rule, count)
-    assert (found.first.freedom + 1, found.fresh is not None) == (first, fresh)
+    found = CaseTimes.split([1e-3 + at * 1e-6 for at in range(launches)], TPU.rule, count)
+    assert (found.first.freedom + 1, found.confirmation is not None) == (first, fresh)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -83,7 +82,7 @@ def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> Non
         changed = retimed(today, {**today.times_s, slow: times_s})
         found = called(known, changed, TPU)[slow]
         assert found.direction == expected
-        unconfirmed = found.confirmed or found.off > found.limit
+        unconfirmed = found.is_confirmed or found.log_ratio > found.limit
         assert found.is_noisy == (unconfirmed and not expected)
 
 
@@ -94,9 +93,9 @@ def test_fewer_fresh_launches_than_are_to_confirm_it_confirm_nothing(fresh: int)
     slow = device.cases[3]
     today = device.night(4, {slow: 1.1}, launches=3 + fresh)
     limit = levels(device.nights(4), TPU).assess(today.times_s, TPU).limits[slow]
-    times = CaseTimes.of(today.times_s[slow], TPU.rule, 3)
-    found = rule.decide(times, limit, TPU.rule, limit.slower, 6)
-    assert (found.direction, found.fresh, found.wanted) == (None, None, 6)
+    times = CaseTimes.split(today.times_s[slow], TPU.rule, 3)
+    found = decide(times, limit, TPU.rule, limit.slower)
+    assert (found.direction, found.confirmation) == (None, None)
 
 
 def test_a_limit_of_one_s_own_takes_the_place_of_the_computed_one() -> None:
@@ -111,9 +110,9 @@ def test_a_limit_of_one_s_own_takes_the_place_of_the_computed_one() -> None:
 def test_a_night_of_three_times_the_noise_is_told_and_a_step_over_the_sizes_is_not() -> None:
     calm, noisy = Device(seed=1), Device(seed=2, own=0.025)
     known = levels(calm.nights(5), TPU)
-    assert known.assess(noisy.night(5).times_s, TPU).session_limits.noisier > 2
+    assert known.assess(noisy.night(5).times_s, TPU).session_limits.noise_ratio > 2
     stepped = calm.night(5, {case: 1.2 for case in calm.cases[9:]})
-    assert known.assess(stepped.times_s, TPU).session_limits.noisier == 1
+    assert known.assess(stepped.times_s, TPU).session_limits.noise_ratio == 1
 
 
 def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
@@ -128,7 +127,7 @@ def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
         sessions.append(retimed(noisy, times_s))
     limits = levels(sessions, TPU).assess(sessions[-1].times_s, TPU).limits
     first, last = limits[small.cases[0]], limits[small.cases[-1]]
-    assert first.deviation > 3 * last.deviation
+    assert first.stddev > 3 * last.stddev
 
 
 def test_few_sizes_are_compared_by_themselves_and_learn_their_own_noise() -> None:
@@ -163,7 +162,7 @@ def test_equal_launches_are_no_reason_to_fail() -> None:
     same = [session(at, {case: [1e-3 + at * 1e-9] * 3 for case in cases()}) for at in range(12)]
     found = levels(same, TPU).assess({case: [1e-3 * 1.019] for case in cases()}, TPU)
     assert {round(math.exp(one.slower), 3) for one in found.limits.values()} == {1.02}
-    assert found.session_limits.noisier == 1
+    assert found.session_limits.noise_ratio == 1
 
 
 OWN_MACHINE = (Class.GPU, Class.TPU)
@@ -172,27 +171,27 @@ OWN_MACHINE = (Class.GPU, Class.TPU)
 @pytest.mark.parametrize("device", Class)
 def test_the_floor_is_below_a_loss_that_must_not_go_unseen(device: Class) -> None:
     rule = POLICIES[device].rule
-    assert 0 < rule.floor < rule.blind
+    assert 0 < rule.min_case_loss < rule.max_useful_limit
 
 
 @pytest.mark.parametrize("device", OWN_MACHINE)
 def test_what_all_cases_lost_is_seen_before_it_is_lost_to_the_budget(device: Class) -> None:
     policy = POLICIES[device]
-    assert policy.rule.slower < policy.budget
+    assert policy.rule.min_session_loss < policy.budget
 
 
 @pytest.mark.parametrize("device", Class)
 def test_one_accepted_session_is_blind_to_nothing_that_must_be_seen(device: Class) -> None:
     rule = POLICIES[device].rule
-    factor = rule.factor + rule.factor_of_one
-    assert math.sqrt(2) * factor * rule.prior < math.log1p(rule.blind)
+    factor = rule.case_sigmas + rule.case_sigmas_over_sessions
+    assert math.sqrt(2) * factor * rule.prior_deviation < math.log1p(rule.max_useful_limit)
 
 
 @pytest.mark.parametrize("device", Class)
 def test_two_stacks_in_turn_alarm_less_than_once_in_a_hundred_on_any_machine(
     device: Class,
 ) -> None:
-    assert 0 < POLICIES[device].looks.false_alarms < 0.01
+    assert 0 < POLICIES[device].looks.false_alarm_rate < 0.01
 
 
 @pytest.mark.parametrize("device", Class)
@@ -208,19 +207,19 @@ def test_looks_follow_each_other_and_a_confirmation_needs_fresh_launches(device:
     looks = POLICIES[device].looks
     assert sorted(set(looks.counts)) == list(looks.counts)
     assert looks.counts[0] > 2
-    assert looks.confirming > 0 and POLICIES[device].rule.confirming > 0
+    assert looks.confirming_launches > 0 and POLICIES[device].rule.confirming_launches > 0
 
 
 @pytest.mark.parametrize("device", Class)
 def test_what_is_suspected_lies_between_nothing_and_the_limit(device: Class) -> None:
     rule = POLICIES[device].rule
-    assert 0 < rule.suspect <= rule.by_fastest <= 1
+    assert 0 < rule.suspicion_share <= rule.fastest_share <= 1
 
 
 @pytest.mark.parametrize("device", Class)
 def test_what_is_wanted_is_found_above_the_floor_and_below_the_budget(device: Class) -> None:
     policy = POLICIES[device]
-    assert 0 < policy.looks.floor < policy.looks.wanted < policy.budget < 1
+    assert 0 < policy.looks.min_loss < policy.looks.detectable_loss < policy.budget < 1
 
 
 @pytest.mark.parametrize("device", Class)

@@ -12,12 +12,12 @@ import pytest
 from busbw.judge.expected_times import CaseNoise
 from busbw.judge.rule import Shared
 from busbw.judge.session import (
-    Circumstances,
-    groups_of_cases,
+    SessionContext,
+    fit_groups,
     judge_session,
     slower_text,
 )
-from busbw.judge.undecided import Counting, noisy_texts
+from busbw.judge.undecided import NoisyCasePolicy, noisy_texts
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome
@@ -29,7 +29,7 @@ from tests.unit.judge.rules import POLICY
 def _session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], **about: Any
 ) -> SessionVerdict:
-    return judge_session(verdicts, measurements, Circumstances(**{"launches": 3, **about}))
+    return judge_session(verdicts, measurements, SessionContext(**{"launches": 3, **about}))
 
 
 def _fine(**about: Any) -> SessionVerdict:
@@ -87,9 +87,9 @@ def test_a_missing_launch_is_no_verdict_and_the_first_case_is_named() -> None:
 @pytest.mark.parametrize(
     ("about", "text"),
     [
-        ({"asked_to_skip": "--x"}, "--x asks that benchmarks be skipped; a skipped session is"),
+        ({"skip_option": "--x"}, "--x asks that benchmarks be skipped; a skipped session is"),
         ({"missing": ("a: no TPU",)}, "cases that have a baseline were not measured: a: no TPU"),
-        ({"fallen_back": ("the clock fell back",)}, "the clock fell back"),
+        ({"fallbacks": ("the clock fell back",)}, "the clock fell back"),
     ],
 )
 def test_what_was_not_measured_as_before_is_no_verdict_although_the_cases_are_fine(
@@ -136,10 +136,10 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
             f"{SLOWER}; rate; stack or machine: unknown",
         ),
         # Two stacks in turn: the machine slows both.
-        ({"slower": ("rate",), "expecting": False}, SessionOutcome.SLOWER, "rate"),
-        ({"drifted": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
+        ({"slower": ("rate",), "has_baselines": False}, SessionOutcome.SLOWER, "rate"),
+        ({"drift": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
         (
-            {"drifted": DRIFTED, "slower": ("rate",)},
+            {"drift": DRIFTED, "slower": ("rate",)},
             SessionOutcome.SLOWER,
             f"rate; stack or machine: unknown; {DRIFTED}",
         ),
@@ -161,7 +161,7 @@ def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdic
     """A session in which a locked reference was measured in turn."""
     found = verdicts or (build.verdict(),)
     measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(found)
-    return _session(found, measured, expecting=False, machine=machine, **about)
+    return _session(found, measured, has_baselines=False, machine=machine, **about)
 
 
 @pytest.mark.parametrize("machine", [SAME, UNTOLD])
@@ -217,7 +217,7 @@ def test_without_a_verdict_only_the_machine_is_told_of() -> None:
 
 
 def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:
-    whole = {"slower": ("rate",), "drifted": DRIFTED}
+    whole = {"slower": ("rate",), "drift": DRIFTED}
     found = _fine(**whole, launches=4)
     assert found.outcomes == (
         SessionOutcome.SLOWER,
@@ -226,13 +226,13 @@ def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:
     )
     assert found.headline().startswith("SLOWER, DRIFT, NO_VERDICT: rate;")
     assert DRIFTED in found.text and "fewer than 4 launches" in found.text
-    accepted = _fine(**whole, launches=4, accepted=True)
+    accepted = _fine(**whole, launches=4, accepts_all=True)
     assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
 
 
 def test_a_session_with_a_failed_case_has_failed_whatever_else_holds() -> None:
     slow = build.verdict(Outcome.REGRESSED, failed=True)
-    found = _session([slow], [build.measurement(1e-3, 1e-3)], drifted=DRIFTED)
+    found = _session([slow], [build.measurement(1e-3, 1e-3)], drift=DRIFTED)
     assert found.outcomes == (
         SessionOutcome.FAILED,
         SessionOutcome.DRIFT,
@@ -241,9 +241,9 @@ def test_a_session_with_a_failed_case_has_failed_whatever_else_holds() -> None:
     assert found.text.startswith("1 of 1 case failed: 1 REGRESSED; ")
 
 
-@pytest.mark.parametrize("about", [{"slower": (SLOWER,)}, {"drifted": DRIFTED}])
+@pytest.mark.parametrize("about", [{"slower": (SLOWER,)}, {"drift": DRIFTED}])
 def test_an_update_accepts_what_the_whole_session_lost_and_says_so(about: dict[str, Any]) -> None:
-    session = _fine(**about, accepted=True)
+    session = _fine(**about, accepts_all=True)
     assert (session.outcome, session.failed) == (SessionOutcome.FINE, False)
     (lost,) = (SLOWER,) if "slower" in about else (DRIFTED,)
     assert f"; accepted: {lost}" in session.text
@@ -252,7 +252,7 @@ def test_an_update_accepts_what_the_whole_session_lost_and_says_so(about: dict[s
 def _shared(ratio: float, limit: float) -> Shared:
     off = math.log(ratio)
     noise = CaseNoise(squares=1.0, freedom=1.0)
-    return Shared(level=0.0, off=off, limit=math.log(limit), deviation=0.01, noise=noise)
+    return Shared(level=0.0, shift=off, limit=math.log(limit), stddev=0.01, noise=noise)
 
 
 def test_all_cases_together_are_slower_beyond_their_limit() -> None:
@@ -264,13 +264,13 @@ def test_all_cases_together_are_slower_beyond_their_limit() -> None:
 
 
 def test_a_session_noisier_than_usual_has_no_verdict_and_says_by_how_much() -> None:
-    session = _fine(noisier=2.96, noisy_sessions=4)
+    session = _fine(noise_ratio=2.96, noisy_sessions=4)
     assert session.outcome is SessionOutcome.NO_VERDICT
     assert (
         "noisier than usual: cases deviate 3.0 x as much from their levels as in earlier sessions, "
         "as in 4 of the last 10; --update-baselines accepts it"
     ) in session.text
-    assert _fine(noisier=2.96, accepted=True).outcome is SessionOutcome.FINE
+    assert _fine(noise_ratio=2.96, accepts_all=True).outcome is SessionOutcome.FINE
 
 
 def _curve(
@@ -292,7 +292,7 @@ def _curve(
                 ratio_error=0.01,
             )
         )
-    return list(groups_of_cases(verdicts, POLICY, in_turn=in_turn))
+    return list(fit_groups(verdicts, POLICY, interleaved=in_turn))
 
 
 def _latency(factor: float) -> Callable[[int], float]:
@@ -346,7 +346,9 @@ def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_ses
         for payload, ratio in ratios.items()
     ]
     measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(verdicts)
-    session = _session(verdicts, measured, counting=Counting(blind=4.0, is_shared=True))
+    session = _session(
+        verdicts, measured, noisy_cases=NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
+    )
     assert session.outcome is SessionOutcome.FINE
     named = ", ".join(
         f"{size} {ratio} x (limit 2.41 x)"
@@ -357,15 +359,15 @@ def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_ses
     assert session.text.endswith(f"; NOISY above the limit: jax all_reduce (psum) {named}")
 
 
-ON_CPU = Counting(blind=4.0, is_shared=True)
-ON_TPU = Counting(blind=1.5)
+ON_CPU = NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
+ON_TPU = NoisyCasePolicy(max_useful_ratio=1.5)
 
 
 @pytest.mark.parametrize(
     ("counting", "noisy", "counted"),
     [
         # Two stacks that are interleaved: a NOISY case is undecided.
-        (Counting(), _noisy(1.01, limit=1.02), 1),
+        (NoisyCasePolicy(), _noisy(1.01, limit=1.02), 1),
         # On a device of one's own all count, but for a single case within its limit.
         (ON_TPU, _noisy(1.01, limit=1.02), 0),
         (ON_TPU, _noisy(1.03, limit=1.02), 1),
@@ -375,31 +377,41 @@ ON_TPU = Counting(blind=1.5)
         (ON_CPU, _noisy(2.74, 2.5, 2.4, 2.0, limit=2.3), 0),
         (ON_CPU, _noisy(2.0, limit=4.1), 1),
         # A limit that the user set: what lies within it is as the user wants it.
-        (Counting(blind=math.inf, is_fixed=True), _noisy(1.2, 1.2, 1.3, limit=1.25), 1),
-        (Counting(blind=math.inf, is_fixed=True, is_shared=True), _noisy(1.3, limit=1.25), 0),
+        (
+            NoisyCasePolicy(max_useful_ratio=math.inf, is_fixed=True),
+            _noisy(1.2, 1.2, 1.3, limit=1.25),
+            1,
+        ),
+        (
+            NoisyCasePolicy(max_useful_ratio=math.inf, is_fixed=True, is_shared=True),
+            _noisy(1.3, limit=1.25),
+            0,
+        ),
     ],
 )
 def test_which_noisy_cases_count_depends_on_what_they_are_compared_with(
-    counting: Counting, noisy: list[Verdict], counted: int
+    counting: NoisyCasePolicy, noisy: list[Verdict], counted: int
 ) -> None:
-    assert len(counting.counted([*noisy, build.verdict(ratio=9.0, limit=1.01)])) == counted
+    assert len(counting.select([*noisy, build.verdict(ratio=9.0, limit=1.01)])) == counted
 
 
 def test_a_case_of_which_the_device_was_throttled_counts_on_every_device() -> None:
     (verdict,) = _noisy(2.8)
-    throttled = Counting(blind=4.0, is_shared=True, throttled=frozenset({verdict.spec}))
-    session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)], counting=throttled)
+    throttled = NoisyCasePolicy(
+        max_useful_ratio=4.0, is_shared=True, throttled=frozenset({verdict.spec})
+    )
+    session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)], noisy_cases=throttled)
     assert session.outcome is SessionOutcome.NO_VERDICT
 
 
 def test_every_reason_against_a_session_is_said() -> None:
-    text = _fine(launches=4, asked_to_skip="--x", missing=("b",), fallen_back=("c",)).text
+    text = _fine(launches=4, skip_option="--x", missing=("b",), fallbacks=("c",)).text
     for words in ("fewer than 4 launches", "--x asks", "not measured: b", "c"):
         assert words in text
 
 
 def test_a_suspicion_that_could_not_be_seen_again_is_no_verdict() -> None:
-    about = Circumstances(launches=1, suspected=("jax-default-float32-4K",))
+    about = SessionContext(launches=1, unconfirmed=("jax-default-float32-4K",))
     session = judge_session([build.verdict()], [build.measurement(1e-3)], about)
     assert SessionOutcome.NO_VERDICT is session.outcome
     assert session.text.startswith("seemed slower, but --time-budget ran out before it was")
@@ -410,9 +422,9 @@ def test_a_case_that_is_slower_and_was_throttled_was_not_judged() -> None:
     slow = build.verdict(outcome=Outcome.NOISY, ratio=2.81, limit=1.7)
     measured = [build.measurement(1e-3, 1e-3, 1e-3)]
     # A limit that is narrow enough has judged what is noisy for another reason.
-    counting = Counting(blind=4.0, is_shared=True)
-    assert not _session([slow], measured, counting=counting).failed
+    counting = NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
+    assert not _session([slow], measured, noisy_cases=counting).failed
     counting = replace(counting, throttled=frozenset([slow.spec]))
-    found = _session([slow], measured, counting=counting)
+    found = _session([slow], measured, noisy_cases=counting)
     assert found.outcome is SessionOutcome.NO_VERDICT
     assert found.text.startswith("1 of 1 case too noisy to judge")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge.soak import amount_text, judge_soak, judge_soaked, rare_text
+from busbw.judge.soak import amount_text, judge_soak, judge_soak_session, rare_text
 from busbw.model.launch import LaunchId
 from busbw.model.soak import Soaked, Tally, Wrong
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
@@ -80,25 +80,25 @@ def test_processes_of_a_group_take_the_same_rounds_and_each_compares_its_own() -
 
 def test_a_session_is_fine_only_if_every_case_had_a_round() -> None:
     good = judge_soak(SPEC, CASE, MUCH)
-    assert judge_soaked([good], {CASE: MUCH}).outcome is SessionOutcome.FINE
-    none = judge_soaked([good], {CASE: MUCH, build.case(payload_bytes=1): Tally()})
+    assert judge_soak_session([good], {CASE: MUCH}).outcome is SessionOutcome.FINE
+    none = judge_soak_session([good], {CASE: MUCH, build.case(payload_bytes=1): Tally()})
     assert none.outcome is SessionOutcome.NO_VERDICT
     bad = replace(MUCH, wrong=WRONG)
-    failed = judge_soaked([judge_soak(SPEC, CASE, bad)], {CASE: bad})
+    failed = judge_soak_session([judge_soak(SPEC, CASE, bad)], {CASE: bad})
     assert failed.outcome is SessionOutcome.FAILED
     assert failed.text == "1 of 1 case failed; 1 case, 3.1e+05 rounds, 41 TB compared"
-    assert judge_soaked([], {}).outcome is SessionOutcome.NO_VERDICT
+    assert judge_soak_session([], {}).outcome is SessionOutcome.NO_VERDICT
 
 
 def test_a_session_in_which_no_case_was_compared_is_not_fine() -> None:
     wider = Tally().plus(build.failure(FailureKind.OTHER_DTYPE))
     skipped = judge_soak(SPEC, CASE, wider)
-    found = judge_soaked([skipped], {CASE: wider})
+    found = judge_soak_session([skipped], {CASE: wider})
     assert (found.outcome, found.failed) == (SessionOutcome.NO_VERDICT, True)
     assert found.text == "no result was compared: 1 case skipped"
     # Beside a case that was compared it says nothing.
     other = build.case(payload_bytes=1)
-    both = judge_soaked([skipped, skipped], {CASE: wider, other: MUCH})
+    both = judge_soak_session([skipped, skipped], {CASE: wider, other: MUCH})
     assert both.outcome is SessionOutcome.FINE
 
 

@@ -10,11 +10,11 @@ import pytest
 from busbw.judge.case import may_become_baseline, summary_of
 from busbw.judge.policy import ABOVE_HARDWARE
 from busbw.judge.validity import (
-    broken,
+    apply_ceiling,
+    find_failed_launches,
+    is_temporary,
     memory_text,
-    only_at_the_moment,
-    with_ceiling,
-    with_injections,
+    note_injections,
 )
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Measurement, Run
@@ -37,25 +37,25 @@ def _all_out_of_memory(**changes: Any) -> Measurement:
 
 
 def test_launches_that_all_gave_a_time_are_not_broken() -> None:
-    assert broken(build.spec(), build.measurement(1e-3, 2e-3)) is None
-    assert broken(build.spec(), _all_out_of_memory()) is None
+    assert find_failed_launches(build.spec(), build.measurement(1e-3, 2e-3)) is None
+    assert find_failed_launches(build.spec(), _all_out_of_memory()) is None
 
 
 def test_whose_launch_broke_is_said_where_there_are_two_sides() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(),))
-    found = broken(build.spec(), measurement, "the reference: ")
+    found = find_failed_launches(build.spec(), measurement, "the reference: ")
     assert found is not None
     assert found.text == "the reference: crashed in 1 of 2 launches: it broke"
-    nothing = broken(build.spec(), build.measurement(), "the reference: ")
+    nothing = find_failed_launches(build.spec(), build.measurement(), "the reference: ")
     assert nothing is not None
     assert nothing.text == "the reference: it was not measured"
 
 
 def test_memory_is_only_lacking_at_the_moment_if_that_was_predicted_and_it_would_fit() -> None:
-    assert only_at_the_moment(_momentary())
-    assert not only_at_the_moment(_momentary(capacity_bytes=9))
-    assert not only_at_the_moment(_momentary(capacity_bytes=None))
-    assert not only_at_the_moment(build.out_of_memory(found=FoundBy.RAISED))
+    assert is_temporary(_momentary())
+    assert not is_temporary(_momentary(capacity_bytes=9))
+    assert not is_temporary(_momentary(capacity_bytes=None))
+    assert not is_temporary(build.out_of_memory(found=FoundBy.RAISED))
 
 
 def test_memory_in_words_has_what_was_needed_and_what_there_was() -> None:
@@ -193,7 +193,7 @@ def _runs(*chosen: dict[str, str]) -> list[Run]:
 
 
 def _held(key: EnvironmentKey, gb_per_s: float, *chosen: dict[str, str], **more: Any) -> Verdict:
-    return with_ceiling(_measured(key, gb_per_s, **more), key, _runs(*(chosen or ({},))))
+    return apply_ceiling(_measured(key, gb_per_s, **more), key, _runs(*(chosen or ({},))))
 
 
 def test_below_the_ceiling_a_verdict_gets_it_and_stays_as_it_is() -> None:
@@ -218,7 +218,7 @@ def test_where_no_ceiling_is_known_a_verdict_stays_as_it_is(
     key: EnvironmentKey, changes: dict[str, Any]
 ) -> None:
     before = _measured(key, 1e6, **changes) if "case" not in changes else build.verdict(**changes)
-    found = with_ceiling(before, key, _runs({}))
+    found = apply_ceiling(before, key, _runs({}))
     assert found == before
     assert found.ceiling_share is None
 
@@ -257,7 +257,7 @@ def test_what_vendors_may_have_rounded_away_is_no_error(times: float) -> None:
 def test_one_launch_above_is_enough_although_the_median_is_below() -> None:
     verdict = _measured(A100, 330.0, now=_at(A100, 330.0, 2.0, 2.0))
     assert verdict.now is not None and verdict.now.busbw_gb_per_s < 300
-    assert with_ceiling(verdict, A100, _runs({})).outcome is Outcome.FAILED
+    assert apply_ceiling(verdict, A100, _runs({})).outcome is Outcome.FAILED
 
 
 def test_where_the_figures_are_not_sure_it_is_a_note() -> None:
@@ -303,21 +303,21 @@ def test_launches_of_different_algorithms_are_bounded_by_neither() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.OUT_OF_MEMORY])
 def test_what_has_no_time_keeps_its_outcome_and_gets_its_ceiling(outcome: Outcome) -> None:
     before = build.verdict(outcome, case=_case(A100), now=None, failed=True, text="why")
-    found = with_ceiling(before, A100, [])
+    found = apply_ceiling(before, A100, [])
     assert found.ceiling is not None
     assert replace(found, ceiling=None) == before
 
 
 def test_a_reference_that_is_above_fails_the_case_and_says_whose_error_it_is() -> None:
     verdict = _measured(A100, 200.0, Outcome.REGRESSED, baseline=_at(A100, 600.0))
-    found = with_ceiling(verdict, A100, _runs({}), paired=True)
+    found = apply_ceiling(verdict, A100, _runs({}), paired=True)
     assert (found.outcome, found.now) == (Outcome.FAILED, None)
     assert found.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
 
 
 def test_a_reference_of_other_colors_is_not_held_against_ours() -> None:
     verdict = _measured(POD, 90.0, baseline=_at(POD, 180.0))
-    found = with_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
+    found = apply_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
     assert (found.outcome, found.notes) == (Outcome.PASS, ())
 
 
@@ -348,19 +348,19 @@ def test_above_all_links_together_a_case_has_failed_whatever_the_shape_is(
 
 def test_a_bound_without_a_shape_is_no_ceiling_that_a_share_is_shown_of() -> None:
     before = _measured(replace(POD, mesh=""), 150.0)
-    assert with_ceiling(before, replace(POD, mesh=""), _runs({})) == before
+    assert apply_ceiling(before, replace(POD, mesh=""), _runs({})) == before
 
 
 @pytest.mark.parametrize("collective", ["all_gather", "all_to_all", "permute"])
 def test_no_collective_exceeds_all_links_together(collective: str) -> None:
     case = build.case(payload_bytes=64 * MIB, ranks=8, collective=collective)
     verdict = build.verdict(case=case, now=summary_of(case, [1e-9]))
-    assert with_ceiling(verdict, H100, _runs({})).outcome is Outcome.FAILED
+    assert apply_ceiling(verdict, H100, _runs({})).outcome is Outcome.FAILED
 
 
 def test_a_stored_baseline_is_not_measured_now_and_fails_nothing() -> None:
     verdict = _measured(A100, 200.0, baseline=_at(A100, 600.0))
-    assert with_ceiling(verdict, A100, _runs({})).outcome is Outcome.PASS
+    assert apply_ceiling(verdict, A100, _runs({})).outcome is Outcome.PASS
 
 
 ASKED = "delay:3%@16M"
@@ -371,7 +371,7 @@ def _note(*ratios: float | None) -> tuple[str, ...]:
     runs = [build.run(1e-3, injected=ASKED, injected_ratio=ratio) for ratio in ratios]
     measurement = Measurement(case=build.case(), runs=tuple(runs))
     verdicts = {spec: replace(build.verdict(), spec=spec, notes=("before",))}
-    found = with_injections(verdicts, {spec: measurement})
+    found = note_injections(verdicts, {spec: measurement})
     first, *notes = found[spec].notes
     assert first == "before"
     return tuple(notes)

@@ -37,5 +37,5 @@ def test_how_long_after_the_first_launches_of_suspects_others_confirm(
 
 
 def test_only_a_cpu_has_other_work_that_is_over_a_minute_later() -> None:
-    waits = {device: policy.later_s for device, policy in POLICIES.items()}
+    waits = {device: policy.confirmation_delay_s for device, policy in POLICIES.items()}
     assert waits == {Device.CPU: 60.0, Device.GPU: 0.0, Device.TPU: 0.0}

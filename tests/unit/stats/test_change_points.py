@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from busbw.stats.change_points import Change, changes_of
+from busbw.stats.change_points import Change, find_changes
 from busbw.stats.variance import Variance
 
 
@@ -16,11 +16,11 @@ def series(*levels: tuple[int, float], seed: int = 1) -> list[float]:
 
 
 def found(values: list[float]) -> tuple[Change, ...]:
-    return changes_of(values, Variance(value=1.0, freedom=200))
+    return find_changes(values, Variance(value=1.0, freedom=200))
 
 
 def steps(values: list[float]) -> list[int]:
-    return [one.at for one in found(values)]
+    return [one.position for one in found(values)]
 
 
 def test_a_series_without_a_change_has_no_change_point() -> None:
@@ -30,9 +30,9 @@ def test_a_series_without_a_change_has_no_change_point() -> None:
 def test_a_step_is_found_where_it_is_with_its_size() -> None:
     for seed in range(30):
         (one,) = found(series((20, 0.0), (10, 5.0), seed=seed))
-        assert abs(one.at - 20) <= 1
+        assert abs(one.position - 20) <= 1
         assert one.size == pytest.approx(5.0, abs=1.5)
-        assert one.count == 30 - one.at
+        assert one.count == 30 - one.position
 
 
 def test_several_steps_are_found_in_order() -> None:
@@ -46,8 +46,8 @@ def test_two_steps_in_one_direction_are_two() -> None:
 
 
 def test_a_change_says_how_much_of_it_a_value_has() -> None:
-    step = Change(at=4, size=2.0, count=3)
-    assert [step.by(at) for at in (3, 4, 5)] == [0.0, 2.0, 2.0]
+    step = Change(position=4, size=2.0, count=3)
+    assert [step.size_at(at) for at in (3, 4, 5)] == [0.0, 2.0, 2.0]
 
 
 def test_a_level_has_three_values_at_least() -> None:

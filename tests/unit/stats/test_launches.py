@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from busbw.stats.launches import (
     Estimate,
+    estimate_mean,
     launch_time_s,
     look_levels,
-    of_launches,
     quantile,
     relative_mad,
     shift_of_samples,
@@ -45,7 +45,7 @@ def test_a_single_time_has_no_spread() -> None:
 
 
 def test_the_estimate_of_launches_is_student_s_own() -> None:
-    found = of_launches([1.0, 2.0, 3.0, 4.0])
+    found = estimate_mean([1.0, 2.0, 3.0, 4.0])
     assert (found.mean, found.freedom) == (2.5, 3)
     assert found.error == pytest.approx(math.sqrt(5 / 3) / 2)
 

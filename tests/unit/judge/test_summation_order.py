@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.order import signature_of, with_order
+from busbw.judge.summation_order import check_order, signature_of
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from tests.helpers import build
@@ -22,7 +22,7 @@ def _verdict(**changes: Any) -> Verdict:
 def _ordered(*signatures: str, before: str = RING, **options: Any) -> Verdict:
     runs = [build.run(signature=one) for one in signatures]
     given = {"since": ("jax 0.10.1 -> 0.10.2",), "required": False, **options}
-    return with_order(_verdict(), runs, before, **given)
+    return check_order(_verdict(), runs, before, **given)
 
 
 @pytest.mark.parametrize(
@@ -71,5 +71,5 @@ def test_where_it_is_required_one_that_is_missing_fails(signature: str, before: 
 def test_what_failed_otherwise_stays_that() -> None:
     failed = _verdict(outcome=Outcome.FAILED, failed=True)
     runs = [build.run(signature=DOUBLED)]
-    found = with_order(failed, runs, RING, (), required=True)
+    found = check_order(failed, runs, RING, (), required=True)
     assert (found.outcome, len(found.notes)) == (Outcome.FAILED, 1)
