@@ -13,7 +13,7 @@ from busbw.history import files
 from busbw.history.levels import CaseHistory, MachineHistory
 from busbw.history.lines import wrong_text
 from busbw.model.words import Outcome, plural, seconds_text
-from busbw.report.renderers import rendered
+from busbw.report.renderers import render
 from busbw.report.table import Column, Row, Table, TextLine
 from busbw.session.histories import read_machines
 from busbw.session.option import folder_option
@@ -101,7 +101,7 @@ def _lines(machine: MachineHistory) -> list[str]:
         tables.setdefault(title, []).append(one)
     for title, cases in tables.items():
         lines += ["", title] if title else []
-        lines += rendered("text", _table(cases))
+        lines += render("text", _table(cases))
         for series in dict.fromkeys(one.series for one in cases):
             lines += [
                 f"all cases of {series.text} together: {one.sentence}"

@@ -18,7 +18,7 @@ from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
-from busbw.report.figures import figures_of
+from busbw.report.figures import document_figures
 from busbw.report.session import versions_text
 from busbw.report.table import attributes
 from busbw.session.state import Measured
@@ -65,7 +65,7 @@ def _properties(verdict: Verdict) -> dict[str, object]:
         "compiler": (program.release if program else "") or None,
         **attributes(verdict.spec, "framework", "collective", "dtype"),
         **attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **{one.id: one.of(verdict) for one in figures_of(verdict) if one.kept},
+        **{figure.id: value for figure, value in document_figures(verdict).items()},
         "algorithm": now.algorithm_text if now else None,
     }
 

@@ -1,14 +1,16 @@
 """The figures of a verdict, each declared once: its name, how it is computed and shown, and where.
 
 Tables, results with their schema, CSV, metrics, JUnit and pages walk these declarations: a figure
-that is added here is in all of them. What is not a number of one verdict has no place here.
+that is added here is in all of them.
 """
 
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 from busbw.model.verdict import Verdict
@@ -17,142 +19,147 @@ from busbw.model.words import bytes_text, ratio_text
 from .table import Column, Table, percent_text, rows_of
 
 
-class Shown(enum.Enum):
-    """Where a table has a figure: always, where a row has one, with -v, or nowhere."""
+class Visibility(enum.Enum):
+    """Where a table has a figure: always, if a row has a value, with -v, or never."""
 
     ALWAYS = enum.auto()
-    IF_THERE = enum.auto()
+    IF_PRESENT = enum.auto()
     VERBOSE = enum.auto()
     NEVER = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Figure(Column):
-    """A column of tables, and a number of documents; `of` computes it, None where there is none.
+    """A column of tables, and a number of documents; `compute` returns it, None for no value.
 
-    `id` is its name in documents, and with whole units in metrics, unless they have a `metric` of
-    their own. One that is not `kept` is in tables alone.
+    `id` is its name in documents. Metrics have the same name with whole units, unless `metric` has
+    another name. A figure that is not `in_documents` is in tables alone.
     """
 
     _: KW_ONLY
-    of: Callable[[Verdict], Any]
-    shown: Shown = Shown.ALWAYS
-    kept: bool = True
+    compute: Callable[[Verdict], Any]
+    visibility: Visibility = Visibility.ALWAYS
+    in_documents: bool = True
     metric: str = ""
 
 
-def values(verdict: Verdict) -> dict[str, Any]:
-    """Every figure that a verdict of its kind has, by name."""
-    return {one.id: one.of(verdict) for one in figures_of(verdict)}
+def figure_values(verdict: Verdict) -> dict[str, Any]:
+    """Return the value of each figure of a verdict by the figure's id."""
+    return {figure.id: figure.compute(verdict) for figure in figures_of(verdict)}
 
 
-def kept(verdict: Verdict) -> dict[Figure, Any]:
-    """What documents have of it; None where there is none."""
-    return {one: one.of(verdict) for one in figures_of(verdict) if one.kept}
+def document_figures(verdict: Verdict) -> dict[Figure, Any]:
+    """Return the values of the figures that documents have."""
+    figures = figures_of(verdict)
+    return {figure: figure.compute(verdict) for figure in figures if figure.in_documents}
 
 
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
+    """Return the declared figures of a verdict, by what was done: timed, soaked or compiled."""
     if verdict.soaked is not None:
         return SOAK_FIGURES
     return PROGRAM_FIGURES if verdict.spec.topology else TIMED_FIGURES
 
 
 def _us_text(seconds: float) -> str:
-    """Microseconds, a tenth of them at least."""
     return f"{seconds * 1e6:.1f}"
 
 
 def _rate_text(gb_per_s: float) -> str:
-    """Three digits after the point; two significant ones of what is slower."""
+    """Return three decimals, or two significant digits of a slower rate."""
     return f"{gb_per_s:.3f}" if gb_per_s >= 0.01 else f"{gb_per_s:.2g}"
 
 
 def _share_text(share: float) -> str:
-    """Per cent of the ceiling, two significant digits below ten."""
+    """Return the share of the ceiling in per cent, with two significant digits below ten."""
     return percent_text(share) if share >= 0.1 else f"{100 * share:.2g}"
 
 
 def _range_text(shares: tuple[float, float]) -> str:
-    """How far the least and the greatest launch are from the time: ``-1+12``."""
-    least, greatest = shares
-    return f"-{abs(100 * least):.0f}+{100 * greatest:.0f}"
+    """Return how far the fastest and the slowest launch are from the time, such as ``-1+12``."""
+    fastest, slowest = shares
+    return f"-{abs(100 * fastest):.0f}+{100 * slowest:.0f}"
 
 
 def _range(verdict: Verdict) -> tuple[float, float] | None:
-    now = verdict.now
-    return (now.best_s / now.median_s - 1, now.worst_s / now.median_s - 1) if now else None
+    times = verdict.now
+    if times is None:
+        return None
+    return times.best_s / times.median_s - 1, times.worst_s / times.median_s - 1
 
 
-def _before(verdict: Verdict) -> float | None:
-    return verdict.baseline.median_s if verdict.baseline else None
+def _declare_field(
+    part: Callable[[Verdict], object], id: str, heading: str = "", **options: Any
+) -> Figure:
+    """Declare the figure that is the field `id` of a part of the verdict; None without the part."""
+    compute = lambda verdict: getattr(part(verdict), id, None)  # noqa: E731
+    return Figure(id, heading, compute=compute, **options)
 
 
-def _now(name: str) -> Callable[[Verdict], Any]:
-    return lambda verdict: getattr(verdict.now, name, None)
+_verdict = partial(_declare_field, lambda verdict: verdict)
+_summary = partial(_declare_field, operator.attrgetter("now"))
+_tally = partial(_declare_field, operator.attrgetter("soaked"))
+_program = partial(_declare_field, lambda verdict: verdict.program and verdict.program.now)
 
-
-def _program(name: str) -> Callable[[Verdict], Any]:
-    return lambda verdict: getattr(verdict.program and verdict.program.now, name, None)
-
-
-# How times, rates and ratios are written.
+_NEVER: dict[str, Any] = {"visibility": Visibility.NEVER}
+_VERBOSE: dict[str, Any] = {"visibility": Visibility.VERBOSE}
+_IF_PRESENT: dict[str, Any] = {"visibility": Visibility.IF_PRESENT}
 _US: dict[str, Any] = {"unit": "us", "text": _us_text, "fits": True}
 _RATE: dict[str, Any] = {"unit": "GB/s", "text": _rate_text, "width": 7, "fits": True}
-_RATIO: dict[str, Any] = {"width": 5, "fits": True, "shown": Shown.IF_THERE}
+_RATIO: dict[str, Any] = {"width": 5, "fits": True, **_IF_PRESENT}
+_PERCENT: dict[str, Any] = {"unit": "%", "text": _share_text, "width": 4}
+_RANGE: dict[str, Any] = {"unit": "%", "text": _range_text, "width": 6, "fits": True}
 
 TIMED_FIGURES = (
-    Figure("median_s", "time", **_US, width=7, of=_now("median_s"), metric="time_seconds"),
-    Figure("best_s", "best", **_US, width=7, of=_now("best_s"), shown=Shown.VERBOSE),
-    Figure("worst_s", of=_now("worst_s"), shown=Shown.NEVER),
-    Figure("spread", of=_now("spread"), shown=Shown.NEVER),
-    Figure("algbw_gb_per_s", "algbw", **_RATE, of=_now("algbw_gb_per_s"), shown=Shown.IF_THERE),
-    Figure("busbw_gb_per_s", "busbw", **_RATE, of=_now("busbw_gb_per_s"), shown=Shown.IF_THERE),
+    _summary("median_s", "time", **_US, width=7, metric="time_seconds"),
+    _summary("best_s", "best", **_US, width=7, **_VERBOSE),
+    _summary("worst_s", **_NEVER),
+    _summary("spread", **_NEVER),
+    _summary("algbw_gb_per_s", "algbw", **_RATE, **_IF_PRESENT),
+    _summary("busbw_gb_per_s", "busbw", **_RATE, **_IF_PRESENT),
+    _verdict("ceiling_share", "ceil", **_PERCENT, **_IF_PRESENT),
+    Figure("range", "range", **_RANGE, compute=_range, in_documents=False),
+    _summary("samples", **_NEVER),
+    _summary("p99_s", "p99", **_US, width=7, **_VERBOSE),
+    _summary("first_call_s", "first", **_US, width=7, **_VERBOSE),
+    _summary("dispatch_s", "per call", **_US, width=8, **_VERBOSE),
     Figure(
-        *("ceiling_share", "ceil"),
-        unit="%",
-        text=_share_text,
-        width=4,
-        of=lambda verdict: verdict.ceiling_share,
-        shown=Shown.IF_THERE,
+        "baseline_median_s",
+        "baseline",
+        **_US,
+        width=8,
+        compute=lambda verdict: verdict.baseline.median_s if verdict.baseline else None,
+        **_IF_PRESENT,
     ),
-    Figure(
-        *("range", "range"), unit="%", text=_range_text, width=6, fits=True, of=_range, kept=False
-    ),
-    Figure("samples", of=_now("samples"), shown=Shown.NEVER),
-    Figure("p99_s", "p99", **_US, width=7, of=_now("p99_s"), shown=Shown.VERBOSE),
-    Figure("first_call_s", "first", **_US, width=7, of=_now("first_call_s"), shown=Shown.VERBOSE),
-    Figure("dispatch_s", "per call", **_US, width=8, of=_now("dispatch_s"), shown=Shown.VERBOSE),
-    Figure("baseline_median_s", "baseline", **_US, width=8, of=_before, shown=Shown.IF_THERE),
-    Figure("ratio", "ratio", text="{:.2f}".format, **_RATIO, of=lambda verdict: verdict.ratio),
-    Figure("limit", "limit", text=ratio_text, **_RATIO, of=lambda verdict: verdict.limit),
+    _verdict("ratio", "ratio", text="{:.2f}".format, **_RATIO),
+    _verdict("limit", "limit", text=ratio_text, **_RATIO),
 )
 
 
-def _soaked(name: str) -> Callable[[Verdict], Any]:
-    return lambda verdict: getattr(verdict.soaked, name, None)
+def _gigabytes_text(count: int) -> str:
+    return f"{count / 1e9:.3g}"
 
 
 SOAK_FIGURES = (
-    Figure("rounds", "rounds", text="{:,}".format, fits=True, width=9, of=_soaked("rounds")),
+    _tally("rounds", "rounds", text="{:,}".format, fits=True, width=9),
+    _tally("compared_bytes", "compared", unit="GB", text=_gigabytes_text, fits=True, width=8),
     Figure(
-        *("compared_bytes", "compared"),
-        unit="GB",
-        text=lambda count: f"{count / 1e9:.3g}",
+        "soaked_s",
+        "time",
+        unit="s",
+        text="{:.0f}".format,
         fits=True,
-        width=8,
-        of=_soaked("compared_bytes"),
+        compute=lambda verdict: verdict.soaked.seconds if verdict.soaked else None,
     ),
-    Figure("soaked_s", "time", unit="s", text="{:.0f}".format, fits=True, of=_soaked("seconds")),
 )
 
-_BYTES: dict[str, Any] = {"text": bytes_text, "width": 11}
 PROGRAM_FIGURES = (
-    Figure("temporary_bytes", "temporary", **_BYTES, of=_program("temporary_bytes")),
-    Figure("peak_bytes", "peak", **_BYTES, of=_program("peak_bytes")),
+    _program("temporary_bytes", "temporary", text=bytes_text, width=11),
+    _program("peak_bytes", "peak", text=bytes_text, width=11),
 )
 
 
-# What says which case a row or a metric is of, beside its id.
+# The labels of a row or a metric, which say its case in addition to the id.
 IDENTITY: Mapping[str, Callable[[Verdict], object]] = {
     "topology": lambda verdict: verdict.spec.topology,
     "framework": lambda verdict: verdict.spec.framework,
@@ -165,19 +172,22 @@ IDENTITY: Mapping[str, Callable[[Verdict], object]] = {
 
 
 def is_csv(text: str) -> bool:
+    """Return whether `text` begins as the CSV of `figures_table` does."""
     return text.startswith(f"case,{','.join(IDENTITY)},")
 
 
 def figures_table(verdicts: Sequence[Verdict]) -> Table:
-    """Every figure of every case as raw values, a row for each case."""
-    figures = dict.fromkeys(one.id for verdict in verdicts for one in kept(verdict))
+    """Return the figures that documents have as raw values, a row for each case."""
+    figures = dict.fromkeys(
+        figure.id for verdict in verdicts for figure in document_figures(verdict)
+    )
     names = ("case", *IDENTITY, *figures, "outcome")
     rows = (
         {
             **dict.fromkeys(names),
             "case": verdict.spec.id,
-            **{name: of(verdict) for name, of in IDENTITY.items()},
-            **{one.id: value for one, value in kept(verdict).items()},
+            **{name: label(verdict) for name, label in IDENTITY.items()},
+            **{figure.id: value for figure, value in document_figures(verdict).items()},
             "outcome": verdict.outcome.value,
         }
         for verdict in verdicts

@@ -9,14 +9,14 @@ from busbw.model.words import bytes_text, payload_text, plural
 from .table import Column, Table, rows_of
 
 _COLUMNS = (
-    Column("kind", "collective", left=True, fits=True),
-    Column("dtype", "dtype", left=True, fits=True, gap=2),
+    Column("kind", "collective", left_aligned=True, fits=True),
+    Column("dtype", "dtype", left_aligned=True, fits=True, gap=2),
     Column("payload_bytes", "payload", text=payload_text, fits=True),
-    Column("where", "over", left=True, fits=True, gap=2),
-    Column("times", "runs", left=True, fits=True, gap=2),
+    Column("where", "over", left_aligned=True, fits=True, gap=2),
+    Column("times", "runs", left_aligned=True, fits=True, gap=2),
     Column("traffic_bytes", "traffic", text=bytes_text, fits=True),
-    Column("started", "start to end", left=True, fits=True, gap=2),
-    Column("source", "source", left=True, gap=2),
+    Column("started", "start to end", left_aligned=True, fits=True, gap=2),
+    Column("source", "source", left_aligned=True, gap=2),
 )
 
 

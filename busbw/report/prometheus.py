@@ -14,7 +14,7 @@ from datetime import datetime
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome
 
-from .figures import IDENTITY, Figure, kept
+from .figures import IDENTITY, Figure, document_figures
 
 _MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
 _PREFIX = "busbw"
@@ -23,6 +23,10 @@ _LABELS = ("case", *IDENTITY)
 
 
 def metrics(verdicts: Sequence[Verdict], session: SessionVerdict, began: datetime) -> str:
+    """Return the metrics of a session that began at `began`.
+
+    Raises ImportError without prometheus_client; `missing_for_metrics` tells before.
+    """
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
     registry = CollectorRegistry()
@@ -32,33 +36,36 @@ def metrics(verdicts: Sequence[Verdict], session: SessionVerdict, began: datetim
 
     gauge("session_failed", "1 unless the session is FINE").set(session.failed)
     outcomes = gauge("session_outcome", "1 for what holds of the session", "outcome")
-    for one in session.outcomes:
-        outcomes.labels(one.value).set(1)
+    for outcome in session.outcomes:
+        outcomes.labels(outcome.value).set(1)
     gauge("session_began_timestamp_seconds", "when it began").set(began.timestamp())
     cases = gauge("cases", "how many cases have an outcome", "outcome")
-    for outcome in Outcome:
-        cases.labels(outcome.value).set(sum(one.outcome is outcome for one in verdicts))
+    for case_outcome in Outcome:
+        count = sum(verdict.outcome is case_outcome for verdict in verdicts)
+        cases.labels(case_outcome.value).set(count)
     failed = gauge("case_failed", "1 for a case that failed", *_LABELS)
-    wrong = gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
+    has_wrong_value = gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
     outcome_of = gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")
-    there = dict.fromkeys(one for verdict in verdicts for one in kept(verdict))
-    figures = {one: gauge(*_named(one), *_LABELS) for one in there}
+    present = dict.fromkeys(figure for verdict in verdicts for figure in document_figures(verdict))
+    figures = {figure: gauge(*_name_and_text(figure), *_LABELS) for figure in present}
     for verdict in verdicts:
-        labels = [verdict.spec.id, *(_text(of(verdict)) for of in IDENTITY.values())]
+        labels = [verdict.spec.id, *(_text(label(verdict)) for label in IDENTITY.values())]
         failed.labels(*labels).set(verdict.failed)
-        wrong.labels(*labels).set(verdict.is_wrong)
+        has_wrong_value.labels(*labels).set(verdict.is_wrong)
         outcome_of.labels(*labels, verdict.outcome.value).set(1)
-        for figure, value in kept(verdict).items():
+        for figure, value in document_figures(verdict).items():
             if value is not None:
                 figures[figure].labels(*labels).set(value)
     return generate_latest(registry).decode("utf-8")
 
 
 def is_metrics(text: str) -> bool:
+    """Return whether `text` begins as the metrics of a session do."""
     return text.startswith(_FIRST)
 
 
 def missing_for_metrics() -> str:
+    """Return how to install prometheus_client, or an empty text if it is installed."""
     return "" if importlib.util.find_spec("prometheus_client") else _MISSING
 
 
@@ -66,7 +73,7 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _named(figure: Figure) -> tuple[str, str]:
-    """Its name with the unit in whole, and a sentence."""
+def _name_and_text(figure: Figure) -> tuple[str, str]:
+    """Return the name of a metric, which ends in its whole unit, and its help text."""
     name = re.sub("_per_s$", "_per_second", figure.metric or figure.id)
     return f"case_{re.sub('_s$', '_seconds', name)}", f"the figure {figure.id} of the results"

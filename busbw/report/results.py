@@ -1,4 +1,4 @@
-"""A session as one JSON document, measured or compiled: what is declared here is what is written.
+"""A session as one JSON document, measured or compiled: the fields of these classes are its keys.
 
 `busbw.report.reading` reads it back; the schema in docs/ is generated from these classes.
 """
@@ -18,18 +18,18 @@ from busbw.model.limits import NotNegative, Positive
 from busbw.model.machine import Compiler, Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
-from .figures import kept
+from .figures import document_figures
 
-# What a document says that it is.
+# The kind of document, which its key `document` names.
 RESULTS = "busbw results"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseResult(Verdict):
-    """One case: its `id`, the verdict, the `figures` of the tables, and what its launches gave.
+    """One case: its `id`, the verdict, the `figures` of the tables, and its `launches`.
 
-    `failures` are launches that gave no time, and `reference_launches` those of the other side of
-    a pair. `quantiles_s` are of each launch's samples.
+    `failures` are launches that gave no time, and `reference_launches` the launches of the
+    interleaved reference. `quantiles_s` are quantiles of the samples of each launch.
     """
 
     id: str
@@ -42,13 +42,13 @@ class CaseResult(Verdict):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Results:
-    """What `--results` writes: seconds, bytes, 10^9 bytes per second.
+    """The results of a session, in seconds, bytes and 10^9 bytes per second.
 
-    `busbw` is the version that wrote it. `process_hosts` has the name of the host of each process
-    of a group; `spent_s` is what `measuring_s` went to. `counters` are what devices count of
-    themselves, the first and the last reading of each host. `command` repeats the session.
-    `session` is null where its test did not run; `environment`, `plan` and `measuring_s` are, where
-    nothing was measured but compiled, which `compilers` did.
+    `busbw` is the version that wrote the document. `process_hosts` has the name of the host of each
+    process of a group; `spent_s` is how `measuring_s` was spent. `counters` are the counters of
+    devices, the first and the last reading of each host. `command` repeats the session. `session`
+    is null if its test did not run; `environment`, `plan` and `measuring_s` are null if programs
+    were only compiled, by `compilers`.
     """
 
     document: str = RESULTS
@@ -74,12 +74,24 @@ def case_result(
     reference: Measurement | None,
     quantiles_s: Sequence[Mapping[str, float]],
 ) -> CaseResult:
-    """`reference` is what was measured in turn with the case, `quantiles_s` of each of its runs."""
+    """Return the results of a case.
+
+    Args:
+        verdict: The verdict of the case.
+        measured: The measurement of the case, None if it was not measured.
+        reference: The measurement of the interleaved reference, None without a reference.
+        quantiles_s: Quantiles of the samples of each run, in seconds.
+
+    """
     return converted(
         CaseResult,
         verdict,
         id=verdict.spec.id,
-        figures={one.id: value for one, value in kept(verdict).items() if value is not None},
+        figures={
+            figure.id: value
+            for figure, value in document_figures(verdict).items()
+            if value is not None
+        },
         launches=measured.runs if measured else (),
         failures=measured.failures if measured else (),
         reference_launches=reference.runs if reference else (),
@@ -88,7 +100,7 @@ def case_result(
 
 
 def without_homes(document: object, home: str) -> object:
-    """`document` with ``~`` for every home directory, in paths, messages and the ends of logs."""
+    """Replace every home directory in the texts of `document` by ``~``."""
     if isinstance(document, dict):
         return {key: without_homes(value, home) for key, value in document.items()}
     if isinstance(document, list):
@@ -97,10 +109,10 @@ def without_homes(document: object, home: str) -> object:
 
 
 def is_results(text: str) -> bool:
-    """Whether `text` is the document of a session, of this format."""
+    """Return whether `text` is the document of a session, of this format."""
     try:
         document = json.loads(text)
     except ValueError:
         return False
-    wanted = {"document": RESULTS, "version": wire.VERSION}.items()
-    return isinstance(document, dict) and wanted <= document.items()
+    marks = {"document": RESULTS, "version": wire.VERSION}.items()
+    return isinstance(document, dict) and marks <= document.items()

@@ -1,4 +1,4 @@
-"""The report of a session, of figures from elsewhere; fits nothing and judges nothing."""
+"""The tables and lines of a session: its header, its curves, and the baselines that it wrote."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from busbw.report.table import Column, Table, TextLine, attributes, rows_of
 from busbw.report.verdicts import verdict_tables
 
 _MEASURED = (
-    Column("case", width=48, left=True),
+    Column("case", width=48, left_aligned=True),
     Column("median_s", text=seconds_text, width=10),
     Column("algbw_gb_per_s", text="algbw {:.4g} GB/s,".format, gap=2),
     Column("busbw_gb_per_s", text="busbw {:.4g} GB/s".format),
     Column("launches", text="({} launches)".format, gap=2),
 )
 _CHANGES = (
-    Column("case", width=16, left=True),
-    Column("before", left=True),
-    Column("after", text="-> {}".format, left=True),
-    Column("why", left=True, gap=2),
+    Column("case", width=16, left_aligned=True),
+    Column("before", left_aligned=True),
+    Column("after", text="-> {}".format, left_aligned=True),
+    Column("reason", left_aligned=True, gap=2),
 )
-_CURVE_TITLE = "latency + payload / bandwidth, fitted to all payloads:"
-_CURVE_COLUMNS = (Column("group", fits=True, left=True), Column("curve", left=True, gap=2))
-_ORDER_TITLE = "order of additions, by payload:"
-_ORDER_COLUMNS = (Column("group", fits=True, left=True), Column("orders", left=True, gap=2))
+_GROUPS = (
+    Column("group", fits=True, left_aligned=True),
+    Column("text", left_aligned=True, gap=2),
+)
 
 
 def header_lines(
@@ -45,17 +45,25 @@ def header_lines(
     *,
     verbose: bool = False,
 ) -> Sequence[str]:
-    """Without `baselines` no folder is named; `verbose` says why each device is not there."""
+    """Return lines on the device, the frameworks and the baselines.
+
+    Args:
+        environment: The device and the versions.
+        baselines: The folder of the baselines; without it no folder is named.
+        unreached: Why frameworks do not reach the device, by framework.
+        verbose: Add why each kind of device was not found.
+
+    """
     key = environment.key
     quota = environment.flags.get(CPU_QUOTA)
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
     kind += f", {key.cores} cores" if environment.device is Device.CPU else ""
     kind += f", quota {quota}), " if quota else "), "
-    # Of a CPU the framework made the devices, unless each process has one.
+    # The framework made the devices of a CPU, unless each process has one device.
     is_virtual = environment.device is Device.CPU and key.processes == 1
     kind += f"{key.ranks} virtual devices" if is_virtual else f"{key.ranks} ranks"
     lines = [f"busbw device: {kind}{shape_text(key)}; {environment.why}"]
-    lines += [f"busbw device: {why}" for why in environment.not_found] if verbose else []
+    lines += [f"busbw device: {text}" for text in environment.not_found] if verbose else []
     for framework, versions in environment.versions.items():
         lines.append(f"busbw {framework}: {versions_text(versions)}")
     for framework, reason in unreached.items():
@@ -63,8 +71,8 @@ def header_lines(
     if baselines is None:
         return lines
     folder = baselines / key.folder
-    there = "" if folder.is_dir() else " (none yet)"
-    lines.append(f"busbw baselines: {_shown(folder)}{there}")
+    is_missing = "" if folder.is_dir() else " (none yet)"
+    lines.append(f"busbw baselines: {_relative(folder)}{is_missing}")
     return lines
 
 
@@ -76,13 +84,16 @@ def shape_text(key: EnvironmentKey) -> str:
     return f"{shape}, on a shared device" if key.shared else shape
 
 
-def _shown(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+def _relative(path: Path) -> str:
+    current = Path.cwd()
+    return str(path.relative_to(current) if path.is_relative_to(current) else path)
 
 
 def reference_lines(probes: Sequence[Probe], flags: Mapping[str, str], home: str) -> Sequence[str]:
-    """Where each framework was loaded from, and other flags than ours; ``~`` stands for homes."""
+    """Return where each reference was loaded from, and its flags that differ from `flags`.
+
+    ``~`` stands for the `home` directory.
+    """
     return [
         f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
         f"from {variables.without_homes(probe.framework_path, home)}"
@@ -93,8 +104,8 @@ def reference_lines(probes: Sequence[Probe], flags: Mapping[str, str], home: str
 
 def changed_lines(changes: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
     """Yield a line for each framework, the date of its baseline and what differs from that."""
-    for framework, date, found in changes:
-        yield f"busbw {framework}: other than the baseline of {date}: {', '.join(found)}"
+    for framework, date, differences in changes:
+        yield f"busbw {framework}: other than the baseline of {date}: {', '.join(differences)}"
 
 
 def _other_flags(theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[str]:
@@ -104,17 +115,19 @@ def _other_flags(theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator
 
 
 def versions_text(versions: Mapping[str, str]) -> str:
+    """Return packages with their versions, such as ``jax 0.10.2, jaxlib 0.10.2``."""
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
+    """Return the topologies of each compiler, and the topologies without a compiler."""
     topologies: dict[str, dict[str, None]] = {}
-    for one in compilers:
-        if not one.missing:
-            topologies.setdefault(one.release, {})[one.topology] = None
-    found = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
-    found += [f"none for {one.topology}: {one.missing}" for one in compilers if one.missing]
-    return [f"busbw compiler: {text}" for text in found]
+    for compiler in compilers:
+        if not compiler.missing:
+            topologies.setdefault(compiler.release, {})[compiler.topology] = None
+    texts = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
+    texts += [f"none for {c.topology}: {c.missing}" for c in compilers if c.missing]
+    return [f"busbw compiler: {text}" for text in texts]
 
 
 def session_tables(
@@ -133,26 +146,33 @@ def session_tables(
     ]
 
 
-def measured_table(found: Sequence[tuple[Case, Summary]], launches: int) -> Table:
-    """What an interrupted session had measured; nothing of it is judged."""
+def measured_table(summaries: Sequence[tuple[Case, Summary]], launches: int) -> Table:
+    """Return what an interrupted session had measured of `launches` planned launches.
+
+    Nothing of it is judged.
+    """
     return Table(
         columns=_MEASURED,
         rows=rows_of(
             {
                 "case": case.name,
-                "launches": f"{len(now.times_s)} of {launches}",
-                **attributes(now, "median_s", "algbw_gb_per_s", "busbw_gb_per_s"),
+                "launches": f"{len(summary.times_s)} of {launches}",
+                **attributes(summary, "median_s", "algbw_gb_per_s", "busbw_gb_per_s"),
             }
-            for case, now in found
+            for case, summary in summaries
         ),
-        notes=() if found else ("nothing was measured before the interrupt",),
+        notes=() if summaries else ("nothing was measured before the interrupt",),
     )
 
 
 def change_tables(
     changes: Sequence[tuple[str, Case, Stored | None, Stored | None, str]],
 ) -> list[Table]:
-    """A table for each file, with why each was written; None: there was none, or it was removed."""
+    """Return a table of changed baselines for each file.
+
+    A change has the path, the case, the baseline before (None: a new case), the baseline after
+    (None: removed), and the reason.
+    """
     return [
         Table(
             title=TextLine(f"baselines written: {path}"),
@@ -162,9 +182,9 @@ def change_tables(
                     "case": _line_text(case),
                     "before": _baseline_text(case, before),
                     "after": _baseline_text(case, after),
-                    "why": why or None,
+                    "reason": reason or None,
                 }
-                for _, case, before, after, why in group
+                for _, case, before, after, reason in group
             ),
             indent=4,
         )
@@ -173,9 +193,10 @@ def change_tables(
 
 
 def _line_text(case: Case) -> str:
-    """What its line in its file is of: a program's file has but one."""
-    one = f"{case.dtype} {payload_text(case.payload_bytes)}"
-    return one if case.workload.is_sized else case.strategy
+    """Return dtype and payload, which name a line of a file; the name of a program."""
+    if not case.workload.is_sized:
+        return case.strategy
+    return f"{case.dtype} {payload_text(case.payload_bytes)}"
 
 
 def _baseline_text(case: Case, baseline: Stored | None) -> str:
@@ -193,18 +214,22 @@ def _baseline_text(case: Case, baseline: Stored | None) -> str:
 
 
 def curve_tables(groups: Sequence[SizeGroup]) -> list[Table]:
-    """The curve of each group now, where there is one, and the baseline's if any."""
-    rows = rows_of(
-        {"group": one.case.group_name, "curve": _figures(one.now, one.before)}
-        for one in groups
-        if one.now is not None
-    )
-    table = Table(title=TextLine(_CURVE_TITLE), columns=_CURVE_COLUMNS, rows=rows, indent=4)
+    """Return a table of the fitted curves, and of those of the baselines; without any, nothing."""
+    rows = [
+        {"group": group.case.group_name, "text": _curve_text(group.now, group.before)}
+        for group in groups
+        if group.now is not None
+    ]
+    return _group_tables("latency + payload / bandwidth, fitted to all payloads:", rows)
+
+
+def _group_tables(title: str, rows: Sequence[Mapping[str, object]]) -> list[Table]:
+    table = Table(title=TextLine(title), columns=_GROUPS, rows=rows_of(rows), indent=4)
     return [table] if rows else []
 
 
 def _order_tables(measurements: Iterable[Measurement]) -> list[Table]:
-    """Return a table of the payloads from which on a sum is added up in another order, if any.
+    """Return a table of the payloads from which on a sum is added up in another order, or nothing.
 
     The orders come from the signatures. A case whose launches differ, or that has no signature,
     counts for no change.
@@ -219,25 +244,23 @@ def _order_tables(measurements: Iterable[Measurement]) -> list[Table]:
     for group, payloads in by_group.items():
         alike = itertools.groupby(sorted(payloads), key=operator.itemgetter(1))
         starts = [f"{order} from {payload_text(next(cases)[0])}" for order, cases in alike]
-        rows += [{"group": group, "orders": ", ".join(starts)}] if len(starts) > 1 else []
-    table = Table(
-        title=TextLine(_ORDER_TITLE), columns=_ORDER_COLUMNS, rows=rows_of(rows), indent=4
-    )
-    return [table] if rows else []
+        rows += [{"group": group, "text": ", ".join(starts)}] if len(starts) > 1 else []
+    return _group_tables("order of additions, by payload:", rows)
 
 
-def _figures(now: Curve, before: Curve | None) -> str:
-    latency, bandwidth = _latency_text(now), rate_text(now.bandwidth_bytes_per_s)
+def _curve_text(curve: Curve, before: Curve | None) -> str:
+    latency, bandwidth = _latency_text(curve), rate_text(curve.bandwidth_bytes_per_s)
     if before is not None:
-        was = _latency_text(before)
-        latency = latency if was == latency else f"{was} -> {latency}"
+        latency_before = _latency_text(before)
+        if latency_before != latency:
+            latency = f"{latency_before} -> {latency}"
         bandwidth = f"{rate_text(before.bandwidth_bytes_per_s)} -> {bandwidth}"
-    error = f"fit error {100 * now.rms_log_error:.0f} %"
+    error = f"fit error {100 * curve.rms_log_error:.0f} %"
     return f"latency {latency}, bandwidth {bandwidth} ({error})"
 
 
 def _latency_text(curve: Curve) -> str:
-    """A curve through times in proportion to the payload has none that can be seen."""
+    """Return the latency; times in proportion to the payload show none."""
     return (
         seconds_text(curve.latency_s, digits=3) if curve.latency_s >= 5e-9 else "too small to see"
     )

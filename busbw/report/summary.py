@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from busbw import wire
@@ -16,8 +17,8 @@ from busbw.model.verdict import SessionVerdict, Verdict
 
 from .answer import answer_lines
 from .outline import AnySession, Log, Text, outline
-from .renderers import rendered
-from .table import Table, TextLine
+from .renderers import render
+from .table import Table
 
 
 def summary(
@@ -37,7 +38,7 @@ def summary(
     lines += ["", "### Cases"] if words.tables else []
     for table in words.tables:
         title = table.title.text if table.title else "All cases"
-        lines += _folded(title, rendered("markdown", _escaped(table)))
+        lines += _folded(title, render("markdown", _escaped(table)))
     for note in words.notes:
         lines += ["", _plain(note)]
     facts = [f"{name}: {text}" for name, text in words.facts.items()]
@@ -55,7 +56,7 @@ def _section(heading: str, texts: Iterable[Text]) -> Iterator[str]:
 
 
 def _logs(logs: Iterable[Log]) -> Iterator[str]:
-    """Yield each log between fences longer than any in it, so that it ends where ours does."""
+    """Yield each log between fences that are longer than any fence in the log."""
     for log in logs:
         lines = [wire.printable(line) for line in log.lines]
         runs = [len(run) + 1 for line in lines for run in re.findall("`+", line)]
@@ -69,23 +70,26 @@ def _folded(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _escaped(table: Table) -> Table:
-    def text_of(text: Callable[[Any], str]) -> Callable[[Any], str]:
-        return lambda value: _plain(text(value))
-
-    def noted(note: TextLine) -> TextLine:
-        return replace(note, text=_plain(note.text))
-
+    """Return `table` with cells and notes in which nothing is markup, without its title."""
+    rows = (
+        replace(row, notes=tuple(replace(note, text=_plain(note.text)) for note in row.notes))
+        for row in table.rows
+    )
     return replace(
         table,
         title=None,
-        columns=tuple(replace(column, text=text_of(column.text)) for column in table.columns),
-        rows=tuple(replace(row, notes=tuple(map(noted, row.notes))) for row in table.rows),
+        columns=tuple(replace(c, text=partial(_escaped_cell, c.text)) for c in table.columns),
+        rows=tuple(rows),
         notes=tuple(map(_plain, table.notes)),
     )
 
 
-# What Markdown could take for markup, but for what stands between two letters; and what GitHub
-# makes a mention, a reference or a link, which a comment inside of it keeps from being one.
+def _escaped_cell(text: Callable[[Any], str], value: object) -> str:
+    return _plain(text(value))
+
+
+# Characters that Markdown could take for markup, except between two letters; and texts that GitHub
+# makes a mention, a reference or a link, which a comment inside prevents.
 _MARKUP = re.compile(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _LINKED = re.compile(r"@(?=\w)|#(?=\d)|GH(?=-\d)|:(?=//)|www(?=\.)")
 _COMMENT = "<!-- -->"

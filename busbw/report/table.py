@@ -1,8 +1,4 @@
-"""A table as a value: columns with their units, rows, and notes.
-
-What is shown is decided where a table is made, and how it looks in `renderers`: makes no line and
-measures nothing.
-"""
+"""A table as a value: columns with their units, rows, and notes; `renderers` make lines of it."""
 
 from __future__ import annotations
 
@@ -23,11 +19,12 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column, and how a value of it is written.
+    """A column of a table: `id` names its raw values, and `text` writes a value as a cell.
 
-    `id` names the raw value in documents, its unit included; `unit` is that of the text. In plain
-    text a column is at least `width` wide and `gap` spaces from the one before it; one that `fits`
-    is as wide as its longest cell, in any other a longer cell sticks out.
+    The id includes the unit of the raw value, such as ``median_s``; `unit` is the unit of the
+    cells. In plain text a column is at least `width` characters wide, `gap` spaces after the column
+    before it. A column that `fits` is as wide as its longest cell; in other columns a longer cell
+    sticks out.
     """
 
     id: str
@@ -37,16 +34,17 @@ class Column:
     text: Callable[[Any], str] = str
     width: int = 0
     fits: bool = False
-    left: bool = False
+    left_aligned: bool = False
     gap: int = 1
 
-    def aligned(self, cell: str, width: int) -> str:
-        return cell.ljust(width) if self.left else cell.rjust(width)
+    def align(self, cell: str, width: int) -> str:
+        """Return `cell` with spaces up to `width` characters."""
+        return cell.ljust(width) if self.left_aligned else cell.rjust(width)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Raw values by the ids of columns, None where there is none; `notes` are shown below it."""
+    """Raw values by the ids of columns, None for no value; `notes` are shown below the row."""
 
     values: Mapping[str, object]
     _: KW_ONLY
@@ -56,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """Columns and rows. `missing` is shown where a row has no value, `notes` below all rows."""
+    """Columns and rows; `missing` is the cell of a value that is None, `notes` stand below."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
@@ -66,6 +64,7 @@ class Table:
     indent: int = 0
 
     def cells(self, row: Row) -> list[str]:
+        """Return the cells of a row; a row that lacks a column is a KeyError."""
         return [
             self.missing if row.values[column.id] is None else column.text(row.values[column.id])
             for column in self.columns
@@ -73,18 +72,21 @@ class Table:
 
 
 def rows_of(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
+    """Return rows without notes, one for each mapping of values by ids of columns."""
     return tuple(map(Row, values))
 
 
 def attributes(value: object | None, *names: str) -> dict[str, object]:
+    """Return the attributes `names` of `value`, or None for each if `value` is None."""
     return {name: None if value is None else getattr(value, name) for name in names}
 
 
 def span_text(payloads: Sequence[int]) -> str:
-    """The first and the last of some payloads, such as ``1M to 64M``; a single one by itself."""
+    """Return the first and the last of payloads, such as ``1M to 64M``, or the only payload."""
     texts = [payload_text(size) for size in payloads]
     return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
 
 
 def percent_text(share: float) -> str:
+    """Return a fraction in per cent, without decimals and without the sign."""
     return f"{100 * share:.0f}"

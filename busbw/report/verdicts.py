@@ -1,7 +1,6 @@
 """Verdicts as tables: a row for each case, in the order of the grid, and below it the reasons.
 
 Timed and compiled cases have separate tables; several compilers are compared release by release.
-Takes what the judge decided, decides nothing.
 """
 
 from __future__ import annotations
@@ -13,21 +12,20 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
-from .figures import PROGRAM_FIGURES, Shown, figures_of, values
+from .figures import PROGRAM_FIGURES, Visibility, figure_values, figures_of
 from .programs import program_table
 from .table import Column, Row, Table, TextLine, attributes, span_text
 
 _BOLD = {"bold": True}
 _RED = {"red": True, "bold": True}
 
-
 _LABEL = Column("payload_bytes", "size", text=payload_text, width=5, fits=True)
-_OUTCOME = Column("outcome", "outcome", left=True, gap=2)
+_OUTCOME = Column("outcome", "outcome", left_aligned=True, gap=2)
 _COMPILED_COLUMNS = (
     Column("payload_bytes", "payload", text=payload_text, width=8),
     *PROGRAM_FIGURES,
-    Column("outcome", "outcome", width=14, left=True, gap=2),
-    Column("algorithm_text", "algorithm", left=True),
+    Column("outcome", "outcome", width=14, left_aligned=True, gap=2),
+    Column("algorithm_text", "algorithm", left_aligned=True),
 )
 _QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
 
@@ -54,19 +52,25 @@ _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
 def verdict_tables(
     verdicts: Sequence[Verdict], *, verbose: bool = False, changed: str = ""
 ) -> list[Table]:
-    """The verdicts by framework, strategy and dtype, a table for each group.
+    """Return a table for each group of cases: a framework, strategy and dtype.
 
-    The columns are in the order of nccl-tests and fit 80 characters. `verbose` adds the best launch
-    and the overhead of a call, and below a failed case its whole reason, which else is left to the
-    answer.
+    The columns are in the order of nccl-tests and fit 80 characters.
+
+    Args:
+        verdicts: The verdicts in the order of the rows.
+        verbose: Add the best launch and the overhead of a call, and below a failed case its whole
+            reason, which otherwise is in the answer alone.
+        changed: What options changed on purpose, for the title.
+
     """
     return [
-        _table("; ".join(filter(None, (name, changed))), list(alike), verbose)
-        for name, alike in itertools.groupby(verdicts, key=_group)
+        _table("; ".join(filter(None, (name, changed))), list(group), verbose)
+        for name, group in itertools.groupby(verdicts, key=_group)
     ]
 
 
 def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
+    """Return lines that explain the columns and marks of the tables of `verdicts`."""
     if not any(verdict.now for verdict in verdicts):
         return []
     lines = ["range: from the fastest to the slowest launch, relative to the time"]
@@ -74,7 +78,7 @@ def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
         lines.append(
             "limit: the ratio beyond which a case fails, if additional launches confirm it"
         )
-    counts = [one.now.samples for one in verdicts if one.now and one.now.samples]
+    counts = [v.now.samples for v in verdicts if v.now and v.now.samples]
     if verbose and counts:
         ends = dict.fromkeys((min(counts), max(counts)))
         few = f"; of {' to '.join(map(str, ends))} samples" if min(counts) < 100 else ""
@@ -85,12 +89,13 @@ def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
 
 def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
     rows = tuple(_row(verdict, verbose) for verdict in group)
-    given = {id for row in rows for id, value in row.values.items() if value is not None}
-    shown = {Shown.ALWAYS, Shown.VERBOSE} if verbose else {Shown.ALWAYS}
+    present = {id for row in rows for id, value in row.values.items() if value is not None}
+    visible = {Visibility.ALWAYS, Visibility.VERBOSE} if verbose else {Visibility.ALWAYS}
     figures = (
-        one
-        for one in figures_of(group[0])
-        if one.shown in shown or (one.shown is Shown.IF_THERE and one.id in given)
+        figure
+        for figure in figures_of(group[0])
+        if figure.visibility in visible
+        or (figure.visibility is Visibility.IF_PRESENT and figure.id in present)
     )
     return Table(
         title=TextLine(name, _BOLD),
@@ -109,7 +114,7 @@ def _row(verdict: Verdict, verbose: bool) -> Row:
         notes.append(TextLine(_reference_text(verdict.published)))
     cells = {
         **attributes(verdict.spec, "payload_bytes"),
-        **values(verdict),
+        **figure_values(verdict),
         "outcome": " ".join(filter(None, (verdict.outcome.value, _marks(verdict)))),
     }
     return Row(cells, markup=markup, notes=tuple(notes))
@@ -124,19 +129,19 @@ def _marks(verdict: Verdict) -> str:
 
 
 def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
-    found = [v for v in group if v.ceiling is not None]
-    several = len({v.ceiling for v in found}) > 1
+    verdicts = [verdict for verdict in group if verdict.ceiling is not None]
+    several = len({verdict.ceiling for verdict in verdicts}) > 1
     return [
         _ceiling_text(ceiling, f" for {_span(list(alike))}" if several else "")
-        for ceiling, alike in itertools.groupby(found, key=lambda verdict: verdict.ceiling)
+        for ceiling, alike in itertools.groupby(verdicts, key=lambda verdict: verdict.ceiling)
         if ceiling is not None
     ]
 
 
 def _span(verdicts: Sequence[Verdict]) -> str:
     if not verdicts[0].spec.workload.is_sized:
-        return ", ".join(one.spec.strategy for one in verdicts)
-    return span_text([one.spec.payload_bytes for one in verdicts])
+        return ", ".join(verdict.spec.strategy for verdict in verdicts)
+    return span_text([verdict.spec.payload_bytes for verdict in verdicts])
 
 
 def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
@@ -148,7 +153,7 @@ def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
 
 def _source_notes(group: Sequence[Verdict]) -> list[str]:
     sources = {verdict.published.source for verdict in group if verdict.published}
-    return [f"published figures, by another method: {one}" for one in sorted(sources)]
+    return [f"published figures, by another method: {source}" for source in sorted(sources)]
 
 
 def _group(verdict: Verdict) -> str:
@@ -172,19 +177,20 @@ def _reference_text(reference: Reference) -> str:
 
 
 def compiled_tables(verdicts: Sequence[Verdict]) -> list[Table]:
-    found = []
+    """Return a table for each topology and compiler, and one of each program's collectives."""
+    tables = []
     for name, group in itertools.groupby(verdicts, key=_compiled_group):
         alike = list(group)
-        found.append(
+        tables.append(
             Table(
                 title=TextLine(name, _BOLD),
                 columns=_COMPILED_COLUMNS[0 if alike[0].spec.workload.is_sized else 1 :],
                 rows=tuple(map(_compiled_row, alike)),
             )
         )
-        uses = [one.program.now.uses for one in alike if one.program and one.program.now]
-        found += [program_table(one) for one in uses if one]
-    return found
+        programs = [v.program.now for v in alike if v.program and v.program.now]
+        tables += [program_table(program.uses) for program in programs if program.uses]
+    return tables
 
 
 def _compiled_group(verdict: Verdict) -> str:
@@ -198,12 +204,13 @@ def _compiled_group(verdict: Verdict) -> str:
 
 def _compiled_row(verdict: Verdict) -> Row:
     program = verdict.program
-    notes = tuple(TextLine(one.text) for one in program.differences) if program else ()
+    differences = program.differences if program else ()
+    notes = tuple(TextLine(difference.text) for difference in differences)
     if not notes and verdict.outcome not in _QUIET:
         notes = (TextLine(verdict.text),)
     cells = {
         "payload_bytes": verdict.spec.payload_bytes,
-        **values(verdict),
+        **figure_values(verdict),
         **attributes(program.now if program else None, "algorithm_text"),
         "outcome": verdict.outcome.value,
     }
@@ -215,25 +222,32 @@ def _release(verdict: Verdict) -> str:
 
 
 def release_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Several compilers, release by release: what each compiles differently from the one before.
+    """Return what each release of a compiler compiles differently from the release before.
 
     Neighbouring payloads with the same change share a line, and a topology that every release
     compiles alike has one line.
     """
-    own: dict[str, dict[str, list[Verdict]]] = {}
-    for one in verdicts:
-        own.setdefault(one.spec.topology, {}).setdefault(_release(one), []).append(one)
+    topologies: dict[str, dict[str, list[Verdict]]] = {}
+    for verdict in verdicts:
+        by_release = topologies.setdefault(verdict.spec.topology, {})
+        by_release.setdefault(_release(verdict), []).append(verdict)
     # Compilers of different chips are no releases of each other.
-    several = {topology: of for topology, of in own.items() if len(of.keys() - {""}) > 1}
-    releases = list(dict.fromkeys(name for of in several.values() for name in of if name))
+    several = {
+        topology: by_release
+        for topology, by_release in topologies.items()
+        if len(by_release.keys() - {""}) > 1
+    }
+    releases = list(
+        dict.fromkeys(name for by_release in several.values() for name in by_release if name)
+    )
     lines = ["", f"release by release: {' -> '.join(releases)}"] if several else []
-    for topology, of in several.items():
-        later = [one for name, alike in of.items() if name != releases[0] for one in alike]
-        if all(one.outcome is Outcome.PASS for one in later):
+    for topology, by_release in several.items():
+        later = [v for name, alike in by_release.items() if name != releases[0] for v in alike]
+        if all(verdict.outcome is Outcome.PASS for verdict in later):
             lines.append(f"    {topology}: the same by all of them")
             continue
         for release in releases[1:]:
-            runs = itertools.groupby(of.get(release, ()), key=_change_text)
+            runs = itertools.groupby(by_release.get(release, ()), key=_change_text)
             texts = (f"{_span(list(alike))}: {text}" for text, alike in runs)
             lines += [f"    {topology}, {release}: {text}" for text in texts]
     return lines
@@ -242,12 +256,11 @@ def release_lines(verdicts: Sequence[Verdict]) -> list[str]:
 def _change_text(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.PASS:
         return "as before"
-    found = verdict.program.differences if verdict.program else ()
-    if found:
+    differences = verdict.program.differences if verdict.program else ()
+    if differences:
         # Memory that grows with the payload has other figures in every line.
-        return "; ".join(one.text for one in found if "memory" not in one.what) or (
-            "other amounts of memory"
-        )
+        texts = [change.text for change in differences if "memory" not in change.what]
+        return "; ".join(texts) or "other amounts of memory"
     if verdict.outcome is Outcome.OUT_OF_MEMORY:
         return "out of memory" if verdict.failed else "out of memory, as before"
     return verdict.headline()

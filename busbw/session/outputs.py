@@ -24,7 +24,7 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, SessionOutcome, plural
 from busbw.report.figures import figures_table
-from busbw.report.renderers import rendered
+from busbw.report.renderers import render
 from busbw.report.results import CaseResult, Results, case_result, without_homes
 from busbw.stats.launches import quantiles_s
 
@@ -82,7 +82,7 @@ def _with_file(
 
 def _results(judged: Judged) -> str:
     if judged.settings.results is not None and is_named_csv(judged.settings.results.name):
-        return "\n".join([*rendered("csv", figures_table(tuple(judged.verdicts.values()))), ""])
+        return "\n".join([*render("csv", figures_table(tuple(judged.verdicts.values()))), ""])
     return json.dumps(document_of(judged), indent=1) + "\n"
 
 
@@ -149,8 +149,8 @@ def appended(judged: Judged) -> Judged:
         for key, found in lines.items():
             if not found:
                 continue
-            done = append(root, key, found)
-            notes.append(f"appended to the history: {plural(done.lines, 'line')} of {done.path}")
+            path = append(root, key, found)
+            notes.append(f"appended to the history: {plural(len(found), 'line')} of {path}")
         since = tuple(_since(judged, measured, root, lines))
     except HistoryError as error:
         return judged.with_error(f"the history was not appended to: {error}")

@@ -17,7 +17,7 @@ TABLE = Table(
         Column("payload_bytes", "payload", text=payload_text, width=8),
         Column("median_s", "median", text=seconds_text, width=7),
         Column("busbw_gb_per_s", "busbw", unit="GB/s", text="{:.4g}".format, width=6),
-        Column("outcome", "outcome", left=True, gap=2),
+        Column("outcome", "outcome", left_aligned=True, gap=2),
     ),
     rows=(
         Row({"payload_bytes": 4096, "median_s": 1e-3, "busbw_gb_per_s": 1.5, "outcome": "PASS"}),

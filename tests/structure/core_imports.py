@@ -48,12 +48,12 @@ FEATURES: Mapping[str, Sequence[str]] = {
         "worker/backends/jax/user_program",
     ),
     "results": (
-        *("report/results", "report/reading", "report/renderers/csv"),
-        *("report/renderers/markdown", "report/outline", "report/summary"),
+        *("report/results", "report/reading"),
+        *("report/outline", "report/summary"),
         *("commands/sessions", "commands/summary"),
     ),
     "setup": ("extensions/setup/*",),
-    "signature": ("judge/order", "worker/backends/signature"),
+    "signature": ("judge/summation_order", "worker/backends/signature"),
     "soak": (
         *("driver/soaking", "judge/soak", "model/soak", "session/soaking", "worker/soak"),
         "worker/backends/words",

@@ -17,7 +17,7 @@ from busbw.commands import Commands, UsageError, add_command
 from busbw.extensions.estimate import costs, models
 from busbw.extensions.estimate.costs import Cost, Level, Link, Links
 from busbw.model.words import plural, seconds_text
-from busbw.report.renderers import rendered
+from busbw.report.renderers import render
 from busbw.report.table import Column, Table, rows_of
 
 ORDER = 3
@@ -214,19 +214,19 @@ def _page(document: Document, compute_s: float | None) -> Iterator[str]:
         yield f"{level}: {link.bytes_per_s / 1e6:.6g} MB/s in each direction, {latency} a message"
     table = Table(
         columns=(
-            Column("method", "method", width=34, left=True),
+            Column("method", "method", width=34, left_aligned=True),
             Column("hosts", "hosts", width=7),
             Column("traffic_bytes", "MB a rank", text=_mb_text, width=11),
             Column("communication_s", "communication", text=seconds_text, width=13),
             Column("step_s", "step", text=seconds_text, width=10),
             Column("efficiency", "efficiency", text="{:.4f}".format, width=10),
             Column("needed_bytes_per_s", "needed MB/s", text=_mb_text, width=12),
-            Column("bottleneck", "bottleneck", left=True, gap=2),
+            Column("bottleneck", "bottleneck", left_aligned=True, gap=2),
         ),
         rows=rows_of(wire.to_json(document.estimates)),
         missing="-",
     )
-    yield from ("", *rendered("text", table), *(f"note: {note}" for note in document.notes))
+    yield from ("", *render("text", table), *(f"note: {note}" for note in document.notes))
 
 
 def _mb_text(count: float) -> str:

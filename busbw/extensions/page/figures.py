@@ -67,7 +67,12 @@ class Figure:
             if key in self.headings and any(row.get(key) is not None for row in self.rows)
         ]
         columns = (
-            Column(key, self.headings[key], text=self._text, left=key in ("series", "row", "word"))
+            Column(
+                key,
+                self.headings[key],
+                text=self._text,
+                left_aligned=key in ("series", "row", "word"),
+            )
             for key in keys
         )
         rows = rows_of({key: row.get(key) for key in keys} for row in self.rows)

@@ -186,13 +186,13 @@ def _level_s(case: CaseHistory, changes: Sequence[LevelChange], moment: datetime
 
 
 _COLUMNS = (
-    Column("case", "case", left=True),
+    Column("case", "case", left_aligned=True),
     Column("sessions", "sessions"),
     Column("level_s", "level", text=seconds_text),
     Column("spread", "spread", unit="%", text=lambda share: f"{100 * share:.2g}"),
     Column("newest_s", "newest", text=seconds_text),
     Column("ratio", "vs first", text=ratio_text),
-    Column("outcome", "outcome", left=True),
+    Column("outcome", "outcome", left_aligned=True),
 )
 
 

@@ -40,7 +40,7 @@ from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
 from busbw.model.workload import Workload
-from busbw.report.renderers import rendered
+from busbw.report.renderers import render
 from busbw.session import forms
 from busbw.session.options import OF_HOSTS, OPTIONS
 from busbw.session.settings import hosts_of
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
     with command_error(HostError, BusyError, NoHostAnswersError), usage_error(ValueError):
         result = _find(options)
     print(f"{plural(len(result.hosts), 'host')}, {plural(result.rounds, 'round')}", "", sep="\n")
-    print(*rendered("text", result.table()), "", *result.sentences(), sep="\n")
+    print(*render("text", result.table()), "", *result.sentences(), sep="\n")
     document = {"document": "busbw find-slow", "version": wire.VERSION, **wire.to_json(result)}
     texts = {
         options.results: json.dumps(document, indent=1) + "\n",

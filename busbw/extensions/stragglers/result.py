@@ -90,7 +90,7 @@ class Result:
     def table(self) -> Table:
         """Return the ratio of each host's pairs to those of the others, by quantity."""
         columns = (
-            Column("host", "host", left=True, fits=True),
+            Column("host", "host", left_aligned=True, fits=True),
             *(Column(name, name, text="{:.2f}".format, fits=True, gap=2) for name in self.ratios),
         )
         rows = (

@@ -20,7 +20,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure, Plan, Run
 from busbw.model.machine import Compiler, Probe
 from busbw.model.words import Device
-from busbw.report.renderers import rendered
+from busbw.report.renderers import render
 from busbw.report.session import session_tables
 from busbw.worker.serve import Channel, part
 from tests.helpers import build
@@ -75,7 +75,7 @@ def _judged(found: Run | Failure) -> None:
         limit = limit_of(baseline, measured, TERMS.policy)
         verdict = judge_case(build.spec(), measured, baseline, limit, TERMS).verdict
         assert verdict.explain()
-        assert rendered("text", *session_tables([verdict], ()))
+        assert render("text", *session_tables([verdict], ()))
         document = results(verdict, measurements={verdict.spec: measured})
         assert json.dumps(document, allow_nan=False)
 

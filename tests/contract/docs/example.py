@@ -20,7 +20,7 @@ from busbw.extensions.page.curves import bandwidth, curves_of
 from busbw.extensions.page.drawing import svg
 from busbw.report.answer import answer_lines
 from busbw.report.reading import Session, session_of
-from busbw.report.renderers import rendered
+from busbw.report.renderers import render
 from busbw.report.verdicts import verdict_tables
 from tests.contract.docs.pages import ROOT
 from tests.helpers.recorded_sessions import Recorded, sessions
@@ -71,7 +71,7 @@ def lines(session: Session) -> list[str]:
     """Return the letters, the table and the answer of the session, as a terminal shows them."""
     assert session.answer is not None
     return [
-        *rendered("text", *verdict_tables(session.verdicts)),
+        *render("text", *verdict_tables(session.verdicts)),
         *(line.text for line in answer_lines(session.verdicts, session.answer)),
     ]
 

@@ -39,7 +39,7 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
     "samples_s": _NOT_EMPTY,
     "epochs_s": _NOT_EMPTY,
     "figures": {
-        "properties": {one.id: {"type": "number"} for one in FIGURES if one.kept},
+        "properties": {figure.id: {"type": "number"} for figure in FIGURES if figure.in_documents},
         "additionalProperties": False,
     },
     "quantiles_s": {

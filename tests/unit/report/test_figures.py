@@ -15,7 +15,7 @@ import pytest
 
 from busbw import storage
 from busbw.model.words import Outcome
-from busbw.report.figures import PROGRAM_FIGURES, TIMED_FIGURES, values
+from busbw.report.figures import PROGRAM_FIGURES, TIMED_FIGURES, figure_values
 from tests.helpers import build
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +25,7 @@ TIMED_FIGURES += (
         "median_minutes",
         "minutes",
         text="{:.1e}".format,
-        of=lambda verdict: verdict.now.median_s / 60 if verdict.now else None,
+        compute=lambda verdict: verdict.now.median_s / 60 if verdict.now else None,
     ),
 )
 """
@@ -38,7 +38,7 @@ def test_names_are_of_one_figure_each() -> None:
 
 
 def test_a_case_without_times_has_no_figure() -> None:
-    assert set(values(build.verdict(Outcome.FAILED, now=None)).values()) == {None}
+    assert set(figure_values(build.verdict(Outcome.FAILED, now=None)).values()) == {None}
 
 
 @pytest.mark.exhaustive

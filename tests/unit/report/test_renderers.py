@@ -1,21 +1,14 @@
-"""Tables as values, and the forms of a table: another form is a file more, and nothing else."""
+"""Tables as values, and the forms of a table."""
 
 from __future__ import annotations
 
 import csv
 import io
-import os
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from busbw import storage
-from busbw.report.renderers import RENDERERS, rendered
-from busbw.report.renderers.text import render
+from busbw.report.renderers import render, render_text
 from busbw.report.session import session_tables
 from busbw.report.table import (
     Column,
@@ -57,76 +50,22 @@ FORMULAS = ("=cmd|' /C calc'!A0", "+SUM(1)", "-x", "@SUM(1)", "\t=1")
 def test_no_text_is_a_formula_in_csv(text: str) -> None:
     columns = (Column(text), Column("ok"))
     table = Table(columns=columns, rows=rows_of([{text: text, "ok": "a=b"}]))
-    written = io.StringIO("\n".join(rendered("csv", table)), newline="")
+    written = io.StringIO("\n".join(render("csv", table)), newline="")
     assert list(csv.reader(written)) == [[f"'{text}", "ok"], [f"'{text}", "a=b"]]
 
 
 def test_a_control_character_is_an_escape_in_csv() -> None:
     table = Table(columns=(Column("a"),), rows=rows_of([{"a": "\r=1\x1b"}]))
-    assert rendered("csv", table) == ["a", r"\r=1\x1b"]
+    assert render("csv", table) == ["a", r"\r=1\x1b"]
 
 
 def test_numbers_stay_numbers_in_csv() -> None:
     table = Table(columns=(Column("a"), Column("b")), rows=rows_of([{"a": -1.5, "b": "-2e-05"}]))
-    assert rendered("csv", table) == ["a,b", "-1.5,-2e-05"]
-
-
-ROOT = Path(__file__).parents[3]
-
-_HYPHENS = '''
-"""A table with hyphens between raw values."""
-
-from ..table import TextLine
-
-
-def render(table):
-    """A line for each row."""
-    rows = [[row.values[column.id] for column in table.columns] for row in table.rows]
-    return [TextLine("-".join(map(str, row))) for row in rows]
-'''
-
-_SHOWN = """
-from busbw.report.renderers import rendered
-from busbw.report.session import session_tables
-from busbw.plugin.config import judged_of
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    judged = judged_of(config)
-    verdicts = tuple(judged.verdicts.values())
-    tables = session_tables(verdicts, ())
-    for line in rendered("hyphens", *tables):
-        terminalreporter.write_line(f"hyphens: {line}")
-"""
-
-
-def test_forms_have_the_names_of_their_files() -> None:
-    assert sorted(RENDERERS) == ["csv", "markdown", "text"]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.sessions
-def test_a_new_file_renders_the_table_of_a_session(tmp_path: Path) -> None:
-    skipped = shutil.ignore_patterns("__pycache__")
-    for name in ("busbw", "perf"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=skipped)
-    (tmp_path / "busbw/report/renderers/hyphens.py").write_text(_HYPHENS)
-    (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text() + _SHOWN)
-    words = ["-m", "pytest", "perf", "--frameworks=fake", "--payloads=1M", "--launches=1"]
-    done = subprocess.run(
-        [sys.executable, *words, "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), storage.MACHINE: str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (row,) = [line for line in done.stdout.splitlines() if line.startswith("hyphens: ")]
-    assert row.startswith("hyphens: 1048576-") and row.endswith("-NO_BASELINE"), done.stdout
+    assert render("csv", table) == ["a,b", "-1.5,-2e-05"]
 
 
 def _texts(table: Table) -> list[str]:
-    return [line.text for line in render(table)]
+    return [line.text for line in render_text(table)]
 
 
 def test_cells_stand_below_headings_and_units_and_notes_below_their_rows() -> None:
@@ -143,12 +82,15 @@ def test_cells_stand_below_headings_and_units_and_notes_below_their_rows() -> No
 
 
 def test_title_rows_and_notes_keep_their_markup() -> None:
-    marked = {line.text.strip(): line.markup for line in render(TABLE) if line.markup}
+    marked = {line.text.strip(): line.markup for line in render_text(TABLE) if line.markup}
     assert marked == {"a group": {"bold": True}, "1M                 FAILED": RED, "a reason": RED}
 
 
 def test_a_column_that_fits_is_as_wide_as_its_longest_cell_and_others_let_it_stick_out() -> None:
-    columns = (Column("name", fits=True, width=2, left=True), Column("count", width=2, gap=2))
+    columns = (
+        Column("name", fits=True, width=2, left_aligned=True),
+        Column("count", width=2, gap=2),
+    )
     rows = rows_of([{"name": "a", "count": 1}, {"name": "abc", "count": 1000}])
     table = Table(columns=columns, rows=rows, indent=4)
     assert _texts(table) == ["    a     1", "    abc  1000"]
@@ -159,7 +101,7 @@ def test_a_column_that_fits_is_as_wide_as_its_longest_cell_and_others_let_it_sti
 def test_csv_has_raw_values_below_ids_and_quotes_what_it_must() -> None:
     table = Table(columns=(Column("a_s"), Column("b")), rows=rows_of([{"a_s": 0.5, "b": 'x,"'}]))
     table = replace(table, rows=(*table.rows, Row({"a_s": None, "b": "y"})))
-    assert rendered("csv", table) == ["a_s,b", '0.5,"x,"""', ",y"]
+    assert render("csv", table) == ["a_s,b", '0.5,"x,"""', ",y"]
 
 
 def test_the_table_of_a_session_has_seconds_and_bytes() -> None:

@@ -10,7 +10,7 @@ import pytest
 from busbw.model.machine import Environment
 from busbw.model.verdict import Curve, SizeGroup
 from busbw.model.words import Device
-from busbw.report.renderers import rendered
+from busbw.report.renderers import render
 from busbw.report.session import (
     change_tables,
     curve_tables,
@@ -95,7 +95,7 @@ def test_the_baselines_folder_is_named_and_whether_it_is_there(tmp_path: Path) -
 
 def shown(*tables: Table) -> list[str]:
     """As a terminal shows them."""
-    return rendered("text", *tables)
+    return render("text", *tables)
 
 
 def test_verdicts_come_before_curves() -> None:

@@ -9,7 +9,7 @@ import pytest
 from busbw.extensions.stragglers.fit import Racks
 from busbw.extensions.stragglers.result import NoAnswer, Result
 from busbw.extensions.stragglers.sequential import Slow
-from busbw.report.renderers import rendered
+from busbw.report.renderers import render
 
 SIZE = "all-reduce 16M"
 HEALTHY = Result(
@@ -76,7 +76,7 @@ def test_the_good_hosts_are_all_without_a_problem_and_one_of_a_link() -> None:
 
 
 def test_the_table_has_a_row_for_each_host() -> None:
-    lines = [line.split() for line in rendered("text", HEALTHY.table())]
+    lines = [line.split() for line in render("text", HEALTHY.table())]
     assert lines == [
         ["host", "all-reduce", "16M"],
         ["a", "1.00"],

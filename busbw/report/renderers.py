@@ -1,0 +1,117 @@
+"""The formats of a table: how it looks as text, Markdown and CSV, never what it holds."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from busbw import wire
+
+from .table import Column, Row, Table, TextLine
+
+Renderer = Callable[[Table], list[TextLine]]
+
+# Spreadsheets take a cell that begins with one of these for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t")
+_NOTE_INDENT = " " * 10
+
+
+def render(form: str, *tables: Table) -> list[str]:
+    """Return the lines of tables in a form: text, markdown or csv."""
+    return [line.text for table in tables for line in RENDERERS[form](table)]
+
+
+def render_text(table: Table) -> list[TextLine]:
+    """Return the lines for a terminal: columns of a fixed width, units below their headings."""
+    lines = [TextLine(""), table.title] if table.title else []
+    widths = [_text_width(table, index) for index in range(len(table.columns))]
+    headings = [column.heading for column in table.columns]
+    units = [column.unit for column in table.columns]
+    heads = [cells for cells in (headings, units) if any(cells)]
+    lines += [TextLine(_text_line(table, cells, widths)) for cells in heads]
+    for row in table.rows:
+        lines += _row_lines(table, row, widths)
+    return lines + [TextLine(note) for note in table.notes]
+
+
+def _text_width(table: Table, index: int) -> int:
+    column = table.columns[index]
+    cells = [table.cells(row)[index] for row in table.rows] if column.fits else []
+    return max([column.width, *map(len, cells)])
+
+
+def _row_lines(table: Table, row: Row, widths: Sequence[int]) -> Iterator[TextLine]:
+    yield TextLine(_text_line(table, table.cells(row), widths), row.markup)
+    for note in row.notes:
+        yield TextLine(f"{_NOTE_INDENT}{note.text}", note.markup)
+
+
+def _text_line(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str:
+    aligned = [
+        " " * column.gap + column.align(cell, width)
+        for column, cell, width in zip(table.columns, cells, widths)
+    ]
+    return (" " * table.indent + "".join(aligned)[table.columns[0].gap :]).rstrip()
+
+
+def render_markdown(table: Table) -> list[TextLine]:
+    """Return Markdown that is readable as text, too: each column as wide as its widest cell."""
+    heads = [f"{c.heading} ({c.unit})" if c.unit else c.heading for c in table.columns]
+    rows = [heads, *map(table.cells, table.rows)]
+    widths = [max(map(len, cells)) for cells in zip(*rows)]
+    head, *body = [_markdown_line(table.columns, cells, widths) for cells in rows]
+    lines = [table.title.text, ""] if table.title else []
+    dashes = ["-" * (width + 1) for width in widths]
+    ends = (
+        f":{dash}" if column.left_aligned else f"{dash}:"
+        for column, dash in zip(table.columns, dashes)
+    )
+    lines += [head, f"|{'|'.join(ends)}|", *body]
+    # A Markdown table cannot hold the notes of its rows.
+    row_notes = [
+        f"- {table.cells(row)[0]}: {note.text}" for row in table.rows for note in row.notes
+    ]
+    for notes in (row_notes, table.notes):
+        lines += ["", *notes] if notes else []
+    return [TextLine(line) for line in lines]
+
+
+def _markdown_line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]) -> str:
+    aligned = (column.align(cell, width) for column, cell, width in zip(columns, cells, widths))
+    return f"| {' | '.join(aligned)} |"
+
+
+def render_csv(table: Table) -> list[TextLine]:
+    """Return raw values below the ids of the columns, which hold the units; empty for None.
+
+    No text is a formula: a quote stands before it. Control characters are written as escapes.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_csv_cell(column.id) for column in table.columns)
+    for row in table.rows:
+        writer.writerow(_csv_cell(row.values[column.id]) for column in table.columns)
+    return [TextLine(line) for line in text.getvalue().splitlines()]
+
+
+def _csv_cell(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    text = wire.printable(value)
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+RENDERERS: Mapping[str, Renderer] = {
+    "csv": render_csv,
+    "markdown": render_markdown,
+    "text": render_text,
+}
