@@ -1,9 +1,9 @@
 """The folder of baselines: paths of files, one writer at a time, each file written at the end.
 
-Knows names, permissions and locks; the content of a file is its Codec's. One session may update
-and prune: files are read under the lock, changed in memory and written at the end, each once. The
-lock excludes other sessions on this machine. It does not exclude an editor, a checkout
-or a session on another host that mounts the same folder.
+A Codec reads and writes the content of a file. Files are read under a lock, changed in memory and
+written at the end, each once, so that one session may update and prune. The lock excludes other
+sessions on this machine. It does not exclude an editor, a checkout or a session on another host
+that mounts the same folder.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
 
 
 def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Path:
+    """Return the path of the file of `case` on `key`, in a `folder` below `root`."""
     return root / folder / key.folder / case.key.file_name
 
 
 def exists(path: Path) -> bool:
-    """Whether `path` exists. Raises BaselineError if that cannot be determined."""
+    """Return whether `path` exists. Raises BaselineError if that cannot be determined."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -42,9 +43,9 @@ def exists(path: Path) -> bool:
 
 
 def stored(codec: Codec[S], path: Path, key: EnvironmentKey, case: Case) -> BaselineFile[S] | None:
-    """What is in `path`, which must be about `case` on `key`; None if there is no file.
+    """Read the file `path`; None if there is no file.
 
-    Raises BaselineError.
+    Raises BaselineError for a bad file, and for a file of another case or environment.
     """
     if not exists(path):
         return None
@@ -59,13 +60,13 @@ def stored(codec: Codec[S], path: Path, key: EnvironmentKey, case: Case) -> Base
 
 
 def _words(key: EnvironmentKey) -> str:
-    """Folders of different keys may have the same name: hence the device kind."""
+    """Return device kind and folder: folders of different keys may have the same name."""
     return f"{key.device_kind} in {key.folder}"
 
 
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """One writer per baselines folder, however it is reached. Raises BaselineError."""
+    """Make the folder and lock it, so that it has one writer. Raises BaselineError."""
     with contextlib.ExitStack() as held:
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -82,14 +83,14 @@ def locked(root: Path) -> Iterator[None]:
 def check_folder(
     root: Path, *, may_be_missing: bool = False, is_written: bool = False, hint: str = ""
 ) -> None:
-    """Raise an error unless `root` is a folder that can be read, or with `is_written` written.
+    """Raise BaselineError unless `root` is a folder that can be read.
 
-    The error is a BaselineError, or an OutputError for a folder that cannot be written.
-    One that may be missing is made when the first baseline is written; else `hint` says what helps.
+    With `is_written` raise OutputError unless it can be written. A folder that `may_be_missing`
+    is made when the first baseline is written; otherwise the message ends with `hint`.
     """
     if exists(root):
         if not root.is_dir():
-            raise BaselineError(f"{root} is no folder; accepted is one")
+            raise BaselineError(f"{root}: expected a folder, got something else")
         if not os.access(root, os.R_OK | os.X_OK):
             raise BaselineError(f"{root}: no permission to read it")
     elif not may_be_missing:
@@ -124,7 +125,7 @@ class Draft(Generic[S]):
         self._changed: dict[Path, None] = {}
 
     def find(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile[S] | None]:
-        """The path of the file of `case` on `key`, and its document; None: there is no file.
+        """Return the path of the file of `case` on `key`, and its document; None without a file.
 
         Raises BaselineError for a bad file.
         """
@@ -136,7 +137,7 @@ class Draft(Generic[S]):
         return path, self._documents.get(path)
 
     def opened(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile[S]]:
-        """The same, with an empty document where there is no file."""
+        """Return the same as `find`, with an empty document if there is no file."""
         self._begin()
         path, document = self.find(key, case)
         if document is None:
@@ -165,14 +166,14 @@ class Draft(Generic[S]):
                 path.unlink(missing_ok=True)
 
     def _tidy_up(self) -> None:
-        """Remove what a writer left that was killed: no other one is alive under the lock."""
+        """Remove half-written files of killed writers: under the lock no other writer is alive."""
         for path in self._root.rglob(_HALF_WRITTEN):
             path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def drafted(root: Path, codec: Codec[S]) -> Iterator[Draft[S]]:
-    """A Draft of the files of `codec` in the folder `root`, written at the end unless it raises.
+    """Open a Draft of the files of `codec` in `root`; write it at the end, unless it raises.
 
     Other sessions wait meanwhile. Raises OSError if a file cannot be written, and BaselineError if
     another session holds the lock for too long.

@@ -1,9 +1,8 @@
-"""Find what a case is compared with: its baseline, or a published figure.
+"""Find the baseline of a case, and published figures; no file is written.
 
-Reads files and writes none. Published figures were measured by another method: they are shown,
-never judged. They are next to the baselines, in
-``<device kind>/<ranks>r/published.<collective>.<name>.json``; no update touches them, and they have
-their own form: a bandwidth per payload, with its source.
+Published figures were measured by another method: they are shown, never judged. They are next to
+the baselines, in ``<device kind>/<ranks>r/published.<collective>.<name>.json``, which no update
+changes. Such a file has a bandwidth per payload, with its source.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from .document import (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FoundBaseline:
-    """The answer to a search: a baseline, or none and the nearest key that has one.
+class BaselineSearch:
+    """A baseline, or None and the text `nearest` on the nearest machine with a baseline.
 
-    `other_strategy` is one with which the same case has a baseline, if its own has none.
-    `incomparable` says of a baseline of as many ranks that only one of the two shares a device.
+    `other_strategy` is a strategy with which the same case has a baseline. `incomparable` says that
+    there is a baseline of as many ranks, but only one of the two sessions shares a device.
     """
 
     baseline: Baseline | None = None
@@ -49,20 +48,20 @@ class FoundBaseline:
 
 def find(
     root: Path, key: EnvironmentKey, case: Case, *, memory_limit_bytes: int | None = None
-) -> FoundBaseline:
-    """What is stored below `root` for `case` on `key`. Raises BaselineError for a bad file.
+) -> BaselineSearch:
+    """Find the baseline of `case` on `key` below `root`. Raises BaselineError for a bad file.
 
-    Under an artificial memory limit, that is out of memory under the same limit, or else what is
-    stored without a limit; never what is stored under another one.
+    Under an artificial memory limit that is an out-of-memory entry with the same limit, or else the
+    baseline without a limit, and never an entry with another limit.
     """
     path = files.path_of(root, key, case)
     document = files.stored(TIMED, path, key, case)
     if document is not None:
-        found = document.find(case, memory_limit_bytes) or document.find(case)
-        if found is not None:
-            return FoundBaseline(baseline=found)
+        baseline = document.find(case, memory_limit_bytes) or document.find(case)
+        if baseline is not None:
+            return BaselineSearch(baseline=baseline)
     nearest = "" if document is not None else _nearest(root, key, case)
-    return FoundBaseline(
+    return BaselineSearch(
         nearest=nearest,
         other_strategy=_other_strategy(root, key, case),
         incomparable=_otherwise_shared(root, key, case),
@@ -70,43 +69,44 @@ def find(
 
 
 def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[Baseline, ...]:
-    """Every baseline of `framework` on `key`. Raises BaselineError for a bad file."""
+    """Read all baselines of `framework` on `key`. Raises BaselineError for a bad file."""
     paths = sorted((root / key.folder).glob(f"{framework}.*.*.json"))
-    return tuple(one for path in paths for one in read(TIMED, path).baselines)
+    return tuple(baseline for path in paths for baseline in read(TIMED, path).baselines)
 
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
+    """Return the frameworks that have baselines on `key`."""
     return _frameworks((root / key.folder).glob("*.*.*.json"))
 
 
 def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
-    """By the numbers of ranks of this kind of device that have baselines, the day of the newest.
+    """Return the date of the newest baseline for other numbers of ranks of this kind of device.
 
-    As many ranks as `key` has count, too, where only one of the two shares a device. Empty where
-    `key` itself has some. Raises BaselineError for a file that cannot be read.
+    The number of ranks of `key` counts, too, if only one of the two shares a device. Empty if `key`
+    has baselines. Raises BaselineError for a file that cannot be read.
     """
     if frameworks_at(root, key):
         return {}
-    found: dict[int, str] = {}
+    dates: dict[int, str] = {}
     for path in sorted((root / key.folder.parent).glob("*/*.*.*.json")):
         if _frameworks([path]):
             contents = read(TIMED, path)
             if (contents.key.ranks, contents.key.shared) == (key.ranks, key.shared):
                 continue
-            days = [found.get(contents.key.ranks, ""), *(one.date for one in contents.baselines)]
-            found[contents.key.ranks] = max(days)
-    return found
+            newest = (baseline.date for baseline in contents.baselines)
+            dates[contents.key.ranks] = max(dates.get(contents.key.ranks, ""), *newest)
+    return dates
 
 
 def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
-    """The program that is stored below `root`. Raises BaselineError for a bad file."""
+    """Find the program that is stored below `root`. Raises BaselineError for a bad file."""
     path = files.path_of(root, key, case, COMPILED_FOLDER)
     document = files.stored(PROGRAMS, path, key, case)
     return document.find(case) if document is not None else None
 
 
 def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
-    """Whether anything of `framework` is stored below `root` for the ranks of `topology`.
+    """Return whether a program of `framework` is stored below `root` for the ranks of `topology`.
 
     Decided by the name of the folder: the full key is known only where there is a compiler.
     """
@@ -117,20 +117,20 @@ def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
 
 
 def frameworks_below(root: Path) -> frozenset[str]:
+    """Return the frameworks that have baselines below `root`, on whichever machine."""
     return _frameworks(root.glob("*/*/*.*.*.json"))
 
 
 def _frameworks(paths: Iterable[Path]) -> frozenset[str]:
-    named = (CaseKey.of_file(path.name) for path in paths)
-    found = frozenset(one.framework for one in named if one is not None)
-    return found - {_PUBLISHED}
+    keys = (CaseKey.of_file(path.name) for path in paths)
+    return frozenset(key.framework for key in keys if key is not None) - {_PUBLISHED}
 
 
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     folder = root / key.folder
     for path in sorted(folder.glob(f"{case.key.stem}.*.json")):
-        named = CaseKey.of_file(path.name)
-        other = replace(case, strategy=named.strategy) if named is not None else case
+        case_key = CaseKey.of_file(path.name)
+        other = replace(case, strategy=case_key.strategy) if case_key is not None else case
         document = files.stored(TIMED, path, key, other) if other != case else None
         if document is not None and document.find(other):
             return other.strategy
@@ -151,17 +151,16 @@ def _otherwise_shared(root: Path, key: EnvironmentKey, case: Case) -> str:
 
 
 def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
-    wanted = key.folder
-    there = [
-        path.parent.relative_to(root) for path in sorted(root.glob(f"*/*/{case.key.file_name}"))
-    ]
-    if not there:
+    kind, ranks = key.folder.parts
+    paths = sorted(root.glob(f"*/*/{case.key.file_name}"))
+    folders = [path.parent.relative_to(root) for path in paths]
+    if not folders:
         return ""
-    best = max(there, key=lambda f: (f.parts[0] == wanted.parts[0], f.parts[1] == wanted.parts[1]))
-    return f"no baseline for {wanted}, the nearest is for {best.as_posix()}"
+    best = max(folders, key=lambda folder: (folder.parts[0] == kind, folder.parts[1] == ranks))
+    return f"no baseline for {key.folder}, the nearest is for {best.as_posix()}"
 
 
-# Stands where the name of a framework does in the names of other files.
+# The first part of the name of a file, in place of a framework.
 _PUBLISHED = "published"
 
 
@@ -174,7 +173,7 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedEntry:
-    """One line: algbw in GB/s (10^9), or that the source says out of memory."""
+    """One published figure: algbw in GB/s (10^9), or out of memory."""
 
     payload: Annotated[str, payload_of]
     payload_bytes: Payload
@@ -183,7 +182,7 @@ class PublishedEntry:
     doubt: str = ""
 
     def validate(self) -> None:
-        """Raise ValueError, which begins with the field, for what no table can hold."""
+        """Raise ValueError, whose message begins with the field, for a contradiction."""
         if payload_of(self.payload) != self.payload_bytes:
             raise ValueError(f"payload: {self.payload!r} is not {self.payload_bytes} bytes")
         if (self.algbw_gb_per_s is None) is (self.status is Status.OK):
@@ -206,7 +205,7 @@ class Published:
 
 
 def read_published(path: Path) -> Published:
-    """The checked table in `path`; raises BaselineError."""
+    """Read and check the published table in `path`. Raises BaselineError."""
     try:
         raw = read_json(path)
         wire.check_document(raw, "busbw published figures", "write it anew")
@@ -216,16 +215,16 @@ def read_published(path: Path) -> Published:
 
 
 def find_published(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
-    """What was published for this payload on this device kind and number of ranks, if anything."""
+    """Find the published figure of this payload on this device kind and number of ranks, if any."""
     folder = root / slug(key.device_kind) / f"{key.ranks}r"
     for path in sorted(folder.glob(f"{_PUBLISHED}.{case.collective}.*.json")):
         table = read_published(path)
-        for entry in table.entries:
-            if entry.payload_bytes == case.payload_bytes:
+        for figure in table.entries:
+            if figure.payload_bytes == case.payload_bytes:
                 return Reference(
                     source=f"{table.slice}: {table.source}",
-                    oom=entry.status is Status.OOM,
-                    algbw_gb_per_s=entry.algbw_gb_per_s,
-                    doubt=entry.doubt,
+                    oom=figure.status is Status.OOM,
+                    algbw_gb_per_s=figure.algbw_gb_per_s,
+                    doubt=figure.doubt,
                 )
     return None

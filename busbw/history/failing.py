@@ -56,12 +56,14 @@ def failing_texts(lines: Sequence[Line], failed: Mapping[Case, Outcome]) -> Iter
     """Yield a line for the cases that fail since the same session, from the lines of a machine."""
     texts: dict[str, list[str]] = {}
     for case, outcome in failed.items():
-        own = [line for line in lines if line.case == case and not line.is_reference]
-        # What was slowed down on purpose tells nothing of earlier sessions.
-        if not own or not own[-1].is_ordinary:
+        of_case = [line for line in lines if line.case == case and not line.is_reference]
+        # A session that was slowed down on purpose tells nothing about earlier sessions.
+        if not of_case or not of_case[-1].is_ordinary:
             continue
-        series = Series.of(own[-1])
-        comparable = [line for line in own if line.is_ordinary and Series.of(line) == series]
+        series = Series.of_line(of_case[-1])
+        comparable = [
+            line for line in of_case if line.is_ordinary and Series.of_line(line) == series
+        ]
         sessions = [
             replace(line, outcome=measured)
             for line in comparable

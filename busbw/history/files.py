@@ -1,9 +1,9 @@
 """The folder of the history: a file for each year and machine, appended to under a lock.
 
-A session's lines are written with one call and flushed to the disk before it is said that they are
-there. A session that is killed meanwhile can leave a torn last line: the next append begins on a
-new line, and whoever reads the file is told the number of the torn one. A file with lines of
-another format is not appended to.
+The lines of a session are written with one call, and flushed to the disk before `append` returns. A
+session that is killed meanwhile can leave a torn last line: the next append begins on a new line,
+and reading the file raises an error with the number of the torn line. Nothing is appended to a file
+with lines of another format.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from busbw import storage, wire
 from busbw.model.limits import Date
 from busbw.model.machine import EnvironmentKey
 
-from .lines import Line, parsed
+from .lines import Line, parse
 
 LOCK_TIMEOUT_S = 60.0
-# A thousand cases in every night of a year are half of it.
+# A year of daily sessions with a thousand cases takes half of it.
 MOST_BYTES = 1 << 30
 _YEAR = re.compile(r"[0-9]{4}\.jsonl")
 
@@ -36,31 +36,23 @@ class HistoryError(Exception):
     """A history that cannot be read or written; the message says which file, where and why."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Appended:
-    """How many lines were appended to the file at `path`."""
+def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path:
+    """Append the lines of a session, one at least, and return the path of the file.
 
-    path: Path
-    lines: int
-
-
-def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Appended:
-    """Append a session's `lines`, one at least.
-
-    Raises HistoryError where they cannot be, and none of them is there then.
+    Raises HistoryError if they cannot be written; then none of them is in the file.
     """
     path = root / key.folder / f"{lines[0].began.year}.jsonl"
     content = "".join(f"{line.text}\n" for line in lines).encode()
     with _locked(path):
         _append(path, content)
-    return Appended(path=path, lines=len(lines))
+    return path
 
 
 def _append(path: Path, content: bytes) -> None:
     before = _content(path) if path.exists() else b""
     if before:
         # A file of another format is not appended to.
-        _parsed(path, before.partition(b"\n")[0], 1)
+        _parse(path, before.partition(b"\n")[0], 1)
     if before and not before.endswith(b"\n"):
         content = b"\n" + content
     with path.open("ab", buffering=0) as file:
@@ -70,37 +62,34 @@ def _append(path: Path, content: bytes) -> None:
             if written < len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
-            # A full disk: what of them is there would be half a session.
+            # The disk is full, and half a session must not stay in the file.
             file.truncate(len(before))
             raise
 
 
-def _parsed(path: Path, text: bytes, number: int) -> Line:
+def _parse(path: Path, text: bytes, number: int) -> Line:
     try:
-        return parsed(text, f"line {number}")
+        return parse(text, f"line {number}")
     except wire.WireError as error:
         raise HistoryError(f"{path}: {error}") from error
 
 
 def read(root: Path, key: EnvironmentKey, since: int = 0) -> tuple[Line, ...]:
-    """The lines of one machine from the year `since` on, oldest first. Raises HistoryError."""
+    """Read the lines of one machine from the year `since` on, oldest first. Raises HistoryError."""
     return _read_folder(root / key.folder, since)
 
 
 def read_all(root: Path) -> dict[str, tuple[Line, ...]]:
-    """All lines by machine, its folder below `root` as text. Raises HistoryError."""
+    """Read all lines by machine, which is a folder below `root`. Raises HistoryError."""
     return {name: _read_folder(root / name) for name in folders(root)}
 
 
 def folders(root: Path) -> tuple[str, ...]:
-    """The machines that there is a history of. Raises HistoryError."""
-    return tuple(dict.fromkeys(str(path.parent.relative_to(root)) for path in _files(root)))
-
-
-def _files(root: Path) -> list[Path]:
+    """Return the machines that have a history. Raises HistoryError without the folder `root`."""
     if not root.is_dir():
         raise HistoryError(f"there is no folder {root}")
-    return sorted(root.glob("*/*/*.jsonl"))
+    paths = sorted(root.glob("*/*/*.jsonl"))
+    return tuple(dict.fromkeys(str(path.parent.relative_to(root)) for path in paths))
 
 
 def _read_folder(folder: Path, since: int = 0) -> tuple[Line, ...]:
@@ -110,40 +99,33 @@ def _read_folder(folder: Path, since: int = 0) -> tuple[Line, ...]:
 
 
 def _lines(path: Path) -> dict[bytes, Line]:
-    """The lines of a file by their bytes. Raises HistoryError."""
+    """Read the lines of a file by their bytes. Raises HistoryError."""
     if not _YEAR.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
     texts = _content(path).removesuffix(b"\n").split(b"\n")
     numbered = enumerate(texts if texts != [b""] else (), 1)
-    return {text: _parsed(path, text, number) for number, text in numbered}
+    return {text: _parse(path, text, number) for number, text in numbered}
 
 
 def _content(path: Path) -> bytes:
-    """Read a file of the history. Raises HistoryError, also for what Git left in it."""
+    """Read a file of the history. Raises HistoryError, also for a conflict that Git left in it."""
     try:
-        found = storage.read(path, MOST_BYTES)
+        content = storage.read(path, MOST_BYTES)
     except storage.InputError as error:
         raise HistoryError(f"{path}: {error}") from error
-    left = wire.left_by_git(found)
-    if left:
-        raise HistoryError(f"{path}:{left}")
-    return found
+    conflict = wire.left_by_git(content)
+    if conflict:
+        raise HistoryError(f"{path}:{conflict}")
+    return content
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """The only writer in the folder of `path`, which is made. Raises HistoryError."""
-    with _errors(path):
+    """Make the folder of `path` and lock it; errors inside, too, become a HistoryError."""
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with storage.folder_lock(path.parent.resolve(), LOCK_TIMEOUT_S):
             yield
-
-
-@contextlib.contextmanager
-def _errors(path: Path) -> Iterator[None]:
-    """Errors of the system and of the lock become a HistoryError with `path`."""
-    try:
-        yield
     except storage.LockedError as error:
         raise HistoryError(
             f"{path}: another session has been writing for {LOCK_TIMEOUT_S:g} s"
@@ -154,20 +136,20 @@ def _errors(path: Path) -> Iterator[None]:
 
 FILE = "acknowledged.toml"
 
-# A change begins with a session; whoever writes the day may mean the one before or after it.
+# A change begins with a session; its day in the file may be a day early or late.
 _NEAR = datetime.timedelta(days=1)
 
 
 def _check_reason(reason: str) -> None:
     if not reason.strip():
-        raise ValueError("expected why it is accepted, got nothing")
+        raise ValueError("expected the reason of the change, got an empty text")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Acknowledged:
-    """A change `since` a day, of the cases and machines whose names match the patterns.
+    """A change that is accepted `since` a day, of the cases and machines that match the patterns.
 
-    From that day on the level is what has been measured since.
+    The level is that of the sessions from that day on.
     """
 
     since: Date
@@ -179,10 +161,12 @@ class Acknowledged:
     def began(self) -> datetime.datetime:
         return datetime.datetime.fromisoformat(self.since).replace(tzinfo=datetime.UTC)
 
-    def is_of(self, case: str, machine: str) -> bool:
+    def matches(self, case: str, machine: str) -> bool:
+        """Return whether the names of a case and of a machine match the patterns."""
         return fnmatch.fnmatchcase(case, self.case) and fnmatch.fnmatchcase(machine, self.machine)
 
     def explains(self, began: datetime.datetime) -> bool:
+        """Return whether a change of a level at `began` is this change."""
         return self.began - _NEAR <= began < self.began + 2 * _NEAR
 
 
@@ -192,9 +176,9 @@ class _File:
 
 
 def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
-    """What is acknowledged in `root`, the folder of the baselines; nothing without a file.
+    """Read the acknowledged changes in `root`, the folder of the baselines; none without a file.
 
-    The file is written by hand and reviewed. Raises HistoryError, which says where and why.
+    The file is written by hand and reviewed. Raises HistoryError, whose message says where and why.
 
         [[change]]
         since = 2026-11-03
@@ -211,11 +195,11 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
     except storage.InputError as error:
         raise HistoryError(f"{path} {error}") from error
     except ValueError as error:
-        left = wire.left_by_git(content)
-        raise HistoryError(f"{path}:{left}" if left else f"{path}: not TOML: {error}") from error
-    for one in raw["change"] if isinstance(raw.get("change"), list) else ():
-        if isinstance(one, dict) and isinstance(one.get("since"), datetime.date):
-            one["since"] = one["since"].isoformat()
+        text = wire.left_by_git(content) or f" not TOML: {error}"
+        raise HistoryError(f"{path}:{text}") from error
+    for change in raw["change"] if isinstance(raw.get("change"), list) else ():
+        if isinstance(change, dict) and isinstance(change.get("since"), datetime.date):
+            change["since"] = change["since"].isoformat()
     try:
         return wire.from_json(_File, raw, "file").change
     except wire.WireError as error:

@@ -1,7 +1,7 @@
-"""Lines over time: what each case took from session to session, its levels, and how sessions ended.
+"""Lines over time: the times and levels of each case, and how sessions ended.
 
-Pure: lines in, values out. A session that was made slower on purpose says nothing of a level, and
-neither does a side of two stacks in turn of which none is locked.
+A session that was made slower on purpose says nothing about a level, and neither do two interleaved
+stacks of which none is locked.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .lines import Line, Series, earlier
 # Fewer cases do not show what they share.
 _LEAST_CASES = 6
 
-# What most cases of a session have in common is what this many of them do.
+# A change is shared if this fraction of the cases changed.
 _MOST = 2 / 3
 
 # No time is known better than to a thousandth.
 _LEAST_VARIANCE = 1e-6
 
-# What the other cases say of the noise of one counts as this many sessions of its own.
+# The noise of the other cases counts as this many sessions of a case.
 _OTHERS = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelChange:
-    """A level that changed with the session that `began` then, by `log_ratio` in log time.
+    """A level that changed by `log_ratio` in log time with the session that began at `began`.
 
-    `changes` are what changed there, such as ``jaxlib 0.10.1 -> 0.10.2``; `sessions` is how many
-    the new level has. `reason` says why somebody accepts it, empty where nobody has.
+    `changes` are what changed in the stack, such as ``jaxlib 0.10.1 -> 0.10.2``. The new level has
+    so many `sessions`. `reason` is that of the acknowledgement, empty without one.
     """
 
     began: datetime
@@ -55,7 +55,7 @@ class LevelChange:
 
     @property
     def text(self) -> str:
-        """Return a text such as ``+8.1 % since 2026-03-04``."""
+        """A text such as ``+8.1 % since 2026-03-04``."""
         return f"{_percent(self.ratio)} since {self.began:%Y-%m-%d}"
 
     @property
@@ -64,14 +64,14 @@ class LevelChange:
 
     @property
     def cause(self) -> str:
-        """What changed there, and why somebody accepts it."""
-        there = ", ".join(self.changes) or "nothing that is known"
+        """What changed in the stack, and the reason of the acknowledgement."""
+        changes = ", ".join(self.changes) or "nothing that is known"
         accepted = f"; accepted: {self.reason}" if self.reason else ""
-        return f"changed there: {there}{accepted}"
+        return f"changed there: {changes}{accepted}"
 
 
 def _percent(ratio: float) -> str:
-    """A ratio as a signed change: two digits after the point below 1 %, one below 10 %."""
+    """Return a ratio as a signed change: two decimals below 1 %, one below 10 %."""
     percent = 100 * (ratio - 1)
     decimals = 2 if abs(percent) < 0.995 else 1 if abs(percent) < 9.95 else 0
     return f"{percent:+.{decimals}f} %"
@@ -79,13 +79,13 @@ def _percent(ratio: float) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseHistory:
-    """One case in one series: the time of each session in seconds, oldest first, by its name.
+    """The history of one case in one series, with its lines by the name of the session.
 
-    The time of a session is the median over its launches, which `sessions` have all, failed ones
-    too, but none that was slower on purpose. `level_s` is the newest level, `spread` the relative
-    standard deviation of a session about it, less what all cases share; None without a time, and
-    the spread of a single one. `outcomes` counts the verdicts, of sessions without a time too;
-    `baseline_date` is what the newest session was compared with.
+    `sessions` are oldest first, failed sessions included, without those that were made slower on
+    purpose. `level_s` is the newest level, and `spread` the relative standard deviation of a
+    session about it, less what all cases share; both are None without a time, and the spread is
+    None for a single time. `outcomes` counts the verdicts, of sessions without a time, too.
+    `baseline_date` is the date of the baseline that the newest session was compared with.
     """
 
     case: Case
@@ -99,8 +99,9 @@ class CaseHistory:
 
     @property
     def times_s(self) -> Mapping[str, float]:
-        found = ((name, line.time_s) for name, line in self.sessions.items())
-        return {name: time_s for name, time_s in found if time_s is not None}
+        """The median of the launches of each session in seconds, if it has a time."""
+        times = ((name, line.time_s) for name, line in self.sessions.items())
+        return {name: time_s for name, time_s in times if time_s is not None}
 
     @property
     def newest_s(self) -> float | None:
@@ -109,10 +110,10 @@ class CaseHistory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineHistory:
-    """All cases of one machine, its lines, and the first line of each session by its name.
+    """The history of one machine: all cases, all lines, and the first line of each session.
 
-    `shared` are changes of what all cases of a series have in common, `merged` what the sessions of
-    a series measured, with those near each other as one.
+    `sessions` are by the name of the session. `shared` are the changes that all cases of a series
+    share. `merged` are the sessions of a series, with sessions near each other as one.
     """
 
     folder: str
@@ -128,8 +129,8 @@ class MachineHistory:
 
     @property
     def baseline_age_days(self) -> int | None:
-        """From the oldest baseline in use to the newest session; None where there is none."""
-        dates = [date.fromisoformat(one.baseline_date) for one in self.cases if one.baseline_date]
+        """The days from the oldest baseline in use to the newest session; None without any."""
+        dates = [date.fromisoformat(c.baseline_date) for c in self.cases if c.baseline_date]
         if not dates:
             return None
         newest = max(line.began for line in self.sessions.values())
@@ -141,40 +142,44 @@ def machine_history(
     lines: Sequence[Line],
     *,
     apart: timedelta = timedelta(0),
-    known: Sequence[Acknowledged] = (),
+    acknowledged: Sequence[Acknowledged] = (),
 ) -> MachineHistory:
-    """The history of one machine from its lines, oldest first.
+    """Return the history of one machine.
 
-    Sessions less than `apart` from each other count as one; `known` are changes that somebody
-    accepts.
+    Args:
+        folder: The name of the machine.
+        lines: Its lines, oldest first.
+        apart: Sessions less than this apart count as one.
+        acknowledged: The acknowledged changes.
+
     """
     by_series: dict[Series, dict[Case, list[Line]]] = {}
     first: dict[str, Line] = {}
     for line in lines:
-        by_case = by_series.setdefault(Series.of(line), {})
+        by_case = by_series.setdefault(Series.of_line(line), {})
         by_case.setdefault(line.case, []).append(line)
         # A reference was measured in a session of another series.
         if not line.is_reference:
             first.setdefault(line.session, line)
     sessions = {series: merged(earlier(lines, series), apart) for series in by_series}
-    levels = {series: _levels(those) for series, those in sessions.items()}
-    of_all = [one for one in known if one.case == "*"]
+    levels = {series: _levels(sessions[series]) for series in by_series}
+    of_all = [change for change in acknowledged if change.case == "*"]
     return MachineHistory(
         folder=folder,
         lines=lines,
         cases=tuple(
             _case_history(
-                its,
+                case_lines,
                 levels[series][0].get(case),
                 sessions[series],
-                [one for one in known if one.is_of(case.name, folder)],
+                [change for change in acknowledged if change.matches(case.name, folder)],
             )
             for series, by_case in by_series.items()
-            for case, its in by_case.items()
+            for case, case_lines in by_case.items()
         ),
         sessions=first,
         shared={
-            series: _changes(series.framework, shared, sessions[series], of_all)
+            series: _level_changes(series.framework, shared, sessions[series], of_all)
             for series, (_, shared) in levels.items()
             if sessions[series]
         },
@@ -184,7 +189,7 @@ def machine_history(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Level:
-    """A case's own changes, by positions in all sessions, its newest level, and its noise."""
+    """The changes of a case alone by positions in all sessions, its newest level, and its noise."""
 
     changes: tuple[Change, ...]
     level_s: float
@@ -196,84 +201,93 @@ _Logs = Mapping[int, float]
 
 
 def _levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
-    """The levels of the cases of a series, and the changes that most of them share.
+    """Return the levels of the cases of a series, and the changes that most of them share.
 
-    Log time = level + what most cases share + the case's own part; levels change.
-
-    What they share is the median over cases. It changes where most cases changed with it; what
-    only some do, a third of the sizes, is theirs.
+    Log time = level + what most cases share + the residual of the case; levels change. The shared
+    part is the median over cases. It changes where most cases changed with it; a change of a third
+    of the sizes is a change of these.
     """
     logs: dict[Case, dict[int, float]] = {}
-    for at, session in enumerate(sessions):
+    for position, session in enumerate(sessions):
         for case, times_s in session.times_s.items():
-            logs.setdefault(case, {})[at] = math.log(statistics.median(times_s))
-    middle = {case: statistics.median(one.values()) for case, one in logs.items()}
-    median = {}
-    for at in range(len(sessions)):
-        off = [one[at] - middle[case] for case, one in logs.items() if at in one]
-        if len(off) >= _LEAST_CASES:
-            median[at] = statistics.median(off)
-    found = _found(median, _variance(median))
-    around = {at: one - math.fsum(c.size_at(at) for c in found) for at, one in median.items()}
-    center = statistics.fmean(around.values()) if around else 0.0
-    edges = [0, *(one.position for one in found), len(sessions)]
+            logs.setdefault(case, {})[position] = math.log(statistics.median(times_s))
+    middle = {case: statistics.median(values.values()) for case, values in logs.items()}
+    medians = {}
+    for position in range(len(sessions)):
+        shifts = [v[position] - middle[case] for case, v in logs.items() if position in v]
+        if len(shifts) >= _LEAST_CASES:
+            medians[position] = statistics.median(shifts)
+    changes = _find_changes(medians, _variance(medians))
+    # The shared part apart from its changes, in the sessions that show it.
+    wander = _flatten(medians, changes)
+    center = statistics.fmean(wander.values()) if wander else 0.0
+    edges = [0, *(change.position for change in changes), len(sessions)]
     shared = tuple(
-        one
-        for one, first, last in zip(found, edges, edges[2:])
-        if _is_shared(one, first, last, logs.values())
+        change
+        for change, first, last in zip(changes, edges, edges[2:])
+        if _is_shared(change, first, last, logs.values())
     )
-    own = {
+    residuals = {
         case: {
-            at: one - math.fsum(c.size_at(at) for c in shared) - around.get(at, center) + center
-            for at, one in those.items()
+            position: value - wander.get(position, center) + center
+            for position, value in _flatten(values, shared).items()
         }
-        for case, those in logs.items()
+        for case, values in logs.items()
     }
-    return _cases(own, shared), shared
+    return _case_levels(residuals, shared), shared
+
+
+def _flatten(values: _Logs, changes: Sequence[Change]) -> dict[int, float]:
+    """Return log times without `changes`."""
+    return {
+        position: value - math.fsum(change.size_at(position) for change in changes)
+        for position, value in values.items()
+    }
 
 
 def _variance(values: _Logs) -> Variance | None:
-    """From one session to the next, whatever the level does."""
+    """Return the variance of a session, whatever the level does; None for a single session."""
     if len(values) < 2:
         return None
-    found = successive_variance(list(values.values()))
-    return Variance(value=max(found.value, _LEAST_VARIANCE), freedom=found.freedom)
+    variance = successive_variance(list(values.values()))
+    return Variance(value=max(variance.value, _LEAST_VARIANCE), freedom=variance.freedom)
 
 
-def _found(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
-    at = list(values)
+def _find_changes(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
+    positions = list(values)
     changes = find_changes(list(values.values()), variance) if variance else ()
-    return tuple(replace(one, position=at[one.position]) for one in changes)
+    return tuple(replace(change, position=positions[change.position]) for change in changes)
 
 
 def _is_shared(change: Change, first: int, last: int, logs: Iterable[_Logs]) -> bool:
-    """Whether most cases changed with it, by nearly as much, from session `first` to `last`.
+    """Return whether most cases changed with it, by nearly as much, from session `first` to `last`.
 
-    A change from the first session on has nothing before it: the rest is flat if it is shared.
+    A change from the first session on has nothing before it: then the values after it are flat if
+    it is shared.
     """
     agree = []
-    for one in logs:
-        there = {at: value for at, value in one.items() if first <= at < last}
-        rest = [value - change.size_at(at) for at, value in there.items()]
-        if there and change.size_at(max(there)) != change.size_at(min(there)):
-            agree.append(statistics.pvariance(rest) < statistics.pvariance(there.values()))
+    for log in logs:
+        values = {position: value for position, value in log.items() if first <= position < last}
+        if values and change.size_at(max(values)) != change.size_at(min(values)):
+            flat = statistics.pvariance(_flatten(values, [change]).values())
+            agree.append(flat < statistics.pvariance(values.values()))
     return sum(agree) >= _MOST * len(agree) > 0
 
 
-def _cases(own: Mapping[Case, _Logs], shared: Sequence[Change]) -> dict[Case, _Level]:
-    """The levels of cases by what is their own; the noise of each is known from the others, too."""
-    variances = {case: _variance(one) for case, one in own.items()}
-    known = [one.value for one in variances.values() if one is not None]
-    usual = statistics.median(known) if len(known) >= _LEAST_CASES else None
+def _case_levels(residuals: Mapping[Case, _Logs], shared: Sequence[Change]) -> dict[Case, _Level]:
+    """Return the levels of cases from their residuals; other cases moderate the noise of a case."""
+    variances = {case: _variance(values) for case, values in residuals.items()}
+    of_all = [variance.value for variance in variances.values() if variance is not None]
+    usual = statistics.median(of_all) if len(of_all) >= _LEAST_CASES else None
     levels = {}
-    for case, one in own.items():
+    for case, values in residuals.items():
         variance = variances[case]
         if variance is not None and usual is not None:
             variance = moderated(variance, Variance(value=usual, freedom=_OTHERS))
-        changes = _found(one, variance)
-        last = max(one)
-        flat = [value - math.fsum(c.size_at(at) for c in changes) for at, value in one.items()]
-        level = statistics.fmean(flat) + math.fsum(c.size_at(last) for c in (*changes, *shared))
+        changes = _find_changes(values, variance)
+        last = max(values)
+        level = statistics.fmean(_flatten(values, changes).values())
+        level += math.fsum(change.size_at(last) for change in (*changes, *shared))
         spread = math.sqrt(variance.value) if variance is not None else None
         levels[case] = _Level(changes=changes, level_s=math.exp(level), spread=spread)
     return levels
@@ -283,37 +297,41 @@ def _case_history(
     lines: Sequence[Line],
     level: _Level | None,
     sessions: Sequence[Session],
-    known: Sequence[Acknowledged],
+    acknowledged: Sequence[Acknowledged],
 ) -> CaseHistory:
-    case, found = lines[-1].case, level.changes if level is not None else ()
+    case, changes = lines[-1].case, level.changes if level is not None else ()
     return converted(
         CaseHistory,
         level,
         case=case,
-        series=Series.of(lines[-1]),
+        series=Series.of_line(lines[-1]),
         outcomes=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
         sessions={line.session: line for line in lines if line.is_ordinary},
-        changes=_changes(case.framework, found, sessions, known),
+        changes=_level_changes(case.framework, changes, sessions, acknowledged),
     )
 
 
-def _changes(
+def _level_changes(
     framework: str,
-    found: Sequence[Change],
+    changes: Sequence[Change],
     sessions: Sequence[Session],
-    known: Sequence[Acknowledged],
+    acknowledged: Sequence[Acknowledged],
 ) -> tuple[LevelChange, ...]:
-    """With the session that each began with, and what changed there."""
-
-    def described(one: Change) -> LevelChange:
-        first, before = sessions[one.position], sessions[max(0, one.position - 1)]
-        return LevelChange(
-            began=first.began,
-            log_ratio=one.size,
-            sessions=one.count,
-            changes=first.changes_since(before, framework),
-            reason=next((k.reason for k in known if k.explains(first.began)), ""),
+    """Return `changes` with the session with which each began, and what changed in the stack."""
+    level_changes = []
+    for change in changes:
+        first, before = sessions[change.position], sessions[max(0, change.position - 1)]
+        reasons = (
+            acceptance.reason for acceptance in acknowledged if acceptance.explains(first.began)
         )
-
-    return tuple(map(described, found))
+        level_changes.append(
+            LevelChange(
+                began=first.began,
+                log_ratio=change.size,
+                sessions=change.count,
+                changes=first.changes_since(before, framework),
+                reason=next(reasons, ""),
+            )
+        )
+    return tuple(level_changes)

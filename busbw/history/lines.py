@@ -1,7 +1,4 @@
-"""One line of the history: what one session measured of one case, and with what.
-
-A value and its text, nothing of files.
-"""
+"""One line of the history: the times of one case in one session, and with which stack."""
 
 from __future__ import annotations
 
@@ -17,19 +14,19 @@ from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome, plur
 
 DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
-# What a line says of itself, and no value of it.
-_SAID = ("document", "version")
+# The keys of the document that are no fields of a Line.
+_DOCUMENT_KEYS = ("document", "version")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line(Record):
-    """The record of a case on a `device`; `session` tells sessions apart.
+    """The record of a case on a `device` in the session that is named `session`.
 
-    Without times `failure` says why. `ratio` is today's time over the one that it was compared
-    with, `injected` what was asked for to make the session slower. `paired`: two stacks were
-    measured in turn. `stack` names the locked reference that tonight's stack was measured in turn
-    with, and `is_reference` says that the line is the reference's own: its outcome is NO_BASELINE,
-    since nothing judges it by itself. `changed` is what options made different on purpose.
+    Without times `failure` says why. `ratio` is the time over the time that it was compared with,
+    and `injected` the requested slowdown. `paired`: two stacks were interleaved. `stack` names the
+    locked reference that was interleaved, and `is_reference` says that the line is that of the
+    reference: its outcome is NO_BASELINE, since nothing judges it by itself. `changed` is what
+    options changed on purpose.
     """
 
     session: str
@@ -49,10 +46,10 @@ class Line(Record):
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether it says how the case does by itself, or in turn with a locked stack.
+        """Whether the line can be compared with others.
 
-        Not slower on purpose, and not side by side with whatever was named, which may be another
-        stack each time.
+        It was not slower on purpose, and was measured by itself or interleaved with a locked stack:
+        an unlocked reference may be another stack each time.
         """
         return not self.injected and (bool(self.stack) or not self.paired)
 
@@ -66,17 +63,18 @@ class Line(Record):
 
     @property
     def text(self) -> str:
-        """The line, without its end."""
+        """The line as JSON, without the newline."""
         document = {"document": DOCUMENT, "version": wire.VERSION, **wire.to_json(self)}
         return json.dumps(document, separators=(",", ":"))
 
 
 def new_session() -> str:
+    """Return a random name for a session."""
     return os.urandom(8).hex()
 
 
-def parsed(text: str | bytes, location: str) -> Line:
-    """The Line that `text` is. Raises WireError with `location` for what no session appends."""
+def parse(text: str | bytes, location: str) -> Line:
+    """Parse a line. Raises WireError with `location` if no session can have appended it."""
     try:
         raw = wire.parsed(text)
         wire.check_document(raw, DOCUMENT, _REMEDY)
@@ -84,15 +82,17 @@ def parsed(text: str | bytes, location: str) -> Line:
         # Each line is a document of its own, whose first line says nothing.
         where = str(error).replace("1:", ", column ", 1) if str(error)[:2] == "1:" else f": {error}"
         raise wire.WireError(f"{location}{where}") from error
-    return wire.from_json(Line, {key: raw[key] for key in raw if key not in _SAID}, location)
+    return wire.from_json(
+        Line, {key: raw[key] for key in raw if key not in _DOCUMENT_KEYS}, location
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """Sessions of a `framework` whose times can be compared with each other.
+    """The sessions of a `framework` whose times can be compared with each other.
 
-    Measured by itself, or in turn with the locked reference `stack`, since two stacks compete for
-    the machine: tonight's of then, or, where it `is_reference`, the reference's own.
+    The framework was measured by itself, or interleaved with the locked reference `stack`, since
+    two stacks compete for the machine. `is_reference`: the times are those of the reference.
     """
 
     framework: str
@@ -100,12 +100,13 @@ class Series:
     is_reference: bool = False
 
     @classmethod
-    def of(cls, line: Line) -> Series:
+    def of_line(cls, line: Line) -> Series:
+        """Return the series that a line belongs to."""
         return cls(framework=line.case.framework, stack=line.stack, is_reference=line.is_reference)
 
     @property
     def text(self) -> str:
-        """Such as ``jax``, or ``jax in turn with the reference 0123456789abcdef``."""
+        """A text such as ``jax``, or ``jax in turn with the reference 0123456789abcdef``."""
         if not self.stack:
             return self.framework
         if self.is_reference:
@@ -114,21 +115,20 @@ class Series:
 
 
 def wrong_text(lines: Iterable[Line]) -> str:
-    """Of a case's lines, such as ``wrong in 2 of 31 sessions, last on 2026-11-20``; "" for none."""
-    own = list(lines)
-    wrong = [line.date for line in own if line.is_wrong]
-    sessions = plural(len(own), "session")
-    return f"wrong in {len(wrong)} of {sessions}, last on {max(wrong)}" if wrong else ""
+    """Return how often the lines of a case had wrong values; empty for never.
+
+    Such as ``wrong in 2 of 31 sessions, last on 2026-11-20``.
+    """
+    lines = list(lines)
+    dates = [line.date for line in lines if line.is_wrong]
+    sessions = plural(len(lines), "session")
+    return f"wrong in {len(dates)} of {sessions}, last on {max(dates)}" if dates else ""
 
 
 def earlier(lines: Iterable[Line], series: Series) -> list[Session]:
-    """What the sessions of `series` measured, in the order of their lines.
-
-    Without what was made slower on purpose, and without sides of two stacks of which none is
-    locked.
-    """
-    found: dict[str, dict[Case, Record]] = {}
+    """Return the sessions of `series`, in the order of their lines, from lines that are levels."""
+    sessions: dict[str, dict[Case, Record]] = {}
     for line in lines:
-        if line.is_level and Series.of(line) == series:
-            found.setdefault(line.session, {})[line.case] = line
-    return [Session.of(records) for records in found.values()]
+        if line.is_level and Series.of_line(line) == series:
+            sessions.setdefault(line.session, {})[line.case] = line
+    return [Session.of(records) for records in sessions.values()]

@@ -20,7 +20,10 @@ def read_machines(
     known_changes = acknowledged(baselines)
     return [
         machine_history(
-            folder, lines, apart=POLICIES[lines[-1].device].session_apart, known=known_changes
+            folder,
+            lines,
+            apart=POLICIES[lines[-1].device].session_apart,
+            acknowledged=known_changes,
         )
         for folder, lines in read_all(root).items()
         if lines and (folders is None or folder in folders)

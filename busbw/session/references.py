@@ -121,7 +121,7 @@ def _since(
     """By case, the newest change that somebody acknowledged."""
     found: dict[Case, datetime] = {}
     for one in sorted(accepted, key=lambda change: change.since):
-        found.update({b.case: one.began for b in stored if one.is_of(b.case.name, folder)})
+        found.update({b.case: one.began for b in stored if one.matches(b.case.name, folder)})
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from busbw.baselines.store import FoundBaseline
+from busbw.baselines.store import BaselineSearch
 from busbw.baselines.updates import Change
 from busbw.driver.parallel import Job
 from busbw.grid import Target
@@ -89,7 +89,7 @@ class TimedJob:
 
     case: Case
     key: EnvironmentKey
-    stored: FoundBaseline = field(default_factory=FoundBaseline)
+    stored: BaselineSearch = field(default_factory=BaselineSearch)
     published: Reference | None = None
 
 

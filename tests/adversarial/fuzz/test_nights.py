@@ -13,7 +13,7 @@ from busbw.extensions.page.figures import Figure
 from busbw.extensions.page.history import case_history, cases_table, changed_cases, heat_map
 from busbw.history.changes import change_texts
 from busbw.history.levels import MachineHistory, machine_history
-from busbw.history.lines import Line, parsed
+from busbw.history.lines import Line, parse
 from busbw.model.words import Device, FailureKind, Outcome
 from tests.helpers import build
 from tests.helpers.damage import bounded, fuzzed
@@ -59,7 +59,7 @@ def lines(draw: st.DrawFn) -> Line:
 
 def _read(lines: list[Line]) -> MachineHistory:
     """Return the history as a file gives it: in the order of time."""
-    whole = sorted((parsed(line.text, "line") for line in lines), key=lambda line: line.at)
+    whole = sorted((parse(line.text, "line") for line in lines), key=lambda line: line.at)
     return machine_history("tpu/4r", tuple(whole))
 
 

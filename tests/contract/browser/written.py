@@ -59,7 +59,7 @@ def _hostile() -> Page:
     }
     sessions = [made.session_line(at, **(after if at >= 8 else before)) for at in range(16)]
     known = Acknowledged(since="2026-01-09", reason=text)
-    return page([found], [machine_history("tpu/4r", sessions, known=[known])])
+    return page([found], [machine_history("tpu/4r", sessions, acknowledged=[known])])
 
 
 KINDS: Mapping[str, Callable[[], Page]] = {

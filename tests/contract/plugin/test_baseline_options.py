@@ -55,8 +55,8 @@ def test_a_folder_that_is_named_and_not_there_is_a_usage_error(folder: Folder, a
 
 
 WRONG = {
-    "file": "is no folder; accepted is one",
-    "fifo": "is no folder; accepted is one",
+    "file": "expected a folder, got something else",
+    "fifo": "expected a folder, got something else",
     "loop": "Too many levels of symbolic links",
     "file/below": "Not a directory",
     "": "expected a value, got an empty text",

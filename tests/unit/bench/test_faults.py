@@ -77,7 +77,7 @@ def test_every_signal_to_every_target_comes_as_often_and_the_same_by_the_same_se
 
 
 def _appended(folder: Path, cases: int) -> Path:
-    return append(folder / "history", lines.KEY, lines.session("a" * 16, cases)).path
+    return append(folder / "history", lines.KEY, lines.session("a" * 16, cases))
 
 
 def _tear(folder: Path) -> None:

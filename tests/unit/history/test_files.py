@@ -15,7 +15,6 @@ import pytest
 
 from busbw.history.files import (
     Acknowledged,
-    Appended,
     HistoryError,
     acknowledged,
     append,
@@ -48,13 +47,13 @@ def _names(root: Path) -> list[str]:
 def test_a_session_is_below_the_machine_in_the_file_of_its_year(tmp_path: Path) -> None:
     appended = append(tmp_path, KEY, session(_FIRST))
     path = tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
-    assert appended == Appended(path=path, lines=len(session(_FIRST)))
+    assert appended == path
     assert read(tmp_path, KEY) == tuple(session(_FIRST))
     assert read_all(tmp_path) == {"tpu-v5-lite/4r": read(tmp_path, KEY)}
 
 
 def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path: Path) -> None:
-    path = append(tmp_path, KEY, session(_FIRST)).path
+    path = append(tmp_path, KEY, session(_FIRST))
     before = path.read_bytes()
     append(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(before)
@@ -84,7 +83,7 @@ def test_where_nothing_was_appended_there_is_nothing(tmp_path: Path) -> None:
 def test_a_torn_line_is_named_with_its_number_also_after_an_append(
     tmp_path: Path, cut: int
 ) -> None:
-    path = append(tmp_path, KEY, session(_FIRST)).path
+    path = append(tmp_path, KEY, session(_FIRST))
     os.truncate(path, path.stat().st_size - cut)
     torn = path.read_bytes()
     for _ in range(2):
@@ -96,7 +95,7 @@ def test_a_torn_line_is_named_with_its_number_also_after_an_append(
 
 
 def test_a_last_line_whose_newline_is_lost_stays(tmp_path: Path) -> None:
-    path = append(tmp_path, KEY, session(_FIRST)).path
+    path = append(tmp_path, KEY, session(_FIRST))
     whole = path.read_bytes()
     os.truncate(path, len(whole) - 1)
     assert read(tmp_path, KEY) == tuple(session(_FIRST))
@@ -106,7 +105,7 @@ def test_a_last_line_whose_newline_is_lost_stays(tmp_path: Path) -> None:
 
 
 def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:
-    path = append(tmp_path, KEY, session(_FIRST)).path
+    path = append(tmp_path, KEY, session(_FIRST))
     lines = path.read_text().splitlines()
     document = json.loads(lines[1])
     document["times_us"] = []
@@ -117,7 +116,7 @@ def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> 
 
 
 def test_another_file_in_the_folder_is_an_error(tmp_path: Path) -> None:
-    path = append(tmp_path, KEY, session(_FIRST)).path
+    path = append(tmp_path, KEY, session(_FIRST))
     path.rename(path.with_name("backup.jsonl"))
     with pytest.raises(HistoryError, match="expected a file named for a year"):
         read(tmp_path, KEY)
@@ -154,7 +153,7 @@ def test_what_git_left_is_named_with_its_line_and_nothing_is_appended(
     tmp_path: Path, text: str, said: str
 ) -> None:
     (first, *_) = session(_FIRST)
-    path = append(tmp_path, KEY, [first]).path
+    path = append(tmp_path, KEY, [first])
     path.write_text(text.replace("{line}", first.text))
     for what in (lambda: read(tmp_path, KEY), lambda: append(tmp_path, KEY, session(_SECOND))):
         with pytest.raises(HistoryError) as refused:
@@ -239,10 +238,10 @@ def _read(folder: Path, text: str) -> tuple[Acknowledged, ...]:
 
 def test_a_change_is_of_cases_and_machines_by_pattern_and_of_all_by_default(tmp_path: Path) -> None:
     first, second = _read(tmp_path, WHOLE)
-    assert first.is_of("jax.all_reduce.psum.float32.4K", "tpu-v5-lite/4r")
-    assert not first.is_of("tensorflow.all_reduce.nccl.float32.4K", "tpu-v5-lite/4r")
-    assert not first.is_of("jax.all_reduce.psum.float32.4K", "tpu-v5-lite/8r")
-    assert second.is_of("anything", "anywhere") and second.reason == "new driver"
+    assert first.matches("jax.all_reduce.psum.float32.4K", "tpu-v5-lite/4r")
+    assert not first.matches("tensorflow.all_reduce.nccl.float32.4K", "tpu-v5-lite/4r")
+    assert not first.matches("jax.all_reduce.psum.float32.4K", "tpu-v5-lite/8r")
+    assert second.matches("anything", "anywhere") and second.reason == "new driver"
     assert first.began.isoformat() == "2026-11-03T00:00:00+00:00"
 
 

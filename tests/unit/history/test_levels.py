@@ -114,7 +114,7 @@ def test_an_acknowledged_change_has_its_reason(
 ) -> None:
     known = Acknowledged(since=since, case=case, machine=machine, reason="known")
     lines = _cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0)
-    (change,) = _history(lines, known=[known]).cases[2].changes
+    (change,) = _history(lines, acknowledged=[known]).cases[2].changes
     assert change.reason == reason
 
 

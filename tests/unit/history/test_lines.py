@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.history.lines import Line, Series, earlier, new_session, parsed
+from busbw.history.lines import Line, Series, earlier, new_session, parse
 from busbw.model.words import FailureKind, Outcome
 from tests.helpers import build
 from tests.helpers.history_lines import line, session
@@ -19,14 +19,14 @@ from tests.helpers.history_lines import line, session
 def test_a_line_is_one_line_that_gives_itself_again() -> None:
     ordinary = line()
     assert "\n" not in ordinary.text
-    assert parsed(ordinary.text, "line 1") == ordinary
+    assert parse(ordinary.text, "line 1") == ordinary
 
 
 def test_a_case_without_times_says_why() -> None:
     lost = line(
         outcome=Outcome.OUT_OF_MEMORY, times_us=(), ratio=None, failure=FailureKind.OUT_OF_MEMORY
     )
-    assert parsed(lost.text, "line 1") == lost
+    assert parse(lost.text, "line 1") == lost
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_what_no_session_appends_is_refused_with_its_location(
 ) -> None:
     document = {**json.loads(line().text), **changes}
     with pytest.raises(wire.WireError, match=f"^{text}"):
-        parsed(json.dumps(document), "line 3")
+        parse(json.dumps(document), "line 3")
 
 
 def test_a_case_that_nothing_measures_is_refused() -> None:
     document = json.loads(line().text)
     document["case"]["ranks"] = 0
     with pytest.raises(wire.WireError, match=r"^line 3\.case\.ranks: expected 1 to 1000000, got 0"):
-        parsed(json.dumps(document), "line 3")
+        parse(json.dumps(document), "line 3")
 
 
 def test_a_line_began_at_its_moment() -> None:
@@ -67,7 +67,7 @@ def test_a_line_began_at_its_moment() -> None:
 def test_no_two_sessions_have_one_name() -> None:
     names = {new_session() for _ in range(100)}
     assert len(names) == 100
-    assert parsed(line(session=names.pop()).text, "line 1")
+    assert parse(line(session=names.pop()).text, "line 1")
 
 
 _FIRST, _SECOND = "0" * 16, "1" * 16
