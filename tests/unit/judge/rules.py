@@ -1,4 +1,4 @@
-"""A policy with round figures, and what it makes of one case: for the tests of this folder."""
+"""A policy with round figures for the tests of this folder, and a case that it judges."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ POLICY = Policy(
 )
 
 
-def night(number: int, *times_s: float, **changes: Any) -> Record:
-    """What the session of a night of January measured."""
-    return build.session(*times_s, date=f"2026-01-{number:02d}", **changes)
+def record(day: int, *times_s: float, **changes: Any) -> Record:
+    """Return the record of a session of a day in January."""
+    return build.session(*times_s, date=f"2026-01-{day:02d}", **changes)
 
 
-def nights(*levels_s: float, first: int = 2) -> list[Record]:
-    """A session of one launch each night, from the `first` on."""
-    return [night(first + at, level_s) for at, level_s in enumerate(levels_s)]
+def records(*levels_s: float, first: int = 2) -> list[Record]:
+    """Return a record of one launch each day, from the `first` on."""
+    return [record(day, level_s) for day, level_s in enumerate(levels_s, first)]
 
 
 # Three sessions that do not differ: the limit is the policy's floor, 1.2 times 1 ms.
-STEADY = build.pooled(*(night(number, 1e-3, 1e-3, 1e-3) for number in (2, 3, 4)))
+STEADY = build.pooled(*(record(day, 1e-3, 1e-3, 1e-3) for day in (2, 3, 4)))
 OOM = build.baseline()
 
 
@@ -48,16 +48,16 @@ def judged(
     *,
     policy: Policy = POLICY,
     nearest: str = "",
-    **given: Any,
+    **options: Any,
 ) -> Ruling:
-    """What the rules make of `measurement`; `given` are other Terms."""
-    terms = Terms(policy=policy, **given)
+    """Judge `measurement`; `options` are other Terms."""
+    terms = Terms(policy=policy, **options)
     limit = limit_of(baseline, measurement, policy)
     return judge_case(build.spec(), measurement, baseline, limit, terms, nearest=nearest)
 
 
 def limit_of(baseline: Baseline | None, measurement: Measurement, policy: Policy) -> Limit | None:
-    """Of `baseline` as the only one of its framework, and `measurement` as the only one today."""
+    """Return the limit if there is no other baseline and no other measurement today."""
     if baseline is None or not measurement.runs:
         return None
     levels = build_levels({baseline.case.framework: StoredTimes(baselines=[baseline])}, policy)
@@ -66,5 +66,5 @@ def limit_of(baseline: Baseline | None, measurement: Measurement, policy: Policy
 
 
 def six(*times_s: float, **changes: Any) -> Measurement:
-    """These launch times twice: those asked for, and those that confirm."""
+    """Return a measurement with these launch times twice: planned launches, and confirming ones."""
     return build.measurement(*times_s, *times_s, **changes)

@@ -17,7 +17,7 @@ from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference
 from busbw.model.words import Outcome
 from tests.helpers import build
-from tests.unit.judge.rules import OOM, POLICY, STEADY, judged, limit_of, night, nights, six
+from tests.unit.judge.rules import OOM, POLICY, STEADY, judged, limit_of, record, records, six
 
 
 def _verdict(measurement: Measurement, baseline: Baseline | None, **given: Any) -> Any:
@@ -95,7 +95,7 @@ def test_what_was_measured_again_beside_a_suspect_was_not_suspected_itself() -> 
     st.lists(st.floats(min_value=0.8e-3, max_value=1.2e-3), min_size=1, max_size=6),
 )
 def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[float]) -> None:
-    found = judged(build.measurement(*times_s), build.pooled(*nights(*before_s)))
+    found = judged(build.measurement(*times_s), build.pooled(*records(*before_s)))
     verdict: Any = found.verdict
     assert verdict.ratio == pytest.approx(verdict.now.median_s / verdict.baseline.median_s)
     assert f", {verdict.ratio:.3f} x the expected time, " in verdict.text
@@ -107,7 +107,7 @@ def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[f
 
 
 def test_the_baseline_that_is_shown_is_the_level_that_it_is_held_against() -> None:
-    verdict = _verdict(build.measurement(1e-3), build.pooled(*nights(1e-3, 1e-3, 1.03e-3)))
+    verdict = _verdict(build.measurement(1e-3), build.pooled(*records(1e-3, 1e-3, 1.03e-3)))
     assert verdict.baseline.median_s == pytest.approx(1e-3 * 1.03 ** (1 / 3))
     assert verdict.baseline.times_s == (1e-3, 1e-3, 1.03e-3)
     rate = verdict.now.algbw_gb_per_s * verdict.ratio
@@ -115,8 +115,8 @@ def test_the_baseline_that_is_shown_is_the_level_that_it_is_held_against() -> No
 
 
 def test_the_ratio_s_error_is_what_sessions_may_differ_by() -> None:
-    few = _verdict(build.measurement(1e-3), build.pooled(*nights(1e-3)))
-    many = _verdict(build.measurement(1e-3), build.pooled(*nights(*[1e-3] * 12)))
+    few = _verdict(build.measurement(1e-3), build.pooled(*records(1e-3)))
+    many = _verdict(build.measurement(1e-3), build.pooled(*records(*[1e-3] * 12)))
     assert 0 < many.ratio_error < few.ratio_error
     assert few.ratio_error == pytest.approx(math.sqrt(2) * 0.01)
 
@@ -156,7 +156,7 @@ def test_a_regression_that_is_accepted_keeps_its_outcome_and_does_not_fail() -> 
 
 @pytest.mark.parametrize(("number", "words"), [(1, "1 of 3 sessions"), (2, "2 of 3 sessions")])
 def test_with_few_sessions_the_limit_is_provisional_and_says_so(number: int, words: str) -> None:
-    verdict = _verdict(build.measurement(1e-3), build.pooled(*nights(*[1e-3] * number)))
+    verdict = _verdict(build.measurement(1e-3), build.pooled(*records(*[1e-3] * number)))
     assert Outcome.PASS is verdict.outcome
     assert verdict.provisional
     assert verdict.text.endswith(f", provisional: {words})")
@@ -165,7 +165,7 @@ def test_with_few_sessions_the_limit_is_provisional_and_says_so(number: int, wor
 
 
 def test_sessions_that_differ_so_much_that_a_loss_cannot_be_ruled_out_are_noisy() -> None:
-    wild = build.pooled(night(2, 0.5e-3, 1e-3, 4e-3))
+    wild = build.pooled(record(2, 0.5e-3, 1e-3, 4e-3))
     verdict = _verdict(build.measurement(1e-3), wild)
     assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
     assert "; 2 x the expected time cannot be ruled out (limit " in verdict.text

@@ -30,216 +30,216 @@ from busbw.model.verdict import Answer
 from busbw.model.words import Device as Class
 from busbw.model.words import Outcome
 from tests.helpers import build
-from tests.unit.judge.nightly import FIRST, Device, accepted, cases, levels, session
-from tests.unit.judge.rules import POLICY, night, nights
+from tests.unit.judge.rules import POLICY, record, records
+from tests.unit.judge.simulated_sessions import FIRST, Device, accepted, cases, levels, session
 
 CASE = build.case()
 
 
-def _earlier(at: float, *times_s: float, **changes: Any) -> Session:
-    return session(at, {CASE: times_s}, **changes)
+def _earlier(day: float, *times_s: float, **changes: Any) -> Session:
+    return session(day, {CASE: times_s}, **changes)
 
 
-def _levels(*baselines: Baseline, history: list[Session], **known: Any) -> Levels:
-    found = build_levels(
-        {"jax": StoredTimes(baselines=baselines, history=history, **known)}, POLICY
+def _levels(*baselines: Baseline, history: list[Session], **fields: Any) -> Levels:
+    earlier = build_levels(
+        {"jax": StoredTimes(baselines=baselines, history=history, **fields)}, POLICY
     )
-    assert found is not None
-    return found
+    assert earlier is not None
+    return earlier
 
 
-def _expected(found: Levels, case: Case = CASE) -> ExpectedTime:
+def _expected(earlier: Levels, case: Case = CASE) -> ExpectedTime:
     """Return the expected time, where the case takes a millisecond today."""
-    return found.assess({case: (1e-3,)}, POLICY).limits[case].expected
+    return earlier.assess({case: (1e-3,)}, POLICY).limits[case].expected
 
 
-def _level_s(found: Levels, case: Case = CASE) -> float:
-    return math.exp(_expected(found, case).level)
+def _level_s(earlier: Levels, case: Case = CASE) -> float:
+    return math.exp(_expected(earlier, case).level)
 
 
-def _sessions(found: Levels, case: Case = CASE) -> int:
-    return _expected(found, case).sessions
+def _sessions(earlier: Levels, case: Case = CASE) -> int:
+    return _expected(earlier, case).sessions
 
 
-def _times(found: Levels) -> list[tuple[float, ...]]:
-    return [one.times_s[CASE] for one in found.sessions]
+def _times(earlier: Levels) -> list[tuple[float, ...]]:
+    return [session.times_s[CASE] for session in earlier.sessions]
 
 
 def test_sessions_of_the_baseline_and_of_the_history_since_count_in_the_order_of_time() -> None:
-    stored = build.pooled(night(2, 1e-3), night(6, 1.06e-3))
+    stored = build.pooled(record(2, 1e-3), record(6, 1.06e-3))
     history = [_earlier(8, 1.08e-3), _earlier(2, 1.04e-3), _earlier(-1, 9e-3)]
-    found = _levels(stored, history=history)
-    assert _times(found) == [(1e-3,), (1.04e-3,), (1.06e-3,), (1.08e-3,)]
+    earlier = _levels(stored, history=history)
+    assert _times(earlier) == [(1e-3,), (1.04e-3,), (1.06e-3,), (1.08e-3,)]
     expected = math.exp(sum(map(math.log, (1e-3, 1.04e-3, 1.06e-3, 1.08e-3))) / 4)
-    assert _level_s(found) == pytest.approx(expected)
-    assert _sessions(found) == 4
+    assert _level_s(earlier) == pytest.approx(expected)
+    assert _sessions(earlier) == 4
 
 
 def test_each_case_counts_from_its_own_acceptance() -> None:
     other = build.case(payload_bytes=8192)
-    early = build.pooled(night(2, 1e-3))
-    late = build.pooled(night(5, 2e-3), payload_bytes=8192)
-    both = [session(at, {CASE: (1e-3 + at * 1e-6,), other: (5e-3,)}) for at in (1, 2)]
-    found = _levels(early, late, history=both)
-    assert _level_s(found, other) == pytest.approx(2e-3)
-    assert _sessions(found, CASE) == 3
-    assert _sessions(found, other) == 1
+    early = build.pooled(record(2, 1e-3))
+    late = build.pooled(record(5, 2e-3), payload_bytes=8192)
+    both = [session(day, {CASE: (1e-3 + day * 1e-6,), other: (5e-3,)}) for day in (1, 2)]
+    earlier = _levels(early, late, history=both)
+    assert _level_s(earlier, other) == pytest.approx(2e-3)
+    assert _sessions(earlier, CASE) == 3
+    assert _sessions(earlier, other) == 1
 
 
 def test_a_session_that_the_baseline_and_the_history_have_counts_once() -> None:
-    stored = build.pooled(night(2, 1e-3, 1.1e-3), night(4, 2e-3))
+    stored = build.pooled(record(2, 1e-3, 1.1e-3), record(4, 2e-3))
     history = [_earlier(0, 1e-3, 1.1e-3), _earlier(1, 1e-3), _earlier(2, 2e-3)]
-    found = _levels(stored, history=history)
-    assert _times(found) == [(1e-3, 1.1e-3), (1e-3,), (2e-3,)]
+    earlier = _levels(stored, history=history)
+    assert _times(earlier) == [(1e-3, 1.1e-3), (1e-3,), (2e-3,)]
 
 
 @pytest.mark.parametrize(("minutes", "count"), [(0, 1), (59, 1), (60, 2), (90, 2)])
 def test_sessions_minutes_apart_are_one(minutes: int, count: int) -> None:
-    stored = build.pooled(night(2, 1e-3))
-    found = _levels(stored, history=[_earlier(minutes / 24 / 60, 1.01e-3)])
-    assert len(found.sessions) == count
-    assert _sessions(found, CASE) == count
+    stored = build.pooled(record(2, 1e-3))
+    earlier = _levels(stored, history=[_earlier(minutes / 24 / 60, 1.01e-3)])
+    assert len(earlier.sessions) == count
+    assert _sessions(earlier, CASE) == count
     if count == 1:
-        assert _times(found) == [(1e-3, 1.01e-3)]
+        assert _times(earlier) == [(1e-3, 1.01e-3)]
 
 
 def test_launches_of_sessions_that_were_joined_differ_within_each_of_them() -> None:
     """Else losses that were accepted one after the other would be noise."""
-    stored = build.pooled(night(2, 1e-3))
-    history = [_earlier(at / 24 / 60, 1e-3 * 1.02**at, 1e-3 * 1.02**at) for at in range(1, 20)]
-    found = _levels(stored, history=history)
-    assert len(found.sessions) == 1
-    limit = found.assess({CASE: (1e-3,)}, POLICY).limits[CASE]
+    stored = build.pooled(record(2, 1e-3))
+    history = [_earlier(day / 24 / 60, 1e-3 * 1.02**day, 1e-3 * 1.02**day) for day in range(1, 20)]
+    earlier = _levels(stored, history=history)
+    assert len(earlier.sessions) == 1
+    limit = earlier.assess({CASE: (1e-3,)}, POLICY).limits[CASE]
     assert limit.slower == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
 
 
 def test_sessions_are_not_joined_to_one_without_end() -> None:
     """Every half hour: what begins an hour after the first of a group begins another."""
-    stored = build.pooled(night(2, 1e-3))
-    found = _levels(stored, history=[_earlier(half / 48, 1e-3 + half) for half in range(1, 6)])
-    assert [len(one) for one in _times(found)] == [2, 2, 2]
+    stored = build.pooled(record(2, 1e-3))
+    earlier = _levels(stored, history=[_earlier(half / 48, 1e-3 + half) for half in range(1, 6)])
+    assert [len(times_s) for times_s in _times(earlier)] == [2, 2, 2]
 
 
 def test_one_that_was_joined_is_left_out_where_any_of_them_regressed() -> None:
-    stored = build.pooled(*nights(1e-3, 1e-3, 1e-3))
+    stored = build.pooled(*records(1e-3, 1e-3, 1e-3))
     slow = _earlier(3, 5e-3, regressed=frozenset({CASE}))
-    found = _levels(stored, history=[slow, _earlier(3.01, 5e-3)])
-    assert found.sessions[-1].called(Outcome.REGRESSED) == {CASE}
-    assert _level_s(found) == pytest.approx(1e-3)
+    earlier = _levels(stored, history=[slow, _earlier(3.01, 5e-3)])
+    assert earlier.sessions[-1].called(Outcome.REGRESSED) == {CASE}
+    assert _level_s(earlier) == pytest.approx(1e-3)
 
 
 def test_sessions_of_a_baseline_that_began_at_one_moment_are_one() -> None:
     later = build.session(1.01e-3, 1.01e-3, date="2026-01-02")
     day = [build.session(1e-3, date="2026-01-02"), later]
     stored = build.pooled(*day, build.session(1e-3, date="2026-01-03"))
-    found = _levels(stored, history=[])
-    assert _times(found) == [(1e-3, 1.01e-3, 1.01e-3), (1e-3,)]
-    assert _sessions(found, CASE) == 2
+    earlier = _levels(stored, history=[])
+    assert _times(earlier) == [(1e-3, 1.01e-3, 1.01e-3), (1e-3,)]
+    assert _sessions(earlier, CASE) == 2
 
 
 def test_cases_that_one_session_stored_are_of_one_session() -> None:
     device = Device(seed=1)
-    found = levels(device.nights(1), POLICY)
-    assert len(found.sessions) == 1
-    assert found.sessions[0].times_s.keys() == set(device.cases)
-    assert found.cases == set(device.cases)
+    earlier = levels(device.sessions(1), POLICY)
+    assert len(earlier.sessions) == 1
+    assert earlier.sessions[0].times_s.keys() == set(device.cases)
+    assert earlier.cases == set(device.cases)
 
 
-def test_a_stored_session_has_its_versions_and_flags_and_not_what_differs_every_night() -> None:
+def test_a_stored_session_has_its_versions_and_flags_without_the_load() -> None:
     surroundings = {"load": "0.10", "clock MHz": "2600", "XLA_FLAGS": "--a"}
-    found = _levels(build.pooled(night(2, 1e-3, surroundings=surroundings)), history=[])
-    ((record,),) = found.sessions[0].records.values()
-    assert record.lasting == {**build.VERSIONS, "XLA_FLAGS": "--a"}
+    earlier = _levels(build.pooled(record(2, 1e-3, surroundings=surroundings)), history=[])
+    ((stored,),) = earlier.sessions[0].records.values()
+    assert stored.lasting == {**build.VERSIONS, "XLA_FLAGS": "--a"}
 
 
 def test_what_regressed_moves_no_level_and_widens_no_limit() -> None:
     device, other = Device(seed=2), Device(seed=2)
     slow = device.cases[3]
-    nights = other.nights(6) + [other.night(at, {slow: 1.5}, launches=6) for at in (6, 7)]
-    before = _expected(levels(device.nights(6), POLICY), slow)
-    after = _expected(levels(nights, POLICY), slow)
+    sessions = other.sessions(6) + [other.session(day, {slow: 1.5}, launches=6) for day in (6, 7)]
+    before = _expected(levels(device.sessions(6), POLICY), slow)
+    after = _expected(levels(sessions, POLICY), slow)
     assert after.level == pytest.approx(before.level, abs=2e-3)
     assert after.sessions == before.sessions == 6
 
 
 def test_a_session_in_which_all_cases_are_slower_makes_no_level() -> None:
     device, other = Device(seed=2), Device(seed=2)
-    slow = other.nights(6) + [other.night(at, 1.5, launches=6) for at in (6, 7, 8)]
-    today = device.night(9, 1.5).times_s
+    slow = other.sessions(6) + [other.session(day, 1.5, launches=6) for day in (6, 7, 8)]
+    today = device.session(9, 1.5).times_s
     ours, theirs = (
         levels(sessions, POLICY).assess(today, POLICY)
-        for sessions in (slow, Device(seed=2).nights(6))
+        for sessions in (slow, Device(seed=2).sessions(6))
     )
     assert ours.slower == theirs.slower == {"jax"}
-    ours_shared, theirs_shared = (one.session_limits.shared["jax"] for one in (ours, theirs))
+    ours_shared, theirs_shared = (judged.session_limits.shared["jax"] for judged in (ours, theirs))
     assert ours_shared.shift == pytest.approx(math.log(1.5), abs=0.01)
     assert ours_shared.limit == pytest.approx(theirs_shared.limit, rel=0.1)
 
 
 def test_a_level_is_never_far_above_the_first_sessions() -> None:
-    stored = build.pooled(night(2, 1e-3))
-    crept = [_earlier(at, 1e-3 * 1.002**at) for at in range(1, 60)]
-    first = sum(1.002**at for at in range(10)) / 10
+    stored = build.pooled(record(2, 1e-3))
+    crept = [_earlier(day, 1e-3 * 1.002**day) for day in range(1, 60)]
+    first = sum(1.002**day for day in range(10)) / 10
     most = math.log(1e-3 * first) + POLICY.rule.anchor_margin
     assert _expected(_levels(stored, history=crept)).level == pytest.approx(most, abs=1e-4)
 
 
 def test_what_became_faster_moves_no_level_until_it_is_accepted() -> None:
-    found = _levels(build.pooled(night(2, 1e-3)), history=[_earlier(1, 0.5e-3)])
-    assert _level_s(found) == pytest.approx(1e-3)
+    earlier = _levels(build.pooled(record(2, 1e-3)), history=[_earlier(1, 0.5e-3)])
+    assert _level_s(earlier) == pytest.approx(1e-3)
 
 
 def test_what_was_before_an_acknowledged_change_does_not_count() -> None:
-    stored = build.pooled(*nights(1e-3, 1e-3))
-    history = [_earlier(at, 1.08e-3) for at in (3, 4)]
+    stored = build.pooled(*records(1e-3, 1e-3))
+    history = [_earlier(day, 1.08e-3) for day in (3, 4)]
     since = {CASE: FIRST + timedelta(days=3)}
-    found = _levels(stored, history=history, since=since)
-    assert _times(found) == [(1.08e-3,), (1.08e-3,)]
-    assert _level_s(found) == pytest.approx(1.08e-3)
+    earlier = _levels(stored, history=history, since=since)
+    assert _times(earlier) == [(1.08e-3,), (1.08e-3,)]
+    assert _level_s(earlier) == pytest.approx(1.08e-3)
     assert _level_s(_levels(stored, history=history)) < 1.05e-3
 
 
 def test_before_anything_is_measured_after_the_change_what_was_counts_still() -> None:
-    stored = build.pooled(*nights(1e-3, 1.02e-3))
-    found = _levels(stored, history=[], since={CASE: FIRST + timedelta(days=3)})
-    assert _times(found) == [(1e-3,), (1.02e-3,)]
+    stored = build.pooled(*records(1e-3, 1.02e-3))
+    earlier = _levels(stored, history=[], since={CASE: FIRST + timedelta(days=3)})
+    assert _times(earlier) == [(1e-3,), (1.02e-3,)]
 
 
 def test_an_acknowledged_change_of_one_case_leaves_the_others() -> None:
-    one, other = cases(2)
+    first, other = cases(2)
     sessions = [
-        session(at, {one: (1e-3 + at * 1e-6,), other: (2e-3 + at * 1e-6,)}) for at in range(4)
+        session(day, {first: (1e-3 + day * 1e-6,), other: (2e-3 + day * 1e-6,)}) for day in range(4)
     ]
-    found = levels(sessions, POLICY, since={one: FIRST + timedelta(days=2)})
-    assert _sessions(found, one) == 2
-    assert _sessions(found, other) == 4
+    earlier = levels(sessions, POLICY, since={first: FIRST + timedelta(days=2)})
+    assert _sessions(earlier, first) == 2
+    assert _sessions(earlier, other) == 4
 
 
 def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> None:
     new = build.case(payload_bytes=8192)
     history = [session(1, {CASE: (1e-3,), new: (1e-3,)})]
-    found = _levels(build.pooled(night(2, 1e-3)), history=history)
-    assert found.assess({CASE: (1e-3,), new: (1e-3,)}, POLICY).limits.keys() == {CASE}
+    earlier = _levels(build.pooled(record(2, 1e-3)), history=history)
+    assert earlier.assess({CASE: (1e-3,), new: (1e-3,)}, POLICY).limits.keys() == {CASE}
 
 
 def test_out_of_memory_is_no_level() -> None:
     assert build_levels({"jax": StoredTimes(baselines=[build.baseline()])}, POLICY) is None
-    found = _levels(build.pooled(night(2, 1e-3)), build.baseline(payload_bytes=8192), history=[])
-    assert found.cases == {CASE}
+    earlier = _levels(build.pooled(record(2, 1e-3)), build.baseline(payload_bytes=8192), history=[])
+    assert earlier.cases == {CASE}
 
 
 def test_frameworks_share_sessions_and_have_shared_parts_of_their_own() -> None:
     ours, theirs = Device(seed=3), Device(seed=4, measured=cases(framework="tensorflow"))
-    known = {
-        "jax": StoredTimes(baselines=accepted(ours.night(0)), history=ours.nights(5, first=1)),
+    stored = {
+        "jax": StoredTimes(baselines=accepted(ours.session(0)), history=ours.sessions(5, first=1)),
         "tensorflow": StoredTimes(
-            baselines=accepted(theirs.night(0)), history=theirs.nights(5, first=1, slower=1.1)
+            baselines=accepted(theirs.session(0)), history=theirs.sessions(5, first=1, slower=1.1)
         ),
     }
-    found = build_levels(known, POLICY)
-    assert found is not None and len(found.sessions) == 6
-    today = {**ours.night(6).times_s, **theirs.night(6, 1.1).times_s}
-    shared = found.assess(today, TPU).session_limits.shared
+    earlier = build_levels(stored, POLICY)
+    assert earlier is not None and len(earlier.sessions) == 6
+    today = {**ours.session(6).times_s, **theirs.session(6, 1.1).times_s}
+    shared = earlier.assess(today, TPU).session_limits.shared
     assert shared["jax"].shift == pytest.approx(0.0, abs=0.01)
     assert shared["tensorflow"].level + shared["tensorflow"].shift > 0.05
 
@@ -250,14 +250,14 @@ NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 
 
 def _judged(sessions: list[Session]) -> tuple[Levels, Session, Assessment]:
-    known, today = levels(sessions[:-1], TPU), sessions[-1]
-    return known, today, known.assess(today.times_s, TPU, launches=3)
+    earlier, today = levels(sessions[:-1], TPU), sessions[-1]
+    return earlier, today, earlier.assess(today.times_s, TPU, launches=3)
 
 
 def _losses(sessions: list[Session]) -> tuple[Loss, ...]:
     """Return what the last of `sessions` finds, the first of which was accepted."""
-    known, today, judged = _judged(sessions)
-    return find_losses(known.sessions, today, judged)
+    earlier, today, judged = _judged(sessions)
+    return find_losses(earlier.sessions, today, judged)
 
 
 def _stepped(
@@ -266,13 +266,13 @@ def _stepped(
     """From the session `begin` on another jaxlib, and a case or all slower by `factor`."""
     slower = factor if number is None else {device.cases[number]: factor}
     return [
-        device.night(
-            at,
-            slower if at >= begin else 1.0,
-            surroundings=NEWER if at >= begin else STACK,
+        device.session(
+            day,
+            slower if day >= begin else 1.0,
+            surroundings=NEWER if day >= begin else STACK,
             launches=6,
         )
-        for at in range(count)
+        for day in range(count)
     ]
 
 
@@ -282,17 +282,17 @@ def test_a_loss_stays_red_and_names_its_first_session_and_what_changed_then(
     seed: int, number: int | None, factor: float
 ) -> None:
     device = Device(seed)
-    found = _losses(_stepped(device, factor, number=number))[0]
-    assert found.case == (None if number is None else device.cases[number])
-    assert found.log_ratio == pytest.approx(math.log(factor), abs=0.012)
-    assert (found.began, found.sessions) == (FIRST + timedelta(days=10), 4)
-    assert found.changes == ("jaxlib 0.10.1 -> 0.10.2",)
-    assert f"over the last 4 sessions, since {found.began:%Y-%m-%d}" in found.text
+    loss = _losses(_stepped(device, factor, number=number))[0]
+    assert loss.case == (None if number is None else device.cases[number])
+    assert loss.log_ratio == pytest.approx(math.log(factor), abs=0.012)
+    assert (loss.began, loss.sessions) == (FIRST + timedelta(days=10), 4)
+    assert loss.changes == ("jaxlib 0.10.1 -> 0.10.2",)
+    assert f"over the last 4 sessions, since {loss.began:%Y-%m-%d}" in loss.text
 
 
 def test_a_loss_from_the_second_session_on_stays_red() -> None:
     device = Device(seed=3)
-    sessions = [device.night(at, 1.05 if at else 1.0, launches=6) for at in range(12)]
+    sessions = [device.session(day, 1.05 if day else 1.0, launches=6) for day in range(12)]
     for count in range(2, 13):
         assert _judged(sessions[:count])[2].slower == {"jax"}
 
@@ -300,8 +300,8 @@ def test_a_loss_from_the_second_session_on_stays_red() -> None:
 def test_a_repaired_loss_is_green_at_once_and_is_named_as_repaired() -> None:
     device = Device(seed=1)
     slow = device.cases[4]
-    lost = [device.night(at, {slow: 1.2} if at >= 6 else 1.0, launches=6) for at in range(12)]
-    judged = _judged([*lost, device.night(12)])[2]
+    lost = [device.session(day, {slow: 1.2} if day >= 6 else 1.0, launches=6) for day in range(12)]
+    judged = _judged([*lost, device.session(12)])[2]
     assert judged.states[slow].repaired == 6 and not judged.states[slow].loss
     name = slow.name
     assert repaired_text(judged) == f"repaired: back at its level after 6 sessions: {name}"
@@ -310,42 +310,44 @@ def test_a_repaired_loss_is_green_at_once_and_is_named_as_repaired() -> None:
 
 def test_a_loss_that_comes_and_goes_is_red_each_time_and_green_between() -> None:
     device = Device(seed=2)
-    slow, sessions = device.cases[7], device.nights(5)
-    for at in range(5, 17):
-        lost = at % 3 == 0
-        sessions.append(device.night(at, {slow: 1.1} if lost else 1.0, launches=6 if lost else 3))
+    slow, sessions = device.cases[7], device.sessions(5)
+    for day in range(5, 17):
+        lost = day % 3 == 0
+        sessions.append(
+            device.session(day, {slow: 1.1} if lost else 1.0, launches=6 if lost else 3)
+        )
         judged = _judged(sessions)[2]
         assert (judged.states[slow].loss > 0) is lost
 
 
 def test_losses_of_half_a_per_cent_a_session_add_up() -> None:
     device = Device(seed=1)
-    ramp = [device.night(at, {device.cases[7]: 1.005**at}, launches=6) for at in range(20)]
-    assert [one.case for one in _losses(ramp)] == [device.cases[7]]
+    ramp = [device.session(day, {device.cases[7]: 1.005**day}, launches=6) for day in range(20)]
+    assert [loss.case for loss in _losses(ramp)] == [device.cases[7]]
 
 
 def test_a_slow_rise_of_all_cases_is_gradual() -> None:
     device = Device(seed=1)
-    ramp = [device.night(at, 1.0015**at) for at in range(32)]
-    found = [one for count in range(12, 33) for one in _losses(ramp[:count])]
-    assert {one.case for one in found} == {None}
-    assert found[0].is_gradual
+    ramp = [device.session(day, 1.0015**day) for day in range(32)]
+    losses = [loss for count in range(12, 33) for loss in _losses(ramp[:count])]
+    assert {loss.case for loss in losses} == {None}
+    assert losses[0].is_gradual
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_unchanged_sessions_have_no_loss(seed: int) -> None:
-    assert _losses(Device(seed).nights(6 + 4 * seed)) == ()
+    assert _losses(Device(seed).sessions(6 + 4 * seed)) == ()
 
 
 @pytest.mark.parametrize(("factor", "word"), [(1.05, "slower"), (0.95, "faster")])
 def test_an_accepted_session_unlike_all_since_is_named(factor: float, word: str) -> None:
     device = Device(seed=2)
-    first = device.night(0, factor)
-    _, _, judged = _judged([first, *device.nights(3, first=1)])
+    first = device.session(0, factor)
+    _, _, judged = _judged([first, *device.sessions(3, first=1)])
     text = odd_text(judged)
     assert text.startswith("the accepted session was ") and f"% {word} than the 3 since" in text
     assert text.endswith("in all cases of jax; accept again with --update-baselines")
-    _, _, judged = _judged(device.nights(4))
+    _, _, judged = _judged(device.sessions(4))
     assert odd_text(judged) == ""
 
 
@@ -384,65 +386,65 @@ def test_three_are_named_and_the_others_counted() -> None:
     assert losses_text([loss] * 5).endswith("a 1 -> 2; and 2 cases more")
 
 
-def _answer(nights: list[Session] | None, today: Session) -> Answer:
-    return judge_machine("jax", nights, today, TPU)
+def _answer(sessions: list[Session] | None, today: Session) -> Answer:
+    return judge_machine("jax", sessions, today, TPU)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_machine_as_fast_as_before_is_not_slower(seed: int) -> None:
     device = Device(seed)
-    found = _answer(device.nights(6), device.night(6))
-    assert found.is_slower is False
-    assert found.text.startswith("the reference takes ")
-    assert " x the time of its 6 earlier sessions, limit 1.0" in found.text
+    answer = _answer(device.sessions(6), device.session(6))
+    assert answer.is_slower is False
+    assert answer.text.startswith("the reference takes ")
+    assert " x the time of its 6 earlier sessions, limit 1.0" in answer.text
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_machine_that_slows_every_case_of_the_reference_is_slower(seed: int) -> None:
     device = Device(seed)
-    found = _answer(device.nights(6), device.night(6, 1.06))
-    assert found.is_slower
-    assert found.text.startswith("the reference takes 1.0")
+    answer = _answer(device.sessions(6), device.session(6, 1.06))
+    assert answer.is_slower
+    assert answer.text.startswith("the reference takes 1.0")
 
 
 def test_a_machine_that_got_faster_is_told_and_not_slower() -> None:
     device = Device(1)
-    found = _answer(device.nights(6), device.night(6, 0.8))
-    assert found.is_slower is False
-    assert found.text.startswith("the reference takes 0.")
+    answer = _answer(device.sessions(6), device.session(6, 0.8))
+    assert answer.is_slower is False
+    assert answer.text.startswith("the reference takes 0.")
 
 
-def test_a_level_that_rose_over_the_nights_is_told_with_its_night() -> None:
+def test_a_level_that_rose_over_sessions_is_named_with_its_first_session() -> None:
     device = Device(2)
     slow = {device.cases[4]: 1.05}
-    nights = [device.night(at, slow if at >= 10 else 1.0) for at in range(20)]
-    found = _answer(nights[:-1], nights[-1])
-    assert found.is_slower
+    sessions = [device.session(day, slow if day >= 10 else 1.0) for day in range(20)]
+    answer = _answer(sessions[:-1], sessions[-1])
+    assert answer.is_slower
     since = f"{FIRST + timedelta(days=10):%Y-%m-%d}"
-    assert f"{device.cases[4].name} is " in found.text
-    assert f"slower than at first over the last 10 sessions, since {since}" in found.text
+    assert f"{device.cases[4].name} is " in answer.text
+    assert f"slower than at first over the last 10 sessions, since {since}" in answer.text
 
 
-def test_without_an_earlier_night_nothing_is_told() -> None:
-    found = _answer([], Device(1).night(0))
+def test_without_an_earlier_session_the_answer_is_unknown() -> None:
+    answer = _answer([], Device(1).session(0))
     text = "unknown, this reference has no earlier session here (jax)"
-    assert found == Answer(text=text, is_slower=None)
+    assert answer == Answer(text=text, is_slower=None)
 
 
-def test_without_a_history_nothing_is_told_and_why() -> None:
-    found = _answer(None, Device(1).night(0))
-    assert found == Answer(text="unknown without --history (jax)", is_slower=None)
+def test_without_a_history_the_answer_is_unknown_and_says_why() -> None:
+    answer = _answer(None, Device(1).session(0))
+    assert answer == Answer(text="unknown without --history (jax)", is_slower=None)
 
 
 def test_a_few_cases_share_nothing_that_could_be_told() -> None:
     device = Device(1, measured=cases(3))
-    found = _answer(device.nights(6), device.night(6, 1.5))
-    assert found.text.startswith("unknown from fewer than 6 cases")
-    assert found.is_slower is None
+    answer = _answer(device.sessions(6), device.session(6, 1.5))
+    assert answer.text.startswith("unknown from fewer than 6 cases")
+    assert answer.is_slower is None
 
 
 @pytest.mark.parametrize(
-    ("told", "whole"),
+    ("answers_of_all", "whole"),
     [
         ([False, False], False),
         ([False, True], True),
@@ -452,11 +454,11 @@ def test_a_few_cases_share_nothing_that_could_be_told() -> None:
     ],
 )
 def test_the_answer_of_all_frameworks_is_no_only_if_each_says_no(
-    told: list[bool | None], whole: bool | None
+    answers_of_all: list[bool | None], whole: bool | None
 ) -> None:
-    answers = [Answer(text=str(one), is_slower=one) for one in told]
-    found = merge_answers(answers)
-    assert found == Answer(text="; ".join(map(str, told)), is_slower=whole)
+    answers = [Answer(text=str(is_slower), is_slower=is_slower) for is_slower in answers_of_all]
+    answer = merge_answers(answers)
+    assert answer == Answer(text="; ".join(map(str, answers_of_all)), is_slower=whole)
 
 
 def test_without_a_reference_there_is_no_answer() -> None:

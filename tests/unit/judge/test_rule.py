@@ -12,17 +12,17 @@ from busbw.judge.policy import POLICIES
 from busbw.judge.rule import CaseTimes, decide
 from busbw.model.words import Clock
 from busbw.model.words import Device as Class
-from tests.unit.judge.nightly import Device, called, cases, levels, retimed, session
+from tests.unit.judge.simulated_sessions import Device, cases, decide_all, levels, retimed, session
 
 TPU = POLICIES[Class.TPU]
 CPU = POLICIES[Class.CPU]
 
 
 def test_launches_are_summed_up_as_logarithms() -> None:
-    found = Launches.summarize([2e-3, 1e-3, 4e-3])
-    logs = [math.log(one) for one in (1e-3, 2e-3, 4e-3)]
-    assert found.median == logs[1] and found.fastest == logs[0]
-    assert found.squares / found.freedom == pytest.approx(statistics.variance(logs))
+    launches = Launches.summarize([2e-3, 1e-3, 4e-3])
+    logs = [math.log(time_s) for time_s in (1e-3, 2e-3, 4e-3)]
+    assert launches.median == logs[1] and launches.fastest == logs[0]
+    assert launches.squares / launches.freedom == pytest.approx(statistics.variance(logs))
 
 
 @pytest.mark.parametrize(
@@ -38,39 +38,43 @@ def test_launches_are_summed_up_as_logarithms() -> None:
 def test_the_last_launches_confirm_whatever_number_was_planned(
     launches: int, count: int | None, first: int, fresh: bool
 ) -> None:
-    found = CaseTimes.split([1e-3 + at * 1e-6 for at in range(launches)], TPU.rule, count)
-    assert (found.first.freedom + 1, found.confirmation is not None) == (first, fresh)
+    times = CaseTimes.split([1e-3 + index * 1e-6 for index in range(launches)], TPU.rule, count)
+    assert (times.first.freedom + 1, times.confirmation is not None) == (first, fresh)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_lost_bandwidth_is_named_size_by_size_and_no_other(seed: int) -> None:
     device = Device(seed)
     slow = {case: 1.1 for case in device.cases if case.payload_bytes >= 1 << 20}
-    today = device.night(4, slow, launches=6)
-    found = called(levels(device.nights(4), TPU), today, TPU)
-    assert {case for case, one in found.items() if one.direction == 1} == slow.keys()
+    today = device.session(4, slow, launches=6)
+    decisions = decide_all(levels(device.sessions(4), TPU), today, TPU)
+    assert {case for case, decision in decisions.items() if decision.direction == 1} == slow.keys()
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_half_of_the_sizes_faster_makes_no_other_slower_on_any_night_after(seed: int) -> None:
+def test_half_of_the_sizes_faster_makes_no_other_slower_in_any_session_after(seed: int) -> None:
     device = Device(seed)
     fast = {case: 0.9 for case in device.cases[10:]}
-    sessions = device.nights(6)
-    for at in range(6, 12):
-        today = device.night(at, fast, launches=6)
-        found = called(levels(sessions, TPU), today, TPU)
-        assert fast.keys() <= {case for case, one in found.items() if one.direction == -1}
-        assert not any(one.direction == 1 for one in found.values())
+    sessions = device.sessions(6)
+    for day in range(6, 12):
+        today = device.session(day, fast, launches=6)
+        decisions = decide_all(levels(sessions, TPU), today, TPU)
+        assert fast.keys() <= {
+            case for case, decision in decisions.items() if decision.direction == -1
+        }
+        assert not any(decision.direction == 1 for decision in decisions.values())
         assert not levels(sessions, TPU).assess(today.times_s, TPU).slower
-        improved = frozenset(case for case, one in found.items() if one.direction == -1)
+        improved = frozenset(
+            case for case, decision in decisions.items() if decision.direction == -1
+        )
         sessions.append(retimed(today, today.times_s, improved=improved))
 
 
 def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> None:
     """What lies beyond its limit and is not confirmed is noisy, never a pass."""
     device = Device(seed=1)
-    known, slow = levels(device.nights(4), TPU), device.cases[3]
-    today = device.night(4, launches=6)
+    earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
+    today = device.session(4, launches=6)
     usual = today.times_s[slow]
     for launches, expected in (
         ([1.1] * 6, 1),
@@ -78,12 +82,12 @@ def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> Non
         ([1.1] * 5 + [1.0], 0),
         ([1.0] * 3 + [1.1] * 3, 0),
     ):
-        times_s = tuple(one * factor for one, factor in zip(usual, launches))
+        times_s = tuple(time_s * factor for time_s, factor in zip(usual, launches))
         changed = retimed(today, {**today.times_s, slow: times_s})
-        found = called(known, changed, TPU)[slow]
-        assert found.direction == expected
-        unconfirmed = found.is_confirmed or found.log_ratio > found.limit
-        assert found.is_noisy == (unconfirmed and not expected)
+        decision = decide_all(earlier, changed, TPU)[slow]
+        assert decision.direction == expected
+        unconfirmed = decision.is_confirmed or decision.log_ratio > decision.limit
+        assert decision.is_noisy == (unconfirmed and not expected)
 
 
 @pytest.mark.parametrize("fresh", [1, 2])
@@ -91,35 +95,43 @@ def test_fewer_fresh_launches_than_are_to_confirm_it_confirm_nothing(fresh: int)
     """Another case may want fewer, and all get as many."""
     device = Device(seed=1)
     slow = device.cases[3]
-    today = device.night(4, {slow: 1.1}, launches=3 + fresh)
-    limit = levels(device.nights(4), TPU).assess(today.times_s, TPU).limits[slow]
+    today = device.session(4, {slow: 1.1}, launches=3 + fresh)
+    limit = levels(device.sessions(4), TPU).assess(today.times_s, TPU).limits[slow]
     times = CaseTimes.split(today.times_s[slow], TPU.rule, 3)
-    found = decide(times, limit, TPU.rule, limit.slower)
-    assert (found.direction, found.confirmation) == (None, None)
+    decision = decide(times, limit, TPU.rule, limit.slower)
+    assert (decision.direction, decision.confirmation) == (None, None)
 
 
 def test_a_limit_of_one_s_own_takes_the_place_of_the_computed_one() -> None:
     device = Device(seed=1)
-    known, slow = levels(device.nights(4), TPU), device.cases[3]
-    today = device.night(4, {slow: 1.3}, launches=6)
-    assert called(known, today, TPU, most=math.log(1.25))[slow].direction == 1
-    assert called(known, today, TPU, most=math.log(1.35))[slow].direction == 0
-    assert called(known, device.night(5, launches=6), TPU, most=math.log(1.0001))[slow].limit < 0.01
+    earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
+    today = device.session(4, {slow: 1.3}, launches=6)
+    assert decide_all(earlier, today, TPU, max_log_ratio=math.log(1.25))[slow].direction == 1
+    assert decide_all(earlier, today, TPU, max_log_ratio=math.log(1.35))[slow].direction == 0
+    assert (
+        decide_all(earlier, device.session(5, launches=6), TPU, max_log_ratio=math.log(1.0001))[
+            slow
+        ].limit
+        < 0.01
+    )
 
 
-def test_a_night_of_three_times_the_noise_is_told_and_a_step_over_the_sizes_is_not() -> None:
-    calm, noisy = Device(seed=1), Device(seed=2, own=0.025)
-    known = levels(calm.nights(5), TPU)
-    assert known.assess(noisy.night(5).times_s, TPU).session_limits.noise_ratio > 2
-    stepped = calm.night(5, {case: 1.2 for case in calm.cases[9:]})
-    assert known.assess(stepped.times_s, TPU).session_limits.noise_ratio == 1
+def test_a_session_of_three_times_the_noise_is_noisy_and_a_step_over_the_sizes_is_not() -> None:
+    calm, noisy = Device(seed=1), Device(seed=2, residual=0.025)
+    earlier = levels(calm.sessions(5), TPU)
+    assert earlier.assess(noisy.session(5).times_s, TPU).session_limits.noise_ratio > 2
+    stepped = calm.session(5, {case: 1.2 for case in calm.cases[9:]})
+    assert earlier.assess(stepped.times_s, TPU).session_limits.noise_ratio == 1
 
 
 def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
-    small, large = Device(seed=1, own=0.02, within=0.02), Device(seed=2, own=0.002, within=0.002)
+    small, large = (
+        Device(seed=1, residual=0.02, launch=0.02),
+        Device(seed=2, residual=0.002, launch=0.002),
+    )
     sessions = []
-    for at in range(6):
-        noisy, quiet = small.night(at), large.night(at)
+    for day in range(6):
+        noisy, quiet = small.session(day), large.session(day)
         times_s = {
             case: (noisy if number < 10 else quiet).times_s[case]
             for number, case in enumerate(small.cases)
@@ -134,35 +146,39 @@ def test_few_sizes_are_compared_by_themselves_and_learn_their_own_noise() -> Non
     few = cases(3)
     limits = [
         max(
-            one.slower
-            for one in levels(device.nights(count), CPU)
-            .assess(device.night(count).times_s, CPU)
+            limit.slower
+            for limit in levels(device.sessions(count), CPU)
+            .assess(device.session(count).times_s, CPU)
             .limits.values()
         )
-        for device in [Device(seed=3, measured=few, own=0.02, within=0.02)]
+        for device in [Device(seed=3, measured=few, residual=0.02, launch=0.02)]
         for count in (1, 4)
     ]
     assert limits[0] > limits[1] and limits[1] < math.log(1.5)
 
 
 def test_on_a_shared_cpu_the_sizes_next_to_a_case_say_what_other_work_does_to_it() -> None:
-    device = Device(seed=4, own=0.02)
-    known = levels(device.nights(1), CPU)
+    device = Device(seed=4, residual=0.02)
+    earlier = levels(device.sessions(1), CPU)
     hit = {case: 1.8 for case in device.cases[4:12]}
-    found = called(known, device.night(1, hit, launches=6), CPU)
-    assert all(one.direction == 0 for case, one in found.items() if case in device.cases[5:11])
-    alone = called(known, device.night(1, {device.cases[7]: 1.8}, launches=6), CPU)
-    assert [case for case, one in alone.items() if one.direction] == [device.cases[7]]
-    everything = known.assess(device.night(1, 3.0, launches=6).times_s, CPU, launches=3)
+    decisions = decide_all(earlier, device.session(1, hit, launches=6), CPU)
+    assert all(
+        decision.direction == 0
+        for case, decision in decisions.items()
+        if case in device.cases[5:11]
+    )
+    alone = decide_all(earlier, device.session(1, {device.cases[7]: 1.8}, launches=6), CPU)
+    assert [case for case, decision in alone.items() if decision.direction] == [device.cases[7]]
+    everything = earlier.assess(device.session(1, 3.0, launches=6).times_s, CPU, launches=3)
     assert everything.slower == {"jax"}
 
 
 def test_equal_launches_are_no_reason_to_fail() -> None:
     """A scripted device has no noise at all."""
-    same = [session(at, {case: [1e-3 + at * 1e-9] * 3 for case in cases()}) for at in range(12)]
-    found = levels(same, TPU).assess({case: [1e-3 * 1.019] for case in cases()}, TPU)
-    assert {round(math.exp(one.slower), 3) for one in found.limits.values()} == {1.02}
-    assert found.session_limits.noise_ratio == 1
+    same = [session(day, {case: [1e-3 + day * 1e-9] * 3 for case in cases()}) for day in range(12)]
+    judged = levels(same, TPU).assess({case: [1e-3 * 1.019] for case in cases()}, TPU)
+    assert {round(math.exp(limit.slower), 3) for limit in judged.limits.values()} == {1.02}
+    assert judged.session_limits.noise_ratio == 1
 
 
 OWN_MACHINE = (Class.GPU, Class.TPU)
@@ -188,7 +204,7 @@ def test_one_accepted_session_is_blind_to_nothing_that_must_be_seen(device: Clas
 
 
 @pytest.mark.parametrize("device", Class)
-def test_two_stacks_in_turn_alarm_less_than_once_in_a_hundred_on_any_machine(
+def test_two_interleaved_stacks_alarm_less_than_once_in_a_hundred_on_any_machine(
     device: Class,
 ) -> None:
     assert 0 < POLICIES[device].looks.false_alarm_rate < 0.01
@@ -217,7 +233,7 @@ def test_what_is_suspected_lies_between_nothing_and_the_limit(device: Class) -> 
 
 
 @pytest.mark.parametrize("device", Class)
-def test_what_is_wanted_is_found_above_the_floor_and_below_the_budget(device: Class) -> None:
+def test_the_loss_to_detect_is_above_the_floor_and_below_the_budget(device: Class) -> None:
     policy = POLICIES[device]
     assert 0 < policy.looks.min_loss < policy.looks.detectable_loss < policy.budget < 1
 

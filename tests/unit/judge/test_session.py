@@ -22,8 +22,8 @@ from busbw.model.launch import Measurement
 from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers import build
-from tests.unit.judge.nightly import SIZES
 from tests.unit.judge.rules import POLICY
+from tests.unit.judge.simulated_sessions import SIZES
 
 
 def _session(
