@@ -20,8 +20,8 @@ from tests.helpers import build
 from tests.unit.judge.rules import OOM, POLICY, STEADY, judged, limit_of, record, records, six
 
 
-def _verdict(measurement: Measurement, baseline: Baseline | None, **given: Any) -> Any:
-    return judged(measurement, baseline, **given).verdict
+def _verdict(measurement: Measurement, baseline: Baseline | None, **options: Any) -> Any:
+    return judged(measurement, baseline, **options).verdict
 
 
 def _all_out_of_memory(**changes: Any) -> Measurement:
@@ -39,16 +39,20 @@ def test_a_summary_takes_its_rates_from_the_median_launch() -> None:
 def test_what_a_call_costs_beyond_is_the_median_over_the_launches_that_know() -> None:
     costs_s = (3e-4, None, 1e-4, 2e-4)
     runs = tuple(build.run(1e-3, dispatch_s=cost_s) for cost_s in costs_s)
-    now = _verdict(Measurement(case=build.case(), runs=runs), STEADY).now
-    assert now.dispatch_s == 2e-4
+    summary = _verdict(Measurement(case=build.case(), runs=runs), STEADY).now
+    assert summary.dispatch_s == 2e-4
 
 
 def test_the_same_times_as_the_baseline_pass_and_nothing_more_is_wanted() -> None:
-    found = judged(build.measurement(1e-3, 1e-3, 1e-3), STEADY)
-    assert Outcome.PASS is found.verdict.outcome
-    assert (found.verdict.failed, found.needed_launches, found.is_suspected) == (False, None, False)
-    assert found.verdict.ratio == pytest.approx(1.0)
-    assert found.verdict.ratio_interval == pytest.approx((1.0, 1.0))
+    ruling = judged(build.measurement(1e-3, 1e-3, 1e-3), STEADY)
+    assert Outcome.PASS is ruling.verdict.outcome
+    assert (ruling.verdict.failed, ruling.needed_launches, ruling.is_suspected) == (
+        False,
+        None,
+        False,
+    )
+    assert ruling.verdict.ratio == pytest.approx(1.0)
+    assert ruling.verdict.ratio_interval == pytest.approx((1.0, 1.0))
 
 
 def test_times_beyond_the_limit_that_were_seen_again_have_regressed() -> None:
@@ -65,10 +69,10 @@ def test_times_beyond_the_limit_that_were_seen_again_have_regressed() -> None:
 
 
 def test_a_suspicion_is_no_answer_yet_and_asks_for_more() -> None:
-    found = judged(build.measurement(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
-    assert (found.verdict.outcome, found.verdict.failed) == (Outcome.NOISY, False)
-    assert (found.needed_launches, found.is_suspected) == (6, True)
-    assert "; seems slower, not yet confirmed (limit 1.200 x" in found.verdict.text
+    ruling = judged(build.measurement(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
+    assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.NOISY, False)
+    assert (ruling.needed_launches, ruling.is_suspected) == (6, True)
+    assert "; seems slower, not yet confirmed (limit 1.200 x" in ruling.verdict.text
 
 
 @pytest.mark.parametrize("fresh_s", [1e-3, 1.1e-3])
@@ -77,11 +81,11 @@ def test_a_suspicion_that_was_not_confirmed_leaves_a_trace(fresh_s: float) -> No
     verdict = _verdict(build.measurement(*(1.5e-3,) * 3, *(fresh_s,) * 3), STEADY, fail_above=1.2)
     assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
     assert f"; slower, but not by {fresh} (limit 1.200 x" in verdict.text
-    within = _verdict(build.measurement(*(1.22e-3,) * 3, *(fresh_s,) * 3), STEADY)
-    assert within.outcome is Outcome.PASS
+    verdict = _verdict(build.measurement(*(1.22e-3,) * 3, *(fresh_s,) * 3), STEADY)
+    assert verdict.outcome is Outcome.PASS
     assert (
         f"seemed slower, but additional launches did not confirm it ({1e3 * fresh_s:.3f} x)"
-        in within.notes
+        in verdict.notes
     )
 
 
@@ -95,8 +99,8 @@ def test_what_was_measured_again_beside_a_suspect_was_not_suspected_itself() -> 
     st.lists(st.floats(min_value=0.8e-3, max_value=1.2e-3), min_size=1, max_size=6),
 )
 def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[float]) -> None:
-    found = judged(build.measurement(*times_s), build.pooled(*records(*before_s)))
-    verdict: Any = found.verdict
+    ruling = judged(build.measurement(*times_s), build.pooled(*records(*before_s)))
+    verdict: Any = ruling.verdict
     assert verdict.ratio == pytest.approx(verdict.now.median_s / verdict.baseline.median_s)
     assert f", {verdict.ratio:.3f} x the expected time, " in verdict.text
     assert f"(limit {verdict.limit:.3f} x" in verdict.text
@@ -232,19 +236,19 @@ def test_what_fits_now_and_did_not_has_improved() -> None:
 
 
 def test_what_a_baseline_without_a_time_has_a_limit_for_is_not_compared() -> None:
-    now = build.measurement(1e-3)
-    limit = limit_of(STEADY, now, POLICY)
-    found = judge_case(build.spec(), now, OOM, limit, Terms(policy=POLICY))
-    assert found.verdict.headline().startswith("IMPROVED: it fits now")
+    measurement = build.measurement(1e-3)
+    limit = limit_of(STEADY, measurement, POLICY)
+    ruling = judge_case(build.spec(), measurement, OOM, limit, Terms(policy=POLICY))
+    assert ruling.verdict.headline().startswith("IMPROVED: it fits now")
 
 
 def test_a_published_figure_is_shown_and_changes_nothing() -> None:
     reference = Reference(source="a paper", oom=True)
     terms = Terms(policy=POLICY)
-    now = build.measurement(1e-3)
-    limit = limit_of(STEADY, now, POLICY)
-    found = judge_case(build.spec(), now, STEADY, limit, terms, published=reference)
-    assert (Outcome.PASS, reference) == (found.verdict.outcome, found.verdict.published)
+    measurement = build.measurement(1e-3)
+    limit = limit_of(STEADY, measurement, POLICY)
+    ruling = judge_case(build.spec(), measurement, STEADY, limit, terms, published=reference)
+    assert (Outcome.PASS, reference) == (ruling.verdict.outcome, ruling.verdict.published)
 
 
 SPECS = [build.spec(payload_bytes=1024 << place) for place in range(5)]
@@ -267,13 +271,13 @@ def test_where_all_is_decided_nothing_more_is_measured() -> None:
 
 
 def test_an_undecided_case_is_measured_alone_in_what_it_lacks() -> None:
-    found = plan_rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, by_neighbours=True)
-    assert found == Rerun(specs=(SPECS[2],), rounds=6)
+    rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, by_neighbours=True)
+    assert rerun == Rerun(specs=(SPECS[2],), rounds=6)
 
 
 def test_of_a_suspect_the_two_next_sizes_are_measured_too() -> None:
-    found = plan_rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, by_neighbours=True)
-    assert found == Rerun(specs=tuple(SPECS[1:4]), rounds=3)
+    rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, by_neighbours=True)
+    assert rerun == Rerun(specs=tuple(SPECS[1:4]), rounds=3)
 
 
 def test_at_the_end_of_the_grid_both_are_on_one_side() -> None:

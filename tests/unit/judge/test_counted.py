@@ -20,20 +20,20 @@ def _outcome(outcome: Outcome, counted: Counted, *, paired: bool = False) -> Ver
 
 
 def test_a_slow_case_is_noisy_where_a_device_was_throttled() -> None:
-    found = _outcome(Outcome.REGRESSED, HOT)
-    assert (found.outcome, found.failed) == (Outcome.NOISY, False)
-    assert found.text == "so; gpu 1 heat: throttled for 2 s"
-    assert found.notes == ("gpu 0 PCIe replays 1 -> 3", "gpu 1 heat: throttled for 2 s")
+    verdict = _outcome(Outcome.REGRESSED, HOT)
+    assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
+    assert verdict.text == "so; gpu 1 heat: throttled for 2 s"
+    assert verdict.notes == ("gpu 0 PCIe replays 1 -> 3", "gpu 1 heat: throttled for 2 s")
 
 
 def test_errors_alone_and_two_stacks_in_turn_excuse_nothing() -> None:
     only_errors = replace(HOT, throttled_s={})
-    for found in (
+    for verdict in (
         _outcome(Outcome.REGRESSED, only_errors),
         _outcome(Outcome.REGRESSED, HOT, paired=True),
     ):
-        assert (found.outcome, found.failed) == (Outcome.REGRESSED, True)
-        assert found.notes
+        assert (verdict.outcome, verdict.failed) == (Outcome.REGRESSED, True)
+        assert verdict.notes
     assert _outcome(Outcome.PASS, HOT).outcome is Outcome.PASS
 
 
@@ -49,17 +49,17 @@ def _slow(ratio: float, sampling_s: float) -> Verdict:
 
 
 def test_a_case_that_a_cpu_quota_stopped_for_as_long_as_it_lost_is_noisy() -> None:
-    found = _slow(2.81, sampling_s=15.0)
-    assert (found.outcome, found.failed) == (Outcome.NOISY, False)
-    told = "throttled in 677 of 1,200 periods, 12.3 s, quota 0.25 CPU"
-    assert (found.text, found.notes) == (f"so; {told}", (told,))
+    verdict = _slow(2.81, sampling_s=15.0)
+    assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
+    text = "throttled in 677 of 1,200 periods, 12.3 s, quota 0.25 CPU"
+    assert (verdict.text, verdict.notes) == (f"so; {text}", (text,))
 
 
 def test_a_loss_that_a_cpu_quota_does_not_explain_is_a_loss_all_the_same() -> None:
     # Half of 100 s are lost; stops of 12.3 s are less than a third of that.
-    found = _slow(2.0, sampling_s=100.0)
-    assert (found.outcome, found.failed) == (Outcome.REGRESSED, True)
-    assert found.notes
+    verdict = _slow(2.0, sampling_s=100.0)
+    assert (verdict.outcome, verdict.failed) == (Outcome.REGRESSED, True)
+    assert verdict.notes
     assert _slow(2.0, sampling_s=70.0).outcome is Outcome.NOISY
 
 

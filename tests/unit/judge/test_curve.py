@@ -99,7 +99,7 @@ def test_four_sizes_over_a_factor_of_sixteen_are_enough() -> None:
 
 def test_times_that_do_not_grow_tell_no_bandwidth() -> None:
     assert fit_curve({size: 1e-3 for size in SIZES}) is None
-    told = [
+    curves = [
         fit_curve(
             {
                 size: 1e-3 * math.exp(random.Random(seed * 100 + step).gauss(0, 0.05))
@@ -108,7 +108,7 @@ def test_times_that_do_not_grow_tell_no_bandwidth() -> None:
         )
         for seed in range(50)
     ]
-    assert told.count(None) >= 48
+    assert curves.count(None) >= 48
 
 
 def test_times_that_fall_with_size_tell_no_bandwidth() -> None:
@@ -129,9 +129,9 @@ def test_whatever_the_times_a_curve_is_sound(points: dict[int, float]) -> None:
 def test_a_machine_slower_by_a_factor_has_both_parts_slower_by_it(factor: float) -> None:
     source = random.Random(7)
     points = {size: t * math.exp(source.gauss(0, 0.1)) for size, t in _points().items()}
-    one, other = _fit(points), _fit({size: t * factor for size, t in points.items()})
-    assert pytest.approx(one.latency_s * factor, rel=1e-6) == other.latency_s
-    assert pytest.approx(one.bandwidth_bytes_per_s / factor) == other.bandwidth_bytes_per_s
+    first, other = _fit(points), _fit({size: t * factor for size, t in points.items()})
+    assert pytest.approx(first.latency_s * factor, rel=1e-6) == other.latency_s
+    assert pytest.approx(first.bandwidth_bytes_per_s / factor) == other.bandwidth_bytes_per_s
 
 
 ERROR = 0.03
@@ -147,7 +147,7 @@ def bandwidth(change: float) -> Ratio:
     return lambda size: 1 + change * (1 - CURVE.latency_share(size))
 
 
-def at(change: float, *slow: int) -> Ratio:
+def slower_at(change: float, *slow: int) -> Ratio:
     return lambda size: 1 + change * (size in slow)
 
 
@@ -167,11 +167,11 @@ def shifts(
     return [
         SizeShift(
             payload_bytes=size,
-            log_ratio=one,
+            log_ratio=ratio,
             standard_error=error,
-            is_significant=judged and one > 2 * error,
+            is_significant=judged and ratio > 2 * error,
         )
-        for size, one in zip(sizes, ratios)
+        for size, ratio in zip(sizes, ratios)
     ]
 
 
@@ -193,16 +193,16 @@ def _name(text: str) -> str:
             bandwidth(0.25),
             "the bandwidth fell by 20 % (3.40 GB/s -> 2.72 GB/s); the latency did not grow",
         ),
-        (at(0.15, *SIZES), "all payloads are slower, by 15 %"),
-        (at(1.4, *SIZES), "all payloads are slower, to 2.4 x"),
+        (slower_at(0.15, *SIZES), "all payloads are slower, by 15 %"),
+        (slower_at(1.4, *SIZES), "all payloads are slower, to 2.4 x"),
     ],
 )
 def test_a_shift_says_what_is_slower_and_that_no_single_payload_shows_it(
     ratio: Ratio, text: str
 ) -> None:
     sizes = shifts(ratio, judged=False)
-    found = shift_of_curve(CURVE, sizes, quantile=3.0, floor=0.05)
-    assert found == f"{text}; no single payload shows it"
+    shift = shift_of_curve(CURVE, sizes, quantile=3.0, floor=0.05)
+    assert shift == f"{text}; no single payload shows it"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_shift_says_what_is_slower_and_that_no_single_payload_shows_it(
         (shifts(latency(0.1), judged=False), 3.0, 0.12),
         (shifts(latency(0.1), judged=False), 10.0, 0.02),
         (shifts(latency(0.15)), 3.0, 0.05),
-        (shifts(at(0.4, SIZES[8]), judged=False), 3.0, 0.05),
+        (shifts(slower_at(0.4, SIZES[8]), judged=False), 3.0, 0.05),
         (shifts(latency(-0.3), judged=False), 3.0, 0.05),
         (shifts(latency(0.1), SIZES[:1], judged=False), 3.0, 0.05),
         ([], 3.0, 0.05),
@@ -229,8 +229,8 @@ SEEDS = 500
 
 def _shifted(ratio: Ratio, seeds: int = SEEDS) -> Counter[str]:
     noisy = (shifts(ratio, seed=seed, judged=False) for seed in range(seeds))
-    found = (shift_of_curve(CURVE, one, quantile=3.0, floor=0.02) for one in noisy)
-    return Counter(_name(one) if one else "" for one in found)
+    texts = (shift_of_curve(CURVE, sizes, quantile=3.0, floor=0.02) for sizes in noisy)
+    return Counter(_name(text) if text else "" for text in texts)
 
 
 @pytest.mark.slow
@@ -243,7 +243,7 @@ def test_pure_noise_is_a_shift_in_no_more_than_1_of_100_seeds() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("ratio", "name"),
-    [(latency(0.1), "LATENCY"), (bandwidth(0.1), "BANDWIDTH"), (at(0.1, *SIZES), "ALL")],
+    [(latency(0.1), "LATENCY"), (bandwidth(0.1), "BANDWIDTH"), (slower_at(0.1, *SIZES), "ALL")],
 )
 def test_ten_percent_that_no_size_shows_is_a_shift_of_the_curve(ratio: Ratio, name: str) -> None:
     assert _shifted(ratio)[name] >= 0.8 * SEEDS

@@ -35,10 +35,13 @@ def _runs(side: str, factor: float, number: int, *samples_s: float) -> tuple[Run
     """Launches `factor` times as long, each by the machine's state in its pass."""
     return tuple(
         build.run(
-            *(STATES[i] * factor * (1 + 0.002 * (i % 3)) ** (side == "candidate") * s for s in one),
+            *(
+                STATES[i] * factor * (1 + 0.002 * (i % 3)) ** (side == "candidate") * s
+                for s in launch_s
+            ),
             launch=f"{i + 1}.jax.{side}",
         )
-        for i, one in enumerate([samples_s or SAMPLES] * number)
+        for i, launch_s in enumerate([samples_s or SAMPLES] * number)
     )
 
 
@@ -55,12 +58,16 @@ def _of(factor: float, number: int, terms: Terms = TERMS) -> Ruling:
 
 
 def test_the_same_stack_twice_passes_whatever_the_machine_s_moods() -> None:
-    found = _of(1.0, 6)
-    assert Outcome.PASS is found.verdict.outcome
-    assert (found.needed_launches, found.is_suspected, found.verdict.failed) == (None, False, False)
-    assert found.verdict.ratio == pytest.approx(1.0, abs=0.01)
-    assert "x the reference's time in turn (95 %: " in found.verdict.text
-    assert "6 pairs of launches" in found.verdict.text
+    ruling = _of(1.0, 6)
+    assert Outcome.PASS is ruling.verdict.outcome
+    assert (ruling.needed_launches, ruling.is_suspected, ruling.verdict.failed) == (
+        None,
+        False,
+        False,
+    )
+    assert ruling.verdict.ratio == pytest.approx(1.0, abs=0.01)
+    assert "x the reference's time in turn (95 %: " in ruling.verdict.text
+    assert "6 pairs of launches" in ruling.verdict.text
 
 
 def test_both_sides_are_shown_and_the_ratio_has_an_interval_and_an_error() -> None:
@@ -78,15 +85,15 @@ def test_a_slower_candidate_is_suspected_and_then_has_regressed() -> None:
     assert (suspected.needed_launches, suspected.is_suspected) == (9, True)
     assert suspected.verdict.outcome is Outcome.NOISY
     assert suspected.verdict.text.endswith("not yet confirmed")
-    found = _of(1.1, 9)
-    assert (found.verdict.outcome, found.verdict.failed) == (Outcome.REGRESSED, True)
-    assert found.verdict.ratio == pytest.approx(1.1, abs=0.01)
-    assert found.verdict.text.endswith(" x, confirmed")
+    ruling = _of(1.1, 9)
+    assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.REGRESSED, True)
+    assert ruling.verdict.ratio == pytest.approx(1.1, abs=0.01)
+    assert ruling.verdict.text.endswith(" x, confirmed")
 
 
 def test_a_faster_candidate_has_improved() -> None:
-    found = _of(0.8, 6)
-    assert (found.verdict.outcome, found.verdict.failed) == (Outcome.IMPROVED, False)
+    ruling = _of(0.8, 6)
+    assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.IMPROVED, False)
 
 
 def test_what_is_undecided_is_noisy_and_says_so_and_wants_more() -> None:
@@ -94,20 +101,20 @@ def test_what_is_undecided_is_noisy_and_says_so_and_wants_more() -> None:
         replace(run, samples_s=tuple(s * (1.3 if i % 2 else 0.8) for s in run.samples_s))
         for i, run in enumerate(_runs("candidate", 1.0, 6))
     )
-    found = _judged(Measurement(case=build.case(), runs=wobbling), _side("reference", 1.0, 6))
-    assert (found.verdict.outcome, found.needed_launches, found.is_suspected) == (
+    ruling = _judged(Measurement(case=build.case(), runs=wobbling), _side("reference", 1.0, 6))
+    assert (ruling.verdict.outcome, ruling.needed_launches, ruling.is_suspected) == (
         Outcome.NOISY,
         9,
         False,
     )
-    assert found.verdict.text.endswith(": undecided")
+    assert ruling.verdict.text.endswith(": undecided")
 
 
 def test_a_single_pair_is_too_few_to_compare() -> None:
-    found = _of(1.0, 1, replace(TERMS, launches=1))
-    assert (found.verdict.outcome, found.needed_launches) == (Outcome.NOISY, 2)
-    assert found.verdict.text.endswith("1 pair of launches, too few to compare")
-    assert found.verdict.ratio is None
+    ruling = _of(1.0, 1, replace(TERMS, launches=1))
+    assert (ruling.verdict.outcome, ruling.needed_launches) == (Outcome.NOISY, 2)
+    assert ruling.verdict.text.endswith("1 pair of launches, too few to compare")
+    assert ruling.verdict.ratio is None
 
 
 def test_the_first_look_is_after_the_launches_that_were_asked_for() -> None:
@@ -197,14 +204,18 @@ def _decided(*shifts: float, looks: Looks = LOOKS, floor: float = 0.02) -> Decis
 
 def test_before_the_first_look_so_many_launches_are_wanted() -> None:
     for launches in ([], [0.0] * 5):
-        found = _decided(*launches)
-        assert (found.outcome, found.needed_launches, found.is_suspected) == (None, 6, False)
-        assert found.estimate is None
+        decision = _decided(*launches)
+        assert (decision.outcome, decision.needed_launches, decision.is_suspected) == (
+            None,
+            6,
+            False,
+        )
+        assert decision.estimate is None
 
 
 def test_no_difference_at_the_first_look_passes() -> None:
-    found = _decided(*[0.001, -0.001] * 3)
-    assert (found.outcome, found.needed_launches) == (Outcome.PASS, None)
+    decision = _decided(*[0.001, -0.001] * 3)
+    assert (decision.outcome, decision.needed_launches) == (Outcome.PASS, None)
 
 
 def test_what_is_not_clear_is_looked_at_again_with_more_launches() -> None:
@@ -216,8 +227,12 @@ def test_what_is_not_clear_is_looked_at_again_with_more_launches() -> None:
 
 
 def test_undecided_after_the_last_look_wants_no_more() -> None:
-    found = _decided(*[0.2, -0.2] * 6)
-    assert (found.outcome, found.needed_launches, found.is_suspected) == (None, None, False)
+    decision = _decided(*[0.2, -0.2] * 6)
+    assert (decision.outcome, decision.needed_launches, decision.is_suspected) == (
+        None,
+        None,
+        False,
+    )
 
 
 def test_what_is_called_slower_lies_beyond_the_limit_that_is_shown_with_it() -> None:
@@ -225,27 +240,27 @@ def test_what_is_called_slower_lies_beyond_the_limit_that_is_shown_with_it() -> 
     called = 0
     for _ in range(300):
         shifts = [source.gauss(0.05, 0.03) for _ in range(15)]
-        found = _decided(*shifts)
-        if found.outcome is Outcome.REGRESSED:
-            assert found.estimate is not None and found.limit is not None
-            assert found.estimate.mean > found.limit
+        decision = _decided(*shifts)
+        if decision.outcome is Outcome.REGRESSED:
+            assert decision.estimate is not None and decision.limit is not None
+            assert decision.estimate.mean > decision.limit
             called += 1
     assert called > 50
 
 
 def test_a_suspicion_that_fresh_launches_do_not_confirm_is_over() -> None:
     slow = [SLOWER, SLOWER + 0.001] * 3
-    found = _decided(*slow, -0.1, -0.1, -0.1)
-    assert found.outcome is not Outcome.REGRESSED
-    assert not found.is_suspected
+    decision = _decided(*slow, -0.1, -0.1, -0.1)
+    assert decision.outcome is not Outcome.REGRESSED
+    assert not decision.is_suspected
 
 
 def test_a_suspicion_that_is_seen_again_has_regressed() -> None:
-    found = _decided(*[SLOWER, SLOWER + 0.01] * 4, SLOWER)
-    assert Outcome.REGRESSED is found.outcome
-    assert found.limit is not None and found.estimate is not None
-    assert found.estimate.freedom == 8
-    assert found.estimate.mean > found.limit >= math.log1p(LOOKS.min_loss)
+    decision = _decided(*[SLOWER, SLOWER + 0.01] * 4, SLOWER)
+    assert Outcome.REGRESSED is decision.outcome
+    assert decision.limit is not None and decision.estimate is not None
+    assert decision.estimate.freedom == 8
+    assert decision.estimate.mean > decision.limit >= math.log1p(LOOKS.min_loss)
 
 
 def test_a_suspicion_that_is_not_seen_again_is_dropped_and_looked_at_as_before() -> None:
@@ -257,8 +272,8 @@ def test_a_suspicion_that_is_not_seen_again_is_dropped_and_looked_at_as_before()
 
 
 def test_what_is_faster_in_the_same_measure_has_improved_without_confirmation() -> None:
-    found = _decided(*[-SLOWER, -SLOWER - 0.01] * 3)
-    assert (found.outcome, found.needed_launches) == (Outcome.IMPROVED, None)
+    decision = _decided(*[-SLOWER, -SLOWER - 0.01] * 3)
+    assert (decision.outcome, decision.needed_launches) == (Outcome.IMPROVED, None)
 
 
 def test_a_sure_but_small_difference_is_below_the_floor_and_passes() -> None:
@@ -290,25 +305,25 @@ def test_a_case_alone_and_cases_that_do_not_differ_at_all_have_no_prior() -> Non
 
 def test_alike_cases_weigh_as_many_degrees_of_freedom_as_there_are_others_up_to_a_limit() -> None:
     for cases, freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
-        found = estimate_prior([_six(0.03)] * cases, LOOKS)
-        assert found is not None
-        assert found.freedom == freedom
-        assert 0.02**2 < found.value < 0.04**2
+        prior = estimate_prior([_six(0.03)] * cases, LOOKS)
+        assert prior is not None
+        assert prior.freedom == freedom
+        assert 0.02**2 < prior.value < 0.04**2
 
 
 def test_cases_that_differ_much_in_noise_weigh_little() -> None:
-    found = estimate_prior([_six(0.001 * 4**number) for number in range(8)], LOOKS)
-    assert found is not None and found.freedom < 2
+    prior = estimate_prior([_six(0.001 * 4**number) for number in range(8)], LOOKS)
+    assert prior is not None and prior.freedom < 2
 
 
 def test_launches_after_the_first_look_do_not_change_the_prior() -> None:
     cases = [_six(0.03), _six(0.02), _six(0.05)]
-    later = [[*one, 0.5, -0.5] for one in cases]
+    later = [[*shifts, 0.5, -0.5] for shifts in cases]
     assert estimate_prior(later, LOOKS) == estimate_prior(cases, LOOKS)
 
 
 def test_other_cases_add_certainty_so_that_less_is_a_suspicion() -> None:
-    shifts = [0.08 + one for one in _six(0.03)]
+    shifts = [0.08 + shift for shift in _six(0.03)]
     prior = Variance(value=0.03**2, freedom=20.0)
     alone = decide(shifts, LOOKS, cases=42, floor=0.02)
     among = decide(shifts, LOOKS, cases=42, floor=0.02, prior=prior)
@@ -320,10 +335,10 @@ def test_other_cases_add_certainty_so_that_less_is_a_suspicion() -> None:
 def test_a_case_quieter_than_the_others_is_drawn_to_them_and_a_noisier_one_is_not() -> None:
     prior = Variance(value=0.03**2, freedom=20.0)
     for deviation, error in ((0.001, 0.03 * math.sqrt(20 / 25)), (0.06, 0.06)):
-        found = decide(_six(deviation), LOOKS, cases=1, floor=0.02, prior=prior)
-        assert found.estimate is not None
-        assert found.estimate.error == pytest.approx(error / math.sqrt(6), rel=1e-3)
-        assert found.estimate.freedom == 25
+        decision = decide(_six(deviation), LOOKS, cases=1, floor=0.02, prior=prior)
+        assert decision.estimate is not None
+        assert decision.estimate.error == pytest.approx(error / math.sqrt(6), rel=1e-3)
+        assert decision.estimate.freedom == 25
 
 
 def _normal(deviation: float) -> Noise:
@@ -344,10 +359,10 @@ def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None
     """One case without a prior, measured as often as the rule wants."""
     looks, shifts = POLICIES[Device.CPU].looks, list[float]()
     while True:
-        found = decide(shifts, looks, cases=CASES, floor=looks.min_loss)
-        if found.needed_launches is None:
-            return found.outcome
-        shifts += [slower + noise(chance) for _ in range(found.needed_launches - len(shifts))]
+        decision = decide(shifts, looks, cases=CASES, floor=looks.min_loss)
+        if decision.needed_launches is None:
+            return decision.outcome
+        shifts += [slower + noise(chance) for _ in range(decision.needed_launches - len(shifts))]
 
 
 def _share_of_alarms(noise: Noise, slower: float = 0.0) -> float:
@@ -368,12 +383,12 @@ def test_fewer_than_one_unchanged_session_in_a_hundred_alarms(noise: Noise) -> N
 @pytest.mark.parametrize("noise", [_normal(0.05), _heavy(0.05)])
 def test_what_takes_a_tenth_longer_is_found_in_most_cases(noise: Noise) -> None:
     chance = random.Random(20260102)
-    found = [_ended(chance, noise, math.log(1.1)) for _ in range(SESSIONS)]
-    assert found.count(Outcome.REGRESSED) > 0.95 * SESSIONS
-    assert Outcome.PASS not in found[: SESSIONS // 10]
+    outcomes = [_ended(chance, noise, math.log(1.1)) for _ in range(SESSIONS)]
+    assert outcomes.count(Outcome.REGRESSED) > 0.95 * SESSIONS
+    assert Outcome.PASS not in outcomes[: SESSIONS // 10]
 
 
 def test_most_unchanged_cases_pass_and_hardly_any_is_left_undecided() -> None:
     chance = random.Random(20260103)
-    found = [_ended(chance, _normal(0.05), 0.0) for _ in range(SESSIONS)]
-    assert found.count(Outcome.PASS) > 0.95 * SESSIONS
+    outcomes = [_ended(chance, _normal(0.05), 0.0) for _ in range(SESSIONS)]
+    assert outcomes.count(Outcome.PASS) > 0.95 * SESSIONS

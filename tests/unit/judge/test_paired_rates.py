@@ -18,7 +18,7 @@ LOOKS = POLICIES[Device.CPU].looks
 
 
 class Case:
-    """Its pairs, drawn as far as they are wanted."""
+    """Return the shifts of the first pairs, drawn as far as they are needed."""
 
     def __init__(self, deviation: float, chance: random.Random) -> None:
         self._deviation, self._chance = deviation, chance
@@ -30,18 +30,18 @@ class Case:
         return self._shifts[:pairs]
 
     def outcome(self, cases: int, prior: Variance | None, slower: float = 0.0) -> Outcome | None:
-        """What becomes of it, one of `cases`, measured as often as the rule wants."""
+        """Return the outcome as one of `cases`, measured as often as the rule needs."""
         pairs = LOOKS.counts[0]
         while True:
-            shifts = [one + math.log1p(slower) for one in self.shifts(pairs)]
-            found = decide(shifts, LOOKS, cases=cases, floor=LOOKS.min_loss, prior=prior)
-            if found.needed_launches is None:
-                return found.outcome
-            pairs = found.needed_launches
+            shifts = [shift + math.log1p(slower) for shift in self.shifts(pairs)]
+            decision = decide(shifts, LOOKS, cases=cases, floor=LOOKS.min_loss, prior=prior)
+            if decision.needed_launches is None:
+                return decision.outcome
+            pairs = decision.needed_launches
 
 
 def _prior(cases: list[Case]) -> Variance | None:
-    return estimate_prior([one.shifts(LOOKS.counts[0]) for one in cases], LOOKS)
+    return estimate_prior([case.shifts(LOOKS.counts[0]) for case in cases], LOOKS)
 
 
 @pytest.mark.parametrize(("least", "most"), [(0.05, 0.05), (0.01, 0.06)])
@@ -53,11 +53,11 @@ def test_hardly_any_unchanged_session_alarms_or_stays_undecided(
     sessions = 1200 // number
     for _ in range(sessions):
         drawn = (chance.uniform(math.log(least), math.log(most)) for _ in range(number))
-        cases = [Case(math.exp(one), chance) for one in drawn]
-        known = _prior(cases)
-        found = [one.outcome(number, known) for one in cases]
-        alarms += Outcome.REGRESSED in found
-        outcomes += found
+        cases = [Case(math.exp(log_deviation), chance) for log_deviation in drawn]
+        shared_prior = _prior(cases)
+        ends = [case.outcome(number, shared_prior) for case in cases]
+        alarms += Outcome.REGRESSED in ends
+        outcomes += ends
     assert alarms <= 0.01 * sessions + 1
     assert outcomes.count(None) < 0.01 * len(outcomes)
 
@@ -68,8 +68,8 @@ def test_what_is_worth_seeing_passes_in_one_case_of_ten_at_most(prior: bool) -> 
     chance, passed, sessions, number = random.Random(20260106), 0, 30, 20
     for _ in range(sessions):
         cases = [Case(0.08, chance) for _ in range(number)]
-        known = _prior(cases) if prior else None
-        found = [one.outcome(number, known, slower=LOOKS.detectable_loss) for one in cases]
-        passed += found.count(Outcome.PASS)
+        shared_prior = _prior(cases) if prior else None
+        ends = [case.outcome(number, shared_prior, slower=LOOKS.detectable_loss) for case in cases]
+        passed += ends.count(Outcome.PASS)
     share = passed / (sessions * number)
     assert share < 0.10 + 3 * math.sqrt(0.1 * 0.9 / (sessions * number))

@@ -159,86 +159,90 @@ UNTOLD = Answer(text="unknown without --history (jax)", is_slower=None)
 
 def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdict:
     """A session in which a locked reference was measured in turn."""
-    found = verdicts or (build.verdict(),)
-    measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(found)
-    return _session(found, measured, has_baselines=False, machine=machine, **about)
+    compared = verdicts or (build.verdict(),)
+    measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(compared)
+    return _session(compared, measured, has_baselines=False, machine=machine, **about)
 
 
 @pytest.mark.parametrize("machine", [SAME, UNTOLD])
 def test_a_reference_answers_for_the_stack_and_for_the_machine(machine: Answer) -> None:
-    found = _in_turn(machine)
-    assert (found.outcome, found.failed) == (SessionOutcome.FINE, False)
-    told = f"the stack (the same versions): nothing slower; the machine: {machine.text}"
-    assert found.text == f"1 case measured in 3 launches each, none of them compared; {told}"
+    session = _in_turn(machine)
+    assert (session.outcome, session.failed) == (SessionOutcome.FINE, False)
+    answers = f"the stack (the same versions): nothing slower; the machine: {machine.text}"
+    assert session.text == f"1 case measured in 3 launches each, none of them compared; {answers}"
     same = Answer(text="nothing slower", is_slower=False)
-    assert (found.stack, found.machine) == (same, machine)
+    assert (session.stack, session.machine) == (same, machine)
 
 
 def test_a_slower_machine_with_an_equal_stack_is_a_machine_shift() -> None:
-    found = _in_turn(SLOW)
-    assert (found.outcome, found.failed) == (SessionOutcome.MACHINE_SHIFT, True)
-    assert (found.stack, found.machine) == (Answer(text="nothing slower", is_slower=False), SLOW)
+    session = _in_turn(SLOW)
+    assert (session.outcome, session.failed) == (SessionOutcome.MACHINE_SHIFT, True)
+    assert (session.stack, session.machine) == (
+        Answer(text="nothing slower", is_slower=False),
+        SLOW,
+    )
 
 
 @pytest.mark.parametrize("machine", [SAME, SLOW])
 def test_a_slower_stack_is_told_of_whatever_the_machine_does(machine: Answer) -> None:
-    found = _in_turn(machine, slower=("rate",), stack_changes=("jaxlib 1 -> 2", "jax 1 -> 2"))
+    session = _in_turn(machine, slower=("rate",), stack_changes=("jaxlib 1 -> 2", "jax 1 -> 2"))
     shift = (SessionOutcome.MACHINE_SHIFT,) if machine is SLOW else ()
-    assert found.outcomes == (*shift, SessionOutcome.SLOWER)
-    told = f"the stack (jaxlib 1 -> 2, jax 1 -> 2): rate; the machine: {TOLD}"
-    assert found.text.endswith(f"rate; {told}")
-    assert (found.stack, found.machine) == (Answer(text="rate", is_slower=True), machine)
+    assert session.outcomes == (*shift, SessionOutcome.SLOWER)
+    answers = f"the stack (jaxlib 1 -> 2, jax 1 -> 2): rate; the machine: {TOLD}"
+    assert session.text.endswith(f"rate; {answers}")
+    assert (session.stack, session.machine) == (Answer(text="rate", is_slower=True), machine)
 
 
 def test_the_answer_for_the_stack_names_the_cases_that_failed_worst_first() -> None:
     slow = [
-        build.verdict(Outcome.REGRESSED, failed=True, ratio=one) for one in (1.1, 1.3, 1.2, 1.15)
+        build.verdict(Outcome.REGRESSED, failed=True, ratio=ratio)
+        for ratio in (1.1, 1.3, 1.2, 1.15)
     ]
-    found = _in_turn(SAME, *slow)
+    session = _in_turn(SAME, *slow)
     name = "REGRESSED jax.all_reduce.psum.float32.4K"
-    assert found.stack == Answer(
+    assert session.stack == Answer(
         text=f"{name} 1.300 x the expected time; {name} 1.200 x the expected time; "
         f"{name} 1.150 x the expected time; and 1 case more",
         is_slower=True,
     )
-    assert found.text.startswith("4 of 4 cases failed: 4 REGRESSED; 4 cases measured in 3")
+    assert session.text.startswith("4 of 4 cases failed: 4 REGRESSED; 4 cases measured in 3")
 
 
 def test_what_failed_otherwise_is_told_of_the_stack_and_is_not_slower() -> None:
-    found = _in_turn(SAME, build.verdict(Outcome.OUT_OF_MEMORY, failed=True, ratio=None))
+    session = _in_turn(SAME, build.verdict(Outcome.OUT_OF_MEMORY, failed=True, ratio=None))
     text = "OUT_OF_MEMORY jax.all_reduce.psum.float32.4K"
-    assert found.stack == Answer(text=text, is_slower=False)
+    assert session.stack == Answer(text=text, is_slower=False)
 
 
 def test_without_a_verdict_only_the_machine_is_told_of() -> None:
-    found = _in_turn(SLOW, launches=4)
-    assert found.outcomes == (SessionOutcome.MACHINE_SHIFT, SessionOutcome.NO_VERDICT)
-    assert (found.stack, found.machine) == (None, SLOW)
+    session = _in_turn(SLOW, launches=4)
+    assert session.outcomes == (SessionOutcome.MACHINE_SHIFT, SessionOutcome.NO_VERDICT)
+    assert (session.stack, session.machine) == (None, SLOW)
 
 
 def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:
     whole = {"slower": ("rate",), "drift": DRIFTED}
-    found = _fine(**whole, launches=4)
-    assert found.outcomes == (
+    session = _fine(**whole, launches=4)
+    assert session.outcomes == (
         SessionOutcome.SLOWER,
         SessionOutcome.DRIFT,
         SessionOutcome.NO_VERDICT,
     )
-    assert found.headline().startswith("SLOWER, DRIFT, NO_VERDICT: rate;")
-    assert DRIFTED in found.text and "fewer than 4 launches" in found.text
+    assert session.headline().startswith("SLOWER, DRIFT, NO_VERDICT: rate;")
+    assert DRIFTED in session.text and "fewer than 4 launches" in session.text
     accepted = _fine(**whole, launches=4, accepts_all=True)
     assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
 
 
 def test_a_session_with_a_failed_case_has_failed_whatever_else_holds() -> None:
     slow = build.verdict(Outcome.REGRESSED, failed=True)
-    found = _session([slow], [build.measurement(1e-3, 1e-3)], drift=DRIFTED)
-    assert found.outcomes == (
+    session = _session([slow], [build.measurement(1e-3, 1e-3)], drift=DRIFTED)
+    assert session.outcomes == (
         SessionOutcome.FAILED,
         SessionOutcome.DRIFT,
         SessionOutcome.NO_VERDICT,
     )
-    assert found.text.startswith("1 of 1 case failed: 1 REGRESSED; ")
+    assert session.text.startswith("1 of 1 case failed: 1 REGRESSED; ")
 
 
 @pytest.mark.parametrize("about", [{"slower": (SLOWER,)}, {"drift": DRIFTED}])
@@ -311,8 +315,8 @@ def test_of_two_stacks_in_turn_latency_or_bandwidth_that_no_single_size_shows_is
     assert f"the {word} " in group.shifted
     (below,) = _curve(ratio(1.01))
     assert below.shifted == ""
-    (found,) = _curve(ratio(1.3), Outcome.REGRESSED)
-    assert found.shifted == ""
+    (group,) = _curve(ratio(1.3), Outcome.REGRESSED)
+    assert group.shifted == ""
 
 
 def test_against_stored_times_the_rule_alone_says_what_is_slower() -> None:
@@ -425,6 +429,6 @@ def test_a_case_that_is_slower_and_was_throttled_was_not_judged() -> None:
     counting = NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
     assert not _session([slow], measured, noisy_cases=counting).failed
     counting = replace(counting, throttled=frozenset([slow.spec]))
-    found = _session([slow], measured, noisy_cases=counting)
-    assert found.outcome is SessionOutcome.NO_VERDICT
-    assert found.text.startswith("1 of 1 case too noisy to judge")
+    session = _session([slow], measured, noisy_cases=counting)
+    assert session.outcome is SessionOutcome.NO_VERDICT
+    assert session.text.startswith("1 of 1 case too noisy to judge")

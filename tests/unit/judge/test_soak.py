@@ -69,9 +69,9 @@ def test_what_fits_in_no_memory_is_no_failure_and_what_dies_is() -> None:
 
 def test_processes_of_a_group_take_the_same_rounds_and_each_compares_its_own() -> None:
     answer = Soaked(launch=LAUNCH, rounds=10, compared_bytes=100, seconds=2.0)
-    found = Tally().plus(answer, 0).plus(replace(answer, wrong=WRONG), 1)
-    assert (found.rounds, found.compared_bytes, found.seconds) == (10, 200, 2.0)
-    assert (found.wrong, found.process, found.is_over) == (WRONG, 1, True)
+    tally = Tally().plus(answer, 0).plus(replace(answer, wrong=WRONG), 1)
+    assert (tally.rounds, tally.compared_bytes, tally.seconds) == (10, 200, 2.0)
+    assert (tally.wrong, tally.process, tally.is_over) == (WRONG, 1, True)
     later = MUCH.plus(replace(answer, wrong=WRONG))
     assert later.wrong is not None
     # Of all rounds, not of the last launch's.
@@ -93,9 +93,9 @@ def test_a_session_is_fine_only_if_every_case_had_a_round() -> None:
 def test_a_session_in_which_no_case_was_compared_is_not_fine() -> None:
     wider = Tally().plus(build.failure(FailureKind.OTHER_DTYPE))
     skipped = judge_soak(SPEC, CASE, wider)
-    found = judge_soak_session([skipped], {CASE: wider})
-    assert (found.outcome, found.failed) == (SessionOutcome.NO_VERDICT, True)
-    assert found.text == "no result was compared: 1 case skipped"
+    session = judge_soak_session([skipped], {CASE: wider})
+    assert (session.outcome, session.failed) == (SessionOutcome.NO_VERDICT, True)
+    assert session.text == "no result was compared: 1 case skipped"
     # Beside a case that was compared it says nothing.
     other = build.case(payload_bytes=1)
     both = judge_soak_session([skipped, skipped], {CASE: wider, other: MUCH})

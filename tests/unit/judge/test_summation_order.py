@@ -20,9 +20,9 @@ def _verdict(**changes: Any) -> Verdict:
 
 
 def _ordered(*signatures: str, before: str = RING, **options: Any) -> Verdict:
-    runs = [build.run(signature=one) for one in signatures]
-    given = {"since": ("jax 0.10.1 -> 0.10.2",), "required": False, **options}
-    return check_order(_verdict(), runs, before, **given)
+    runs = [build.run(signature=signature) for signature in signatures]
+    arguments = {"since": ("jax 0.10.1 -> 0.10.2",), "required": False, **options}
+    return check_order(_verdict(), runs, before, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_the_same_one_and_one_that_is_not_known_say_nothing(
 
 
 def test_after_an_upgrade_another_one_is_a_note_with_both_versions() -> None:
-    found = _ordered(DOUBLED, DOUBLED)
-    assert (found.outcome, found.failed) == (Outcome.PASS, False)
-    assert found.notes == (
+    verdict = _ordered(DOUBLED, DOUBLED)
+    assert (verdict.outcome, verdict.failed) == (Outcome.PASS, False)
+    assert verdict.notes == (
         f"another order of additions (jax 0.10.1 -> 0.10.2): {RING} -> {DOUBLED}",
     )
 
@@ -51,25 +51,25 @@ def test_on_the_same_stack_it_is_called_a_fault_or_chance() -> None:
 def test_launches_that_differ_have_no_signature() -> None:
     (note,) = _ordered(RING, DOUBLED, before="").notes
     assert note == f"no signature: 2 launches added up in several orders: {DOUBLED}, {RING}"
-    assert signature_of([build.run(signature=one) for one in (RING, DOUBLED)]) == ""
+    assert signature_of([build.run(signature=signature) for signature in (RING, DOUBLED)]) == ""
     assert signature_of([build.run(signature=RING)] * 3) == RING
 
 
 @pytest.mark.parametrize("signatures", [(DOUBLED, DOUBLED), (DOUBLED, RING)])
 def test_where_it_is_required_another_one_fails(signatures: tuple[str, ...]) -> None:
-    found = _ordered(*signatures, required=True)
-    assert (found.outcome, found.failed, found.notes) == (Outcome.CHANGED, True, ())
+    verdict = _ordered(*signatures, required=True)
+    assert (verdict.outcome, verdict.failed, verdict.notes) == (Outcome.CHANGED, True, ())
 
 
 @pytest.mark.parametrize(("signature", "before"), [(RING, ""), ("", RING)])
 def test_where_it_is_required_one_that_is_missing_fails(signature: str, before: str) -> None:
-    found = _ordered(signature, signature, before=before, required=True)
-    assert (found.outcome, found.failed) == (Outcome.CHANGED, True)
-    assert found.text.startswith("no signature to compare: ")
+    verdict = _ordered(signature, signature, before=before, required=True)
+    assert (verdict.outcome, verdict.failed) == (Outcome.CHANGED, True)
+    assert verdict.text.startswith("no signature to compare: ")
 
 
 def test_what_failed_otherwise_stays_that() -> None:
     failed = _verdict(outcome=Outcome.FAILED, failed=True)
     runs = [build.run(signature=DOUBLED)]
-    found = check_order(failed, runs, RING, (), required=True)
-    assert (found.outcome, len(found.notes)) == (Outcome.FAILED, 1)
+    verdict = check_order(failed, runs, RING, (), required=True)
+    assert (verdict.outcome, len(verdict.notes)) == (Outcome.FAILED, 1)

@@ -28,8 +28,8 @@ from tests.unit.judge.rules import OOM, STEADY, judged
 HARD = [kind for kind in FailureKind if kind is not FailureKind.OUT_OF_MEMORY]
 
 
-def _verdict(measurement: Measurement, baseline: Baseline | None, **given: Any) -> Any:
-    return judged(measurement, baseline, **given).verdict
+def _verdict(measurement: Measurement, baseline: Baseline | None, **options: Any) -> Any:
+    return judged(measurement, baseline, **options).verdict
 
 
 def _all_out_of_memory(**changes: Any) -> Measurement:
@@ -43,9 +43,9 @@ def test_launches_that_all_gave_a_time_are_not_broken() -> None:
 
 def test_whose_launch_broke_is_said_where_there_are_two_sides() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(),))
-    found = find_failed_launches(build.spec(), measurement, "the reference: ")
-    assert found is not None
-    assert found.text == "the reference: crashed in 1 of 2 launches: it broke"
+    result = find_failed_launches(build.spec(), measurement, "the reference: ")
+    assert result is not None
+    assert result.text == "the reference: crashed in 1 of 2 launches: it broke"
     nothing = find_failed_launches(build.spec(), build.measurement(), "the reference: ")
     assert nothing is not None
     assert nothing.text == "the reference: it was not measured"
@@ -121,7 +121,7 @@ def test_memory_that_the_machine_never_has_is_a_failure_where_there_was_a_time()
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("detected_by", "words"),
     [
         (FoundBy.PREDICTED, "predicted before touching memory"),
         (FoundBy.RAISED, "raised by the framework"),
@@ -129,8 +129,8 @@ def test_memory_that_the_machine_never_has_is_a_failure_where_there_was_a_time()
         (None, "raised by the framework"),
     ],
 )
-def test_out_of_memory_says_how_it_was_found(found: FoundBy | None, words: str) -> None:
-    assert f"it broke ({words})" in _verdict(_all_out_of_memory(found=found), None).text
+def test_out_of_memory_says_how_it_was_detected(detected_by: FoundBy | None, words: str) -> None:
+    assert f"it broke ({words})" in _verdict(_all_out_of_memory(found=detected_by), None).text
 
 
 @pytest.mark.parametrize(
@@ -175,21 +175,21 @@ def _case(key: EnvironmentKey) -> Case:
     return build.case(payload_bytes=64 * MIB, ranks=key.ranks)
 
 
-def _at(key: EnvironmentKey, gb_per_s: float, *slower: float) -> Summary:
+def _summary(key: EnvironmentKey, gb_per_s: float, *slower: float) -> Summary:
     """A launch of this busbw, and others that take so much longer."""
     best_s = 2 * (key.ranks - 1) / key.ranks * 64 * MIB / (gb_per_s * 1e9)
-    return summary_of(_case(key), [best_s, *(one * best_s for one in slower)])
+    return summary_of(_case(key), [best_s, *(factor * best_s for factor in slower)])
 
 
 def _measured(
     key: EnvironmentKey, gb_per_s: float, outcome: Outcome = Outcome.PASS, **more: Any
 ) -> Verdict:
-    given = {"now": _at(key, gb_per_s), **more}
-    return build.verdict(outcome, case=_case(key), **given)
+    fields = {"now": _summary(key, gb_per_s), **more}
+    return build.verdict(outcome, case=_case(key), **fields)
 
 
 def _runs(*chosen: dict[str, str]) -> list[Run]:
-    return [build.run(1e-3, proof=replace(build.proof(), chosen=one)) for one in chosen]
+    return [build.run(1e-3, proof=replace(build.proof(), chosen=options)) for options in chosen]
 
 
 def _held(key: EnvironmentKey, gb_per_s: float, *chosen: dict[str, str], **more: Any) -> Verdict:
@@ -197,11 +197,11 @@ def _held(key: EnvironmentKey, gb_per_s: float, *chosen: dict[str, str], **more:
 
 
 def test_below_the_ceiling_a_verdict_gets_it_and_stays_as_it_is() -> None:
-    found = _held(A100, 240.0)
-    assert found.ceiling is not None
-    assert found.ceiling.bytes_per_s == pytest.approx(300e9)
-    assert found.ceiling_share == pytest.approx(0.8)
-    assert replace(found, ceiling=None) == _measured(A100, 240.0)
+    result = _held(A100, 240.0)
+    assert result.ceiling is not None
+    assert result.ceiling.bytes_per_s == pytest.approx(300e9)
+    assert result.ceiling_share == pytest.approx(0.8)
+    assert replace(result, ceiling=None) == _measured(A100, 240.0)
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_where_no_ceiling_is_known_a_verdict_stays_as_it_is(
     key: EnvironmentKey, changes: dict[str, Any]
 ) -> None:
     before = _measured(key, 1e6, **changes) if "case" not in changes else build.verdict(**changes)
-    found = apply_ceiling(before, key, _runs({}))
-    assert found == before
-    assert found.ceiling_share is None
+    result = apply_ceiling(before, key, _runs({}))
+    assert result == before
+    assert result.ceiling_share is None
 
 
 @pytest.mark.parametrize("outcome", MEASURED)
@@ -228,30 +228,30 @@ def test_where_no_ceiling_is_known_a_verdict_stays_as_it_is(
 def test_above_what_any_algorithm_reaches_every_verdict_with_a_time_has_failed(
     outcome: Outcome, failed: bool
 ) -> None:
-    found = _held(A100, 300 * ABOVE, outcome=outcome, failed=failed, ratio=0.5)
-    assert (found.outcome, found.failed) == (Outcome.FAILED, True)
-    assert not may_become_baseline(found)
-    assert found.text == (
+    result = _held(A100, 300 * ABOVE, outcome=outcome, failed=failed, ratio=0.5)
+    assert (result.outcome, result.failed) == (Outcome.FAILED, True)
+    assert not may_become_baseline(result)
+    assert result.text == (
         "busbw 315 GB/s in the best launch is above 300 GB/s, the most that the hardware allows "
         "by any algorithm (links: 12 of 25.0 GB/s): an error of measurement, not a record"
     )
 
 
 def test_what_is_above_is_no_number_to_be_shown_or_compared() -> None:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "notes": ("clocks disagree",),
         "published": Reference(source="a", oom=True),
     }
-    found = _held(A100, 600.0, baseline=build.summary(), ratio=0.5, limit=1.2, **given)
-    assert (found.now, found.baseline, found.ratio, found.limit) == (None,) * 4
-    assert found.ceiling is not None and found.ceiling_share is None
-    assert (found.notes, found.published) == (given["notes"], given["published"])
+    result = _held(A100, 600.0, baseline=build.summary(), ratio=0.5, limit=1.2, **fields)
+    assert (result.now, result.baseline, result.ratio, result.limit) == (None,) * 4
+    assert result.ceiling is not None and result.ceiling_share is None
+    assert (result.notes, result.published) == (fields["notes"], fields["published"])
 
 
 @pytest.mark.parametrize("times", [1.0, BELOW])
 def test_what_vendors_may_have_rounded_away_is_no_error(times: float) -> None:
-    found = _held(A100, 300 * times)
-    assert (found.outcome, found.notes) == (Outcome.PASS, ())
+    result = _held(A100, 300 * times)
+    assert (result.outcome, result.notes) == (Outcome.PASS, ())
 
 
 def test_one_launch_above_is_enough_although_the_median_is_below() -> None:
@@ -261,18 +261,18 @@ def test_one_launch_above_is_enough_although_the_median_is_below() -> None:
 
 
 def test_where_the_figures_are_not_sure_it_is_a_note() -> None:
-    found = _held(V100, 200.0)
-    assert (found.outcome, found.failed) == (Outcome.PASS, False)
-    assert may_become_baseline(found)
-    (note,) = found.notes
+    result = _held(V100, 200.0)
+    assert (result.outcome, result.failed) == (Outcome.PASS, False)
+    assert may_become_baseline(result)
+    (note,) = result.notes
     assert note.startswith("busbw 200 GB/s in the best launch is above 150 GB/s")
     assert note.endswith("an error of measurement, or the chip's figures are wrong")
 
 
 def test_between_both_bounds_the_switch_adds_up_and_that_is_said() -> None:
-    found = _held(H100, 480.0, notes=("before",))
-    assert (found.outcome, found.failed) == (Outcome.PASS, False)
-    assert found.notes == (
+    result = _held(H100, 480.0, notes=("before",))
+    assert (result.outcome, result.failed) == (Outcome.PASS, False)
+    assert result.notes == (
         "before",
         "busbw 480 GB/s in the best launch is above what links allow without adding up in the "
         "switch (450 GB/s): the switch adds up",
@@ -280,45 +280,45 @@ def test_between_both_bounds_the_switch_adds_up_and_that_is_said() -> None:
 
 
 def test_a_switch_does_not_excuse_what_it_cannot_do_either() -> None:
-    found = _held(H100, 2 * 7 / 8 * 450 * ABOVE)
-    assert found.outcome is Outcome.FAILED
-    assert "above 788 GB/s" in found.text
-    assert "(links: 18 of 25.0 GB/s, adding up in the switch)" in found.text
+    result = _held(H100, 2 * 7 / 8 * 450 * ABOVE)
+    assert result.outcome is Outcome.FAILED
+    assert "above 788 GB/s" in result.text
+    assert "(links: 18 of 25.0 GB/s, adding up in the switch)" in result.text
 
 
 def test_more_than_the_published_colors_allow_is_a_note() -> None:
-    found = _held(POD, 150.0, {"colors": "2"})
-    assert found.outcome is Outcome.PASS
-    (note,) = found.notes
+    result = _held(POD, 150.0, {"colors": "2"})
+    assert result.outcome is Outcome.PASS
+    (note,) = result.notes
     assert "above 100 GB/s (links: 4 of 4 links of 50.0 GB/s in use, 2 colors)" in note
     assert "the 200 GB/s that some algorithm may reach" in note
 
 
 def test_launches_of_different_algorithms_are_bounded_by_neither() -> None:
-    found = _held(POD, 150.0, {"colors": "2"}, {"colors": "4"})
-    assert found.ceiling_share == pytest.approx(0.75)
-    assert found.notes == ()
+    result = _held(POD, 150.0, {"colors": "2"}, {"colors": "4"})
+    assert result.ceiling_share == pytest.approx(0.75)
+    assert result.notes == ()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.OUT_OF_MEMORY])
 def test_what_has_no_time_keeps_its_outcome_and_gets_its_ceiling(outcome: Outcome) -> None:
     before = build.verdict(outcome, case=_case(A100), now=None, failed=True, text="why")
-    found = apply_ceiling(before, A100, [])
-    assert found.ceiling is not None
-    assert replace(found, ceiling=None) == before
+    result = apply_ceiling(before, A100, [])
+    assert result.ceiling is not None
+    assert replace(result, ceiling=None) == before
 
 
 def test_a_reference_that_is_above_fails_the_case_and_says_whose_error_it_is() -> None:
     verdict = _measured(A100, 200.0, Outcome.REGRESSED, baseline=_at(A100, 600.0))
-    found = apply_ceiling(verdict, A100, _runs({}), paired=True)
-    assert (found.outcome, found.now) == (Outcome.FAILED, None)
-    assert found.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
+    result = apply_ceiling(verdict, A100, _runs({}), paired=True)
+    assert (result.outcome, result.now) == (Outcome.FAILED, None)
+    assert result.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
 
 
 def test_a_reference_of_other_colors_is_not_held_against_ours() -> None:
     verdict = _measured(POD, 90.0, baseline=_at(POD, 180.0))
-    found = apply_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
-    assert (found.outcome, found.notes) == (Outcome.PASS, ())
+    result = apply_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
+    assert (result.outcome, result.notes) == (Outcome.PASS, ())
 
 
 @pytest.mark.parametrize(
@@ -340,10 +340,10 @@ def test_above_all_links_together_a_case_has_failed_whatever_the_shape_is(
     key: EnvironmentKey, most_gb_per_s: float
 ) -> None:
     assert _held(key, most_gb_per_s * BELOW).outcome is Outcome.PASS
-    found = _held(key, most_gb_per_s * ABOVE)
-    assert (found.outcome, found.failed, found.now) == (Outcome.FAILED, True, None)
-    assert "the most that the hardware allows by any algorithm (" in found.text
-    assert "links of" in found.text and "of every chip at once, whatever the shape" in found.text
+    result = _held(key, most_gb_per_s * ABOVE)
+    assert (result.outcome, result.failed, result.now) == (Outcome.FAILED, True, None)
+    assert "the most that the hardware allows by any algorithm (" in result.text
+    assert "links of" in result.text and "of every chip at once, whatever the shape" in result.text
 
 
 def test_a_bound_without_a_shape_is_no_ceiling_that_a_share_is_shown_of() -> None:
@@ -371,8 +371,8 @@ def _note(*ratios: float | None) -> tuple[str, ...]:
     runs = [build.run(1e-3, injected=ASKED, injected_ratio=ratio) for ratio in ratios]
     measurement = Measurement(case=build.case(), runs=tuple(runs))
     verdicts = {spec: replace(build.verdict(), spec=spec, notes=("before",))}
-    found = note_injections(verdicts, {spec: measurement})
-    first, *notes = found[spec].notes
+    result = note_injections(verdicts, {spec: measurement})
+    first, *notes = result[spec].notes
     assert first == "before"
     return tuple(notes)
 
