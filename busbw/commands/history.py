@@ -112,7 +112,9 @@ def _lines(machine: MachineHistory) -> list[str]:
 
 def _table(cases: Sequence[CaseHistory]) -> Table:
     columns = (
-        Column(head, head, text=text, fits=True, left=head == "case", gap=2, width=len(head))
+        Column(
+            head, head, text=text, fits=True, left_aligned=head == "case", gap=2, width=len(head)
+        )
         for head, text in _COLUMNS.items()
     )
     rows = []

@@ -83,9 +83,8 @@ def assess(
         level = session_limits.shared[case.framework].level
         shift = level + limit.common_shift if case.framework in history.pooled_frameworks else 0.0
         values[case] = _case_value(case, limit, today[case], shift, directions[case] == 1, history)
-    series: dict[Case | str, Series] = {**history.shared, **history.cases}
     states = {
-        name: _next_state(series.get(name, Series()), value, rule, is_noisy)
+        name: _next_state(history.find(name) or Series(), value, rule, is_noisy)
         for name, value in values.items()
     }
     slower = {

@@ -16,7 +16,7 @@ from busbw.model.stored import Baseline, Record, Session, merged
 from busbw.model.verdict import Answer
 from busbw.model.words import change_text, cut_short, plural
 
-from .expected_times import LastingLoss, Launches, Series
+from .expected_times import LastingLoss, Launches
 from .lasting_losses import Assessment, accepted_deviation, assess, replay
 from .policy import MIN_LOSS_TICKS, Policy, Rule
 from .rule import CaseTimes, History, compute_limits
@@ -287,11 +287,10 @@ def odd_sessions(judged: Assessment) -> dict[Case | str, float]:
 
     Log ratios by framework for the shared part, and by case; below 0 where it was faster.
     """
-    series: dict[Case | str, Series] = {**judged.history.shared, **judged.history.cases}
     deviations = {
-        name: accepted_deviation(series[name], value)
+        name: accepted_deviation(series, value)
         for name, value in judged.values.items()
-        if name in series
+        if (series := judged.history.find(name)) is not None
     }
     return {name: odd for name, odd in deviations.items() if odd}
 

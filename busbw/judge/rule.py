@@ -132,6 +132,10 @@ class History:
     def sessions(self) -> int:
         return len(self.noisy)
 
+    def find(self, name: Case | str) -> Series | None:
+        """Return the series of a case or of a framework; None without a session."""
+        return self.shared.get(name) if isinstance(name, str) else self.cases.get(name)
+
     def floor(self, case: Case) -> float:
         """Return the smallest loss of `case` that counts, a log ratio."""
         return max(math.log1p(self.rule.min_case_loss), self.floors.get(case, 0.0))

@@ -199,7 +199,7 @@ def test_a_conflict_in_the_acknowledged_changes_is_named_with_its_line(tmp_path:
 def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
     tmp_path: Path, end: bytes
 ) -> None:
-    path = append(tmp_path, KEY, session(_FIRST)[:1]).path
+    path = append(tmp_path, KEY, session(_FIRST)[:1])
     document = json.loads(path.read_bytes())
     del document["document"], document["version"]
     earlier = json.dumps({"schema": 4, **document}).encode() + end
@@ -253,7 +253,10 @@ def test_without_a_file_nothing_is_acknowledged(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[[change]]\nsince = 2026-11-03\n", "file.change[0].reason: missing"),
-        ('[[change]]\nsince = 2026-11-03\nreason = " "\n', "file.change[0].reason: expected why"),
+        (
+            '[[change]]\nsince = 2026-11-03\nreason = " "\n',
+            "file.change[0].reason: expected the reason",
+        ),
         (
             '[[change]]\nsince = "yesterday"\nreason = "x"\n',
             "file.change[0].since: expected a date",

@@ -255,7 +255,7 @@ def test_what_vendors_may_have_rounded_away_is_no_error(times: float) -> None:
 
 
 def test_one_launch_above_is_enough_although_the_median_is_below() -> None:
-    verdict = _measured(A100, 330.0, now=_at(A100, 330.0, 2.0, 2.0))
+    verdict = _measured(A100, 330.0, now=_summary(A100, 330.0, 2.0, 2.0))
     assert verdict.now is not None and verdict.now.busbw_gb_per_s < 300
     assert apply_ceiling(verdict, A100, _runs({})).outcome is Outcome.FAILED
 
@@ -309,14 +309,14 @@ def test_what_has_no_time_keeps_its_outcome_and_gets_its_ceiling(outcome: Outcom
 
 
 def test_a_reference_that_is_above_fails_the_case_and_says_whose_error_it_is() -> None:
-    verdict = _measured(A100, 200.0, Outcome.REGRESSED, baseline=_at(A100, 600.0))
+    verdict = _measured(A100, 200.0, Outcome.REGRESSED, baseline=_summary(A100, 600.0))
     result = apply_ceiling(verdict, A100, _runs({}), paired=True)
     assert (result.outcome, result.now) == (Outcome.FAILED, None)
     assert result.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
 
 
 def test_a_reference_of_other_colors_is_not_held_against_ours() -> None:
-    verdict = _measured(POD, 90.0, baseline=_at(POD, 180.0))
+    verdict = _measured(POD, 90.0, baseline=_summary(POD, 180.0))
     result = apply_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
     assert (result.outcome, result.notes) == (Outcome.PASS, ())
 
@@ -359,7 +359,7 @@ def test_no_collective_exceeds_all_links_together(collective: str) -> None:
 
 
 def test_a_stored_baseline_is_not_measured_now_and_fails_nothing() -> None:
-    verdict = _measured(A100, 200.0, baseline=_at(A100, 600.0))
+    verdict = _measured(A100, 200.0, baseline=_summary(A100, 600.0))
     assert apply_ceiling(verdict, A100, _runs({})).outcome is Outcome.PASS
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from busbw.model.stored import Session, merged
 from busbw.model.words import KIB
 from tests.helpers import build
-from tests.unit.judge import nightly
+from tests.unit.judge import simulated_sessions
 
 
 def test_a_session_began_at_its_moment() -> None:
@@ -16,12 +16,12 @@ def test_a_session_began_at_its_moment() -> None:
     assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=UTC)
 
 
-BEGAN = nightly.FIRST
+BEGAN = simulated_sessions.FIRST
 ONE, OTHER = build.case(), build.case(payload_bytes=8 * KIB)
 
 
 def session(surroundings: Mapping[str, str], minutes: float = 0.0) -> Session:
-    return nightly.session(
+    return simulated_sessions.session(
         minutes / 24 / 60, {ONE: (1e-3,), OTHER: (2e-3,)}, surroundings=surroundings
     )
 
