@@ -32,10 +32,6 @@ _CHANGES = (
     Column("after", text="-> {}".format, left_aligned=True),
     Column("reason", left_aligned=True, gap=2),
 )
-_GROUPS = (
-    Column("group", fits=True, left_aligned=True),
-    Column("text", left_aligned=True, gap=2),
-)
 
 
 def header_lines(
@@ -216,15 +212,20 @@ def _baseline_text(case: Case, baseline: Stored | None) -> str:
 def curve_tables(groups: Sequence[SizeGroup]) -> list[Table]:
     """Return a table of the fitted curves, and of those of the baselines; without any, nothing."""
     rows = [
-        {"group": group.case.group_name, "text": _curve_text(group.now, group.before)}
+        {"group": group.case.group_name, "curve": _curve_text(group.now, group.before)}
         for group in groups
         if group.now is not None
     ]
-    return _group_tables("latency + payload / bandwidth, fitted to all payloads:", rows)
+    return _group_tables("latency + payload / bandwidth, fitted to all payloads:", "curve", rows)
 
 
-def _group_tables(title: str, rows: Sequence[Mapping[str, object]]) -> list[Table]:
-    table = Table(title=TextLine(title), columns=_GROUPS, rows=rows_of(rows), indent=4)
+def _group_tables(title: str, name: str, rows: Sequence[Mapping[str, object]]) -> list[Table]:
+    """Return a table with the text `name` of each group, or nothing without a group."""
+    columns = (
+        Column("group", fits=True, left_aligned=True),
+        Column(name, left_aligned=True, gap=2),
+    )
+    table = Table(title=TextLine(title), columns=columns, rows=rows_of(rows), indent=4)
     return [table] if rows else []
 
 
@@ -244,8 +245,8 @@ def _order_tables(measurements: Iterable[Measurement]) -> list[Table]:
     for group, payloads in by_group.items():
         alike = itertools.groupby(sorted(payloads), key=operator.itemgetter(1))
         starts = [f"{order} from {payload_text(next(cases)[0])}" for order, cases in alike]
-        rows += [{"group": group, "text": ", ".join(starts)}] if len(starts) > 1 else []
-    return _group_tables("order of additions, by payload:", rows)
+        rows += [{"group": group, "orders": ", ".join(starts)}] if len(starts) > 1 else []
+    return _group_tables("order of additions, by payload:", "orders", rows)
 
 
 def _curve_text(curve: Curve, before: Curve | None) -> str:

@@ -101,7 +101,7 @@ def shown(*tables: Table) -> list[str]:
 def test_verdicts_come_before_curves() -> None:
     curve = Curve(latency_s=1e-5, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
     tables = session_tables([build.verdict()], (), [_group(curve)])
-    assert [table.columns[-1].id for table in tables] == ["outcome", "text"]
+    assert [table.columns[-1].id for table in tables] == ["outcome", "curve"]
 
 
 def test_an_interrupt_before_anything_was_measured_says_that() -> None:
