@@ -130,7 +130,7 @@ def _differences(
     judged: Judged, outcomes: Outcomes, cases: Sequence[Case], number: int, history: History
 ) -> list[str]:
     """Return what the product and device `number` of the batched rule decide differently."""
-    product, frameworks = judged.assessment, list(judged.assessment.session_limits.shared)
+    product, frameworks = judged.assessment, list(judged.assessment.shared)
     odd = [accepted_deviation(history.cases[case], product.values[case]) for case in cases]
     shared_odd = [
         accepted_deviation(history.shared[name], product.values[name]) for name in frameworks

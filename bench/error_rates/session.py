@@ -57,8 +57,11 @@ def judge(history: History, times_s: Times, policy: Policy) -> Judged:
             case: decide(times[case], limit, rule, limit.slower)
             for case, limit in bounds.limits.items()
         }
-        needed = LAUNCHES + rule.confirming_launches
-        more = {case: needed for case, decision in decisions.items() if decision.direction is None}
+        more = {
+            case: LAUNCHES + rule.confirming_launches
+            for case, decision in decisions.items()
+            if decision.direction is None
+        }
         if not more:
             break
         if rule.compares_neighbours:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from busbw.model.case import Case
 from busbw.model.verdict import Verdict
-from busbw.model.words import FailureKind, Outcome, plural
+from busbw.model.words import FailureKind, Outcome, cut_short, plural
 
 from .levels import MachineHistory
 from .lines import Line, Series, earlier
@@ -96,6 +96,4 @@ def stack_changes(lines: Sequence[Line], series: Series) -> StackChanges:
 
 def names_text(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
-    more = len(names) - _MOST_NAMED
-    left_out = f" and {plural(more, 'case')} more" if more > 0 else ""
-    return ", ".join(names[:_MOST_NAMED]) + left_out
+    return ", ".join(cut_short(names, _MOST_NAMED, "case"))

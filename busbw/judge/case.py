@@ -264,11 +264,11 @@ def _outcome(decision: Decision, sessions: int, terms: Terms, state: State) -> t
     )
     if decision.direction is None:
         return Outcome.NOISY, "seems slower, not yet confirmed"
-    if state.lasting is not None:
-        loss = change_text(math.expm1(state.lasting.log_ratio))
+    if state.lost_sessions:
+        loss = change_text(math.expm1(state.mean_loss))
         return (
             Outcome.REGRESSED,
-            f"{loss} slower over the last {plural(state.lasting.sessions, 'session')}",
+            f"{loss} slower over the last {plural(state.lost_sessions, 'session')}",
         )
     if decision.direction > 0:
         return Outcome.REGRESSED, f"confirmed: {confirmation} in additional launches"
@@ -320,18 +320,10 @@ def _notes(decision: Decision, state: State) -> Iterator[str]:
         yield f"repaired: back at its level after {plural(state.repaired, 'session')}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rerun:
-    """How many more `rounds` over the cases of `specs`; without any if everything is decided."""
-
-    specs: tuple[Spec, ...]
-    rounds: int
-
-
 def plan_rerun(
     judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int], *, by_neighbours: bool
-) -> Rerun:
-    """Return the undecided cases, and enough rounds for the first of them to be decided.
+) -> tuple[tuple[Spec, ...], int]:
+    """Return the undecided cases, and the number of rounds that decide the first of them.
 
     Args:
         judged: The rulings so far.
@@ -349,7 +341,7 @@ def plan_rerun(
         if judged[spec].is_suspected and by_neighbours:
             undecided.update(_neighbours(spec, judged))
     ordered = tuple(spec for spec in judged if spec in undecided)
-    return Rerun(specs=ordered, rounds=min(lacking.values(), default=0))
+    return ordered, min(lacking.values(), default=0)
 
 
 def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> list[Spec]:

@@ -59,20 +59,6 @@ class ExpectedTime:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LastingLoss:
-    """A loss that several sessions show: `log_ratio` is its mean over the last `sessions`.
-
-    `began` is the number of the first slower session. `is_gradual`: no single session showed the
-    loss.
-    """
-
-    log_ratio: float
-    sessions: int
-    began: int
-    is_gradual: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
     """A loss that the last sessions show together, a log ratio.
 
@@ -91,17 +77,20 @@ class State:
     """The losses of a series up to and including its last session.
 
     `loss` is the present loss that was not accepted, a log ratio, 0 for none. It began at position
-    `began`, and `is_gradual` if no single session showed it. `lasting` is that loss if an earlier
-    session had it, too. `repaired` is the number of sessions of a loss that ended with this
-    session. `window` is the loss that the last sessions show together; windows reach back to
-    position `window_start` at most.
+    `began`, and `is_gradual` if no single session showed it. If an earlier session had it, too,
+    `mean_loss` is its mean over the last `lost_sessions`, the first of which has the number
+    `first_session`; `lost_sessions` is 0 otherwise. `repaired` is the number of sessions of a loss
+    that ended with this session. `window` is the loss that the last sessions show together; windows
+    reach back to position `window_start` at most.
     """
 
-    lasting: LastingLoss | None = None
-    repaired: int = 0
     loss: float = 0.0
     began: int = 0
     is_gradual: bool = False
+    mean_loss: float = 0.0
+    lost_sessions: int = 0
+    first_session: int = 0
+    repaired: int = 0
     window_start: int = 0
     window: Window | None = None
 

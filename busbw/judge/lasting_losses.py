@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean, median
 
-from busbw.model.case import Case
+from busbw.model.case import Case, converted
 from busbw.stats.variance import squares_of
 
-from .expected_times import CaseNoise, LastingLoss, Series, State, Window
+from .expected_times import CaseNoise, Series, State, Window
 from .policy import LAST_SESSIONS, MEDIAN_VARIANCE, RECENT_SESSIONS, Rule
 from .rule import CaseTimes, History, Limit, SessionLimits, Shared, compute_limits, decide
 
@@ -44,7 +44,7 @@ class SessionValue:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Assessment:
+class Assessment(SessionLimits):
     """A session judged with the sessions before it, which `history` has.
 
     `directions` are the decisions on the cases by this session alone. `values` and `states` are
@@ -58,16 +58,7 @@ class Assessment:
     values: Mapping[Case | str, SessionValue]
     states: Mapping[Case | str, State]
     slower: frozenset[str]
-    session_limits: SessionLimits = field(default_factory=SessionLimits)
-    noisy_sessions: int = 0
-
-    @property
-    def limits(self) -> Mapping[Case, Limit]:
-        return self.session_limits.limits
-
-    @property
-    def is_noisy(self) -> bool:
-        return self.session_limits.is_noisy
+    noisy_sessions: int
 
 
 def assess(
@@ -88,15 +79,18 @@ def assess(
         for name, value in values.items()
     }
     slower = {
-        name for name in session_limits.shared if values[name].is_slower or states[name].lasting
+        name
+        for name in session_limits.shared
+        if values[name].is_slower or states[name].lost_sessions
     }
-    return Assessment(
+    return converted(
+        Assessment,
+        session_limits,
         history=history,
         directions=directions,
         values=values,
         states=states,
         slower=frozenset(slower),
-        session_limits=session_limits,
         noisy_sessions=sum([*history.noisy[1 - RECENT_SESSIONS :], is_noisy]),
     )
 
@@ -151,21 +145,16 @@ def _next_state(series: Series, latest: SessionValue, rule: Rule, is_noisy: bool
         loss, gradual = window.loss, not latest.is_slower and (not loss or gradual)
     elif not loss and latest.begins_loss:
         loss, began, gradual = latest.residual, count, False
-    lasting = None
-    if loss and began < count:
-        mean = fmean([*series.values[began:], latest.value]) - level
-        lasting = LastingLoss(
-            log_ratio=mean if window is None else window.loss,
-            sessions=count + 1 - began,
-            began=series.numbers[began],
-            is_gradual=gradual,
-        )
+    is_lasting = loss > 0 and began < count
+    mean = fmean([*series.values[began:], latest.value]) - level if is_lasting else 0.0
     return State(
-        lasting=lasting,
-        repaired=repaired,
         loss=loss,
         began=began,
         is_gradual=gradual,
+        mean_loss=mean if window is None else window.loss,
+        lost_sessions=count + 1 - began if is_lasting else 0,
+        first_session=series.numbers[began] if is_lasting else 0,
+        repaired=repaired,
         window_start=count + 1 if is_noisy else start,
         window=window,
     )
@@ -235,7 +224,7 @@ def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment
     """Append a judged session to `history`: what failed, improved or was noisy makes no level."""
     directions, states, number = judged.directions, judged.states, history.sessions
     changed = [case for case in directions if directions[case] != 0 or states[case].window]
-    is_wide = judged.session_limits.widening > 1 and number >= history.rule.noise_sessions
+    is_wide = judged.widening > 1 and number >= history.rule.noise_sessions
     is_wide |= judged.is_noisy
     is_calm = len(changed) <= 2 and not is_wide and not judged.slower
     for case, times in today.items():

@@ -16,7 +16,7 @@ from busbw.model.stored import Baseline, Record, Session, merged
 from busbw.model.verdict import Answer
 from busbw.model.words import change_text, cut_short, plural
 
-from .expected_times import LastingLoss, Launches
+from .expected_times import Launches, State
 from .lasting_losses import Assessment, accepted_deviation, assess, replay
 from .policy import MIN_LOSS_TICKS, Policy, Rule
 from .rule import CaseTimes, History, compute_limits
@@ -240,9 +240,9 @@ def find_losses(
 
     """
     lost = [
-        _loss(name, state.lasting, [*sessions, today])
+        _loss(name, state, [*sessions, today])
         for name, state in judged.states.items()
-        if state.lasting is not None
+        if state.lost_sessions
     ]
     # Losses of whole frameworks stay in their order.
     return tuple(sorted(lost, key=lambda loss: -loss.log_ratio if loss.case else -math.inf))
@@ -253,21 +253,21 @@ def losses_text(lost: Sequence[Loss]) -> str:
     return "; ".join(cut_short([loss.text for loss in lost], _MOST_NAMED, "case"))
 
 
-def _loss(name: Case | str, lasting: LastingLoss, sessions: Sequence[Session]) -> Loss:
+def _loss(name: Case | str, state: State, sessions: Sequence[Session]) -> Loss:
     framework = name if isinstance(name, str) else name.framework
     measured = [
         session for session in sessions if any(c.framework == framework for c in session.records)
     ]
-    first = sessions[lasting.began]
+    first = sessions[state.first_session]
     before = measured[max(0, measured.index(first) - 1)] if first in measured else first
     return Loss(
         framework=framework,
         case=None if isinstance(name, str) else name,
-        log_ratio=lasting.log_ratio,
+        log_ratio=state.mean_loss,
         began=first.began,
-        sessions=lasting.sessions,
+        sessions=state.lost_sessions,
         changes=first.changes_since(before, framework),
-        is_gradual=lasting.is_gradual,
+        is_gradual=state.is_gradual,
     )
 
 
@@ -324,7 +324,7 @@ def judge_machine(
     cases = frozenset(case for session in earlier for case in session.records)
     judged = Levels(sessions=earlier, cases=cases).assess(today.times_s, policy)
     lost = [replace(loss, compared_with="at first") for loss in find_losses(earlier, today, judged)]
-    shared, least = judged.session_limits.shared.get(framework), policy.rule.min_shared_cases
+    shared, least = judged.shared.get(framework), policy.rule.min_shared_cases
     if shared is None or len(judged.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None
     else:

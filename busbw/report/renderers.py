@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from busbw import wire
@@ -12,8 +13,8 @@ from .table import Column, Row, Table, TextLine
 
 Renderer = Callable[[Table], list[TextLine]]
 
-# Spreadsheets take a cell that begins with one of these for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t")
+# Spreadsheets take a text that begins with such a character for a formula, except a number.
+_FORMULA = re.compile(r"[=@\t]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$)", re.IGNORECASE)
 _NOTE_INDENT = " " * 10
 
 
@@ -99,15 +100,7 @@ def _csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = wire.printable(value)
-    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 RENDERERS: Mapping[str, Renderer] = {

@@ -78,8 +78,9 @@ def _paired(measured: Measured) -> dict[Spec, Ruling]:
         spec: (measured.references[spec], measured.measurements[spec]) for spec in measured.jobs
     }
     # Two strategies can be two names of one Case.
-    by_case = {job.case: pairs[spec] for spec, job in measured.jobs.items()}
-    prior = estimate_prior_of_pairs(by_case.values(), terms)
+    prior = estimate_prior_of_pairs(
+        {job.case: pairs[spec] for spec, job in measured.jobs.items()}.values(), terms
+    )
     return {spec: judge_pair(spec, *sides, terms, prior) for spec, sides in pairs.items()}
 
 
@@ -134,9 +135,7 @@ def judged(measured: Measured, skip: str) -> Judged:
         noisy_cases=_noisy_cases(measured, found),
         slower=_slower(measured, assessments, lost, groups, found),
         drift=losses_text([one for one in lost if one.case is None and one.is_gradual]),
-        noise_ratio=max(
-            (one.session_limits.noise_ratio for one in assessments.values()), default=1.0
-        ),
+        noise_ratio=max((one.noise_ratio for one in assessments.values()), default=1.0),
         noisy_sessions=max((one.noisy_sessions for one in assessments.values()), default=0),
     )
     about = replace(about, notes=(*about.notes, *_asides(assessments)))
@@ -197,7 +196,7 @@ def _slower(
     """
     counts = Counter(job.case.framework for job in measured.jobs.values())
     throttled = {spec.framework for spec, one in found.items() if one.is_throttled}
-    shared = [item for one in assessments.values() for item in one.session_limits.shared.items()]
+    shared = [item for one in assessments.values() for item in one.shared.items()]
     whole = [slower_text(name, counts[name], one) for name, one in shared if name not in throttled]
     lasting = [one for one in lost if one.case is None and not one.is_gradual and one.sessions > 1]
     curves = (f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted)
@@ -232,7 +231,7 @@ def _moved(
     for judged in assessments.values():
         moved |= set(odd_sessions(judged))
         if judged.is_noisy:
-            moved |= set(judged.session_limits.shared)
+            moved |= set(judged.shared)
         if measured.settings.accept_regression:
             moved |= judged.slower
     return frozenset(

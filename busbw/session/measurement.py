@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from busbw.driver.executor import Executor
@@ -12,7 +12,7 @@ from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
-from busbw.judge.case import Rerun, plan_rerun
+from busbw.judge.case import plan_rerun
 from busbw.model.case import Spec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.words import Device, FailureKind, plural
@@ -123,29 +123,29 @@ def _measure_undecided(resolved: Measured, schedule: Schedule, display: Display)
         rulings = judgement.rulings(found)
         launches = {spec: one.launches for spec, one in found.measurements.items()}
         by_neighbours = found.policy.rule.compares_neighbours
-        wanted = plan_rerun(rulings, launches, by_neighbours=by_neighbours)
-        if not wanted.specs:
+        specs, rounds = plan_rerun(rulings, launches, by_neighbours=by_neighbours)
+        if not specs:
             return
         if time.monotonic() - begun_s - waited_s > budget_s:
             schedule.executor.on_note(
                 f"--time-budget of {budget_s:g} s for more launches is spent; still undecided: "
-                f"{', '.join(spec.id for spec in wanted.specs)}"
+                f"{', '.join(spec.id for spec in specs)}"
             )
             return
         suspects = [spec for spec, one in rulings.items() if one.is_suspected]
         wait_s = max(0.0, begun_s + _later_s(resolved, suspects) - time.monotonic())
-        display.say(_again_text(wanted, wait_s))
+        display.say(_again_text(specs, rounds, wait_s))
         time.sleep(wait_s)
         waited_s += wait_s
-        again = tuple(dict.fromkeys(resolved.jobs[spec].case for spec in wanted.specs))
-        schedule.passes(again, wanted.rounds)
+        again = tuple(dict.fromkeys(resolved.jobs[spec].case for spec in specs))
+        schedule.passes(again, rounds)
 
 
-def _again_text(wanted: Rerun, wait_s: float) -> str:
-    shown = ", ".join(spec.id for spec in wanted.specs[:3])
-    more = f" and {len(wanted.specs) - 3} more" if len(wanted.specs) > 3 else ""
+def _again_text(specs: Sequence[Spec], rounds: int, wait_s: float) -> str:
+    shown = ", ".join(spec.id for spec in specs[:3])
+    more = f" and {len(specs) - 3} more" if len(specs) > 3 else ""
     when = f" in {math.ceil(wait_s)} s" if wait_s else ""
-    return f"busbw: {plural(wanted.rounds, 'more launch')} of {shown}{more}{when}"
+    return f"busbw: {plural(rounds, 'more launch')} of {shown}{more}{when}"
 
 
 def _later_s(resolved: Measured, suspects: Iterable[Spec]) -> float:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.case import Rerun, Ruling, Terms, judge_case, plan_rerun, summary_of
+from busbw.judge.case import Ruling, Terms, judge_case, plan_rerun, summary_of
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline
@@ -267,24 +267,24 @@ def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
 
 
 def test_where_all_is_decided_nothing_more_is_measured() -> None:
-    assert plan_rerun(_grid(), THREE, by_neighbours=True) == Rerun(specs=(), rounds=0)
+    assert plan_rerun(_grid(), THREE, by_neighbours=True) == ((), 0)
 
 
 def test_an_undecided_case_is_measured_alone_in_what_it_lacks() -> None:
     rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, by_neighbours=True)
-    assert rerun == Rerun(specs=(SPECS[2],), rounds=6)
+    assert rerun == ((SPECS[2],), 6)
 
 
 def test_of_a_suspect_the_two_next_sizes_are_measured_too() -> None:
     rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, by_neighbours=True)
-    assert rerun == Rerun(specs=tuple(SPECS[1:4]), rounds=3)
+    assert rerun == (tuple(SPECS[1:4]), 3)
 
 
 def test_at_the_end_of_the_grid_both_are_on_one_side() -> None:
     first = plan_rerun(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE, by_neighbours=True)
-    assert first.specs == tuple(SPECS[:3])
+    assert first[0] == tuple(SPECS[:3])
     last = plan_rerun(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE, by_neighbours=True)
-    assert last.specs == tuple(SPECS[2:])
+    assert last[0] == tuple(SPECS[2:])
 
 
 def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
@@ -293,7 +293,7 @@ def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
         at2=_judged(SPECS[2], 6, suspected=True), at1=_judged(SPECS[1], now=None, failed=True)
     )
     judged[other] = _judged(other)
-    assert plan_rerun(judged, {**THREE, other: 3}, by_neighbours=True).specs == (
+    assert plan_rerun(judged, {**THREE, other: 3}, by_neighbours=True)[0] == (
         SPECS[0],
         SPECS[2],
         SPECS[3],
@@ -302,13 +302,9 @@ def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
 
 def test_so_many_passes_that_the_first_case_has_what_it_wants() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
-    assert plan_rerun(judged, THREE, by_neighbours=True) == Rerun(
-        specs=(SPECS[0], SPECS[4]), rounds=2
-    )
+    assert plan_rerun(judged, THREE, by_neighbours=True) == ((SPECS[0], SPECS[4]), 2)
 
 
 def test_what_has_the_launches_that_it_wants_is_not_measured_again() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at1=_judged(SPECS[1], 6))
-    assert plan_rerun(judged, {**THREE, SPECS[1]: 6}, by_neighbours=True) == Rerun(
-        specs=(SPECS[0],), rounds=6
-    )
+    assert plan_rerun(judged, {**THREE, SPECS[1]: 6}, by_neighbours=True) == ((SPECS[0],), 6)

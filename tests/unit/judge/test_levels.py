@@ -171,7 +171,7 @@ def test_a_session_in_which_all_cases_are_slower_makes_no_level() -> None:
         for sessions in (slow, Device(seed=2).sessions(6))
     )
     assert ours.slower == theirs.slower == {"jax"}
-    ours_shared, theirs_shared = (judged.session_limits.shared["jax"] for judged in (ours, theirs))
+    ours_shared, theirs_shared = (judged.shared["jax"] for judged in (ours, theirs))
     assert ours_shared.shift == pytest.approx(math.log(1.5), abs=0.01)
     assert ours_shared.limit == pytest.approx(theirs_shared.limit, rel=0.1)
 
@@ -239,7 +239,7 @@ def test_frameworks_share_sessions_and_have_shared_parts_of_their_own() -> None:
     earlier = build_levels(stored, POLICY)
     assert earlier is not None and len(earlier.sessions) == 6
     today = {**ours.session(6).times_s, **theirs.session(6, 1.1).times_s}
-    shared = earlier.assess(today, TPU).session_limits.shared
+    shared = earlier.assess(today, TPU).shared
     assert shared["jax"].shift == pytest.approx(0.0, abs=0.01)
     assert shared["tensorflow"].level + shared["tensorflow"].shift > 0.05
 

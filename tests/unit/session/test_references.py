@@ -224,7 +224,7 @@ def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_ow
     _stored(tmp_path / "baselines", *ours, *theirs)
     measured = _measured(tmp_path, [*_each(ours, 1.5e-3), *_each(theirs)])
     limits = references.assessments(measured)
-    assert {name: one.shift for name, one in limits[KEY].session_limits.shared.items()} == {
+    assert {name: one.shift for name, one in limits[KEY].shared.items()} == {
         "jax": pytest.approx(0.405465),
         "tensorflow": pytest.approx(0.0, abs=1e-9),
     }
