@@ -124,7 +124,9 @@ def apply_ceiling(
     first = runs[0].proof.chosen if runs else {}
     chosen = first if all(run.proof.chosen == first for run in runs) else {}
     ceiling = ceiling_of(key, case, chosen)
-    bounds = [bound_of(key, case) if ceiling is None or not ceiling.sure else None, ceiling]
+    of_links = bound_of(key, case) if ceiling is None or not ceiling.sure else None
+    bounds = [bound for bound in (of_links, ceiling) if bound is not None]
+    margin = 1 + ABOVE_HARDWARE
     verdict = replace(verdict, ceiling=ceiling)
     sides = {"": verdict.now, **({REFERENCE: verdict.baseline} if paired else {})}
     rates = {
@@ -134,16 +136,12 @@ def apply_ceiling(
     }
     for prefix, rate in rates.items():
         for bound in bounds:
-            if bound is not None and _above(rate, bound.most_bytes_per_s):
+            if rate > margin * bound.most_bytes_per_s:
                 return _impossible(verdict, bound, rate, prefix)
     rate = rates.get("", 0.0)
-    if ceiling is not None and _above(rate, ceiling.bytes_per_s):
+    if ceiling is not None and rate > margin * ceiling.bytes_per_s:
         return _add_note(verdict, _above_one_way(ceiling, rate))
     return verdict
-
-
-def _above(rate: float, bound: float) -> bool:
-    return rate > (1 + ABOVE_HARDWARE) * bound
 
 
 def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, prefix: str) -> Verdict:
