@@ -41,7 +41,7 @@ while True:
 
 
 def _names(root: Path) -> list[str]:
-    return [one.session for one in read(root, KEY)]
+    return [line.session for line in read(root, KEY)]
 
 
 def test_a_session_is_below_the_machine_in_the_file_of_its_year(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path:
     append(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(before)
     append(tmp_path, KEY, [line(at="2025-12-31T03:00:00Z")])
-    assert [one.began.year for one in read(tmp_path, KEY)] == [2025, *[2026] * 4]
+    assert [line.began.year for line in read(tmp_path, KEY)] == [2025, *[2026] * 4]
 
 
 def test_years_before_the_one_that_is_asked_for_are_not_read(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_years_before_the_one_that_is_asked_for_are_not_read(tmp_path: Path) -> 
     old.write_text("nonsense\n")
     with pytest.raises(HistoryError):
         read(tmp_path, KEY)
-    assert [one.began.year for one in read(tmp_path, KEY, 2025)] == [2025, 2026]
-    assert [one.began.year for one in read(tmp_path, KEY, 2026)] == [2026]
+    assert [line.began.year for line in read(tmp_path, KEY, 2025)] == [2025, 2026]
+    assert [line.began.year for line in read(tmp_path, KEY, 2026)] == [2026]
     assert read(tmp_path, KEY, 2027) == ()
 
 
@@ -141,7 +141,7 @@ CONFLICT = "<<<<<<< HEAD\n=======\n>>>>>>> other\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{line}\n{line}\n" + CONFLICT, ":3:1: a Git conflict marker, '<<<<<<< HEAD'; resolve"),
         ("{line}\n>>>>>>> other", ":2:1: a Git conflict marker, '>>>>>>> other'"),
@@ -150,15 +150,15 @@ CONFLICT = "<<<<<<< HEAD\n=======\n>>>>>>> other\n"
     ],
 )
 def test_what_git_left_is_named_with_its_line_and_nothing_is_appended(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, text: str, message: str
 ) -> None:
     (first, *_) = session(_FIRST)
     path = append(tmp_path, KEY, [first])
     path.write_text(text.replace("{line}", first.text))
-    for what in (lambda: read(tmp_path, KEY), lambda: append(tmp_path, KEY, session(_SECOND))):
+    for action in (lambda: read(tmp_path, KEY), lambda: append(tmp_path, KEY, session(_SECOND))):
         with pytest.raises(HistoryError) as refused:
-            what()
-        assert f"{path}{said}" in str(refused.value)
+            action()
+        assert f"{path}{message}" in str(refused.value)
     assert _SECOND not in path.read_text()
 
 
@@ -171,21 +171,21 @@ def _appending(root: Path) -> subprocess.Popen[str]:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
-    draw, said = random.Random(1), []
+    draw, written = random.Random(1), []
     for _ in range(4):
         writers = [_appending(tmp_path) for _ in range(2)]
         for writer in writers:
             assert writer.stdout is not None
-            said.append(writer.stdout.readline().strip())
+            written.append(writer.stdout.readline().strip())
         time.sleep(draw.uniform(0.0, 0.05))
         for writer in writers:
             writer.kill()
             rest, _ = writer.communicate()
-            said += rest.split()
+            written += rest.split()
     append(tmp_path, KEY, session(_FIRST, cases=40))
     names = _names(tmp_path)
-    assert len(said) == len(set(said))
-    assert {name: names.count(name) for name in said} == dict.fromkeys(said, 40)
+    assert len(written) == len(set(written))
+    assert {name: names.count(name) for name in written} == dict.fromkeys(written, 40)
     assert max(names.count(name) for name in set(names)) == 40
 
 
@@ -204,7 +204,7 @@ def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
     del document["document"], document["version"]
     earlier = json.dumps({"schema": 4, **document}).encode() + end
     path.write_bytes(earlier)
-    said = (
+    message = (
         r"2026\.jsonl: line 1: this does not say what it is; accepted is "
         "'busbw record' of version 1: move the file away, and the next session begins a new one"
     )
@@ -212,9 +212,9 @@ def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
         lambda: read(tmp_path, KEY),
         lambda: append(tmp_path, KEY, session(_SECOND)),
     ):
-        with pytest.raises(HistoryError, match=said):
+        with pytest.raises(HistoryError, match=message):
             use()
-    assert [one.name for one in path.parent.iterdir() if one.suffix != ".lock"] == [path.name]
+    assert [file.name for file in path.parent.iterdir() if file.suffix != ".lock"] == [path.name]
     assert path.read_bytes() == earlier
 
 

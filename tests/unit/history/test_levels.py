@@ -22,8 +22,8 @@ JAX = Series(framework="jax")
 TIMES_US = (10.0, 10.2, 9.8, 10.0, 30.0)
 
 
-def _history(lines: list[Line], **given: Any) -> MachineHistory:
-    return machine_history("tpu/4r", lines, **given)
+def _history(lines: list[Line], **options: Any) -> MachineHistory:
+    return machine_history("tpu/4r", lines, **options)
 
 
 def _nights(**changes: object) -> list[Line]:
@@ -39,7 +39,9 @@ def _nights(**changes: object) -> list[Line]:
 
 def test_a_session_counts_by_its_median_launch_and_the_level_is_their_mean_in_log_time() -> None:
     (case,) = _history(_nights()[:4]).cases
-    assert list(case.times_s.values()) == pytest.approx([1e-6 * one for one in TIMES_US[:4]])
+    assert list(case.times_s.values()) == pytest.approx(
+        [1e-6 * time_us for time_us in TIMES_US[:4]]
+    )
     assert case.level_s == pytest.approx(10e-6, rel=1e-3)
     assert case.newest_s == pytest.approx(10e-6)
 
@@ -61,12 +63,12 @@ def test_a_case_without_a_time_has_no_level() -> None:
 
 def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> list[Line]:
     """Eight cases a night, with the ratio of each night and case; a new jax from night 12 on."""
-    found = []
+    lines = []
     for night in range(nights):
         source = random.Random(night)
         for case in range(8):
             time_us = 10.0 * 2**case * ratio(night, case) * math.exp(source.gauss(0, 0.003))
-            found.append(
+            lines.append(
                 line(
                     session=f"{night:016x}",
                     at=f"2026-03-{1 + night:02d}T03:00:00Z",
@@ -76,25 +78,25 @@ def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> l
                     **changes,
                 )
             )
-    return found
+    return lines
 
 
 def test_a_case_that_changed_says_when_by_how_much_and_what_changed_there() -> None:
-    found = _history(_cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0))
-    (change,) = found.cases[2].changes
+    machine = _history(_cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0))
+    (change,) = machine.cases[2].changes
     assert change.began.isoformat() == "2026-03-13T03:00:00+00:00"
     assert math.exp(change.log_ratio) == pytest.approx(1.04, abs=0.005)
     assert (change.sessions, change.changes) == (8, ("jax 0.10.0 -> 0.10.1",))
     assert change.reason == ""
-    assert found.cases[2].level_s == pytest.approx(41.6e-6, rel=5e-3)
-    assert not any(case.changes for case in found.cases if case is not found.cases[2])
-    assert found.shared == {JAX: ()}
+    assert machine.cases[2].level_s == pytest.approx(41.6e-6, rel=5e-3)
+    assert not any(case.changes for case in machine.cases if case is not machine.cases[2])
+    assert machine.shared == {JAX: ()}
 
 
 def test_what_all_cases_share_is_a_change_of_its_own() -> None:
-    found = _history(_cases(20, lambda night, case: 0.9 if night >= 12 else 1.0))
-    assert not any(case.changes for case in found.cases)
-    (change,) = found.shared[JAX]
+    machine = _history(_cases(20, lambda night, case: 0.9 if night >= 12 else 1.0))
+    assert not any(case.changes for case in machine.cases)
+    (change,) = machine.shared[JAX]
     assert math.exp(change.log_ratio) == pytest.approx(0.9, abs=0.01)
     assert change.changes == ("jax 0.10.0 -> 0.10.1",)
 
@@ -112,18 +114,20 @@ def test_what_all_cases_share_is_a_change_of_its_own() -> None:
 def test_an_acknowledged_change_has_its_reason(
     since: str, case: str, machine: str, reason: str
 ) -> None:
-    known = Acknowledged(since=since, case=case, machine=machine, reason="known")
+    change = Acknowledged(since=since, case=case, machine=machine, reason="known")
     lines = _cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0)
-    (change,) = _history(lines, acknowledged=[known]).cases[2].changes
-    assert change.reason == reason
+    (level_change,) = _history(lines, acknowledged=[change]).cases[2].changes
+    assert level_change.reason == reason
 
 
 def test_sessions_minutes_apart_make_no_change() -> None:
     lines = _cases(12, lambda night, case: 1.0)
     again = _cases(3, lambda night, case: 1.2 if case == 2 else 1.0)
     lines += [
-        replace(one, session=f"{100 + at // 8:016x}", at=f"2026-03-20T03:{at // 8:02d}:00Z")
-        for at, one in enumerate(again)
+        replace(
+            line, session=f"{100 + number // 8:016x}", at=f"2026-03-20T03:{number // 8:02d}:00Z"
+        )
+        for number, line in enumerate(again)
     ]
     assert _history(lines, apart=timedelta(hours=1)).cases[2].changes == ()
     assert _history(lines, apart=timedelta(0)).cases[2].changes != ()
@@ -131,27 +135,27 @@ def test_sessions_minutes_apart_make_no_change() -> None:
 
 def test_what_was_made_slower_on_purpose_is_in_no_level() -> None:
     injected = line(session="f" * 16, injected="delay:200%")
-    found = _history([*_nights()[:3], injected])
-    assert [len(one.times_s) for one in found.cases] == [3]
-    assert len(found.sessions) == 4
+    machine = _history([*_nights()[:3], injected])
+    assert [len(case.times_s) for case in machine.cases] == [3]
+    assert len(machine.sessions) == 4
 
 
 def test_another_protocol_is_another_case() -> None:
     other = replace(build.case(), protocol=replace(build.case().protocol, allocator="malloc"))
-    found = _history([line(), line(case=other)])
-    assert len(found.cases) == 2
+    machine = _history([line(), line(case=other)])
+    assert len(machine.cases) == 2
 
 
 def test_sessions_are_counted_by_their_verdict_once_and_baselines_by_their_age() -> None:
     lines = _nights()
     lines += [
-        replace(one, case=build.case(payload_bytes=1 << 20), baseline_date="") for one in lines
+        replace(old, case=build.case(payload_bytes=1 << 20), baseline_date="") for old in lines
     ]
     lines[-1:] = [replace(lines[-1], session="f" * 16, session_outcome=SessionOutcome.NO_VERDICT)]
-    found = _history(lines)
-    assert found.outcomes == {"FINE": 5, "NO_VERDICT": 1}
-    assert found.baseline_age_days == 12
-    bare = [replace(one, baseline_date="") for one in lines]
+    machine = _history(lines)
+    assert machine.outcomes == {"FINE": 5, "NO_VERDICT": 1}
+    assert machine.baseline_age_days == 12
+    bare = [replace(old, baseline_date="") for old in lines]
     assert _history(bare).baseline_age_days is None
 
 
@@ -159,19 +163,19 @@ def test_nights_in_turn_with_a_reference_and_the_reference_have_levels_of_their_
     stack = "0123456789abcdef"
     tonight = _cases(20, lambda night, case: 1.04 if night >= 12 else 1.0, paired=True, stack=stack)
     theirs = _cases(20, lambda night, case: 0.5, paired=True, stack=stack, is_reference=True)
-    found = _history([*tonight, *theirs])
-    assert len(found.sessions) == 20
+    machine = _history([*tonight, *theirs])
+    assert len(machine.sessions) == 20
     series = Series(framework="jax", stack=stack)
-    (change,) = found.shared[series]
+    (change,) = machine.shared[series]
     assert math.exp(change.log_ratio) == pytest.approx(1.04, abs=0.01)
-    assert found.shared[replace(series, is_reference=True)] == ()
-    assert [case.series.is_reference for case in found.cases] == [False] * 8 + [True] * 8
-    assert found.cases[8].level_s == pytest.approx(5e-6, rel=0.01)
+    assert machine.shared[replace(series, is_reference=True)] == ()
+    assert [case.series.is_reference for case in machine.cases] == [False] * 8 + [True] * 8
+    assert machine.cases[8].level_s == pytest.approx(5e-6, rel=0.01)
 
 
 def test_a_change_of_our_own_code_is_named() -> None:
     lines = _cases(20, lambda night, case: 0.9 if night >= 12 else 1.0)
     new = {"0.10.0": "old", "0.10.1": "new"}
-    lines = [replace(one, worker=new[one.versions["jax"]]) for one in lines]
+    lines = [replace(old, worker=new[old.versions["jax"]]) for old in lines]
     (change,) = _history(lines).shared[JAX]
     assert change.changes == ("jax 0.10.0 -> 0.10.1", "busbw's own code old -> new")

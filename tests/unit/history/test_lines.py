@@ -81,17 +81,17 @@ def _line(**changes: Any) -> Line:
 
 
 def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> None:
-    (found,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax"))
-    assert found.began == datetime(2026, 1, 31, 3, tzinfo=UTC)
-    assert found.times_s.keys() == {CASE, OTHER}
-    assert found.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
-    assert found.times_s[OTHER] == pytest.approx((20e-6,))
-    assert found.called(Outcome.REGRESSED) == frozenset()
+    (session,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax"))
+    assert session.began == datetime(2026, 1, 31, 3, tzinfo=UTC)
+    assert session.times_s.keys() == {CASE, OTHER}
+    assert session.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
+    assert session.times_s[OTHER] == pytest.approx((20e-6,))
+    assert session.called(Outcome.REGRESSED) == frozenset()
 
 
 def test_its_surroundings_are_versions_flags_the_host_and_our_code() -> None:
-    (found,) = earlier([_line()], Series(framework="jax"))
-    ((record,), *_) = found.records.values()
+    (session,) = earlier([_line()], Series(framework="jax"))
+    ((record,), *_) = session.records.values()
     assert record.lasting == {
         "jax": "0.10.0",
         "XLA_FLAGS": "--xla_one=1",
@@ -102,20 +102,22 @@ def test_its_surroundings_are_versions_flags_the_host_and_our_code() -> None:
 
 def test_lines_of_one_session_belong_together_though_others_stand_between_them() -> None:
     lines = [*session(_FIRST), *session(_SECOND)]
-    found = earlier([lines[0], lines[2], lines[1], lines[3]], Series(framework="jax"))
-    assert [len(one.times_s) for one in found] == [2, 2]
+    sessions = earlier([lines[0], lines[2], lines[1], lines[3]], Series(framework="jax"))
+    assert [len(session.times_s) for session in sessions] == [2, 2]
 
 
 def test_a_case_of_another_framework_is_none_of_its_session() -> None:
     lines = [_line(), _line(case=build.case(framework="tensorflow"))]
-    assert [list(one.times_s) for one in earlier(lines, Series(framework="jax"))] == [[CASE]]
+    assert [list(session.times_s) for session in earlier(lines, Series(framework="jax"))] == [
+        [CASE]
+    ]
     assert earlier(lines, Series(framework="fake")) == []
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_what_regressed_is_said(outcome: Outcome) -> None:
-    (found,) = earlier([_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax"))
-    assert found.called(Outcome.REGRESSED) == (
+    (session,) = earlier([_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax"))
+    assert session.called(Outcome.REGRESSED) == (
         {CASE} if outcome is Outcome.REGRESSED else frozenset()
     )
 
@@ -130,8 +132,8 @@ def test_what_regressed_is_said(outcome: Outcome) -> None:
 )
 def test_what_says_nothing_of_the_level_is_left_out(changes: dict[str, Any]) -> None:
     assert earlier([_line(**changes)], Series(framework="jax")) == []
-    (found,) = earlier([_line(**changes), _line(case=OTHER)], Series(framework="jax"))
-    assert list(found.times_s) == [OTHER]
+    (session,) = earlier([_line(**changes), _line(case=OTHER)], Series(framework="jax"))
+    assert list(session.times_s) == [OTHER]
 
 
 REFERENCE: dict[str, Any] = {"paired": True, "stack": "0123456789abcdef", "is_reference": True}
@@ -143,11 +145,11 @@ def test_the_nights_of_a_reference_and_those_in_turn_with_it_are_series_of_their
         replace(_line(), **REFERENCE | {"session": "1" * 16, "stack": "another"}),
         replace(_line(), **REFERENCE | {"session": "2" * 16, "is_reference": False}),
     ]
-    own = Series(framework="jax", stack=REFERENCE["stack"], is_reference=True)
-    (found,) = earlier(lines, own)
-    assert found.began == lines[0].began
-    assert len(earlier(lines, replace(own, is_reference=False))) == 1
-    assert earlier(lines, replace(own, framework="tensorflow")) == []
+    series = Series(framework="jax", stack=REFERENCE["stack"], is_reference=True)
+    (session,) = earlier(lines, series)
+    assert session.began == lines[0].began
+    assert len(earlier(lines, replace(series, is_reference=False))) == 1
+    assert earlier(lines, replace(series, framework="tensorflow")) == []
     assert earlier(lines, Series(framework="jax")) == []
 
 

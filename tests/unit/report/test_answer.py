@@ -39,8 +39,8 @@ def test_a_regression_is_one_line_with_the_ratio_and_the_limit() -> None:
 
 
 def test_cases_of_a_kind_share_a_line_worst_first_and_a_limit_is_said_where_it_changes() -> None:
-    found = [_slow(KIB, 2.1), _slow(2 * KIB, 3.5), _slow(4 * KIB, 1.04, limit=1.02)]
-    assert _lines(*found) == [
+    verdicts = [_slow(KIB, 2.1), _slow(2 * KIB, 3.5), _slow(4 * KIB, 1.04, limit=1.02)]
+    assert _lines(*verdicts) == [
         "3 REGRESSED: jax 2K 3.50 x (limit 2.00 x), 1K 2.10 x, 4K 1.040 x (limit 1.020 x)"
     ]
 
@@ -64,8 +64,8 @@ def test_the_worst_outcome_comes_first_and_equal_reasons_are_said_once() -> None
 
 
 def test_of_many_sizes_with_one_reason_the_first_and_the_last_are_named() -> None:
-    found = [_failed(2**size * KIB, Outcome.NO_BASELINE, text="none") for size in range(6)]
-    assert _lines(*found) == ["6 NO_BASELINE: jax 1K to 32K: none"]
+    verdicts = [_failed(2**size * KIB, Outcome.NO_BASELINE, text="none") for size in range(6)]
+    assert _lines(*verdicts) == ["6 NO_BASELINE: jax 1K to 32K: none"]
 
 
 def test_a_case_that_did_not_fail_is_not_named() -> None:
@@ -73,18 +73,18 @@ def test_a_case_that_did_not_fail_is_not_named() -> None:
 
 
 def test_a_compiled_case_is_named_with_its_topology() -> None:
-    def found(topology: str, **changes: Any) -> Verdict:
+    def compiled(topology: str, **changes: Any) -> Verdict:
         spec = build.spec(topology=topology)
         return Verdict(spec=spec, outcome=Outcome.CHANGED, text="ring -> tree", **changes)
 
-    assert _lines(found("v5e:2x4", failed=True), found("v4:2x2x1", failed=False)) == [
+    assert _lines(compiled("v5e:2x4", failed=True), compiled("v4:2x2x1", failed=False)) == [
         "1 CHANGED: jax v5e:2x4 4K: ring -> tree"
     ]
 
 
 def test_of_many_kinds_the_last_are_counted() -> None:
-    found = [_slow(KIB, 3.0, dtype=f"d{number}") for number in range(12)]
-    assert _lines(*found)[-1] == "and 4 cases more: see the tables"
+    verdicts = [_slow(KIB, 3.0, dtype=f"d{number}") for number in range(12)]
+    assert _lines(*verdicts)[-1] == "and 4 cases more: see the tables"
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_the_session_stands_last_in_its_colour(
 
 def test_the_end_of_a_log_is_shown_once_for_cases_that_failed_alike() -> None:
     failure = build.failure(FailureKind.CRASHED, message="it broke", log="one\ntwo", exit_code=3)
-    found = [_failed(size * KIB, Outcome.FAILED, failure=failure) for size in (1, 2, 4)]
-    lines = failure_lines([build.verdict(), *found])
+    verdicts = [_failed(size * KIB, Outcome.FAILED, failure=failure) for size in (1, 2, 4)]
+    lines = failure_lines([build.verdict(), *verdicts])
     assert lines[:2] == ["", "jax-default-float32-1K and 2 cases more:"]
     assert lines[-3:] == ["    end of the worker's log:", "        one", "        two"]
     assert "    exit code 3" in lines
@@ -118,15 +118,15 @@ def test_no_line_of_a_log_is_a_command_of_the_runner_of_a_workflow() -> None:
     failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=log)
     lines = failure_lines([_failed(KIB, Outcome.FAILED, failure=failure)])
     assert not any(line.lstrip().startswith("::") or "##[" in line for line in lines)
-    shown = [line.strip() for line in lines]
-    wanted = [
+    texts = [line.strip() for line in lines]
+    expected = [
         "\\::stop-commands::x",
         "\\::add-mask::a",
         "\\::error::b",
         "c ::d",
         "e #\\#[warning]f",
     ]
-    assert [one for one in shown if one in wanted] == wanted
+    assert [text for text in texts if text in expected] == expected
 
 
 def test_without_an_account_there_is_no_line() -> None:

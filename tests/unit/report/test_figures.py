@@ -33,7 +33,7 @@ SCHEMA = "from tests.unit.report.schemas import text; print(text())"
 
 
 def test_names_are_of_one_figure_each() -> None:
-    names = [one.id for one in (*TIMED_FIGURES, *PROGRAM_FIGURES)]
+    names = [figure.id for figure in (*TIMED_FIGURES, *PROGRAM_FIGURES)]
     assert len(set(names)) == len(names)
 
 
@@ -66,10 +66,10 @@ def test_a_new_declaration_is_everywhere(tmp_path: Path) -> None:
 
     options = ("--frameworks=fake", "--payloads=1M", "--launches=1", "-p", "no:cacheprovider")
     written = ("--junitxml=j.xml", "--page=p.html", "--metrics=m.prom", "--results=r.json")
-    said = run("-m", "pytest", "perf", *options, *written)
+    output = run("-m", "pytest", "perf", *options, *written)
     (head, _, row) = next(
-        said.splitlines()[n : n + 3]
-        for n, line in enumerate(said.splitlines())
+        output.splitlines()[n : n + 3]
+        for n, line in enumerate(output.splitlines())
         if " minutes " in line
     )
     case = json.loads((tmp_path / "r.json").read_text())["cases"][0]
@@ -77,8 +77,8 @@ def test_a_new_declaration_is_everywhere(tmp_path: Path) -> None:
     assert case["figures"]["median_minutes"] == minutes
     assert head.split()[-2:] == ["minutes", "outcome"] and f"{minutes:.1e}" in row
     junit = ElementTree.parse(tmp_path / "j.xml").iter("property")
-    found = {one.get("name"): one.get("value") for one in junit}
-    assert found["median_minutes"] == str(minutes)
+    properties = {element.get("name"): element.get("value") for element in junit}
+    assert properties["median_minutes"] == str(minutes)
     assert "minutes" in (tmp_path / "p.html").read_text()
     assert "busbw_case_median_minutes{" in (tmp_path / "m.prom").read_text()
     assert '"median_minutes": {"type": "number"}' in run("-c", SCHEMA)

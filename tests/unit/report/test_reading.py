@@ -1,4 +1,4 @@
-"""Results that are read back: what is kept, and what is said of bad ones."""
+"""Results that are read back: what is kept, and what is message of bad ones."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tests.helpers.results_files import document, program, session, verdict
 
 def test_what_was_written_is_read() -> None:
     written = verdict(4096, 6.0)
-    found = session(written, host="vm", commit="abc")
-    assert (found.began, found.environment.host, found.version("jax")) == (
+    loaded = session(written, host="vm", commit="abc")
+    assert (loaded.began, loaded.environment.host, loaded.version("jax")) == (
         build.BEGAN,
         "vm",
         "jax 0.10.0",
     )
-    assert found.environment == build.environment(host="vm", commit="abc")
-    (read,) = found.verdicts
+    assert loaded.environment == build.environment(host="vm", commit="abc")
+    (read,) = loaded.verdicts
     assert read == replace(written, spec=read.spec)
     assert (read.spec.framework, read.spec.payload_bytes) == ("jax", 4096)
 
 
 def test_a_case_out_of_memory_has_no_rate_and_one_that_was_not_resolved_no_case() -> None:
     unresolved = build.verdict(Outcome.SKIPPED, case=None, now=None)
-    found, skipped = session(verdict(4096, None), unresolved).verdicts
-    assert (found.outcome, found.now, found.baseline) == (Outcome.OUT_OF_MEMORY, None, None)
+    loaded, skipped = session(verdict(4096, None), unresolved).verdicts
+    assert (loaded.outcome, loaded.now, loaded.baseline) == (Outcome.OUT_OF_MEMORY, None, None)
     assert (skipped.outcome, skipped.case, skipped.spec) == (
         *(Outcome.SKIPPED, None),
         replace(unresolved.spec, ranks=None),
@@ -52,24 +52,24 @@ def test_results_of_an_earlier_busbw_are_refused_with_what_helps() -> None:
 
 def _changed(path: tuple[str | int, ...], value: Any) -> str:
     written = document(verdict(4096, 6.0))
-    at: Any = written
+    parent: Any = written
     for key in path[:-1]:
-        at = at[key]
-    at[path[-1]] = value
+        parent = parent[key]
+    parent[path[-1]] = value
     return json.dumps(written)
 
 
 @pytest.mark.parametrize("began", ["2026-01-02T05:04:05+02:00", "2026-01-01T22:04:05-05:00"])
 def test_a_moment_of_another_zone_is_the_same_moment(began: str) -> None:
-    found = read_results(_changed(("began",), began), "mine.json")
-    assert found.began.isoformat() == "2026-01-02T03:04:05+00:00"
+    loaded = read_results(_changed(("began",), began), "mine.json")
+    assert loaded.began.isoformat() == "2026-01-02T03:04:05+00:00"
 
 
 CASE = ("cases", 0, "case")
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         (("version",), 13, "'busbw results' of version 13; accepted is 'busbw results' of "),
         (("version",), True, "'busbw results' of version True; accepted is 'busbw results' of "),
@@ -114,12 +114,12 @@ CASE = ("cases", 0, "case")
     ],
 )
 def test_an_error_names_the_file_the_place_and_what_is_accepted(
-    path: tuple[str | int, ...], value: Any, said: str
+    path: tuple[str | int, ...], value: Any, message: str
 ) -> None:
     with pytest.raises(DocumentError) as refused:
         read_results(_changed(path, value), "night.json")
     assert str(refused.value).startswith("night.json: ")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_what_was_measured_is_for_no_topology() -> None:

@@ -88,8 +88,8 @@ def _document(*verdicts: Verdict, session: SessionVerdict | None = SHIFTED) -> d
 
 def _complaints(document: object) -> list[str]:
     schema = json.loads(PUBLISHED.read_text(encoding="utf-8"))
-    found = jsonschema.Draft202012Validator(schema).iter_errors(document)
-    return [f"{error.json_path}: {error.message}" for error in found]
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(document)
+    return [f"{error.json_path}: {error.message}" for error in errors]
 
 
 def test_the_published_schema_is_the_generated_one() -> None:

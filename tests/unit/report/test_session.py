@@ -40,23 +40,25 @@ def test_a_cpu_says_its_cores_and_that_its_devices_are_virtual() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "cores", "shown"),
+    ("device", "cores", "text"),
     [
         (Device.CPU, 2, "(CPU, 2 cores, quota 0.25 CPU), "),
         (Device.GPU, None, "(GPU, quota 0.25 CPU), "),
     ],
 )
 def test_a_cpu_quota_is_said_beside_any_device(
-    device: Device, cores: int | None, shown: str
+    device: Device, cores: int | None, text: str
 ) -> None:
     flags = {"CPU quota": "0.25 CPU"}
-    found = build.environment(device=device, key=build.key(cores=cores), flags=flags)
-    assert shown in _header(found)[0]
+    environment = build.environment(device=device, key=build.key(cores=cores), flags=flags)
+    assert text in _header(environment)[0]
 
 
 def test_the_devices_of_several_processes_of_a_cpu_are_not_virtual() -> None:
-    found = build.environment(key=build.key(processes=4))
-    assert _header(found)[0].startswith("busbw device: AMD EPYC (CPU, 2 cores), 4 ranks, 1 host, ")
+    environment = build.environment(key=build.key(processes=4))
+    assert _header(environment)[0].startswith(
+        "busbw device: AMD EPYC (CPU, 2 cores), 4 ranks, 1 host, "
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_the_baselines_folder_is_named_and_whether_it_is_there(tmp_path: Path) -
     assert _header(root=tmp_path)[-1] == f"busbw baselines: {tmp_path / FOLDER}"
 
 
-def shown(*tables: Table) -> list[str]:
-    """As a terminal shows them."""
+def text_lines(*tables: Table) -> list[str]:
+    """Return the lines that a terminal shows."""
     return render("text", *tables)
 
 
@@ -105,7 +107,9 @@ def test_verdicts_come_before_curves() -> None:
 
 
 def test_an_interrupt_before_anything_was_measured_says_that() -> None:
-    assert shown(measured_table([], launches=3)) == ["nothing was measured before the interrupt"]
+    assert text_lines(measured_table([], launches=3)) == [
+        "nothing was measured before the interrupt"
+    ]
 
 
 def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
@@ -115,7 +119,7 @@ def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
         ("a.json", case, build.baseline(1e-3), build.baseline(), ""),
         ("b.json", case, build.baseline(), build.baseline(1e-3), ""),
     ]
-    lines = shown(*change_tables(changes))
+    lines = text_lines(*change_tables(changes))
     assert [line for line in lines if line.startswith("baselines")] == [
         "baselines written: a.json",
         "baselines written: b.json",
@@ -141,7 +145,7 @@ NOW = Curve(latency_s=60.34e-6, bandwidth_bytes_per_s=3.401e9, rms_log_error=0.0
 
 
 def test_a_group_without_a_baseline_has_its_figures_of_now_below_what_was_fitted() -> None:
-    assert shown(*curve_tables([_group(NOW)])) == [
+    assert text_lines(*curve_tables([_group(NOW)])) == [
         "",
         "latency + payload / bandwidth, fitted to all payloads:",
         "    jax all_reduce (psum)  latency 60.3 us, bandwidth 3.40 GB/s (fit error 8 %)",
@@ -149,7 +153,7 @@ def test_a_group_without_a_baseline_has_its_figures_of_now_below_what_was_fitted
 
 
 def test_a_group_with_a_baseline_has_both_before_and_now() -> None:
-    (line,) = shown(*curve_tables([_group(NOW, BEFORE)]))[2:]
+    (line,) = text_lines(*curve_tables([_group(NOW, BEFORE)]))[2:]
     assert line == (
         "    jax all_reduce (psum)  latency 52.1 us -> 60.3 us, bandwidth 3.41 GB/s -> 3.40 GB/s "
         "(fit error 8 %)"
@@ -167,4 +171,4 @@ def test_no_figure_is_written_with_an_exponent(
     latency_s: float, bytes_per_s: float, words: str
 ) -> None:
     curve = Curve(latency_s=latency_s, bandwidth_bytes_per_s=bytes_per_s, rms_log_error=0.0)
-    assert words in shown(*curve_tables([_group(curve)]))[2]
+    assert words in text_lines(*curve_tables([_group(curve)]))[2]

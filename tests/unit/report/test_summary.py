@@ -48,12 +48,12 @@ _LINKED = re.compile(r"@someone|#1|GH-2|www\.|://")
 
 def _outside_of_logs(text: str) -> list[str]:
     outside, fence = [], ""
-    for one in text.splitlines():
-        assert one.isprintable()
-        if re.fullmatch("````+", one) and fence in ("", one):
-            fence = "" if fence else one
+    for row in text.splitlines():
+        assert row.isprintable()
+        if re.fullmatch("````+", row) and fence in ("", row):
+            fence = "" if fence else row
         elif not fence:
-            outside.append(one)
+            outside.append(row)
     assert not fence
     return outside
 
@@ -69,38 +69,38 @@ def test_no_name_no_reason_and_no_log_is_taken_for_markup() -> None:
         verdict(8192, 6.0, text=HOSTILE, **noisy),
     ]
     answer = Answer(text=HOSTILE, is_slower=None)
-    found = made.answered(*verdicts, text=HOSTILE, stack=answer, machine=answer)
+    session = made.answered(*verdicts, text=HOSTILE, stack=answer, machine=answer)
     environment = replace(
-        found.environment, host=HOSTILE, versions={HOSTILE: {HOSTILE: HOSTILE}}, why=HOSTILE
+        session.environment, host=HOSTILE, versions={HOSTILE: {HOSTILE: HOSTILE}}, why=HOSTILE
     )
     machine = made.machine(
         line(host=HOSTILE),
         line(session="f" * 16, at="2026-03-31T03:00:00Z", versions={HOSTILE: HOSTILE}),
     )
     texts = {HOSTILE: change_texts(machine)}
-    hostile = replace(found, environment=environment, name=HOSTILE)
+    hostile = replace(session, environment=environment, name=HOSTILE)
     text = summary(hostile, failed_since(verdicts, [machine]), texts)
     assert text.count("img src") > 8
-    for one in _outside_of_logs(text):
-        plain = re.sub(r"^\*\*(.*?)\*\* ", r"\1 ", one)
-        assert not _MARKUP.search(_OURS.sub("", plain)), one
-        assert not _LINKED.search(plain), one
-        assert not one.lstrip().startswith("::"), one
-        if one.startswith("| "):
-            assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", one)) == one.count(" | ") + 2, one
+    for row in _outside_of_logs(text):
+        plain = re.sub(r"^\*\*(.*?)\*\* ", r"\1 ", row)
+        assert not _MARKUP.search(_OURS.sub("", plain)), row
+        assert not _LINKED.search(plain), row
+        assert not row.lstrip().startswith("::"), row
+        if row.startswith("| "):
+            assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == row.count(" | ") + 2, row
 
 
 def test_annotations_are_one_command_for_each_line_that_failed() -> None:
     slow = verdict(4096, 6.0, **made.SLOW)
     bad = verdict(8192, 6.0, outcome=Outcome.FAILED, failed=True, text=HOSTILE)
-    found = made.answered(slow, bad, text="50 % of\nit")
-    first, *lines = workflow_commands(found.verdicts, found.answer)
+    session = made.answered(slow, bad, text="50 % of\nit")
+    first, *lines = workflow_commands(session.verdicts, session.answer)
     assert lines == [
         "::error title=busbw::1 REGRESSED: jax 4K 1.50 x (limit 1.20 x)",
         "::error title=busbw::FAILED: 50 %25 of%0Ait",
     ]
-    for one in (first, *lines):
-        assert one.isprintable() and re.findall("^::|\n::", one) == ["::"]
+    for row in (first, *lines):
+        assert row.isprintable() and re.findall("^::|\n::", row) == ["::"]
     assert "%0A::error::m %250A%0A::set-output" in first
     fine = made.answered(verdict(4096, 6.0))
     assert workflow_commands(fine.verdicts, fine.answer) == []

@@ -47,19 +47,19 @@ def test_a_line_has_the_payload_the_times_the_rates_and_the_outcome() -> None:
 
 def test_with_more_verbosity_a_line_has_the_best_launch_and_the_overhead_of_a_call() -> None:
     of_samples = {"p99_s": 2e-3, "first_call_s": 0.01, "samples": 30}
-    found = build.verdict(now=build.summary(best_s=0.9e-3, dispatch_s=5e-5, **of_samples))
-    head, _, row = (line.text for line in verdict_lines([found], verbose=True)[2:])
+    verdict = build.verdict(now=build.summary(best_s=0.9e-3, dispatch_s=5e-5, **of_samples))
+    head, _, row = (line.text for line in verdict_lines([verdict], verbose=True)[2:])
     assert head.split() == [
         *("size", "time", "best", "algbw", "busbw", "range"),
         *("p99", "first", "per", "call", "outcome"),
     ]
     assert row.split()[1:3] == ["1000.0", "900.0"]
     assert row.split()[-4:] == ["2000.0", "10000.0", "50.0", "PASS"]
-    assert legend([found]) == legend([found], verbose=True)[:-1]
-    said = "p99: over the samples of all launches; of 30 samples; first: the first call"
-    assert legend([found], verbose=True)[-1] == said
+    assert legend([verdict]) == legend([verdict], verbose=True)[:-1]
+    text = "p99: over the samples of all launches; of 30 samples; first: the first call"
+    assert legend([verdict], verbose=True)[-1] == text
     more = build.verdict(now=build.summary(**of_samples | {"samples": 120}))
-    assert "; of 30 to 120 samples; " in legend([found, more], verbose=True)[-1]
+    assert "; of 30 to 120 samples; " in legend([verdict, more], verbose=True)[-1]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_every_other_outcome_gives_its_reason_below(outcome: Outcome) -> None:
 
 
 def test_the_reason_of_a_failure_is_left_to_the_answer_unless_more_is_asked_for() -> None:
-    found = build.verdict(Outcome.REGRESSED, failed=True, text="because")
-    assert len(_rows(found)) == 1
-    assert verdict_lines([found], verbose=True)[-1].text.strip() == "because"
+    verdict = build.verdict(Outcome.REGRESSED, failed=True, text="because")
+    assert len(_rows(verdict)) == 1
+    assert verdict_lines([verdict], verbose=True)[-1].text.strip() == "because"
 
 
 @pytest.mark.parametrize("outcome", Outcome)
@@ -121,17 +121,17 @@ def test_an_outcome_has_its_colour(outcome: Outcome, markup: dict[str, bool]) ->
 
 
 @pytest.mark.parametrize(
-    ("one", "words", "meaning"),
+    ("verdict", "words", "meaning"),
     [
         (build.verdict(provisional=True), "PASS *", "* provisional: "),
         (build.verdict(Outcome.OUT_OF_MEMORY, expected=True), "OUT_OF_MEMORY +", "+ expected: "),
     ],
 )
 def test_a_provisional_or_expected_outcome_has_a_mark_that_is_explained(
-    one: Verdict, words: str, meaning: str
+    verdict: Verdict, words: str, meaning: str
 ) -> None:
-    assert _rows(one)[0].text.endswith(words)
-    assert legend([one, build.verdict()])[-1].startswith(meaning)
+    assert _rows(verdict)[0].text.endswith(words)
+    assert legend([verdict, build.verdict()])[-1].startswith(meaning)
 
 
 def test_only_what_is_shown_is_explained() -> None:
@@ -193,8 +193,8 @@ def test_the_share_of_the_ceiling_stands_beside_busbw_and_below_what_it_is() -> 
     [(8.0, "100"), (8.4, "105"), (0.8, "10"), (0.24, "3"), (0.0004, "0.005")],
 )
 def test_a_small_share_keeps_its_digits(busbw_gb_per_s: float, words: str) -> None:
-    now = build.summary(busbw_gb_per_s=busbw_gb_per_s)
-    row, _ = _rows(_of(4096, LINKS, now=now))
+    summary = build.summary(busbw_gb_per_s=busbw_gb_per_s)
+    row, _ = _rows(_of(4096, LINKS, now=summary))
     assert row.text.split()[4] == words
 
 
@@ -206,8 +206,8 @@ def test_a_case_without_a_time_has_a_ceiling_and_no_share_of_it() -> None:
 
 
 def test_several_ceilings_of_a_group_say_for_which_payloads_they_are() -> None:
-    found = [_of(4096, LINKS), _of(2**20, LINKS), _of(2**28, MEMORY)]
-    assert [line.text for line in _rows(*found)[3:]] == [
+    verdicts = [_of(4096, LINKS), _of(2**20, LINKS), _of(2**28, MEMORY)]
+    assert [line.text for line in _rows(*verdicts)[3:]] == [
         "ceiling 8.00 GB/s for 4K to 1M: links: 2 of 4 in use",
         "ceiling 7.00 GB/s for 256M: memory of 9.00 GB/s",
     ]
@@ -229,8 +229,8 @@ def test_a_ceiling_says_what_else_is_to_be_known_of_it(changes: dict[str, Any], 
 
 def test_what_was_compiled_has_a_table_for_each_topology_and_release() -> None:
     first, second = program(1024, 2048), program(4096, 8192)
-    found = compiled_tables([first, second, program(1024, 2048, topology="h100:8")])
-    assert [(one.title and one.title.text, len(one.rows)) for one in found] == [
+    tables = compiled_tables([first, second, program(1024, 2048, topology="h100:8")])
+    assert [(table.title and table.title.text, len(table.rows)) for table in tables] == [
         (f"v5e:2x4: jax all_reduce (psum), 8 ranks by {RELEASE}", 2),
         (f"h100:8: jax all_reduce (psum), 8 ranks by {RELEASE}", 1),
     ]

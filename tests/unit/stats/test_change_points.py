@@ -15,24 +15,24 @@ def series(*levels: tuple[int, float], seed: int = 1) -> list[float]:
     return [source.gauss(level, 1.0) for count, level in levels for _ in range(count)]
 
 
-def found(values: list[float]) -> tuple[Change, ...]:
+def find(values: list[float]) -> tuple[Change, ...]:
     return find_changes(values, Variance(value=1.0, freedom=200))
 
 
 def steps(values: list[float]) -> list[int]:
-    return [one.position for one in found(values)]
+    return [change.position for change in find(values)]
 
 
 def test_a_series_without_a_change_has_no_change_point() -> None:
-    assert all(not found(series((365, 0.0), seed=seed)) for seed in range(30))
+    assert all(not find(series((365, 0.0), seed=seed)) for seed in range(30))
 
 
 def test_a_step_is_found_where_it_is_with_its_size() -> None:
     for seed in range(30):
-        (one,) = found(series((20, 0.0), (10, 5.0), seed=seed))
-        assert abs(one.position - 20) <= 1
-        assert one.size == pytest.approx(5.0, abs=1.5)
-        assert one.count == 30 - one.position
+        (change,) = find(series((20, 0.0), (10, 5.0), seed=seed))
+        assert abs(change.position - 20) <= 1
+        assert change.size == pytest.approx(5.0, abs=1.5)
+        assert change.count == 30 - change.position
 
 
 def test_several_steps_are_found_in_order() -> None:
@@ -47,7 +47,7 @@ def test_two_steps_in_one_direction_are_two() -> None:
 
 def test_a_change_says_how_much_of_it_a_value_has() -> None:
     step = Change(position=4, size=2.0, count=3)
-    assert [step.size_at(at) for at in (3, 4, 5)] == [0.0, 2.0, 2.0]
+    assert [step.size_at(position) for position in (3, 4, 5)] == [0.0, 2.0, 2.0]
 
 
 def test_a_level_has_three_values_at_least() -> None:
@@ -55,20 +55,20 @@ def test_a_level_has_three_values_at_least() -> None:
     assert steps([0.0] * 10 + [100.0] * 3) == [10]
 
 
-@pytest.mark.parametrize("at", [0, 1, 5, 10, 18, 19])
-def test_a_single_odd_value_is_no_level(at: int) -> None:
+@pytest.mark.parametrize("position", [0, 1, 5, 10, 18, 19])
+def test_a_single_odd_value_is_no_level(position: int) -> None:
     values = series((20, 0.0))
-    values[at] += 60
+    values[position] += 60
     assert steps(values) == []
 
 
 def test_an_odd_value_hides_no_step() -> None:
     values = series((20, 0.0), (10, 5.0))
     values[7] += 60
-    (one,) = steps(values)
-    assert abs(one - 20) <= 1
+    (position,) = steps(values)
+    assert abs(position - 20) <= 1
 
 
 def test_too_few_values_have_no_change_point() -> None:
-    assert found([0.0, 100.0, 0.0, 100.0, 0.0]) == ()
-    assert found([]) == ()
+    assert find([0.0, 100.0, 0.0, 100.0, 0.0]) == ()
+    assert find([]) == ()

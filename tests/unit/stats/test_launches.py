@@ -45,15 +45,15 @@ def test_a_single_time_has_no_spread() -> None:
 
 
 def test_the_estimate_of_launches_is_student_s_own() -> None:
-    found = estimate_mean([1.0, 2.0, 3.0, 4.0])
-    assert (found.mean, found.freedom) == (2.5, 3)
-    assert found.error == pytest.approx(math.sqrt(5 / 3) / 2)
+    estimate = estimate_mean([1.0, 2.0, 3.0, 4.0])
+    assert (estimate.mean, estimate.freedom) == (2.5, 3)
+    assert estimate.error == pytest.approx(math.sqrt(5 / 3) / 2)
 
 
 def test_a_bound_is_so_many_errors_from_the_mean_on_its_side() -> None:
-    found = Estimate(mean=1.0, error=0.1, freedom=5)
-    assert found.lower(0.05) == pytest.approx(1 - 0.201504837)
-    assert found.upper(0.05) == pytest.approx(1 + 0.201504837)
+    estimate = Estimate(mean=1.0, error=0.1, freedom=5)
+    assert estimate.lower(0.05) == pytest.approx(1 - 0.201504837)
+    assert estimate.upper(0.05) == pytest.approx(1 + 0.201504837)
 
 
 def test_a_launch_that_is_slower_in_every_sample_is_shifted_by_just_that() -> None:
@@ -78,8 +78,8 @@ def test_launches_of_unequal_length_are_compared_all_with_all() -> None:
 
 
 def test_the_shift_back_is_the_same_the_other_way() -> None:
-    one, other = [1.0, 1.3, 0.8], [1.1, 1.2, 1.4]
-    assert shift_of_samples(one, other) == pytest.approx(-shift_of_samples(other, one))
+    first, other = [1.0, 1.3, 0.8], [1.1, 1.2, 1.4]
+    assert shift_of_samples(first, other) == pytest.approx(-shift_of_samples(other, first))
 
 
 SHAPES = (-4.0, -1.0, 0.0, 1.0, 3.0)
@@ -114,8 +114,8 @@ def test_the_bounds_are_those_of_gsdesign() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_looks_err_more_often_than_the_last_alone_and_less_than_their_sum(shape: float) -> None:
-    found = look_levels((6, 9, 12, 16, 21, 28, 37, 49), 0.001, shape)
-    assert max(found) < 0.001 < sum(found)
+    levels = look_levels((6, 9, 12, 16, 21, 28, 37, 49), 0.001, shape)
+    assert max(levels) < 0.001 < sum(levels)
 
 
 @pytest.mark.parametrize("shape", (0.0, 1.0))

@@ -20,7 +20,7 @@ from busbw.stats.variance import (
 
 def test_a_step_adds_nothing_to_the_successive_variance() -> None:
     source = random.Random(1)
-    values = [source.gauss(0, 1) + (100 if at >= 10 else 0) for at in range(20)]
+    values = [source.gauss(0, 1) + (100 if index >= 10 else 0) for index in range(20)]
     assert successive_variance(values).value == pytest.approx(1.0, rel=0.5)
     assert variance_of(values).value > 2000
 
@@ -29,9 +29,9 @@ def test_the_successive_variance_is_on_average_that_of_the_values() -> None:
     source = random.Random(2)
     for count in (2, 4, 5, 6, 20):
         values = ([source.gauss(0, 3) for _ in range(count)] for _ in range(6000))
-        found = statistics.fmean(successive_variance(one).value for one in values)
+        mean = statistics.fmean(successive_variance(series).value for series in values)
         # Neighbouring differences share a value, so this is off by a little.
-        assert 0.95 * 9 < found < 1.15 * 9
+        assert 0.95 * 9 < mean < 1.15 * 9
 
 
 def chi_squared(source: random.Random, freedom: int) -> float:
@@ -42,22 +42,22 @@ def test_the_prior_of_many_variances_is_what_they_were_drawn_from() -> None:
     """True variances are 4 x 8 / chi-squared of 8; each is estimated with 5 degrees of freedom."""
     source = random.Random(3)
     drawn = [4 / chi_squared(source, 8) * chi_squared(source, 5) for _ in range(4000)]
-    prior = prior_variance([Variance(value=one, freedom=5) for one in drawn])
+    prior = prior_variance([Variance(value=value, freedom=5) for value in drawn])
     assert prior.value == pytest.approx(4, rel=0.05)
     assert prior.freedom == pytest.approx(8, rel=0.2)
 
 
 def test_variances_that_differ_by_chance_alone_have_a_prior_of_great_weight() -> None:
     source = random.Random(4)
-    found = [Variance(value=chi_squared(source, 5), freedom=5) for _ in range(2000)]
-    prior = prior_variance(found)
+    variances = [Variance(value=chi_squared(source, 5), freedom=5) for _ in range(2000)]
+    prior = prior_variance(variances)
     assert prior.value == pytest.approx(1, rel=0.05) and prior.freedom > 100
 
 
 def test_a_variance_is_moderated_by_as_much_as_the_prior_weighs() -> None:
-    own, prior = Variance(value=4.0, freedom=2), Variance(value=1.0, freedom=6)
-    assert moderated(own, prior) == Variance(value=1.75, freedom=8)
-    assert moderated(own, Variance(value=1.0, freedom=math.inf)).value == 1.0
+    sample, prior = Variance(value=4.0, freedom=2), Variance(value=1.0, freedom=6)
+    assert moderated(sample, prior) == Variance(value=1.75, freedom=8)
+    assert moderated(sample, Variance(value=1.0, freedom=math.inf)).value == 1.0
 
 
 # scipy.stats.t.isf(level, freedom), scipy 1.17
