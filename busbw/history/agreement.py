@@ -1,7 +1,7 @@
 """Whether baselines and the history agree on the sessions that both of them have.
 
-A session that is accepted is written to both, with the same times. Where the files differ, one of
-them was changed since, and nobody can tell which times are true.
+An accepted session is written to both, with the same times. If the files differ, one of them was
+changed since, and it is unknown which times are true.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class DisagreementError(ValueError):
 
 
 def check(baseline: Baseline, lines: Iterable[Line]) -> None:
-    """Raise DisagreementError if `baseline` contradicts one of `lines`, or its own sessions."""
+    """Raise DisagreementError if `baseline` contradicts a line of `lines`, or its sessions."""
     case, name = baseline.case, _name(baseline.case)
-    own = [line for line in lines if line.case == case and not line.is_reference]
+    of_case = [line for line in lines if line.case == case and not line.is_reference]
     for record in baseline.records:
-        known = [one for one in own if one.at == record.at]
-        if known and all(one.times_us != record.times_us for one in known):
+        same = [line for line in of_case if line.at == record.at]
+        if same and all(line.times_us != record.times_us for line in same):
             raise DisagreementError(
                 f"{name}: the session of {record.at} has {_times_text(record)} here, "
-                f"{_times_text(known[0])} in the history: one of the two files was changed since; "
+                f"{_times_text(same[0])} in the history: one of the two files was changed since; "
                 "restore it, or remove the entry and accept new times"
             )
     if not _is_level_of_its_date(baseline):
@@ -54,7 +54,7 @@ def check_date(case: Case, record: Record, present: datetime.datetime) -> None:
 
 
 def _is_level_of_its_date(baseline: Baseline) -> bool:
-    """Tell whether the pinned level is that of the sessions up to its date, if all are kept."""
+    """Return whether the pinned level is that of the sessions up to its date, if all are kept."""
     records, date = baseline.records, baseline.pinned_date
     if date is None or baseline.pinned_us is None or date < records[0].date:
         return True
