@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from busbw.extensions.bisect.search import Status
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
-from busbw.stats.launches import of_launches
+from busbw.stats.launches import estimate_mean
 
 FAILURES = (Outcome.FAILED, Outcome.OUT_OF_MEMORY, Outcome.COMPILE_ERROR)
 _SLOWER = (Outcome.REGRESSED, Outcome.CHANGED)
@@ -73,7 +73,7 @@ class Criterion:
         """Compare a time with half the way to the bad one's (logarithmic), None if undecided."""
         if len(log_ratios) < 2:
             return None
-        mean, half = of_launches(log_ratios), math.log(self.ratio) / 2
+        mean, half = estimate_mean(log_ratios), math.log(self.ratio) / 2
         if mean.lower(RISK) > half:
             return Status.BAD
         return Status.GOOD if mean.upper(RISK) < half else None

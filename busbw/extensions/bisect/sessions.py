@@ -17,10 +17,10 @@ from busbw import storage
 from busbw.driver.process import child
 from busbw.extensions.bisect.criterion import Criterion, SessionResult
 from busbw.extensions.bisect.search import Status
-from busbw.judge.paired import pairs_of
+from busbw.judge.paired import pair_launches
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import DocumentError, Session, read_results
-from busbw.stats.launches import of_launches, shift_of_samples
+from busbw.stats.launches import estimate_mean, shift_of_samples
 
 # How long an interrupted session may take to remove its files.
 _GRACE_S = 10.0
@@ -119,7 +119,7 @@ class Sessions:
             result = self.run_against(good_python, *stack)
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
             if len(log_ratios) > 1:
-                mean = of_launches(log_ratios)
+                mean = estimate_mean(log_ratios)
                 criterion = replace(criterion, ratio=math.exp(mean.mean))
                 if mean.error < _PRECISION * mean.mean:
                     break
@@ -173,7 +173,7 @@ def _log_ratios(session: Session) -> dict[str, list[float]]:
     return {
         spec.id: [
             shift_of_samples(reference.samples_s, run.samples_s)
-            for reference, run in pairs_of(session.references[spec].runs, measurement.runs)
+            for reference, run in pair_launches(session.references[spec].runs, measurement.runs)
         ]
         for spec, measurement in session.measurements.items()
         if spec in session.references
