@@ -1,8 +1,8 @@
 """What devices count of themselves, read by a process that measures nothing: a call may hang.
 
-Of GPUs by ``pynvml``, which nvidia-ml-py installs, of TPUs by ``libtpu.sdk``, of CPUs from what the
-kernel of Linux has. Both libraries are imported where they are there; what a device does not
-support is left out. Beside every kind of device the kernel's counts of CPU quotas are read.
+Of GPUs by ``pynvml``, which nvidia-ml-py installs, of TPUs by ``libtpu.sdk``. Both libraries are
+imported where they are there; what a device does not support is left out. Beside every kind of
+device the kernel's counts of CPU quotas are read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,9 +19,6 @@ from typing import Any
 from busbw.model.counters import Quota, Reading
 from busbw.model.words import Device
 from busbw.worker import host, process
-
-_CPUS, _ZONES = "sys/devices/system/cpu/cpu[0-9]*", "sys/class/thermal/thermal_zone*"
-_CLOCKS, _HEAT = "cpufreq/scaling_cur_freq", "thermal_throttle/package_throttle_total_time_ms"
 
 # NVML's policies that throttle a GPU, by the name that it has for them.
 _POLICIES = {
@@ -63,8 +59,7 @@ def are_there(device: Device, root: Path = Path("/")) -> bool:
     if host.quotas(root):
         return True
     if device is Device.CPU:
-        paths = (f"{_ZONES}/temp", f"{_CPUS}/{_CLOCKS}", f"{_CPUS}/{_HEAT}")
-        return any(next(root.glob(path), None) is not None for path in paths)
+        return False
     try:
         name = "pynvml" if device is Device.GPU else "libtpu.sdk"
         return importlib.util.find_spec(name) is not None
@@ -79,9 +74,7 @@ def reading(device: Device, root: Path = Path("/")) -> Reading:
     """
     found, problem = _Found(quotas=host.quotas(root)), ""
     try:
-        if device is Device.CPU:
-            _kernel(found, root)
-        else:
+        if device in _SOURCES:
             _SOURCES[device](found)
     except Exception as error:
         problem = process.public(f"{type(error).__name__}: {error}")[:200]
@@ -146,23 +139,6 @@ def _libtpu(found: _Found) -> None:
         for at, row in enumerate(monitor.get_metric(metric).data() if metric in supported else ()):
             label, _, value = str(row).rpartition(":")
             into[f"{label.strip() or f'tpu {at}'} {word}"] = float(value)
-
-
-def _kernel(found: _Found, root: Path) -> None:
-    for zone in sorted(root.glob(_ZONES)):
-        with contextlib.suppress(OSError, ValueError):
-            kind = (zone / "type").read_text().strip()
-            found.values[f"{kind} {zone.name[-1]} C"] = int((zone / "temp").read_text()) / 1e3
-    clocks: list[float] = []
-    heat: list[float] = []
-    for cpu in root.glob(_CPUS):
-        for path, kept in ((_CLOCKS, clocks), (_HEAT, heat)):
-            with contextlib.suppress(OSError, ValueError):
-                kept.append(int((cpu / path).read_text()) / 1e3)
-    if clocks:
-        found.values["clock MHz"] = statistics.fmean(clocks)
-    if heat:
-        found.throttled_s["processor heat"] = max(heat)
 
 
 _SOURCES: Mapping[Device, Callable[[_Found], None]] = {

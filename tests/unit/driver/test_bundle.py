@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -19,11 +17,10 @@ from typing import Any
 
 import pytest
 
-import busbw
 from busbw import storage
 from busbw.driver.bundle import Bundle
 from busbw.driver.local import Worker
-from busbw.driver.transport import Reply, Starter
+from busbw.driver.transport import Starter
 from busbw.model.launch import LaunchId
 from tests.helpers.workers import answer_of, await_ready, starter
 
@@ -38,7 +35,7 @@ def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> N
     assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
     files = ["__init__.py", "wire.py", "storage.py"]
-    assert package == sorted([*files, "__pycache__", *ROOMS])
+    assert package == sorted([*files, *ROOMS])
 
 
 def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:
@@ -48,62 +45,6 @@ def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundl
     answer_of(worker, None, 10)
     worker.kill()
     assert f"temporary: {bundle.temporary}" in bundle.log_path("1.fake").read_text()
-
-
-@pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of busbw without byte code, of which bundles are made."""
-    found = tmp_path / "busbw"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(busbw.__file__).parent, found, ignore=ignored)
-    monkeypatch.setattr(busbw, "__file__", str(found / "__init__.py"))
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    return found
-
-
-def byte_code(bundle: Bundle) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in bundle.path.glob("busbw/**/*.pyc")}
-
-
-def test_it_holds_no_byte_code_of_another_interpreter(package: Path) -> None:
-    words = package / "model" / "words.py"
-    own = Path(importlib.util.cache_from_source(str(words)))
-    own.parent.mkdir()
-    for name in ("words.cpython-38.pyc", f"{own.name}.1234", f"{own.stem}-pytest-9.0.0.pyc"):
-        (own.parent / name).write_text("of another")
-    words.with_suffix(".pyc").write_text("of another")
-    bundle = Bundle()
-    there = {path.name for path in bundle.path.rglob("words.*")}
-    assert there == {"words.py", own.name}
-    ours = (".py", f".{sys.implementation.cache_tag}.pyc")
-    assert all(path.name.endswith(ours) for path in bundle.path.rglob("*.*"))
-    bundle.remove()
-
-
-def test_what_our_interpreter_has_compiled_is_compiled_by_no_worker(package: Path) -> None:
-    bundle = Bundle()
-    before = byte_code(bundle)
-    package_of = bundle.path / "busbw"
-    folders = {path.relative_to(package_of).parts[0] for path in before}
-    assert folders == {"__pycache__", *ROOMS}
-    worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
-    assert answer_of(worker, None, 60) == Reply(None)
-    worker.kill()
-    assert byte_code(bundle) == before
-    bundle.remove()
-
-
-def test_byte_code_of_what_stood_in_a_file_before_is_not_taken(
-    package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Bundle().remove()
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    door = package / "worker" / "__main__.py"
-    door.write_text(door.read_text() + "\nimport sys\nprint('path: [0]', file=sys.stderr)\n")
-    bundle = Bundle()
-    assert any(path.name.startswith("__main__") for path in byte_code(bundle))
-    assert path_of(starter(), bundle) == [0]
-    bundle.remove()
 
 
 def test_outside_the_back_ends_it_needs_the_standard_library_only(bundle: Bundle) -> None:

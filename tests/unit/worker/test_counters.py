@@ -1,4 +1,4 @@
-"""What is read of devices, with fake libraries of the same interfaces and a fake kernel."""
+"""What is read of devices, with fake libraries of the same interfaces."""
 
 from __future__ import annotations
 
@@ -69,25 +69,6 @@ def test_tpus_are_read_by_what_their_library_supports(monkeypatch: pytest.Monkey
     assert found.values["tpu 1 memory bytes"] == 2048
 
 
-def test_of_a_processor_what_the_kernel_has_is_read(tmp_path: Path) -> None:
-    assert not counters.are_there(Device.CPU, tmp_path)
-    assert counters.reading(Device.CPU, tmp_path).values == {}
-    zone, cpus = tmp_path / "sys/class/thermal/thermal_zone0", tmp_path / "sys/devices/system/cpu"
-    zone.mkdir(parents=True)
-    (zone / "type").write_text("x86_pkg_temp\n")
-    (zone / "temp").write_text("54000\n")
-    for cpu, clock, heat in ((0, 3000000, 100), (1, 2000000, 2500)):
-        (cpus / f"cpu{cpu}/cpufreq").mkdir(parents=True)
-        (cpus / f"cpu{cpu}/thermal_throttle").mkdir()
-        (cpus / f"cpu{cpu}/cpufreq/scaling_cur_freq").write_text(f"{clock}\n")
-        path = cpus / f"cpu{cpu}/thermal_throttle/package_throttle_total_time_ms"
-        path.write_text(f"{heat}\n")
-    assert counters.are_there(Device.CPU, tmp_path)
-    found = counters.reading(Device.CPU, tmp_path)
-    assert found.values == {"x86_pkg_temp 0 C": 54.0, "clock MHz": 2500.0}
-    assert found.throttled_s == {"processor heat": 2.5}
-
-
 @pytest.mark.parametrize("device", [Device.CPU, Device.GPU])
 def test_beside_any_device_a_cpu_quota_is_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: Device
@@ -101,7 +82,7 @@ def test_beside_any_device_a_cpu_quota_is_read(
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     assert counters.are_there(device, tmp_path)
-    (quota,) = counters.reading(device, tmp_path).quotas.values()
+    (quota,) = counters.reading(device, root=tmp_path).quotas.values()
     assert (quota.cpus, quota.periods, quota.throttled_periods) == (0.25, 8, 2)
 
 
