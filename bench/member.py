@@ -19,7 +19,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import parse_payload
 from busbw.model.case import Case, Spec
 from busbw.model.cluster import ClusterMember
-from busbw.model.words import MIB, Capability, Device, payload_text
+from busbw.model.words import MIB, Device, payload_text
 from busbw.model.workload import Workload
 from busbw.worker import process, sharing
 from busbw.worker.backends.base import AbstractBackend, MeasuringError
@@ -42,7 +42,7 @@ class Opened:
     def __init__(
         self, framework: str, device: Device, ranks: int, member: ClusterMember | None
     ) -> None:
-        for name, value in FRAMEWORKS[framework].environment[Capability.MEASURE].items():
+        for name, value in FRAMEWORKS[framework].environment.items():
             os.environ.setdefault(name, value)
         process.prepare(device)
         if member is not None:

@@ -304,7 +304,13 @@ def _read_enum(kind: Any, document: Any, location: str) -> Any:
         raise WireError(f"{location}: expected one of {known}, got {_shown(document)}") from None
 
 
-_PLAIN = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+_PLAIN = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    types.NoneType: "null",
+}
 
 
 def _read_plain(kind: Any, document: Any, location: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import busbw
@@ -23,12 +24,18 @@ main()
 """
 _ROOMS = ("model", "collectives", "program", "worker")
 _FILES = ("__init__.py", "wire.py", "storage.py")
+_EXTENSIONS = "extensions"
 
 
-def _copy_package(source: Path, package: Path) -> None:
+def _copy_package(source: Path, package: Path, extensions: Iterable[str]) -> None:
     """Copy what a worker may import; the first worker compiles it."""
-    package.mkdir()
-    for name in _FILES:
+    files = [*_FILES, f"{_EXTENSIONS}/__init__.py"]
+    for name in extensions:
+        folder = source / _EXTENSIONS / name
+        parts = [folder / "__init__.py", *sorted(folder.glob("worker*.py"))]
+        files += [part.relative_to(source).as_posix() for part in parts]
+    for name in files:
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, package / name)
     for name in _ROOMS:
         try:
@@ -41,24 +48,37 @@ def _copy_package(source: Path, package: Path) -> None:
 
 
 def worker_hash() -> str:
-    """A hash of all that is copied: times of different code of ours are told apart by it."""
+    """Return a hash of the code that measures: times of other code are not compared.
+
+    Other operations of a worker change no time: their files, and the files of the same names in
+    back ends, are left out, as the code of extensions is.
+    """
     package = Path(busbw.__file__).parent
+    operations = package / "worker" / "operations"
+    others = {path.name for path in operations.glob("[a-z]*.py")}
     paths = [package / name for name in _FILES]
-    paths += sorted(path for name in _ROOMS for path in (package / name).rglob("*.py"))
-    found = hashlib.sha256()
+    for name in _ROOMS:
+        for path in sorted((package / name).rglob("*.py")):
+            is_backend = path.parent.parent.name == "backends"
+            if path.parent != operations and not (is_backend and path.name in others):
+                paths.append(path)
+    digest = hashlib.sha256()
     for path in paths:
-        found.update(f"{path.relative_to(package)}\n".encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+        digest.update(f"{path.relative_to(package)}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 class Bundle(Folder):
-    """A folder with what a worker may import, its logs and its temporary files."""
+    """A folder with what a worker may import, its logs and its temporary files.
 
-    def __init__(self) -> None:
+    Workers have the core's code, and that of the `extensions` that a session uses.
+    """
+
+    def __init__(self, extensions: Iterable[str] = ()) -> None:
         super().__init__()
         try:
-            _copy_package(Path(busbw.__file__).parent, self.path / "busbw")
+            _copy_package(Path(busbw.__file__).parent, self.path / "busbw", extensions)
             (self.path / "__main__.py").write_text(_DOOR)
         except BaseException:
             self.remove()

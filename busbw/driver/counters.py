@@ -53,7 +53,7 @@ class Counters:
             if isinstance(group, Failure):
                 return self._give_up(group.message)
             self._group = group
-        asked = dict.fromkeys(self._group.members, Request(_NAME))
+        asked = dict.fromkeys(self._group.members, Request(_NAME, Reading))
         answers = self._group.ask_each(asked, _TIMEOUT_S, "reading what devices count")
         if isinstance(answers, Failure):
             return self._give_up(answers.message)

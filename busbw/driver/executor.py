@@ -189,15 +189,12 @@ def probe(starter: Starter, executor: Executor) -> Probe:
 
 def _asked(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
     group = executor.start(starter, launch)
-    doing = f"looking for devices with {starter.framework}"
+    request, doing = Request("probe", Probe), f"looking for devices with {starter.framework}"
     try:
-        answer = group.begin(PROBE_TIMEOUT_S, doing) or group.ask(
-            Request("probe"), PROBE_TIMEOUT_S, doing
-        )
+        failure = group.begin(PROBE_TIMEOUT_S, doing)
+        return group.ask(request, PROBE_TIMEOUT_S, doing) if failure is None else failure
     finally:
         executor.end(group)
-    assert isinstance(answer, (Probe, Failure))
-    return answer
 
 
 def words_of(failure: Failure) -> str:

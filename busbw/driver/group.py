@@ -12,17 +12,15 @@ import select
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import DeviceSet, Probe
 from busbw.model.words import FailureKind
 
-from .transport import Answer, Ended, Member, Reply, Request, Starter, Transport, failure_of
+from .transport import Ended, Member, Reply, Request, Starter, T, Transport, failure_of
 
-# By the index of the process.
-Answers = Mapping[int, Answer]
-Requests = Mapping[int, Request | None]
 # None: a part of a reply.
 Seen = Reply | Ended | None
 
@@ -65,10 +63,11 @@ class Group:
 
     def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
         """Wait until all are ready."""
-        answers = self.ask_each(dict.fromkeys(self.members), timeout_s, doing)
+        requests = dict[int, Request[None] | None].fromkeys(self.members)
+        answers = self.ask_each(requests, timeout_s, doing)
         return answers if isinstance(answers, Failure) else None
 
-    def ask(self, request: Request, timeout_s: float, doing: str) -> Answer:
+    def ask(self, request: Request[T], timeout_s: float, doing: str) -> T | Failure:
         """The one answer of all processes; a Failure if any gave none.
 
         After a Failure that all of them answered themselves it goes on, else it `is_over`.
@@ -82,15 +81,20 @@ class Group:
             return answers
         if self.cluster == ALONE:
             return next(iter(answers.values()))
-        answer = merged(answers, self.launch)
+        answer: T | Failure = merged(answers, self.launch)
         refused = all(isinstance(one, Failure) for one in answers.values())
         if isinstance(answer, Failure) and not refused:
             self.kill()
         return answer
 
     def ask_each(
-        self, requests: Requests, timeout_s: float, doing: str, *, together: bool = False
-    ) -> Answers | Failure:
+        self,
+        requests: Mapping[int, Request[T] | None],
+        timeout_s: float,
+        doing: str,
+        *,
+        together: bool = False,
+    ) -> Mapping[int, T | Failure] | Failure:
         """Send each member its request and wait for all replies, all within `timeout_s`.
 
         A member without a request is watched: its end is a Failure, too. `doing` describes the
@@ -135,12 +139,17 @@ class Group:
             member.kill()
 
     def _asked(
-        self, requests: Requests, timeout_s: float, doing: str, *, together: bool
-    ) -> Answers | Failure:
+        self,
+        requests: Mapping[int, Request[Any] | None],
+        timeout_s: float,
+        doing: str,
+        *,
+        together: bool,
+    ) -> Mapping[int, Any] | Failure:
         deadline_s = self._clock() + timeout_s
         for index, member in self.members.items():
             member.send(requests.get(index))
-        answers: dict[int, Answer] = {}
+        answers: dict[int, Any] = {}
         while len(answers) < len(requests):
             seen = _seen(self.members, deadline_s - self._clock())
             failed = {
@@ -237,7 +246,7 @@ def _suspicion(seen: Seen) -> int:
 _AGREED = ("iterations", "samples_s", "clock", "proof", "clocks_s", "dispatch_s", "injected")
 
 
-def merged(answers: Mapping[int, Answer], launch: LaunchId) -> Answer:
+def merged(answers: Mapping[int, Any], launch: LaunchId) -> Any:
     """The group's answer, of launch `launch`; a Failure CRASHED where the processes disagree."""
     found = list(answers.values())
     for one in found:

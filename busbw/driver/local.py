@@ -68,7 +68,7 @@ def transport_of(hosts: Hosts | None, bundle: Bundle) -> Transport:
 
 
 def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = None) -> Order:
-    arguments = [f"--framework={starter.framework}", f"--capability={starter.capability.value}"]
+    arguments = [f"--framework={starter.framework}", f"--service={starter.service}"]
     arguments += [f"--device={starter.device}"] if starter.device else []
     arguments += [f"--ranks={starter.ranks}"] if starter.ranks is not None else []
     arguments += [f"--member={json.dumps(wire.to_json(member))}"] if member is not None else []
@@ -78,7 +78,7 @@ def order_of(starter: Starter, launch: LaunchId, member: ClusterMember | None = 
         arguments=(*arguments, f"--launch={launch}"),
         environment=starter.environment,
         unset=tuple(sorted(starter.unset)),
-        defaults=starter.defaults.get(starter.capability, {}),
+        defaults=starter.defaults,
         without_proxy=member.host_names if member is not None else (),
     )
 

@@ -83,10 +83,8 @@ class Parallel:
     def _described(self, group: Group | Failure, topology: Topology) -> Compiler | Failure:
         if isinstance(group, Failure):
             return group
-        request = Request("describe", {"topology": topology})
-        answer = group.ask(request, self.timeout_s, "starting the compiler")
-        assert isinstance(answer, (Compiler, Failure))
-        return answer
+        request = Request("describe", Compiler, {"topology": topology})
+        return group.ask(request, self.timeout_s, "starting the compiler")
 
     def _work(self, waiting: Iterator[Job], total: int) -> None:
         groups: dict[str, Group] = {}
@@ -112,11 +110,11 @@ class Parallel:
             return group
         groups[job.compiler] = group
         cache = str(self.cache) if self.cache else ""
-        request = Request("compile", {"topology": job.topology, "case": job.case, "cache": cache})
+        values = {"topology": job.topology, "case": job.case, "cache": cache}
+        request = Request("compile", Compiled, values)
         answer = group.ask(request, self.timeout_s, "compiling")
         if group.is_over:
             self.executor.end(groups.pop(job.compiler))
-        assert isinstance(answer, (Compiled, Failure))
         return answer
 
     def _opened(self, compiler: str) -> Group | Failure:

@@ -10,11 +10,13 @@ import enum
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import NoneType
+from typing import Any
 
 from busbw.driver.counters import Counters
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
-from busbw.driver.transport import Answer, Request, Starter
+from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
 from busbw.model.counters import Counted
 from busbw.model.launch import (
@@ -27,6 +29,15 @@ from busbw.model.launch import (
     Run,
 )
 from busbw.model.machine import EnvironmentKey
+
+# By the name of a request: what answers it, or a Failure.
+_KINDS: Mapping[str, type] = {
+    "measure": Run,
+    "open": bool,
+    "turn": bool,
+    "close": Run,
+    "release": NoneType,
+}
 
 
 class Side(enum.StrEnum):
@@ -229,8 +240,8 @@ class Schedule:
         for side in enough:
             self._ask(side, groups[side], case, "close")
 
-    def _ask(self, side: Side, group: Group, case: Case, name: str) -> Answer:
-        """The answer; a Run or a Failure is kept as the case's."""
+    def _ask(self, side: Side, group: Group, case: Case, name: str) -> Any:
+        """Return the answer; a Run or a Failure is kept as the case's."""
         values: dict[str, object] = {}
         if name in ("measure", "open"):
             injection = self.stacks[side].injection
@@ -238,7 +249,7 @@ class Schedule:
             values = {"case": case, "plan": self.plan, "key": key, "injection": injection}
             values["pace"] = self._pace(side, case)
         doing = f"measuring {case.name}"
-        answer = group.ask(Request(name, values), self.plan.timeout_s, doing)
+        answer = group.ask(Request(name, _KINDS[name], values), self.plan.timeout_s, doing)
         if isinstance(answer, (Run, Failure)):
             self._keep(side, case, answer)
         return answer

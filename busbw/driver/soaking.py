@@ -142,11 +142,10 @@ class Soaking:
         """What each process answers, or the one failure of all."""
         values: dict[str, object] = {"case": case, "plan": self.plan, "key": self.cases[case]}
         values |= {"seconds": seconds, "turned": turned}
-        asked = dict.fromkeys(group.members, Request("soak", values))
+        asked = dict.fromkeys(group.members, Request("soak", Soaked, values))
         doing = f"soaking {case.name}"
         answers = group.ask_each(asked, self.plan.timeout_s + seconds, doing, together=True)
-        found = [answers] if isinstance(answers, Failure) else answers.values()
-        return [one for one in found if isinstance(one, (Soaked, Failure))]
+        return [answers] if isinstance(answers, Failure) else list(answers.values())
 
     def _keep(self, case: Case, answer: Soaked | Failure, process: int = 0) -> None:
         self.tallies[case] = self.tallies[case].plus(answer, process)

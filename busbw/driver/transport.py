@@ -15,14 +15,13 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import NoneType
+from typing import Any, Generic, TypeVar
 
 from busbw import wire
 from busbw.model.cluster import ALONE, Cluster, ClusterMember
-from busbw.model.counters import Reading
-from busbw.model.launch import Arrivals, Chips, Compiled, Failure, LaunchId, Run
-from busbw.model.machine import Compiler, Probe
-from busbw.model.soak import Soaked
-from busbw.model.words import Capability, FailureKind, FoundBy
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.words import FailureKind, FoundBy
 
 from .bundle import Bundle
 from .process import Exit
@@ -30,24 +29,26 @@ from .process import Exit
 
 @dataclass(frozen=True, kw_only=True)
 class Starter:
-    """How to start a worker: which interpreter, for which framework, capability and device.
+    """How to start a worker: which interpreter, for which framework, service and device.
 
+    `service` is the session that the worker opens, of a table in `busbw.worker.serve` or of an
+    extension.
     With several `processes` a worker is a group of them, each with its part of the ranks; they
     share `shared_devices` GPUs, or have devices of their own where that is 0.
     `environment` is added to pytest's own without `unset`, and holds under every interpreter.
-    `defaults` are variables by capability, for those that neither sets.
+    `defaults` are variables for those that neither sets.
     """
 
     python: str
     framework: str
-    capability: Capability = Capability.MEASURE
+    service: str = "measure"
     device: str = ""
     ranks: int | None = None
     processes: int = 1
     shared_devices: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: frozenset[str] = frozenset()
-    defaults: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cluster(self) -> Cluster:
@@ -56,25 +57,24 @@ class Starter:
         return Cluster(processes=self.processes, shared_devices=self.shared_devices)
 
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request by name, such as ``measure``, and its values."""
+class Request(Generic[T_co]):
+    """A request by name, such as ``measure``, and its values; a `kind` or a Failure answers it."""
 
     name: str
+    kind: type[T_co]
     values: Mapping[str, object] = field(default_factory=dict)
-
-
-# What a worker answers: a value, a Failure, or None for a mere confirmation.
-Answer = (
-    Run | Soaked | Arrivals | Chips | Failure | Compiled | Compiler | Probe | Reading | bool | None
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a worker answered, checked."""
+    """What a worker answered, checked: a value of the request's kind, or a Failure."""
 
-    answer: Answer
+    answer: Any
 
 
 # A Run of a thousand ranks takes less than one MiB.
@@ -132,7 +132,7 @@ class Member(ABC):
         self.launch = launch
         self._clock = clock
         self._begun_s = clock()
-        self._asked = ""
+        self._kind: type = NoneType
         self._said = bytearray()
 
     @property
@@ -144,10 +144,13 @@ class Member(ABC):
     def fileno(self) -> int:
         """The descriptor of the replies, so that `select` can watch several workers at once."""
 
-    def send(self, request: Request | None) -> None:
-        """Send `request` (None: just listen) without waiting; the reply is read by `received`."""
+    def send(self, request: Request[Any] | None) -> None:
+        """Send `request` (None: just listen) without waiting; the reply is read by `received`.
+
+        A worker that was just started says that it is ready, without a request and a value.
+        """
         self._begun_s = self._clock()
-        self._asked = request.name if request else ""
+        self._kind = request.kind if request else NoneType
         self._write(request_line(request) if request is not None else b"")
 
     @abstractmethod
@@ -205,7 +208,7 @@ class Member(ABC):
         self._said.clear()
         if more:
             raise wire.WireError("more than one")
-        return checked_reply(line, self._asked)
+        return checked_reply(line, self._kind)
 
     @abstractmethod
     def _write(self, line: bytes) -> None:
@@ -277,43 +280,21 @@ class Hosts:
     transport: Callable[[Bundle], HostsTransport]
 
 
-def request_line(request: Request) -> bytes:
+def request_line(request: Request[Any]) -> bytes:
     values = {name: wire.to_json(value) for name, value in request.values.items()}
     return json.dumps({"request": request.name, **values}).encode() + b"\n"
 
 
-# Replies by request; "" is for a worker that has just been started.
-_NAMES: Mapping[str, Mapping[str, type | None]] = {
-    "": {"ready": None},
-    "probe": {"probe": Probe},
-    "measure": {"Run": Run, "Failure": Failure},
-    "open": {"enough": bool, "Failure": Failure},
-    "turn": {"enough": bool, "Failure": Failure},
-    "close": {"Run": Run, "Failure": Failure},
-    "release": {"gone": None},
-    "describe": {"Compiler": Compiler},
-    "compile": {"Compiled": Compiled, "Failure": Failure},
-    "arrivals": {"Arrivals": Arrivals, "Failure": Failure},
-    "chips": {"Chips": Chips, "Failure": Failure},
-    "soak": {"Soaked": Soaked, "Failure": Failure},
-    "program": {"Compiled": Compiled, "Failure": Failure},
-    "counters": {"Reading": Reading},
-}
-
-
-def checked_reply(line: bytes, request: str) -> Reply:
-    """Raises WireError for anything else, with what was expected."""
+def checked_reply(line: bytes, kind: type) -> Reply:
+    """Read the reply to a request for a `kind`. Raises WireError, with what was expected."""
     document = wire.parsed(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
         raise wire.WireError("expected an object with a reply and a value")
     name, value = wire.from_json(str, document["reply"], "reply.reply"), document["value"]
-    accepted = _NAMES[request]
-    if name not in accepted:
-        raise wire.WireError(f"reply: expected {' or '.join(accepted)}, got {name[:60]!r}")
-    kind = accepted[name]
-    if kind is None and value is not None:
-        raise wire.WireError(f"{name}: expected no value")
-    return Reply(wire.from_json(kind, value, name) if kind is not None else None)
+    kinds = {one.__name__: one for one in (kind, Failure)}
+    if name not in kinds:
+        raise wire.WireError(f"reply: expected {' or '.join(kinds)}, got {name[:60]!r}")
+    return Reply(wire.from_json(kinds[name], value, name))
 
 
 def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:

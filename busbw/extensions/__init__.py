@@ -12,16 +12,17 @@ from types import ModuleType
 from typing import Any
 
 
-def hooks(name: str) -> list[Callable[..., Any]]:
+def hooks(name: str, table: str = "HOOKS") -> list[Callable[..., Any]]:
     """Load the functions that extensions declare under `name`.
 
-    The `__init__` of an extension declares them in a table `HOOKS`, from a name to
-    ``"module:function"``. The module is imported only when the hook is needed.
+    The `__init__` of an extension declares them in a `table`, from a name to
+    ``"module:function"``. The module is imported only when the function is needed. A worker reads
+    the tables WORKER_SERVICES and WORKER_OPERATIONS, the session reads HOOKS.
     """
     functions = []
-    for extension, table in _tables("HOOKS"):
-        if name in table:
-            module, _, function = table[name].partition(":")
+    for extension, names in _tables(table):
+        if name in names:
+            module, _, function = names[name].partition(":")
             loaded = import_module(f"{__name__}.{extension}.{module}")
             functions.append(getattr(loaded, function))
     return functions

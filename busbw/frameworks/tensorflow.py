@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from busbw.model.words import Capability
 from busbw.model.workload import Framework
 
 # TensorFlow's CPU ring allocates its output each time. With oneDNN its allocator keeps the
@@ -31,5 +30,5 @@ FRAMEWORK = Framework(
     oldest="2.16",
     only_sums=True,
     injects=False,
-    environment={Capability.MEASURE: _VARIABLES},
+    environment=_VARIABLES,
 )

@@ -75,3 +75,11 @@ class Use:
 
 
 Uses = tuple[Use, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgramCollectives:
+    """All collectives of a program of the user's; `mesh` has the extents of its axes by name."""
+
+    uses: Uses
+    mesh: Mapping[str, Count] = field(default_factory=dict)

@@ -20,19 +20,6 @@ class Device(enum.StrEnum):
     TPU = "tpu"
 
 
-class Capability(enum.StrEnum):
-    """What a worker of a framework is asked to do.
-
-    `measure`: time collectives and training steps. `compile`: make programs for chips that need not
-    be there. `train`: take part in training a net, in a group of processes. `count`: read what
-    devices count of themselves.
-    """
-
-    MEASURE = "measure"
-    COMPILE = "compile"
-    COUNT = "count"
-
-
 class FailureKind(enum.StrEnum):
     """Why a request gave no Run. `OTHER_DTYPE`: the compiler takes a wider dtype instead.
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .words import Capability
-
 # The collective of a program, which has any number of them.
 ALL = "all"
 
@@ -53,8 +51,8 @@ class Framework:
     `injects`: extra work can be injected into its programs. `shares_devices`: several of its
     processes can measure on one GPU. A `scripted` one is always installed, and measured only when
     it is named.
-    `environment` are variables to set before it starts, by capability; a value that the user has
-    set takes precedence.
+    `environment` are variables to set before it measures; a value that the user has set takes
+    precedence.
     """
 
     name: str
@@ -69,4 +67,4 @@ class Framework:
     injects: bool = True
     shares_devices: bool = False
     scripted: bool = False
-    environment: Mapping[Capability, Mapping[str, str]] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from busbw.model.launch import Compiled, Failure
 from busbw.model.machine import Compiler
 from busbw.model.stored import CompiledBaseline
 from busbw.model.verdict import Verdict
-from busbw.model.words import Capability, FailureKind, Outcome
+from busbw.model.words import FailureKind, Outcome
 from busbw.storage import OutputError
 
 from .compilers import CompileSettings, library_of
@@ -33,6 +33,20 @@ from .settings import Settings
 from .state import Collected, Judged, ProgramJob, Programs
 
 _RELEASE = "BUSBW_COMPILER_RELEASE"
+
+# Variables of a framework that compiles, where the user has not set them.
+VARIABLES = {
+    "jax": {
+        # Compilers only: no search for hardware, here or in a cloud's metadata.
+        "JAX_PLATFORMS": "cpu",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+        # Several may compile at once: there is no chip to lock.
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
+}
 
 
 def parallel_of(
@@ -147,8 +161,8 @@ def _starters(settings: Settings, asked: CompileSettings) -> dict[str, Starter]:
     starter = Starter(
         python=python_of(settings, framework),
         framework=framework,
-        capability=Capability.COMPILE,
-        defaults=FRAMEWORKS[framework].environment,
+        service="compile",
+        defaults=VARIABLES.get(framework, {}),
     )
     if not asked.libtpus:
         return dict.fromkeys(asked.labels, starter)

@@ -23,7 +23,7 @@ from busbw.grid import Target
 from busbw.model import variables
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import Environment, EnvironmentKey, Probe, extents_of
-from busbw.model.words import Capability, Device, bytes_text, payload_text
+from busbw.model.words import Device, bytes_text, payload_text
 from busbw.model.workload import Workload
 
 from .option import UsageError, usage_error
@@ -140,7 +140,7 @@ def counters_of(settings: Settings, machine: Machine, executor: Executor) -> Cou
     starter = starter_of(settings, probed, Side.CANDIDATE, device=machine.target.device)
     # Processes of this host would all read the same.
     processes = starter.processes if settings.cluster is not None else 1
-    starter = replace(starter, capability=Capability.COUNT, processes=processes)
+    starter = replace(starter, service="counters", processes=processes, defaults={})
     return Counters(executor, starter)
 
 

@@ -57,7 +57,8 @@ def judged(collected: Collected, specs: Sequence[Spec], within: Surroundings) ->
     where the session reaches a limit of the operating system.
     """
     with os_limits.explained_as(UsageError):
-        return _judged_in(Bundle(), collected, specs, within)
+        extensions = () if collected.settings.compile is None else ("compiled",)
+        return _judged_in(Bundle(extensions), collected, specs, within)
 
 
 def _judged_in(

@@ -20,12 +20,12 @@ from busbw.driver.executor import Executor, words_of
 from busbw.driver.local import BusyError, alone, transport_of
 from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Side
-from busbw.driver.transport import Answer, HostError, Request
+from busbw.driver.transport import HostError, Request
 from busbw.grid import check_blocks, is_dump, program_spec
 from busbw.model.case import GridError, Spec
-from busbw.model.launch import Compiled, Failure, LaunchId
+from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import AXES
-from busbw.model.program import CONSECUTIVE, STRIDED, Use
+from busbw.model.program import CONSECUTIVE, STRIDED, ProgramCollectives, Use
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
 from busbw.model.workload import Workload
@@ -79,12 +79,12 @@ def _weighted(settings: Settings, source: str) -> Weighted:
     )
 
 
-def _read(settings: Settings, source: str) -> Compiled:
+def _read(settings: Settings, source: str) -> ProgramCollectives:
     with usage_error(ProgramError, storage.InputError, where=f"--program={source}: "):
-        return Compiled(collectives={}, uses=dumps.read(Path(source), settings.ranks))
+        return ProgramCollectives(uses=dumps.read(Path(source), settings.ranks))
 
 
-def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
+def _compiled(settings: Settings, framework: str, source: str) -> ProgramCollectives:
     """Made and compiled by workers for the devices that are measured on."""
     starter = machine.starter_of(
         settings, framework, Side.CANDIDATE, device=settings.device, ranks=settings.ranks
@@ -92,7 +92,8 @@ def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
     place, _, function = source.rpartition(":")
     # Where the session was started is no folder of another host's.
     there = str(Path(place).absolute()) if place.endswith(".py") else place
-    bundle, request = Bundle(), Request("program", {"source": f"{there}:{function}"})
+    bundle = Bundle()
+    request = Request("program", ProgramCollectives, {"source": f"{there}:{function}"})
     wait_s = settings.device_wait_s
     with contextlib.ExitStack() as within:
         within.callback(bundle.remove)
@@ -104,14 +105,13 @@ def _compiled(settings: Settings, framework: str, source: str) -> Compiled:
         transport.lock(wait_s)
         executor = within.enter_context(Executor(transport))
         group = executor.opened(starter, LaunchId(name="program"))
-        answer: Answer = (
+        answer = (
             group
             if isinstance(group, Failure)
             else group.ask(request, settings.case_timeout_s, "compiling")
         )
     if isinstance(answer, Failure):
         raise UsageError(f"--program={source}: {answer.kind.words}: {words_of(answer)}")
-    assert isinstance(answer, Compiled)
     return answer
 
 

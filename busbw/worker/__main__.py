@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    # What is imported is no garbage; it is enabled once the back end is there.
+    """Prepare this process, and serve requests."""
+    # What is imported is no garbage; collection is enabled once the session is open.
     gc.disable()
-    from busbw.model.words import Capability, Device
+    from busbw.model.words import Device
     from busbw.worker import process
 
     options = _parser().parse_args()
     device = Device(options.device) if options.device else None
     process.tie_to_parent(options.parent)
-    process.prepare(device, Capability(options.capability))
+    process.prepare(device)
     process.offer_to_oom_killer(device)
     process.answer_signals()
     from busbw.worker.serve import Channel
@@ -39,7 +40,10 @@ def main() -> None:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Collection takes a sixth of TensorFlow's import; what was imported is never collected."""
+    """Import without collecting garbage, which takes a sixth of TensorFlow's import.
+
+    What was imported is never collected.
+    """
     gc.disable()
     try:
         yield
@@ -50,34 +54,27 @@ def without_garbage_collection() -> Iterator[None]:
 
 def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
     from busbw import wire
-    from busbw.model import variables
     from busbw.model.cluster import ClusterMember
     from busbw.model.launch import LaunchId
-    from busbw.model.words import Capability
-    from busbw.worker import backends, sharing
+    from busbw.worker import sharing
     from busbw.worker.backends.base import MeasuringError
-    from busbw.worker.serve import serve, serve_compiler, serve_counters
+    from busbw.worker.serve import Opening, open_session, serve
 
-    launch, capability = LaunchId.parse(options.launch), Capability(options.capability)
-    member = None
+    launch, member = LaunchId.parse(options.launch), None
     try:
         if options.member:
             member = wire.from_json(ClusterMember, wire.parsed(options.member), "member")
             sharing.prepare(member)
-        if capability is Capability.COMPILE:
-            with without_garbage_collection():
-                compiler = backends.load_compiler(options.framework)
-            serve_compiler(channel, compiler, launch=launch)
-        elif capability is Capability.COUNT:
-            assert device is not None
-            serve_counters(channel, device)
-        else:
-            # Two stacks of the same version may differ: each side has its own.
-            parts = "programs", options.framework, launch.part
-            os.environ[variables.PROGRAMS] = os.path.join(sys.path[0], *parts)
-            with without_garbage_collection():
-                backend = backends.load(options.framework, device, options.ranks, member)
-            serve(channel, backend, launch=launch)
+        with without_garbage_collection():
+            opening = Opening(
+                framework=options.framework,
+                launch=launch,
+                device=device,
+                ranks=options.ranks,
+                member=member,
+            )
+            session = open_session(options.service, opening)
+        serve(channel, session, launch)
     except (MeasuringError, wire.WireError) as error:
         # The driver shows a log's last line: one sentence, and no stack above it.
         sys.exit(str(error))
@@ -88,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(prog="busbw.worker")
     parser.add_argument("--framework", required=True)
-    parser.add_argument("--capability", default="measure", help="what it is asked for")
+    parser.add_argument("--service", default="measure", help="the session that it opens")
     parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty: whatever there is")
     parser.add_argument("--ranks", type=int, default=None)
     parser.add_argument("--member", default="", help="index and addresses in a cluster, in JSON")

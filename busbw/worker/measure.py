@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from busbw.collectives import COLLECTIVES
+from busbw.model import variables
 from busbw.model.case import Case
-from busbw.model.launch import (
-    Arrivals,
-    Chips,
-    Compiled,
-    Failure,
-    Injection,
-    LaunchId,
-    Pace,
-    Plan,
-    Run,
-)
-from busbw.model.machine import EnvironmentKey
-from busbw.model.soak import Soaked
-from busbw.model.words import Clock, Extra, FailureKind, Placement, seconds_text
-from busbw.worker import host
+from busbw.model.launch import Failure, Injection, LaunchId, Pace, Plan, Run
+from busbw.model.machine import EnvironmentKey, Probe
+from busbw.model.words import Clock, Extra, FailureKind, seconds_text
+from busbw.worker import backends, host
 from busbw.worker.backends.base import (
     AbstractBackend,
     AbstractProgram,
@@ -33,6 +24,7 @@ from busbw.worker.backends.base import (
     unavailable,
 )
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampler, launch_time_s
+from busbw.worker.serve import Opening, value_of
 
 if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
@@ -107,73 +99,6 @@ class MeasureSession:
     def release(self) -> None:
         self._held.close()
 
-    def arrivals(self, case: Case, key: EnvironmentKey, rounds: int) -> Arrivals | Failure:
-        """Of `rounds` collectives, before each of which it lays out its values, and waits for none.
-
-        The first, which may compile, is not among them.
-        """
-        times: list[tuple[float, float]] = []
-        try:
-            self.backend.world().check(case, key)
-            with self.backend.prepared(case) as program:
-                for _ in range(rounds + 1):
-                    program.fresh()
-                    came_s = self.backend.now_s()
-                    program.run(program.step)
-                    times.append((came_s, self.backend.now_s()))
-        except MeasuringError as error:
-            return error.failure(self.launch)
-        came, left = zip(*times[1:])
-        return Arrivals(came_s=came, left_s=left)
-
-    def soak(
-        self, case: Case, plan: Plan, key: EnvironmentKey, seconds: float, turned: int = 0
-    ) -> Soaked | Failure:
-        """Rounds of `case`, one collective a call out of place: its input stays as it was.
-
-        On ranks that are moved on by `turned` devices.
-        """
-        from busbw.worker.soak import Soak
-
-        if turned and not self.backend.turns:
-            return unavailable("its ranks cannot be moved").failure(self.launch)
-        self.backend.turned = turned
-        workload = replace(case.workload, placement=Placement.OUT_OF_PLACE.value)
-        protocol = replace(case.protocol, clock=Clock.DISPATCH)
-        case = replace(case, workload=workload, protocol=protocol)
-        ranks = case.ranks // key.processes
-        collective = COLLECTIVES[case.collective]
-        given = collective.output_bytes(case.payload_bytes, case.group_size)
-        try:
-            need = self.backend.memory_need(case)
-            if need is not None:
-                # Two inputs take turns.
-                more = ranks * collective.input_bytes(case.payload_bytes, case.group_size)
-                need = replace(need, needed_bytes=need.needed_bytes + more)
-                self._check_fits(need, plan, key)
-            self.backend.world().check(case, key)
-            with self.backend.prepared(case, soaking=True) as program:
-                backend = self.backend
-                soak = Soak(program, ranks * given, backend.now_s, backend.gathered)
-                return soak.run(seconds, self.launch)
-        except MeasuringError as error:
-            return error.failure(self.launch)
-
-    def chips(self, rounds: int, payload_bytes: int) -> Chips | Failure:
-        try:
-            return self.backend.chips(rounds, payload_bytes)
-        except MeasuringError as error:
-            return error.failure(self.launch)
-
-    def program(self, source: str) -> Compiled | Failure:
-        """The collectives of a program of the user's, made for the devices that are measured on."""
-        from busbw.worker.compile import program_of
-
-        try:
-            return program_of(self.backend.lowered(source))
-        except MeasuringError as error:
-            return error.failure(self.launch)
-
     def _go_on(self, another: bool | None) -> Failure | None:
         ended = self._step(another)
         assert not isinstance(ended, Run)
@@ -204,7 +129,7 @@ class MeasureSession:
             plan = replace(plan, memory_limit_bytes=injection.limit_bytes)
         need = self.backend.memory_need(case)
         if need is not None:
-            self._check_fits(need, plan, key)
+            self.check_fits(need, plan, key)
         if key is not None:
             self.backend.world().check(case, key)
         phases = Phases(self.backend.now_s)
@@ -262,8 +187,11 @@ class MeasureSession:
             run = _by_device(run, recorded, sampler, slopes.short_s or 0.0)
         return run
 
-    def _check_fits(self, need: MemoryNeed, plan: Plan, key: EnvironmentKey | None) -> None:
-        """In all processes, before any touches memory; those of one host share what it has left."""
+    def check_fits(self, need: MemoryNeed, plan: Plan, key: EnvironmentKey | None) -> None:
+        """Raise MeasuringError for too little memory, in all processes, before any touches memory.
+
+        Those of one host share what it has left.
+        """
         room = host.headroom(plan.memory_limit_bytes)
         if room is None:
             return
@@ -377,3 +305,54 @@ def _turns(sampler: Sampler) -> list[tuple[_Pair, _Pair]]:
         found.append((pairs[False], pairs[True]))
         spent_s = sampler.slowest(sampler.now_s() - begun_s)
     return found
+
+
+def open_session(opening: Opening) -> MeasureSession:
+    """Import the framework, and open its devices. Raises MeasuringError."""
+    # Two stacks of the same version may differ: each side has its own.
+    parts = "programs", opening.framework, opening.launch.part
+    os.environ[variables.PROGRAMS] = os.path.join(sys.path[0], *parts)
+    backend = backends.load(opening.framework, opening.device, opening.ranks, opening.member)
+    return MeasureSession(backend=backend, launch=opening.launch)
+
+
+def probe(session: MeasureSession, request: Mapping[str, Any]) -> Probe:
+    """Look for devices."""
+    return replace(session.backend.probe(), least_memory_bytes=host.least_limit_bytes())
+
+
+def measure(session: MeasureSession, request: Mapping[str, Any]) -> Run | Failure:
+    """Measure a case from beginning to end."""
+    return session.measure(*_case_of(request))
+
+
+def open_case(session: MeasureSession, request: Mapping[str, Any]) -> Failure | bool:
+    """Begin a case that is measured a sample at a time, alternately with another worker's."""
+    return session.open(*_case_of(request)) or session.enough
+
+
+def turn(session: MeasureSession, request: Mapping[str, Any]) -> Failure | bool:
+    """Take a sample of the open case; return whether there are enough."""
+    return session.turn() or session.enough
+
+
+def close(session: MeasureSession, request: Mapping[str, Any]) -> Run | Failure:
+    """End the open case."""
+    return session.close()
+
+
+def release(session: MeasureSession, request: Mapping[str, Any]) -> None:
+    """Release the memory of the last case."""
+    session.release()
+
+
+def _case_of(
+    request: Mapping[str, Any],
+) -> tuple[Case, Plan, EnvironmentKey, Injection | None, Pace | None]:
+    return (
+        value_of(request, "case", Case),
+        value_of(request, "plan", Plan),
+        value_of(request, "key", EnvironmentKey),
+        value_of(request, "injection", Injection) if request.get("injection") else None,
+        value_of(request, "pace", Pace) if request.get("pace") else None,
+    )

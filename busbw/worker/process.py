@@ -14,25 +14,19 @@ import sys
 from pathlib import Path
 
 from busbw.model import variables
-from busbw.model.words import Capability, Device
+from busbw.model.words import Device
 
 # numpy's BLAS keeps its threads spinning for tens of milliseconds after each product, on the cores
 # of the ranks: after the values of a training step were checked, the next steps took up to twice as
 # long (observed).
 _PRODUCTS_ON_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
-# The release of a worker's compiler library, where it cannot be looked up.
-RELEASE = "BUSBW_COMPILER_RELEASE"
-
 _PR_SET_PDEATHSIG = 1
 
 
-def prepare(device: Device | None, capability: Capability = Capability.MEASURE) -> None:
+def prepare(device: Device | None) -> None:
     """Set what holds for every framework; restart this process if it has no huge pages."""
     os.environ.update(dict.fromkeys(_PRODUCTS_ON_ONE_THREAD, "1"))
-    if capability is Capability.COMPILE:
-        # The private folder that this process was started from, which is removed afterwards.
-        os.environ.setdefault("TPU_LOG_DIR", os.path.join(sys.path[0], "tpu_logs"))
     if device is Device.CPU:
         os.environ["JAX_PLATFORMS"] = "cpu"
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"

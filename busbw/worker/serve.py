@@ -1,44 +1,60 @@
 """What a worker answers: requests from its private channel, until the driver closes that.
 
 One JSON document a line; each request has exactly one reply. stdout and stderr are a log and carry
-none. A worker measures, compiles or counts, and imports nothing of what the others need.
+none. A worker is started for one service, and imports nothing of what the others need.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Any, TextIO, TypeVar
 
-from busbw import wire
-from busbw.model.case import Case
-from busbw.model.launch import (
-    Arrivals,
-    Chips,
-    Compiled,
-    Failure,
-    Injection,
-    LaunchId,
-    Pace,
-    Plan,
-    Run,
-)
-from busbw.model.machine import EnvironmentKey, Topology
-from busbw.model.soak import Soaked
+from busbw import extensions, wire
+from busbw.model.cluster import ClusterMember
+from busbw.model.launch import LaunchId
 from busbw.model.words import Device
-from busbw.worker import host
-from busbw.worker.backends.base import (
-    AbstractBackend,
-    AbstractCompiler,
-)
-
-if TYPE_CHECKING:
-    from busbw.worker.measure import MeasureSession
+from busbw.worker.backends.base import MeasuringError
 
 T = TypeVar("T")
+
+_OTHERS = "busbw.worker.operations"
+
+# By the service that a worker is started for: the function that opens its session, of an Opening.
+# An extension has a table WORKER_SERVICES.
+SERVICES: Mapping[str, str] = {
+    "measure": "busbw.worker.measure:open_session",
+    "counters": f"{_OTHERS}.counters:open_session",
+}
+
+# By the name of a request: the function that answers it, of the session and the request. An
+# extension has a table WORKER_OPERATIONS.
+OPERATIONS: Mapping[str, str] = {
+    "probe": "busbw.worker.measure:probe",
+    "measure": "busbw.worker.measure:measure",
+    "open": "busbw.worker.measure:open_case",
+    "turn": "busbw.worker.measure:turn",
+    "close": "busbw.worker.measure:close",
+    "release": "busbw.worker.measure:release",
+    "arrivals": f"{_OTHERS}.arrivals:arrivals",
+    "chips": f"{_OTHERS}.chips:chips",
+    "counters": f"{_OTHERS}.counters:counters",
+    "program": f"{_OTHERS}.user_program:user_program",
+    "soak": f"{_OTHERS}.soak:soak",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What a worker is started with: the framework, the device, and its part of a group."""
+
+    framework: str
+    launch: LaunchId
+    device: Device | None = None
+    ranks: int | None = None
+    member: ClusterMember | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,7 @@ class Channel:
     replies: TextIO
 
     def received(self) -> Iterator[dict[str, Any]]:
-        """Requests until the driver closes its end. Raises WireError for invalid ones."""
+        """Yield requests until the driver closes its end. Raises WireError for invalid requests."""
         try:
             for line in self.requests:
                 request = wire.parsed(line)
@@ -59,112 +75,42 @@ class Channel:
         except UnicodeDecodeError as error:
             raise wire.WireError(f"request: byte {error.start}: not UTF-8") from error
 
-    def send(self, name: str, value: Any) -> None:
-        self.replies.write(json.dumps({"reply": name, "value": wire.to_json(value)}) + "\n")
+    def send(self, value: Any) -> None:
+        """Send a reply: a value, with the name of its type."""
+        reply = {"reply": type(value).__name__, "value": wire.to_json(value)}
+        self.replies.write(json.dumps(reply) + "\n")
         self.replies.flush()
 
 
-def part(request: dict[str, Any], name: str, kind: type[T]) -> T:
-    """The value `name` of a request. Raises WireError where it is missing or no `kind`."""
+def value_of(request: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """Return a value of a request. Raises WireError where it is missing or is not a `kind`."""
     if name not in request:
         raise wire.WireError(f"{name}: missing")
     return wire.from_json(kind, request[name], name)
 
 
-def serve(channel: Channel, backend: AbstractBackend, *, launch: LaunchId) -> None:
-    """Measure: ``probe``, ``measure``, or ``open``, ``turn`` and ``close``, and ``release``.
-
-    ``arrivals`` notes when this process comes to collectives, and when it leaves them.
-    ``chips`` measures single chips, and the links between them.
-    ``soak`` compares every result of a case for so long.
-    ``program`` compiles one of the user's own, of which nothing is measured.
-    ``measure`` takes a case from beginning to end. ``open``, ``turn`` and ``close`` do the same a
-    sample at a time, so that another worker can be measured in turn.
-    """
-    from busbw.worker.measure import MeasureSession
-
-    session = MeasureSession(backend=backend, launch=launch)
-    _answer(channel, partial(_measured, session))
+def open_session(service: str, opening: Opening) -> Any:
+    """Open the session of a service. Raises MeasuringError where there is no such framework."""
+    return _function(SERVICES, "WORKER_SERVICES", service)(opening)
 
 
-def _answer(channel: Channel, answered: Callable[[dict[str, Any]], tuple[str, Any]]) -> None:
-    channel.send("ready", None)
+def serve(channel: Channel, session: Any, launch: LaunchId) -> None:
+    """Answer requests until the driver closes the channel."""
+    channel.send(None)
     for request in channel.received():
-        channel.send(*answered(request))
+        name = value_of(request, "request", str)
+        operation = _function(OPERATIONS, "WORKER_OPERATIONS", name)
+        try:
+            answer = operation(session, request)
+        except MeasuringError as error:
+            answer = error.failure(launch)
+        channel.send(answer)
 
 
-def _measured(session: MeasureSession, request: dict[str, Any]) -> tuple[str, Any]:
-    name = part(request, "request", str)
-    if name == "probe":
-        found = session.backend.probe()
-        return "probe", replace(found, least_memory_bytes=host.least_limit_bytes())
-    if name == "release":
-        session.release()
-        return "gone", None
-    if name not in ("open", "measure"):
-        if name not in _OTHERS:
-            raise wire.WireError(f"request: there is no {name!r}")
-        return _named(_OTHERS[name](session, request))
-    asked = (
-        part(request, "case", Case),
-        part(request, "plan", Plan),
-        part(request, "key", EnvironmentKey),
-        part(request, "injection", Injection) if request.get("injection") else None,
-        part(request, "pace", Pace) if request.get("pace") else None,
-    )
-    if name == "open":
-        return _named(session.open(*asked) or session.enough)
-    return _named(session.measure(*asked))
-
-
-def _arrivals(session: MeasureSession, request: dict[str, Any]) -> Arrivals | Failure:
-    case, key = part(request, "case", Case), part(request, "key", EnvironmentKey)
-    return session.arrivals(case, key, part(request, "rounds", int))
-
-
-def _chips(session: MeasureSession, request: dict[str, Any]) -> Chips | Failure:
-    return session.chips(part(request, "rounds", int), part(request, "payload_bytes", int))
-
-
-def _soak(session: MeasureSession, request: dict[str, Any]) -> Soaked | Failure:
-    case, key = part(request, "case", Case), part(request, "key", EnvironmentKey)
-    seconds, turned = part(request, "seconds", float), part(request, "turned", int)
-    return session.soak(case, part(request, "plan", Plan), key, seconds, turned)
-
-
-_OTHERS: Mapping[str, Callable[[MeasureSession, dict[str, Any]], Any]] = {
-    "turn": lambda session, _: session.turn() or session.enough,
-    "close": lambda session, _: session.close(),
-    "program": lambda session, request: session.program(part(request, "source", str)),
-    "arrivals": _arrivals,
-    "chips": _chips,
-    "soak": _soak,
-}
-
-
-def _named(
-    answer: Run | Soaked | Arrivals | Chips | Failure | Compiled | bool,
-) -> tuple[str, Any]:
-    return ("enough" if isinstance(answer, bool) else type(answer).__name__), answer
-
-
-def serve_compiler(channel: Channel, compiler: AbstractCompiler, *, launch: LaunchId) -> None:
-    from busbw.worker.compile import CompileSession
-
-    session = CompileSession(compiler=compiler, launch=launch)
-
-    def answered(request: dict[str, Any]) -> tuple[str, Any]:
-        topology = part(request, "topology", Topology)
-        if part(request, "request", str) == "describe":
-            return "Compiler", compiler.describe(topology)
-        cache = part(request, "cache", str)
-        session.cache = Path(cache) if cache else None
-        return _named(session.compile(part(request, "case", Case), topology))
-
-    _answer(channel, answered)
-
-
-def serve_counters(channel: Channel, device: Device) -> None:
-    from busbw.worker import counters
-
-    _answer(channel, lambda _: ("Reading", counters.reading(device)))
+def _function(own: Mapping[str, str], table: str, name: str) -> Callable[..., Any]:
+    """Load a function of a table of this file, or of an extension's. Raises WireError."""
+    functions = [resolve_name(own[name])] if name in own else extensions.hooks(name, table)
+    if not functions:
+        raise wire.WireError(f"request: there is no {name!r}")
+    found: Callable[..., Any] = functions[0]
+    return found

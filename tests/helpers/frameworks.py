@@ -32,7 +32,8 @@ from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Compiled, Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import Compiler, EnvironmentKey, Probe
-from busbw.model.words import Capability, Device, FailureKind
+from busbw.model.words import Device, FailureKind
+from busbw.session import compilation
 from busbw.worker import process
 from tests.helpers import build
 
@@ -82,12 +83,12 @@ def starter(framework: str, ranks: int) -> Starter:
 
 
 def prepare(
-    framework: str, device: Device | None, capability: Capability = Capability.MEASURE
+    framework: str, device: Device | None, variables: Mapping[str, str] | None = None
 ) -> None:
     """Make of this process what a worker is before it imports `framework`."""
-    for name, value in FRAMEWORKS[framework].environment.get(capability, {}).items():
+    for name, value in (variables or FRAMEWORKS[framework].environment).items():
         os.environ.setdefault(name, value)
-    process.prepare(device, capability)
+    process.prepare(device)
 
 
 def said(script: str, *arguments: str, timeout_s: float = TIMEOUT_S, **environ: str) -> list[Any]:
@@ -107,8 +108,8 @@ def said(script: str, *arguments: str, timeout_s: float = TIMEOUT_S, **environ: 
 
 
 @contextlib.contextmanager
-def _executor() -> Iterator[Executor]:
-    bundle = Bundle()
+def _executor(*extensions: str) -> Iterator[Executor]:
+    bundle = Bundle(extensions)
     try:
         yield Executor(LocalTransport(bundle))
     finally:
@@ -271,10 +272,10 @@ def compiling() -> Iterator[Parallel]:
     starter = Starter(
         python=sys.executable,
         framework="jax",
-        capability=Capability.COMPILE,
-        defaults=FRAMEWORKS["jax"].environment,
+        service="compile",
+        defaults=compilation.VARIABLES["jax"],
     )
-    with _executor() as executor:
+    with _executor("compiled") as executor:
         yield Parallel(executor, {"": starter}, workers=2, timeout_s=TIMEOUT_S)
 
 
@@ -305,18 +306,20 @@ def compiled(
 # What is compiled after the collective was replaced in the program.
 _SABOTAGED_PROGRAM = """
 from busbw.hardware import topologies
-from busbw.model.words import Capability
 _, topology, mesh, collective = sys.argv
-real.prepare("jax", None, Capability.COMPILE)
+real.prepare("jax", None, real.compilation.VARIABLES["jax"])
 import jax
+from busbw.extensions.compiled.worker import CompileSession
+from busbw.extensions.compiled.worker_jax import JaxCompiler
+from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax import collective as forms
-from busbw.worker.backends.jax.compiler import JaxCompiler
-from busbw.worker.compile import CompileSession
 from tests.helpers import build
 forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
-bench = CompileSession(compiler=JaxCompiler(), launch="1")
-say(str(bench.compile(case, topologies.topology_of(topology))))
+try:
+    say(str(CompileSession(compiler=JaxCompiler()).compile(case, topologies.topology_of(topology))))
+except MeasuringError as error:
+    say(f"{error.kind}: {error}")
 """
 
 

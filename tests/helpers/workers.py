@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
@@ -20,7 +21,7 @@ from busbw.driver.schedules import Stack
 from busbw.driver.transport import Ended, Reply, Request, Starter
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
-from busbw.model.launch import Failure, Injection, LaunchId, Plan
+from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
 from busbw.model.machine import EnvironmentKey
 from tests.helpers import build
 
@@ -45,8 +46,8 @@ def executor(bundle: Bundle, on_note: Callable[[str], None] = lambda note: None)
     return Executor(LocalTransport(bundle), on_note)
 
 
-def measure(payload_bytes: int = 1024, key: EnvironmentKey = KEY) -> Request:
-    return Request("measure", {"case": case(payload_bytes), "plan": PLAN, "key": key})
+def measure(payload_bytes: int = 1024, key: EnvironmentKey = KEY) -> Request[Run]:
+    return Request("measure", Run, {"case": case(payload_bytes), "plan": PLAN, "key": key})
 
 
 def case(payload_bytes: int, framework: str = "fake") -> Case:
@@ -106,7 +107,7 @@ def failure(answer: object) -> Failure:
     return answer
 
 
-def answer_of(worker: Worker, request: Request | None, timeout_s: float) -> Reply | Ended:
+def answer_of(worker: Worker, request: Request[Any] | None, timeout_s: float) -> Reply | Ended:
     """What the worker answers to `request` (None: just listen), or how it ended."""
     worker.send(request)
     end_s = time.monotonic() + timeout_s
@@ -167,7 +168,7 @@ class _WatchedWorker(Worker):
     on_event: OnEvent
     is_over = False
 
-    def send(self, request: Request | None) -> None:
+    def send(self, request: Request[Any] | None) -> None:
         self.on_event(self, request.name if request else "listen")
         super().send(request)
 

@@ -25,10 +25,9 @@ FEATURES: Mapping[str, Sequence[str]] = {
     "cluster": (*("extensions/cluster/*", "worker/backends/fake/exchange"),),
     "compiled": (
         *("session/compilation", "session/compilers", "driver/parallel", "judge/compiled"),
-        *("worker/compile", "worker/backends/jax/compiler", "worker/backends/fake/compiler"),
-        "hardware/topologies",
+        *("extensions/compiled/*", "hardware/topologies"),
     ),
-    "counters": ("model/counters", "driver/counters", "worker/counters"),
+    "counters": ("model/counters", "driver/counters", "worker/operations/counters"),
     "curve": ("judge/curve",),
     "estimate": ("extensions/estimate/*",),
     "history": (
@@ -45,7 +44,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
         *("program/flows", "program/frames", "program/inventory", "program/lines"),
         *("program/trips", "session/programs", "session/dumps", "session/user_modules"),
         *("model/program", "judge/programs", "report/programs"),
-        "worker/backends/jax/user_program",
+        *("worker/operations/user_program", "worker/backends/*/user_program"),
     ),
     "results": (
         *("report/results", "report/reading"),
@@ -55,11 +54,14 @@ FEATURES: Mapping[str, Sequence[str]] = {
     "setup": ("extensions/setup/*",),
     "signature": ("judge/summation_order", "worker/backends/signature"),
     "soak": (
-        *("driver/soaking", "judge/soak", "model/soak", "session/soaking", "worker/soak"),
-        "worker/backends/words",
+        *("driver/soaking", "judge/soak", "model/soak", "session/soaking"),
+        *("worker/operations/soak", "worker/backends/words"),
     ),
     "stacks": ("extensions/stacks/*",),
-    "stragglers": ("extensions/stragglers/*", "worker/backends/jax/chips"),
+    "stragglers": (
+        *("extensions/stragglers/*", "worker/backends/*/chips"),
+        *("worker/operations/arrivals", "worker/operations/chips"),
+    ),
 }
 
 Edge = tuple[str, str]

@@ -33,13 +33,15 @@ _PURE: Mapping[str, set[str]] = {
     "judge": {"model", "metrics", "hardware", "stats"},
     "baselines": {"model", "wire", "storage"},
     "history": {"model", "wire", "stats", "storage"},
-    "report": {"model", "wire", "collectives", "metrics", "hardware"},
+    "report": {"model", "wire", "collectives", "metrics", "hardware", "extensions"},
     "extensions": set(),
+    # What extensions send to workers: their files worker*.py.
+    "extensions/worker": {"model", "wire", "storage", "collectives", "program", "worker"},
     "extensions/cluster": {"model", "wire", "storage", "driver"},
-    "worker": {"model", "wire", "storage", "collectives", "program"},
+    "worker": {"model", "wire", "storage", "collectives", "program", "extensions"},
     "driver": {"model", "wire", "storage"},
 }
-_OURS = set(_PURE) - {"worker"}
+_OURS = set(_PURE) - {"worker", "extensions/worker"}
 # Those of the core's packages that the command line and the sessions still import.
 _OPTIONAL = {"extensions/page", "extensions/stacks"}
 _FACES = {face: _OURS | _OPTIONAL | {"session"} for face in ("plugin", "commands")}
@@ -47,6 +49,7 @@ _DOOR = {"__main__": {"commands"}}
 # An extension imports anything in the core but the plugin, and these extensions.
 _EXTENSIONS: Mapping[str, set[str]] = {
     "extensions/bisect": {"extensions/stacks"},
+    "extensions/compiled": {"extensions/stacks", "extensions/worker"},
     "extensions/estimate": set(),
     "extensions/page": set(),
     "extensions/profiles": set(),
@@ -65,7 +68,11 @@ ALLOWED = {
 BACKENDS = "busbw.worker.backends"
 # Who may import what is not ours: the foreign package, and the module below which it may be.
 ONLY_BELOW: Mapping[str, str | tuple[str, ...]] = {
-    "jax": (f"{BACKENDS}.jax", "busbw.extensions.profiles.recordings"),
+    "jax": (
+        f"{BACKENDS}.jax",
+        "busbw.extensions.compiled.worker_jax",
+        "busbw.extensions.profiles.recordings",
+    ),
     "jaxlib": f"{BACKENDS}.jax",
     "tensorflow": f"{BACKENDS}.tensorflow",
     "numpy": ("busbw.worker", "busbw.stats"),
@@ -77,8 +84,8 @@ ONLY_BELOW: Mapping[str, str | tuple[str, ...]] = {
     "vl_convert": "busbw.extensions.page.drawing",
     "jinja2": "busbw.extensions.page.page",
     "markupsafe": "busbw.extensions.page.page",
-    "pynvml": "busbw.worker.counters",
-    "libtpu": "busbw.worker.counters",
+    "pynvml": "busbw.worker.operations.counters",
+    "libtpu": "busbw.worker.operations.counters",
     "execnet": "busbw.extensions.cluster.transport",
     "distributed": "busbw.extensions.cluster.over_dask",
     "cloudpickle": "busbw.extensions.cluster.over_dask",
@@ -98,6 +105,7 @@ TRAVELLING = {
     "driver",
     "extensions",
     "extensions/cluster",
+    "extensions/worker",
 }
 OLDEST = (3, 11)
 SINCE_OLDEST = {"annotationlib", "compression"}
@@ -131,6 +139,8 @@ def _module(path: str) -> str:
 def _room(module: str) -> str:
     """Return the room of a module, of which each extension is one; "" for the package itself."""
     _, *names = module.split(".")
+    if names[:1] == ["extensions"] and names[2:] and names[2].startswith("worker"):
+        return "extensions/worker"
     return "/".join(names[: 2 if names[:1] == ["extensions"] else 1])
 
 
@@ -352,7 +362,7 @@ def test_a_room_that_the_map_does_not_know_is_an_offence(path: str) -> None:
         ("busbw/__main__.py", "from busbw.commands import main"),
         ("busbw/extensions/page/drawing.py", "import vl_convert"),
         ("busbw/worker/backends/values.py", "import numpy as np"),
-        ("busbw/worker/counters.py", "import pynvml"),
+        ("busbw/worker/operations/counters.py", "import pynvml"),
         ("busbw/worker/backends/jax/backend.py", "from jax import lax"),
         ("busbw/worker/backends/jax/__init__.py", "from . import versions"),
         ("busbw/worker/backends/jax/lowerings/permute.py", "import jax"),

@@ -10,7 +10,7 @@ from functools import partial
 
 from busbw import grid
 from busbw.driver.executor import Executor, words_of
-from busbw.driver.transport import Answer, HostError, HostsTransport, Request, Starter
+from busbw.driver.transport import HostError, HostsTransport, Request, Starter
 from busbw.extensions.stragglers.liveness import Group, Round, Times
 from busbw.model.case import GridError, Spec
 from busbw.model.cluster import Cluster
@@ -114,7 +114,7 @@ class Launch:
         self._workers = self.executor.start(starter, LaunchId(name=name), cluster)
         timeout_s = self.groups.plan.timeout_s
         answer = self._workers.begin(timeout_s) or self._workers.ask(
-            Request("probe"), timeout_s, "looking for devices"
+            Request("probe", Probe), timeout_s, "looking for devices"
         )
         if isinstance(answer, Probe):
             self._target = grid.choose_target(
@@ -128,7 +128,7 @@ class Launch:
         plan, case, key = self.groups.plan, grid.resolve(spec, self._target), self._target.key(spec)
         values = {"case": case, "plan": plan, "key": key, "injection": None, "pace": None}
         answer = self._workers.ask(
-            Request("measure", values), plan.timeout_s, f"measuring {quantity}"
+            Request("measure", Run, values), plan.timeout_s, f"measuring {quantity}"
         )
         if isinstance(answer, Run):
             self.times_s[quantity] = launch_time_s(answer)
@@ -137,14 +137,12 @@ class Launch:
     def measure_chips(self, payload_bytes: int, rounds: int) -> Failure | None:
         """Measure chips, and then links, which have a payload."""
         for size in (0, payload_bytes):
-            request = Request("chips", {"rounds": rounds, "payload_bytes": size})
+            request = Request("chips", Chips, {"rounds": rounds, "payload_bytes": size})
             requests = dict.fromkeys(self._workers.members, request)
             timeout_s = _ALL_HOSTS * self.groups.plan.timeout_s
             doing = "measuring links" if size else "measuring chips"
             answers = self._workers.ask_each(requests, timeout_s, doing, together=True)
-            replies: list[Answer] = (
-                [answers] if isinstance(answers, Failure) else list(answers.values())
-            )
+            replies = [answers] if isinstance(answers, Failure) else list(answers.values())
             failure = next((reply for reply in replies if isinstance(reply, Failure)), None)
             if failure is not None:
                 return failure

@@ -8,34 +8,33 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from busbw.model.cluster import ClusterMember
     from busbw.model.words import Device
 
-    from .base import AbstractBackend, AbstractCompiler
+    from .base import AbstractBackend
 
 
 def load(
     framework: str, device: Device | None, ranks: int | None, member: ClusterMember | None = None
 ) -> AbstractBackend:
-    """Raises MeasuringError UNAVAILABLE for a framework too old, or members that do not meet."""
-    opened: AbstractBackend = _offered(framework, "load")(device, ranks, member)
+    """Import a framework, and open its devices.
+
+    Raises MeasuringError UNAVAILABLE for a framework that is too old, or for members that do not
+    meet, and ValueError where there is no such back end.
+    """
+    if importlib.util.find_spec(f"{__name__}.{framework}") is None:
+        raise ValueError(f"the back ends offer no {framework!r}")
+    folder = importlib.import_module(f"{__name__}.{framework}")
+    opened: AbstractBackend = folder.load(device, ranks, member)
     return opened
 
 
-def load_compiler(framework: str) -> AbstractCompiler:
-    compiler: AbstractCompiler = _offered(framework, "load_compiler")()
-    return compiler
-
-
-def _offered(framework: str, name: str) -> Callable[..., Any]:
-    """The function `name` of a framework's folder. Raises ValueError where it offers none."""
-    there = importlib.util.find_spec(f"{__name__}.{framework}") is not None
-    folder = importlib.import_module(f"{__name__}.{framework}") if there else None
-    if not hasattr(folder, name):
-        raise ValueError(f"the back ends offer no {name} for {framework!r}")
-    found: Callable[..., Any] = getattr(folder, name)
-    return found
+def part(framework: str, operation: str) -> ModuleType | None:
+    """Import what a framework has for an operation; None where it has no such file."""
+    if importlib.util.find_spec(f"{__name__}.{framework}.{operation}") is None:
+        return None
+    return importlib.import_module(f"{__name__}.{framework}.{operation}")

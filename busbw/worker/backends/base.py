@@ -1,4 +1,4 @@
-"""The narrow interfaces that a framework implements: to measure and to compile.
+"""The narrow interface that a framework implements: what measuring needs of it.
 
 Abstract or final, never both. Foreign errors end here: a back end raises MeasuringError and
 nothing else for what it expects.
@@ -15,8 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from busbw.model.case import Case
-from busbw.model.launch import Chips, Failure, Injection, LaunchId, Proof
-from busbw.model.machine import Compiler, EnvironmentKey, Probe, Topology
+from busbw.model.launch import Failure, Injection, LaunchId, Proof
+from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.soak import Wrong
 from busbw.model.words import FailureKind, FoundBy
 from busbw.worker import process
@@ -193,8 +193,9 @@ class World:
 
 
 class AbstractBackend(ABC):
-    """One framework on one class of device."""
+    """One framework on one class of device; `name` is that of the framework and of its folder."""
 
+    name: str
     framework_path: str
     versions: Mapping[str, str]
     # By how many devices the ranks of programs are moved on, and whether they can be.
@@ -234,62 +235,9 @@ class AbstractBackend(ABC):
         that in addition to the case. Raises MeasuringError.
         """
 
-    def lowered(self, source: str) -> Lowered:
-        """The program of the user's that `source` makes for the devices. Raises MeasuringError."""
-        raise unavailable(
-            "a program is made by JAX alone; name the file of its optimised HLO, as --xla_dump_to "
-            "writes it"
-        )
-
-    def chips(self, rounds: int, payload_bytes: int) -> Chips:
-        """Each chip of this process; with a payload the links to it. Raises MeasuringError."""
-        raise unavailable("single chips are measured by JAX alone")
-
     @abstractmethod
     def recording(self, folder: Path) -> AbstractContextManager[Reader]:
         """Record what runs meanwhile with the framework's profiler, into files in `folder`.
 
         The Reader that it gives can be called after the profiler has stopped.
         """
-
-
-class CompileError(Exception):
-    """The compiler refused a program; the message is the compiler's own."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Optimized:
-    """What a compiler gave: the optimised HLO, and bytes that one rank's part of it takes."""
-
-    text: str
-    argument_bytes: int
-    output_bytes: int
-    alias_bytes: int
-    temporary_bytes: int
-    peak_bytes: int
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A case's program for one topology, and what compiles it, or raises CompileError.
-
-    `text` is all that it says. `step` collectives make one turn of its loop, or the whole of a
-    program without a loop. Of a program of the user's `mesh` has the extents of its axes by name.
-    """
-
-    text: str
-    step: int
-    compiled: Callable[[], Optimized]
-    mesh: Mapping[str, int] | None = None
-
-
-class AbstractCompiler(ABC):
-    """The compilers of one framework, for any chips."""
-
-    @abstractmethod
-    def describe(self, topology: Topology) -> Compiler:
-        """The compiler for `topology`; where there is none, why."""
-
-    @abstractmethod
-    def lowered(self, case: Case, topology: Topology) -> Lowered:
-        """The program that measuring `case` on `topology` would run. Raises MeasuringError."""

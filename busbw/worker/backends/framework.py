@@ -24,7 +24,8 @@ from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet, Probe
 from busbw.model.soak import Wrong
 from busbw.model.words import Clock, Device, FailureKind
-from busbw.worker import counters, host, process
+from busbw.worker import host, process
+from busbw.worker.operations import counters
 
 from .base import (
     AbstractBackend,
@@ -68,14 +69,13 @@ class AbstractFramework(AbstractBackend):
     garbage collector alone. `keeps_memory`: its allocator keeps what it once had.
     """
 
-    name: str
     refusals: tuple[type[Exception], ...]
     errors: tuple[type[Exception], ...]
     leaves_cycles: bool = False
     keeps_memory: bool = False
 
     def __init__(self, device: Device | None, member: ClusterMember | None = None) -> None:
-        self._device = device
+        self.device = device
         self._member = member
 
     @final
@@ -97,7 +97,7 @@ class AbstractFramework(AbstractBackend):
 
     @final
     def probe(self) -> Probe:
-        wanted = (self._device,) if self._device else tuple(Device)
+        wanted = (self.device,) if self.device else tuple(Device)
         devices, missing = [], {}
         for device in wanted:
             try:
@@ -117,13 +117,13 @@ class AbstractFramework(AbstractBackend):
 
     @final
     def world(self) -> World:
-        assert self._device is not None
-        found = self._device_set(self._device)
+        assert self.device is not None
+        found = self._device_set(self.device)
         return World(device_kind=found.device_kind, ranks=found.ranks, processes=found.processes)
 
     @final
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        if self._device is not Device.CPU:
+        if self.device is not Device.CPU:
             return None
         processes = self._member.count if self._member else 1
         needed_bytes = self._host_bytes(case) // processes

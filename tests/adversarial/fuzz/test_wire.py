@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from busbw import wire
 from busbw.driver import transport
-from busbw.driver.transport import Answer, Reply
+from busbw.driver.transport import Reply
 from busbw.judge.case import Terms, judge_case
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
@@ -22,7 +22,7 @@ from busbw.model.machine import Compiler, Probe
 from busbw.model.words import Device
 from busbw.report.renderers import render
 from busbw.report.session import session_tables
-from busbw.worker.serve import Channel, part
+from busbw.worker.serve import Channel, value_of
 from tests.helpers import build
 from tests.helpers.damage import bounded, documents, fuzzed
 from tests.helpers.results_files import results
@@ -38,30 +38,22 @@ RUN = build.run(
     over_ranks_s={"slowest": 1e-3},
 )
 DEVICES = build.device_set(Device.TPU, mesh="2x4")
-# What is answered, by request.
-VALID: dict[str, list[tuple[str, Any]]] = {
-    "": [("ready", None)],
-    "probe": [("probe", build.probe(DEVICES, build.device_set(), gpu="no driver"))],
-    "measure": [("Run", RUN), ("Failure", build.out_of_memory(needed_bytes=5))],
-    "turn": [("enough", True), ("Failure", build.failure())],
-    "describe": [("Compiler", Compiler(topology="v5e:2x4", release="a", devices=DEVICES))],
-    "compile": [("Compiled", build.compiled()), ("Failure", build.failure())],
-}
-KINDS: dict[str, tuple[type, ...]] = {
-    "": (type(None),),
-    "probe": (Probe,),
-    "measure": (Run, Failure),
-    "turn": (bool, Failure),
-    "describe": (Compiler,),
-    "compile": (Compiled, Failure),
+# What answers a request, by its kind.
+VALID: dict[type, list[Any]] = {
+    type(None): [None],
+    Probe: [build.probe(DEVICES, build.device_set(), gpu="no driver")],
+    Run: [RUN, build.out_of_memory(needed_bytes=5)],
+    bool: [True, build.failure()],
+    Compiler: [Compiler(topology="v5e:2x4", release="a", devices=DEVICES)],
+    Compiled: [build.compiled(), build.failure()],
 }
 
 
-def _reply(name: str, value: Any) -> dict[str, Any]:
-    return {"reply": name, "value": wire.to_json(value)}
+def _reply(value: object) -> dict[str, Any]:
+    return {"reply": type(value).__name__, "value": wire.to_json(value)}
 
 
-def _taken(found: Answer) -> None:
+def _taken(found: object) -> None:
     """Whatever was let in is made use of without an error."""
     if isinstance(found, Run | Failure):
         _judged(found)
@@ -80,27 +72,26 @@ def _judged(found: Run | Failure) -> None:
         assert json.dumps(document, allow_nan=False)
 
 
-@pytest.mark.parametrize("request_name", VALID)
+@pytest.mark.parametrize("kind", VALID)
 @fuzzed
 @given(data=st.data())
-def test_any_line_of_a_worker_is_a_reply_or_refused(request_name: str, data: st.DataObject) -> None:
-    valid = [_reply(*one) for one in VALID[request_name]]
-    line = data.draw(documents(*valid))
+def test_any_line_of_a_worker_is_a_reply_or_refused(kind: type, data: st.DataObject) -> None:
+    line = data.draw(documents(*map(_reply, VALID[kind])))
     with bounded():
         try:
-            reply = transport.checked_reply(line, request_name)
+            reply = transport.checked_reply(line, kind)
         except wire.WireError as error:
             assert str(error)
         else:
-            assert isinstance(reply.answer, KINDS[request_name])
+            assert isinstance(reply.answer, kind | Failure)
             _taken(reply.answer)
 
 
 def test_what_is_not_damaged_is_a_reply() -> None:
-    for request_name, valid in VALID.items():
-        for name, value in valid:
-            line = json.dumps(_reply(name, value)).encode()
-            assert transport.checked_reply(line, request_name) == Reply(value)
+    for kind, values in VALID.items():
+        for value in values:
+            line = json.dumps(_reply(value)).encode()
+            assert transport.checked_reply(line, kind) == Reply(value)
 
 
 REQUEST = {
@@ -118,8 +109,8 @@ def test_any_line_of_the_driver_is_a_request_or_refused(content: bytes) -> None:
     with bounded():
         try:
             for request in Channel(requests=lines, replies=io.StringIO()).received():
-                part(request, "request", str)
-                part(request, "case", Case)
-                part(request, "plan", Plan)
+                value_of(request, "request", str)
+                value_of(request, "case", Case)
+                value_of(request, "plan", Plan)
         except wire.WireError as error:
             assert str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,10 +18,11 @@ from typing import Any
 
 import pytest
 
+import busbw
 from busbw import storage
-from busbw.driver.bundle import Bundle
+from busbw.driver.bundle import Bundle, worker_hash
 from busbw.driver.local import Worker
-from busbw.driver.transport import Starter
+from busbw.driver.transport import Reply, Request, Starter
 from busbw.model.launch import LaunchId
 from tests.helpers.workers import answer_of, await_ready, starter
 
@@ -35,7 +37,57 @@ def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> N
     assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
     files = ["__init__.py", "wire.py", "storage.py"]
-    assert package == sorted([*files, *ROOMS])
+    assert package == sorted([*files, "extensions", *ROOMS])
+    assert _extensions(bundle) == {"__init__.py"}
+
+
+def _extensions(bundle: Bundle) -> set[str]:
+    folder = bundle.path / "busbw" / "extensions"
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
+
+
+def test_it_holds_the_worker_s_part_of_the_extensions_that_a_session_uses(tmp_path: Path) -> None:
+    bundle = Bundle(("compiled",))
+    parts = ("__init__", "worker", "worker_fake", "worker_jax")
+    assert _extensions(bundle) == {"__init__.py", *(f"compiled/{name}.py" for name in parts)}
+    bundle.remove()
+
+
+@pytest.mark.workers
+def test_an_operation_is_a_function_that_an_extension_declares(package: Path) -> None:
+    folder = package / "extensions" / "adding"
+    folder.mkdir()
+    (folder / "__init__.py").write_text('WORKER_OPERATIONS = {"add": "worker:add"}\n')
+    code = "def add(session, request):\n    return request['first'] + request['second']\n"
+    (folder / "worker.py").write_text(code)
+    bundle = Bundle(("adding",))
+    worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
+    await_ready(worker)
+    request = Request("add", int, {"first": 2, "second": 3})
+    assert answer_of(worker, request, 60) == Reply(5)
+    worker.kill()
+    bundle.remove()
+
+
+@pytest.mark.parametrize(
+    ("path", "is_measuring"),
+    [
+        ("worker/sampling.py", True),
+        ("worker/backends/jax/program.py", True),
+        ("program/hlo.py", True),
+        ("extensions/compiled/worker.py", False),
+        ("worker/operations/soak.py", False),
+        ("worker/backends/jax/chips.py", False),
+        ("driver/group.py", False),
+    ],
+)
+def test_times_are_of_other_code_only_where_the_code_that_measures_changed(
+    package: Path, path: str, is_measuring: bool
+) -> None:
+    before = worker_hash()
+    with (package / path).open("a") as file:
+        file.write("# A comment.\n")
+    assert (worker_hash() != before) is is_measuring
 
 
 def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:
@@ -45,6 +97,16 @@ def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundl
     answer_of(worker, None, 10)
     worker.kill()
     assert f"temporary: {bundle.temporary}" in bundle.log_path("1.fake").read_text()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of busbw without byte code, of which bundles are made."""
+    found = tmp_path / "busbw"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(busbw.__file__).parent, found, ignore=ignored)
+    monkeypatch.setattr(busbw, "__file__", str(found / "__init__.py"))
+    return found
 
 
 def test_outside_the_back_ends_it_needs_the_standard_library_only(bundle: Bundle) -> None:

@@ -70,8 +70,8 @@ def group(bundle: Bundle, cluster: Cluster = CLUSTER, **then: str) -> Iterator[G
         found.kill()
 
 
-def all_of(request: Request) -> dict[int, Request]:
-    return dict.fromkeys(INDICES, request)
+def all_of(request: Request[Run]) -> dict[int, Request[Run] | None]:
+    return dict[int, Request[Run] | None].fromkeys(INDICES, request)
 
 
 def test_kill_9_from_outside_is_seen_though_that_one_was_not_asked(bundle: Bundle) -> None:
@@ -199,7 +199,7 @@ def pair_of(bundle: Bundle, begin: Starter) -> Iterator[Group]:
     assert not processes(bundle.path)
 
 
-def _pair_request() -> Request:
+def _pair_request() -> Request[Run]:
     return measure(key=replace(KEY, processes=2))
 
 
@@ -217,7 +217,7 @@ JAX_LAUNCH = LaunchId.parse("1.jax")
 
 
 def _merged(*answers: object) -> object:
-    return merged(dict(enumerate(answers)), JAX_LAUNCH)  # type: ignore[arg-type]
+    return merged(dict(enumerate(answers)), JAX_LAUNCH)
 
 
 def test_runs_that_agree_are_one_with_the_values_of_all_and_the_largest_memory() -> None:

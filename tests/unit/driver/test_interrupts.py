@@ -10,14 +10,10 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
-from busbw.driver.parallel import Job, Parallel
 from busbw.driver.schedules import Schedule, Side, Stack
-from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
-from busbw.model.machine import Protocol
-from busbw.model.words import Capability
 from tests.helpers.sweep import sweep
-from tests.helpers.workers import PLAN, Watched, case, keyed, processes, stack, starter
+from tests.helpers.workers import PLAN, Watched, case, keyed, processes, stack
 
 pytestmark = pytest.mark.workers
 
@@ -77,30 +73,3 @@ def test_an_interrupt_of_a_schedule_leaves_no_worker_and_keeps_what_was_measured
     found = [one for side in running.stacks for one in running.measurements(side)]
     assert [len(one.runs) for one in found] == runs
     assert not any(one.failures for one in found)
-
-
-def compiling(bundle: Bundle, event: str) -> Parallel:
-    begin = replace(starter(), capability=Capability.COMPILE)
-    executor = Executor(Watched(bundle, at(event)))
-    return Parallel(executor, {"": begin}, workers=2, timeout_s=60.0)
-
-
-@pytest.mark.parametrize("event", sweep(["listen", "compile"]))
-def test_an_interrupt_of_workers_that_compile_leaves_none(bundle: Bundle, event: str) -> None:
-    topology = topology_of("v5e:2x4")
-    cases = [
-        replace(case(1024 * count), ranks=8, protocol=Protocol.parse("device/fake"))
-        for count in (1, 2, 3)
-    ]
-    with pytest.raises(KeyboardInterrupt):
-        compiling(bundle, event).run([Job(case=one, topology=topology) for one in cases])
-    assert not processes(bundle.path)
-
-
-@pytest.mark.parametrize("event", sweep(["listen", "describe"]))
-def test_an_interrupt_while_a_compiler_is_described_leaves_no_worker(
-    bundle: Bundle, event: str
-) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        compiling(bundle, event).describe("", [topology_of("v5e:2x4")])
-    assert not processes(bundle.path)

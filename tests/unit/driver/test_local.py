@@ -18,10 +18,10 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
 from busbw.driver.local import BusyError, LocalTransport, Worker, alone, order_of
 from busbw.driver.process import environment_of, log_text, oom_kill_count
-from busbw.driver.transport import Answer, Ended, HostError, Reply, Starter, failure_of
+from busbw.driver.transport import Ended, HostError, Reply, Starter, failure_of
 from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import Capability, FailureKind, FoundBy
+from busbw.model.words import FailureKind, FoundBy
 from tests.helpers.damage import bounded
 from tests.helpers.workers import answer_of, await_ready, processes, starter, state, wait_until
 from tests.helpers.workers import measure as request
@@ -44,7 +44,7 @@ import os, sys, time
 
 for word in sys.argv:
     if word.startswith("--replies="):
-        os.write(int(word.split("=")[1]), b'{{"reply": "ready", "value": null}}\\n' * 2)
+        os.write(int(word.split("=")[1]), b'{{"reply": "NoneType", "value": null}}\\n' * 2)
 time.sleep(60)
 """
 SHORT_S = 0.4
@@ -74,7 +74,7 @@ def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Ended:
         return answer
 
 
-def answered(answer: Reply | Ended) -> Answer:
+def answered(answer: Reply | Ended) -> object:
     assert not isinstance(answer, Ended), answer.log
     return answer.answer
 
@@ -180,11 +180,9 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
     monkeypatch.delenv("NOISE", raising=False)
     if user:
         monkeypatch.setenv("NOISE", user)
-    told = {Capability.MEASURE: {"NOISE": "1"}, Capability.COMPILE: {"NOISE": "9"}}
-    begin = replace(starter(), defaults=told, environment={**starter().environment, **asked})
+    environment = {**starter().environment, **asked}
+    begin = replace(starter(), defaults={"NOISE": "1"}, environment=environment)
     assert environment_of(order_of(begin, LaunchId()), os.environ)["NOISE"] == found
-    compiling = replace(begin, capability=Capability.COMPILE, environment={})
-    assert environment_of(order_of(compiling, LaunchId()), os.environ)["NOISE"] == (user or "9")
 
 
 def test_a_member_has_its_index_and_the_addresses_of_all(bundle: Bundle) -> None:

@@ -109,7 +109,7 @@ def test_a_worker_is_told_the_pace_of_the_launch_before(
     asked: list[object] = []
     ask = Group.ask
 
-    def noted(group: Group, request: Request, *rest: Any) -> Any:
+    def noted(group: Group, request: Request[Any], *rest: Any) -> Any:
         asked.append(request.values.get("pace"))
         return ask(group, request, *rest)
 

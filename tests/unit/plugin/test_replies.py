@@ -70,7 +70,7 @@ def test_what_is_no_reply_fails_its_case_and_the_others_are_measured(
 
 @pytest.mark.exhaustive
 def test_a_worker_that_is_not_ready_in_the_right_words_fails_its_launch(folder: Folder) -> None:
-    python = garbled(folder, "1.fake", "ready", b"steady\n")
+    python = garbled(folder, "1.fake", "NoneType", b"steady\n")
     ran = folder.run("--payloads=1M,2M", f"--python=fake={python}", exit_code=1)
     assert set(ran.outcomes.values()) == {"FAILED"}
     assert "reply is invalid (1:1: not JSON: Expecting value) while starting" in ran.case()["text"]
@@ -80,20 +80,20 @@ def test_a_worker_that_is_not_ready_in_the_right_words_fails_its_launch(folder: 
     ("value", "says"),
     sweep(
         [
-            ([], "probe: expected an object, got []"),
+            ([], "Probe: expected an object, got []"),
             (
                 wire.to_json(
                     build.probe(build.device_set(mesh="../../..", device_kind="Fake CPU"))
                 ),
-                "probe.devices[0].mesh: '../../..' is not a mesh",
+                "Probe.devices[0].mesh: '../../..' is not a mesh",
             ),
             (
                 wire.to_json(build.probe(build.device_set(ranks=0))),
-                "probe.devices[0].ranks: expected 1 to 1000000, got 0",
+                "Probe.devices[0].ranks: expected 1 to 1000000, got 0",
             ),
             (
                 wire.to_json(build.probe(build.device_set(strategies={"default": "a/b"}))),
-                "probe.devices[0].strategies.default: expected words, got 'a/b'",
+                "Probe.devices[0].strategies.default: expected words, got 'a/b'",
             ),
         ]
     ),
@@ -102,7 +102,7 @@ def test_a_worker_that_is_not_ready_in_the_right_words_fails_its_launch(folder: 
 def test_a_probe_that_is_none_is_a_usage_error_that_says_so(
     folder: Folder, value: Any, says: str
 ) -> None:
-    python = garbled(folder, "probe", "probe", _line("probe", value))
+    python = garbled(folder, "probe", "Probe", _line("Probe", value))
     ran = folder.run(f"--python=fake={python}", exit_code=4)
     assert f"{python}: the worker's reply is invalid ({says}" in ran.sentence
     assert ran.results is None

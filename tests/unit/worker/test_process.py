@@ -12,7 +12,7 @@ import pytest
 
 import busbw
 from busbw.model import variables
-from busbw.model.words import Capability, Device
+from busbw.model.words import Device
 from busbw.worker import process
 from busbw.worker.__main__ import without_garbage_collection
 
@@ -24,12 +24,11 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize("capability", Capability)
 def test_products_of_numpy_leave_no_threads_spinning_whatever_the_user_has(
-    environment: pytest.MonkeyPatch, capability: Capability
+    environment: pytest.MonkeyPatch,
 ) -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "8"
-    process.prepare(Device.CPU, capability)
+    process.prepare(Device.CPU)
     assert os.environ["OPENBLAS_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
 
 

@@ -13,6 +13,7 @@ from busbw import wire
 from busbw.model.launch import Failure, Injection, LaunchId, Run
 from busbw.model.machine import Probe
 from busbw.model.words import Extra, FailureKind
+from busbw.worker.measure import MeasureSession
 from busbw.worker.serve import Channel, serve
 from tests.helpers import build
 from tests.unit.worker.scripted import Backend, Program
@@ -34,7 +35,8 @@ def _replies(*requests: dict[str, Any], program: Program | None = None) -> list[
     """What a worker says from its beginning to the end of its channel."""
     lines = io.StringIO("".join(json.dumps(request) + "\n" for request in requests))
     channel = Channel(requests=lines, replies=io.StringIO())
-    serve(channel, Backend(program or Program(lambda _: 1.0)), launch=LaunchId.parse("2.1"))
+    backend, launch = Backend(program or Program(lambda _: 1.0)), LaunchId.parse("2.1")
+    serve(channel, MeasureSession(backend, launch), launch)
     assert isinstance(channel.replies, io.StringIO)
     found = [json.loads(line) for line in channel.replies.getvalue().splitlines()]
     assert all(set(reply) == {"reply", "value"} for reply in found)
@@ -42,12 +44,12 @@ def _replies(*requests: dict[str, Any], program: Program | None = None) -> list[
 
 
 def test_a_worker_says_that_it_is_ready_before_anything_is_asked() -> None:
-    assert _replies() == [("ready", None)]
+    assert _replies() == [("NoneType", None)]
 
 
 def test_a_probe_is_answered_with_what_there_is() -> None:
     _, (name, value) = _replies({"request": "probe"})
-    assert name == "probe"
+    assert name == "Probe"
     found = wire.from_json(Probe, value)
     assert replace(found, least_memory_bytes=None) == build.probe(build.device_set())
 
@@ -66,18 +68,18 @@ def test_to_measure_is_answered_with_a_run() -> None:
 
 def test_what_gives_no_run_is_answered_with_a_failure() -> None:
     replies = _replies(_asked("measure"), program=Program(wrong_at=0))
-    assert [name for name, _ in replies] == ["ready", "Failure"]
+    assert [name for name, _ in replies] == ["NoneType", "Failure"]
     assert wire.from_json(Failure, replies[1][1]).kind is FailureKind.WRONG_RESULT
 
 
 def test_an_open_case_is_answered_turn_by_turn_with_whether_there_are_enough() -> None:
     replies = _replies(_asked("open"), TURN, TURN, TURN, CLOSE)
     assert replies[:-1] == [
-        ("ready", None),
-        ("enough", False),
-        ("enough", False),
-        ("enough", True),
-        ("enough", True),
+        ("NoneType", None),
+        ("bool", False),
+        ("bool", False),
+        ("bool", True),
+        ("bool", True),
     ]
     name, value = replies[-1]
     assert name == "Run"
@@ -86,7 +88,7 @@ def test_an_open_case_is_answered_turn_by_turn_with_whether_there_are_enough() -
 
 @pytest.mark.parametrize(
     ("wrong_at", "names"),
-    [(0, ["ready", "Failure"]), (4, ["ready", "enough", "enough", "Failure"])],
+    [(0, ["NoneType", "Failure"]), (4, ["NoneType", "bool", "bool", "Failure"])],
 )
 def test_what_fails_is_answered_with_its_failure_and_the_next_case_can_be_opened(
     wrong_at: int, names: list[str]
@@ -95,11 +97,11 @@ def test_what_fails_is_answered_with_its_failure_and_the_next_case_can_be_opened
     replies = _replies(
         *requests, _asked("open"), TURN, CLOSE, program=Program(lambda _: 1.0, wrong_at=wrong_at)
     )
-    assert [name for name, _ in replies] == [*names, "enough", "enough", "Run"]
+    assert [name for name, _ in replies] == [*names, "bool", "bool", "Run"]
 
 
 def test_to_let_go_is_answered_whether_there_was_anything_or_not() -> None:
-    assert _replies(RELEASE, _asked("measure"), RELEASE)[1::2] == [("gone", None)] * 2
+    assert _replies(RELEASE, _asked("measure"), RELEASE)[1::2] == [("NoneType", None)] * 2
 
 
 @pytest.mark.parametrize(("first", "then"), [("measure", []), ("open", [TURN, CLOSE])])

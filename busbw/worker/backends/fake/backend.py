@@ -44,7 +44,7 @@ from typing import Any
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
-from busbw.model.launch import Chips, Injection, LaunchId, Proof
+from busbw.model.launch import Injection, LaunchId, Proof
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
 from busbw.model.soak import Wrong
 from busbw.model.words import Clock, Device, Extra, FailureKind
@@ -53,10 +53,8 @@ from busbw.worker import host, process
 from ..base import (
     AbstractBackend,
     AbstractProgram,
-    Lowered,
     MeasuringError,
     MemoryNeed,
-    Optimized,
     Reader,
     TimedCollective,
     World,
@@ -82,28 +80,29 @@ _RAISED = {
 class FakeBackend(AbstractBackend):
     """Devices and times from the script; its clock moves only when a program runs."""
 
+    name = "fake"
     turns = True
 
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
     ) -> None:
         self._processes, self._hosts = (member.count, member.hosts) if member else (1, 1)
-        self._index = member.index if member else 0
+        self.index = member.index if member else 0
         self._shared = member is not None and member.shared_devices > 0
         shared: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
         here = shared.get("hosts", {}).get(os.environ.get(HOST, ""), {})
         for package, releases in shared.get("releases", {}).items():
             here |= releases.get(importlib.metadata.version(package), {})
-        self._script = shared | here | shared.get("processes", {}).get(str(self._index), {})
+        self.script = shared | here | shared.get("processes", {}).get(str(self.index), {})
         self._exchange = Exchange(member) if member and member.count > 1 else None
         self._device = device
         self._ranks = ranks
         self.elapsed_s = 0.0
-        self.call_s = float(self._script.get("dispatch_s", 0.0))
+        self.call_s = float(self.script.get("dispatch_s", 0.0))
         self._recorded_s: list[tuple[float, float]] = []
         self._name = ""
-        self.framework_path = self._script.get("framework_path", "made up")
-        self.versions = {"fake": "1"} | self._script.get("versions", {})
+        self.framework_path = self.script.get("framework_path", "made up")
+        self.versions = {"fake": "1"} | self.script.get("versions", {})
 
     def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
         if self._exchange is None:
@@ -114,19 +113,19 @@ class FakeBackend(AbstractBackend):
         return self.elapsed_s
 
     def probe(self) -> Probe:
-        happen(self._script.get("probe", ""))
-        device = Device(self._script.get("device", "cpu"))
+        happen(self.script.get("probe", ""))
+        device = Device(self.script.get("device", "cpu"))
         virtual = device is Device.CPU
-        program, _, allocator = self._script.get("protocol", "fake").partition("/")
+        program, _, allocator = self.script.get("protocol", "fake").partition("/")
         found = DeviceSet(
             device=device,
-            device_kind=self._script.get("device_kind", "Fake CPU"),
+            device_kind=self.script.get("device_kind", "Fake CPU"),
             ranks=self._found_ranks,
             any_ranks=virtual,
             program=program,
             allocator=allocator,
             strategies={"default": "fake", "fake": "fake"},
-            clocks=tuple(Clock(name) for name in self._script.get("clocks", ["host"])),
+            clocks=tuple(Clock(name) for name in self.script.get("clocks", ["host"])),
             cores=host.cores() if virtual else None,
             hosts=self._hosts,
             processes=self._processes,
@@ -141,32 +140,14 @@ class FakeBackend(AbstractBackend):
             versions=self.versions,
             flags=process.flags(),
             hosts=(host.name(),),
-            counts=self._script.get("counts", False),
+            counts=self.script.get("counts", False),
         )
 
-    def chips(self, rounds: int, payload_bytes: int) -> Chips:
-        """By the script's ``chips``: how many there are, and how much slower single ones are."""
-        said = self._script.get("chips", {})
-        happen(said.get("then", ""))
-        own = said.get("count", self._script.get("ranks", VIRTUAL_RANKS))
-        ranks, slower = range(own * self._index, own * (self._index + 1)), said.get("slower", {})
-        seconds = [float(slower.get(str(rank % own), 1.0)) for rank in ranks]
-        rows = tuple((one,) * rounds for one in seconds)
-        return Chips(ranks=tuple(ranks), compute_s=rows, copy_s=((1.0,) * rounds,) * own)
-
-    def lowered(self, source: str) -> Lowered:
-        """What a file holds, in place of what `source` would make."""
-        said = self._script["program"]
-        names = ("argument", "output", "alias", "temporary", "peak")
-        none = {f"{name}_bytes": 0 for name in names}
-        found = Optimized(text=Path(said["hlo"]).read_text(), **none)
-        return Lowered(source, 1, lambda: found, said.get("mesh", {}))
-
     def world(self) -> World:
-        there: dict[str, Any] = self._script | self._script.get("world", {})
+        there: dict[str, Any] = self.script | self.script.get("world", {})
         return World(
             device_kind=there.get("device_kind", "Fake CPU"),
-            ranks=self._script.get("world", {}).get("ranks", self._found_ranks),
+            ranks=self.script.get("world", {}).get("ranks", self._found_ranks),
             processes=self._processes,
         )
 
@@ -175,11 +156,11 @@ class FakeBackend(AbstractBackend):
         """One for each process that shares a device, else those of the script."""
         if self._shared:
             return self._processes
-        found: int = self._script.get("ranks", self._ranks or VIRTUAL_RANKS)
+        found: int = self.script.get("ranks", self._ranks or VIRTUAL_RANKS)
         return found
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        if Device(self._script.get("device", "cpu")) is not Device.CPU:
+        if Device(self.script.get("device", "cpu")) is not Device.CPU:
             return None
         return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, really_taken=False)
 
@@ -189,18 +170,18 @@ class FakeBackend(AbstractBackend):
     ) -> Iterator[AbstractProgram]:
         line = self._line(case)
         happen(line.get("then", ""))
-        latency_s = float(self._script.get("latency_s", 1e-5))
-        rate = float(self._script.get("gb_per_s", 10.0)) * 1e9
+        latency_s = float(self.script.get("latency_s", 1e-5))
+        rate = float(self.script.get("gb_per_s", 10.0)) * 1e9
         one_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
         injected_s = 0.0
         if injection is not None and injection.extra is Extra.DELAY:
             injected_s = injection.delay_s(one_s)
         # As real ones are: not quite what was asked for.
-        injected_s *= float(self._script.get("injected_more", 1.0))
+        injected_s *= float(self.script.get("injected_more", 1.0))
         self.instruction = f"{COLLECTIVES[case.collective].hlo}.1"
         flips = line.get("flips", {}) if soaking else {}
         program = FakeProgram(self, case, one_s, injected_s, flips)
-        program.signed = line.get("signature", self._script.get("signature", ()))
+        program.signed = line.get("signature", self.script.get("signature", ()))
         yield program
 
     @contextlib.contextmanager
@@ -209,12 +190,12 @@ class FakeBackend(AbstractBackend):
         yield self._recorded
 
     def _recorded(self, timed: Mapping[str, str]) -> list[TimedCollective]:
-        slower = float(self._script.get("device_slower", 1.0))
-        kept = self._recorded_s[: len(self._recorded_s) - self._script.get("events_lost", 0)]
+        slower = float(self.script.get("device_slower", 1.0))
+        kept = self._recorded_s[: len(self._recorded_s) - self.script.get("events_lost", 0)]
         own = self.world().ranks // self._processes
         return [
             TimedCollective(rank, self.instruction, begun_s + index * one_s, slower * one_s)
-            for rank in range(own * self._index, own * (self._index + 1))
+            for rank in range(own * self.index, own * (self.index + 1))
             for index, (begun_s, one_s) in enumerate(kept)
         ]
 
@@ -224,7 +205,7 @@ class FakeBackend(AbstractBackend):
 
     def _line(self, case: Case) -> dict[str, Any]:
         number = launch_number()
-        for line in self._script.get("cases", []):
+        for line in self.script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
             is_case = sizes == case.payload_bytes and line.get("dtype", case.dtype) == case.dtype
             is_case = is_case and line.get("reduce_op", case.reduce_op) == case.reduce_op

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES, AbstractCollective, groups_of, pairs_of
 from busbw.model.case import Case
-from busbw.model.launch import Compiled, Proof
+from busbw.model.launch import Proof
 from busbw.model.words import Clock, Device, FailureKind, Placement
 from busbw.program.hlo import COLLECTIVES as KINDS
 from busbw.program.hlo import Instruction, Module, algorithm_of, read
 
-from ..base import MeasuringError, Optimized, not_a_collective
+from ..base import MeasuringError, not_a_collective
 
 # Characters of an instruction, and of what is said of it in a sentence.
 _SHOWN, _SHOWN_FIRST = 300, 100
@@ -131,22 +131,6 @@ def prove(text: str, wanted: Wanted) -> Proof:
         chosen=algorithm_of(found.collectives),
         array_bytes=wanted.result_bytes,
         groups=wanted.case.groups,
-    )
-
-
-def compiled_of(found: Proved, case: Case, optimized: Optimized) -> Compiled:
-    return Compiled(
-        collectives=dict(Counter(one.collective for one in found.collectives)),
-        groups=f"{len(case.groups)}x{case.group_size}",
-        algorithm=algorithm_of(found.collectives),
-        starts=found.starts,
-        around=dict(Counter(one.op for one in found.around)),
-        around_loop=dict(Counter(one.op for one in found.around_loop)),
-        argument_bytes=optimized.argument_bytes,
-        output_bytes=optimized.output_bytes,
-        alias_bytes=optimized.alias_bytes,
-        temporary_bytes=optimized.temporary_bytes,
-        peak_bytes=optimized.peak_bytes,
     )
 
 

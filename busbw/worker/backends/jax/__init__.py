@@ -1,11 +1,11 @@
-"""JAX, imported only here, once its version is known to be new enough, and its compilers."""
+"""JAX, imported only here, once its version is known to be new enough."""
 
 from __future__ import annotations
 
 from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 
-from ..base import AbstractBackend, AbstractCompiler
+from ..base import AbstractBackend
 
 
 def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> AbstractBackend:
@@ -16,13 +16,3 @@ def load(device: Device | None, ranks: int | None, member: ClusterMember | None)
     from .backend import JaxBackend
 
     return JaxBackend(device, ranks, member)
-
-
-def load_compiler() -> AbstractCompiler:
-    """Raises MeasuringError UNAVAILABLE where JAX is too old."""
-    from . import versions
-
-    versions.check()
-    from .compiler import JaxCompiler
-
-    return JaxCompiler()

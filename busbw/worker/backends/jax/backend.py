@@ -21,14 +21,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
-from busbw.model.launch import Chips, Injection
+from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axes_of, parts_of
 from busbw.model.words import Device
 from busbw.worker import host, process, sharing
 
-from ..base import Lowered, Reader, unavailable
+from ..base import Reader, unavailable
 from ..framework import AbstractFramework, clocks, package_versions
-from . import collective, user_program, versions
+from . import collective, versions
 from .injection import calibrate, delay_of
 from .program import EVERYWHERE, JaxProgram
 
@@ -68,7 +68,7 @@ class JaxBackend(AbstractFramework):
             jax.block_until_ready(jax.jit(abs)(np.float32(1)))
 
     def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        self._exchange = self._exchange or Exchange(self._device)
+        self._exchange = self._exchange or Exchange(self.device)
         return self._exchange(words)
 
     def _device_set(self, device: Device) -> DeviceSet:
@@ -83,7 +83,7 @@ class JaxBackend(AbstractFramework):
         return collective.host_bytes(case)
 
     def _program(self, case: Case, injection: Injection | None) -> JaxProgram:
-        virtual, delay = self._device is Device.CPU, delay_of(case, injection)
+        virtual, delay = self.device is Device.CPU, delay_of(case, injection)
         mesh = self._mesh(case)
         work = collective.work_of(case, mesh, virtual=virtual)
         program = JaxProgram(case, mesh, work, delayed=delay is not None)
@@ -93,30 +93,16 @@ class JaxBackend(AbstractFramework):
         return program
 
     def _soaked(self, case: Case) -> JaxProgram:
-        mesh, virtual = self._mesh(case), self._device is Device.CPU
+        mesh, virtual = self._mesh(case), self.device is Device.CPU
         return JaxProgram(case, mesh, collective.work_of(case, mesh, virtual=virtual, soaking=True))
 
-    def lowered(self, source: str) -> Lowered:
-        return user_program.lowered(source, self._devices())
-
-    def chips(self, rounds: int, payload_bytes: int) -> Chips:
-        # It reads recordings, as few workers do.
-        from . import chips
-
-        devices = self._devices()
-        if not payload_bytes:
-            return chips.measured(devices, rounds)
-        if self._device is not Device.TPU:
-            # Who waits for a late sender is as long in its permute: no link would be told by that.
-            return Chips(ranks=())
-        return chips.carried(devices, rounds, payload_bytes, self.recording)
-
-    def _devices(self) -> Sequence[Any]:
-        found: Sequence[Any] = jax.devices(self._device.value if self._device else None)
+    def devices(self) -> Sequence[Any]:
+        """Return all devices of the class that is measured on, those of other processes too."""
+        found: Sequence[Any] = jax.devices(self.device.value if self.device else None)
         return found
 
     def _mesh(self, case: Case) -> jax.sharding.Mesh:
-        devices = self._devices()
+        devices = self.devices()
         return mesh_of(case, [*devices[self.turned :], *devices[: self.turned]])
 
     @contextlib.contextmanager
@@ -126,7 +112,7 @@ class JaxBackend(AbstractFramework):
             raise unavailable("this JAX is too old to read recordings of its profiler")
         from . import profile
 
-        with versions.recording(folder, self._device):
+        with versions.recording(folder, self.device):
             yield partial(profile.read, folder)
 
 

@@ -23,11 +23,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives.base import pairs_of
 from busbw.model.launch import Chips
+from busbw.model.words import Device
 from busbw.program import hlo
 
 from ..base import Reader, unavailable
 from ..recordings import timed_instructions
 from . import versions
+from .backend import JaxBackend
 from .program import placed
 
 Pairs = list[tuple[int, int]]
@@ -41,6 +43,17 @@ _SIDE, _COPIED = {True: 256, False: 4096}, {True: 2**22, False: 2**28}
 _AXES = "xyz"
 # Chips whose slices are closed to a torus, and the extents of an axis from which that is so.
 _CLOSED = {"TPU v4": 4, "TPU v5": 4, "TPU v5p": 4, "TPU7x": 4, "TPU v5 lite": 16, "TPU v6 lite": 16}
+
+
+def chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> Chips:
+    """Measure each chip of this process or, with a payload, the links to it."""
+    devices = backend.devices()
+    if not payload_bytes:
+        return measured(devices, rounds)
+    if backend.device is not Device.TPU:
+        # Who waits for a late sender is as long in its permute: no link would be told by that.
+        return Chips(ranks=())
+    return carried(devices, rounds, payload_bytes, backend.recording)
 
 
 def links(devices: Sequence[Any]) -> dict[str, Pairs]:

@@ -18,10 +18,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.launch import Proof
-from busbw.model.words import FailureKind
 from busbw.program import hlo
 
-from ..base import CompileError, MeasuringError, Optimized, wrong_world
+from ..base import wrong_world
 from ..framework import AbstractChain
 from ..recordings import timed_instructions
 from ..values import Values, memory_at
@@ -299,35 +298,6 @@ def chain(
     start = (jnp.zeros_like(turns), *buffers)
     held: tuple[Any, ...] = jax.lax.while_loop(lambda held: held[0] < turns, turn, start)
     return held
-
-
-def optimized(lowered: Any, among: Sequence[Any] | None = None) -> Optimized:
-    """Where this jaxlib cannot read a newer compiler's output, that is its error, too."""
-    try:
-        compiled = lowered.compile()
-        if among is not None:
-            _check_devices(compiled, among)
-        stats, text = compiled.memory_analysis(), compiled.as_text()
-    except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
-        raise CompileError(str(error).strip()) from error
-    return Optimized(
-        text=text,
-        argument_bytes=int(stats.argument_size_in_bytes),
-        output_bytes=int(stats.output_size_in_bytes),
-        alias_bytes=int(stats.alias_size_in_bytes),
-        temporary_bytes=int(stats.temp_size_in_bytes),
-        peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
-    )
-
-
-def _check_devices(compiled: Any, among: Sequence[Any]) -> None:
-    """Raise MeasuringError where a user's program uses devices that it was not given."""
-    shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
-    used = {device for one in shardings for device in getattr(one, "device_set", ())}
-    if not used <= set(among):
-        other = sorted({device.device_kind for device in used.difference(among)})
-        text = f"it is made for other devices ({', '.join(other)}) than those that it was given"
-        raise MeasuringError(FailureKind.PROGRAM_ERROR, text)
 
 
 def _memory_bytes(compiled: Any) -> int | None:

@@ -18,15 +18,21 @@ import jax
 
 from busbw.model.words import FailureKind
 from busbw.program import frames, inventory
+from busbw.worker.operations.user_program import CompileError, Lowered, Optimized
 
-from ..base import Lowered, MeasuringError
+from ..base import MeasuringError
 from ..framework import first_line
-from .program import optimized
+from .backend import JaxBackend
 
 _ACCEPTED = (
     "expected what jax.jit(...).lower(...) gives, or a jitted function and its arguments: "
     "(jitted, arguments)"
 )
+
+
+def user_program(backend: JaxBackend, source: str) -> Lowered:
+    """Make a program of the user's for the devices that are measured on. Raises MeasuringError."""
+    return lowered(source, backend.devices())
 
 
 def lowered(source: str, devices: Sequence[Any]) -> Lowered:
@@ -79,3 +85,35 @@ def _where(error: BaseException) -> str:
         if one.filename != __file__ and not frames.is_of_a_library(one.filename):
             return f" ({Path(one.filename).name}:{one.lineno})"
     return ""
+
+
+def optimized(lowered: Any, among: Sequence[Any] | None = None) -> Optimized:
+    """Compile a program.
+
+    Raises CompileError, also where this jaxlib cannot read a newer compiler's output.
+    """
+    try:
+        compiled = lowered.compile()
+        if among is not None:
+            _check_devices(compiled, among)
+        stats, text = compiled.memory_analysis(), compiled.as_text()
+    except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
+        raise CompileError(str(error).strip()) from error
+    return Optimized(
+        text=text,
+        argument_bytes=int(stats.argument_size_in_bytes),
+        output_bytes=int(stats.output_size_in_bytes),
+        alias_bytes=int(stats.alias_size_in_bytes),
+        temporary_bytes=int(stats.temp_size_in_bytes),
+        peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
+    )
+
+
+def _check_devices(compiled: Any, among: Sequence[Any]) -> None:
+    """Raise MeasuringError where a user's program uses devices that it was not given."""
+    shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
+    used = {device for one in shardings for device in getattr(one, "device_set", ())}
+    if not used <= set(among):
+        other = sorted({device.device_kind for device in used.difference(among)})
+        text = f"it is made for other devices ({', '.join(other)}) than those that it was given"
+        raise MeasuringError(FailureKind.PROGRAM_ERROR, text)

@@ -69,11 +69,11 @@ class TensorflowBackend(AbstractFramework):
 
     def _join(self, member: ClusterMember, own: int) -> None:
         """Together with the others, unless no device has `own` ranks in each process."""
-        if own != 1 and not _on_gpus(self._device):
+        if own != 1 and not _on_gpus(self.device):
             only = "TensorFlow has one rank in each of several processes on a CPU"
             self._refusal = f"{only}, {own} are asked for"
             return
-        self._joined = _strategy_of_group(member, self._device, own)
+        self._joined = _strategy_of_group(member, self.device, own)
         self._exchange = Exchange(self._joined, own)
 
     def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
@@ -106,7 +106,7 @@ class TensorflowBackend(AbstractFramework):
         return host_bytes(case)
 
     def _program(self, case: Case, injection: Injection | None) -> TensorflowProgram:
-        if self._device is None:
+        if self.device is None:
             raise unavailable("the worker was opened for no device")
         if injection is not None and injection.extra is Extra.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
@@ -138,9 +138,9 @@ class TensorflowBackend(AbstractFramework):
         if case.strategy not in self._strategies:
             # What was imported never becomes garbage, so that it need not be searched.
             gc.freeze()
-            assert self._device is not None
-            names = _logical_devices(self._device)
-            if len(names) < case.ranks or (self._device is Device.TPU and len(names) > case.ranks):
+            assert self.device is not None
+            names = _logical_devices(self.device)
+            if len(names) < case.ranks or (self.device is Device.TPU and len(names) > case.ranks):
                 raise unavailable(f"{case.ranks} ranks asked for, {len(names)} devices")
             strategy = make_strategy(case.strategy, names[: case.ranks])
             self._strategies[case.strategy] = strategy

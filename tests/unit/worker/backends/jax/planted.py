@@ -18,7 +18,6 @@ from busbw import grid, wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Spec
 from busbw.model.launch import LaunchId, Plan
-from busbw.model.soak import Soaked
 from busbw.model.words import Device
 from busbw.model.workload import Workload
 from busbw.worker.backends.jax import program as jax_program
@@ -26,6 +25,7 @@ from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.values import memory_at
 from busbw.worker.backends.words import Words
 from busbw.worker.measure import MeasureSession
+from busbw.worker.operations.soak import soak
 
 RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
 Memories = Mapping[int, Any]
@@ -121,10 +121,10 @@ def main(fault: str, name: str, *numbers: str) -> None:
     for number in map(int, numbers):
         planted: list[Planted] = []
         jax_program.JaxProgram._called = planting(fault, number, planted)  # type: ignore[method-assign]
-        answer = session.soak(case, Plan(), key, SECONDS)
+        request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS, "turned": 0}
+        answer = soak(session, {name: wire.to_json(value) for name, value in request.items()})
         jax_program.JaxProgram._called = called  # type: ignore[method-assign]
-        wrong = answer.wrong if isinstance(answer, Soaked) else None
-        print(json.dumps({"found": wrong and wire.to_json(wrong), "planted": planted}))
+        print(json.dumps({"found": wire.to_json(answer.wrong), "planted": planted}))
 
 
 if __name__ == "__main__":

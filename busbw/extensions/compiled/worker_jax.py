@@ -19,22 +19,23 @@ from busbw.model.case import Case
 from busbw.model.machine import Compiler, Topology, check_layout
 from busbw.model.words import Device
 from busbw.worker import process
+from busbw.worker.backends.base import MeasuringError, unavailable
+from busbw.worker.backends.framework import first_line, package_versions
+from busbw.worker.backends.jax import collective, user_program
+from busbw.worker.backends.jax.backend import device_set, mesh_of, versions_of_packages
+from busbw.worker.operations.user_program import Lowered
 
-from ..base import (
-    AbstractCompiler,
-    Lowered,
-    MeasuringError,
-    unavailable,
-)
-from ..framework import first_line, package_versions
-from . import collective, user_program
-from .backend import device_set, mesh_of, versions_of_packages
-from .program import optimized
+from .worker import RELEASE, AbstractCompiler
 
 # Where JAX looks first for the compiler for TPUs.
 _LIBRARY = "TPU_LIBRARY_PATH"
 _FOR_GPUS = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
 _SHOWN = 300
+
+
+def open_compiler() -> AbstractCompiler:
+    """Return the compilers of JAX."""
+    return JaxCompiler()
 
 
 class JaxCompiler(AbstractCompiler):
@@ -67,7 +68,7 @@ class JaxCompiler(AbstractCompiler):
         _check_hosts(case, found)
         mesh = mesh_of(case, found)
         lowered, step = collective.lowered(case, mesh, topology.device)
-        return Lowered(lowered.as_text(), step, partial(optimized, lowered))
+        return Lowered(lowered.as_text(), step, partial(user_program.optimized, lowered))
 
     def _of(self, topology: Topology) -> list[Any]:
         if topology.name not in self._devices:
@@ -86,7 +87,10 @@ def _check_hosts(case: Case, found: Sequence[Any]) -> None:
 
 
 def _devices(topology: Topology) -> list[Any]:
-    """Raises MeasuringError UNAVAILABLE with the compiler's own words."""
+    """Return the devices of a topology.
+
+    Raises MeasuringError UNAVAILABLE with the compiler's own words.
+    """
     try:
         if topology.device is Device.TPU:
             config = {"chip_config_name": topology.chip_config} if topology.chip_config else {}
@@ -123,7 +127,7 @@ def _missing(device: Device) -> str:
 
 def _release(device: Device) -> str:
     if device is Device.TPU and os.environ.get(_LIBRARY):
-        return os.environ.get(process.RELEASE) or _release_of(Path(os.environ[_LIBRARY]))
+        return os.environ.get(RELEASE) or _release_of(Path(os.environ[_LIBRARY]))
     names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
     known = package_versions(*names)
     found = [f"{name} {known[name]}" for name in names if name in known]
@@ -131,7 +135,7 @@ def _release(device: Device) -> str:
 
 
 def _release_of(library: Path) -> str:
-    """The release that pip recorded next to the folder of a library that is named by its path."""
+    """Return the release that pip recorded next to the folder of a library."""
     found = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
     version = found[0].name.removesuffix(".dist-info").split("-", 1)[1] if found else ""
     return f"libtpu {version}" if version else f"libtpu of {library}"

@@ -27,9 +27,10 @@ from busbw.model.case import Case
 from busbw.model.machine import Compiler, DeviceSet, Topology
 from busbw.model.words import Clock, Device
 from busbw.worker import process
+from busbw.worker.backends.fake.backend import happen
+from busbw.worker.operations.user_program import CompileError, Lowered, Optimized
 
-from ..base import AbstractCompiler, CompileError, Lowered, Optimized
-from .backend import happen
+from .worker import RELEASE, AbstractCompiler
 
 VARIABLE = "BUSBW_FAKE_COMPILER"
 _LOST = "lose_collective"
@@ -40,6 +41,11 @@ _REFUSED = {
 }
 
 
+def open_compiler() -> AbstractCompiler:
+    """Return the compiler of the script."""
+    return FakeCompiler()
+
+
 class FakeCompiler(AbstractCompiler):
     """One compiler for every topology, by the script."""
 
@@ -47,7 +53,7 @@ class FakeCompiler(AbstractCompiler):
         self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
 
     def describe(self, topology: Topology) -> Compiler:
-        release = os.environ.get(process.RELEASE) or self._script.get("release", "fake 1")
+        release = os.environ.get(RELEASE) or self._script.get("release", "fake 1")
         absent = self._script.get("missing", {})
         missing = absent.get(topology.device.value) or absent.get(release)
         if missing:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from busbw.model.words import Device
-from busbw.worker import counters
+from busbw.worker.operations import counters
 from tests.helpers import fake_nvml
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from busbw.model.counters import Quota, Reading
 from busbw.model.words import Device
 from busbw.worker import host, process
+from busbw.worker.serve import Opening
 
 # NVML's policies that throttle a GPU, by the name that it has for them.
 _POLICIES = {
@@ -52,6 +53,17 @@ class _Found:
     scores: dict[str, float] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     quotas: dict[str, Quota] = field(default_factory=dict)
+
+
+def open_session(opening: Opening) -> Device:
+    """Return the device whose counts are read."""
+    assert opening.device is not None
+    return opening.device
+
+
+def counters(device: Device, request: Mapping[str, Any]) -> Reading:
+    """Answer a request for the counts."""
+    return reading(device)
 
 
 def are_there(device: Device, root: Path = Path("/")) -> bool:

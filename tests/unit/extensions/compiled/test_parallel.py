@@ -8,14 +8,16 @@ from dataclasses import replace
 import pytest
 
 from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import Worker
 from busbw.driver.parallel import Job, Parallel
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure
 from busbw.model.machine import Protocol
-from busbw.model.words import Capability, FailureKind
+from busbw.model.words import FailureKind
 from tests.helpers.sweep import sweep
-from tests.helpers.workers import case, executor, processes, starter
+from tests.helpers.workers import Watched, case, executor, processes, starter
 
 pytestmark = pytest.mark.workers
 
@@ -25,7 +27,7 @@ V5E = topology_of("v5e:2x4")
 def compiling(
     bundle: Bundle, workers: int = 2, timeout_s: float = 30.0, python: str = sys.executable
 ) -> Parallel:
-    begin = replace(starter(python), capability=Capability.COMPILE)
+    begin = replace(starter(python), service="compile")
     return Parallel(executor(bundle), {"": begin}, workers=workers, timeout_s=timeout_s)
 
 
@@ -64,3 +66,31 @@ def test_a_worker_that_cannot_start_is_a_failure_of_its_cases(bundle: Bundle) ->
     assert kinds == [FailureKind.CRASHED] * 2
     (described,) = running.describe("", [V5E])
     assert "exit code 1" in described.missing
+
+
+def interrupted(bundle: Bundle, event: str) -> Parallel:
+    """Compile in workers whose driver is interrupted as it does `event` to one of them."""
+
+    def interrupt(worker: Worker, done: str) -> None:
+        if done == event:
+            raise KeyboardInterrupt
+
+    begin = replace(starter(), service="compile")
+    executor = Executor(Watched(bundle, interrupt))
+    return Parallel(executor, {"": begin}, workers=2, timeout_s=60.0)
+
+
+@pytest.mark.parametrize("event", sweep(["listen", "compile"]))
+def test_an_interrupt_of_workers_that_compile_leaves_none(bundle: Bundle, event: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(bundle, event).run(jobs(3))
+    assert not processes(bundle.path)
+
+
+@pytest.mark.parametrize("event", sweep(["listen", "describe"]))
+def test_an_interrupt_while_a_compiler_is_described_leaves_no_worker(
+    bundle: Bundle, event: str
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(bundle, event).describe("", [V5E])
+    assert not processes(bundle.path)

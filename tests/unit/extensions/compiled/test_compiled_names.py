@@ -29,11 +29,10 @@ PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
 # there must be known by its name, whatever else is true of it.
 _COMPILE = """
 from busbw.hardware import topologies
-from busbw.model.words import Capability
-real.prepare("jax", None, Capability.COMPILE)
+real.prepare("jax", None, real.compilation.VARIABLES["jax"])
 from busbw.collectives import COLLECTIVES
-from busbw.worker.backends.base import CompileError
-from busbw.worker.backends.jax.compiler import JaxCompiler
+from busbw.extensions.compiled.worker_jax import JaxCompiler
+from busbw.worker.operations.user_program import CompileError
 from tests.helpers import build
 
 compiler = JaxCompiler()

@@ -6,17 +6,51 @@ the same hash. All processes of a group take the same rounds, and look at each o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from busbw.model.launch import LaunchId
+from busbw.collectives import COLLECTIVES
+from busbw.model.case import Case
+from busbw.model.launch import LaunchId, Plan
+from busbw.model.machine import EnvironmentKey
 from busbw.model.soak import Soaked, Wrong
-from busbw.worker.backends.base import AbstractProgram, wrong_result
+from busbw.model.words import Clock, Placement
+from busbw.worker.backends.base import AbstractProgram, unavailable, wrong_result
+from busbw.worker.measure import MeasureSession
+from busbw.worker.serve import value_of
 
 # How long the rounds of one input take, and how many there are at most.
 _BATCH_S, _MOST = 0.2, 2**14
 # How often an input whose result was wrong is asked for again, at least, and for about how long.
 AGAIN, _LEAST_AGAIN, _AGAIN_S = 100, 10, 20.0
+
+
+def soak(session: MeasureSession, request: Mapping[str, Any]) -> Soaked:
+    """Run rounds of a case, one collective a call out of place: its input stays as it was.
+
+    The ranks are moved on by as many devices as the request says. Raises MeasuringError.
+    """
+    case, key = value_of(request, "case", Case), value_of(request, "key", EnvironmentKey)
+    backend, turned = session.backend, value_of(request, "turned", int)
+    if turned and not backend.turns:
+        raise unavailable("its ranks cannot be moved")
+    backend.turned = turned
+    workload = replace(case.workload, placement=Placement.OUT_OF_PLACE.value)
+    protocol = replace(case.protocol, clock=Clock.DISPATCH)
+    case = replace(case, workload=workload, protocol=protocol)
+    ranks, collective = case.ranks // key.processes, COLLECTIVES[case.collective]
+    need = backend.memory_need(case)
+    if need is not None:
+        # Two inputs take turns.
+        more = ranks * collective.input_bytes(case.payload_bytes, case.group_size)
+        need = replace(need, needed_bytes=need.needed_bytes + more)
+        session.check_fits(need, value_of(request, "plan", Plan), key)
+    backend.world().check(case, key)
+    each_bytes = collective.output_bytes(case.payload_bytes, case.group_size)
+    with backend.prepared(case, soaking=True) as program:
+        rounds = Soak(program, ranks * each_bytes, backend.now_s, backend.gathered)
+        return rounds.run(value_of(request, "seconds", float), session.launch)
 
 
 @dataclass

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from busbw.collectives import COLLECTIVES
+from busbw.extensions.compiled.worker import RELEASE, CompileSession
+from busbw.extensions.compiled.worker_fake import FakeCompiler
 from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.launch import Compiled, Failure, LaunchId
 from busbw.model.machine import Topology
 from busbw.model.words import FailureKind, FoundBy
-from busbw.worker import process
-from busbw.worker.backends.base import CompileError, Lowered, Optimized
-from busbw.worker.backends.fake.compiler import FakeCompiler
-from busbw.worker.compile import CompileSession
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.operations.user_program import CompileError, Lowered, Optimized
 from tests.helpers import build
 
 V5E = topology_of("v5e:2x4")
@@ -49,24 +49,29 @@ class Counting(FakeCompiler):
         return replace(lowered, text=lowered.text + self.program, compiled=compiled)
 
 
-def bench(compiler: FakeCompiler, cache: Path | None = None) -> CompileSession:
-    return CompileSession(compiler=compiler, launch=LAUNCH, cache=cache)
+def compiled(
+    compiler: FakeCompiler, cache: Path | None = None, *, case: Case = CASE, to: Topology = V5E
+) -> Compiled | Failure:
+    try:
+        return CompileSession(compiler=compiler, cache=cache).compile(case, to)
+    except MeasuringError as error:
+        return error.failure(LAUNCH)
 
 
 def test_the_second_time_nothing_is_compiled_unless_there_is_no_cache(tmp_path: Path) -> None:
     compiler = Counting()
-    first = bench(compiler, tmp_path).compile(CASE, V5E)
-    assert bench(compiler, tmp_path).compile(CASE, V5E) == first
+    first = compiled(compiler, tmp_path)
+    assert compiled(compiler, tmp_path) == first
     assert isinstance(first, Compiled)
     assert compiler.compiled == 1
     for _ in range(2):
-        bench(compiler).compile(CASE, V5E)
+        compiled(compiler)
     assert compiler.compiled == 3
 
 
 def test_what_was_refused_is_kept_too(tmp_path: Path) -> None:
     compiler = Counting("INTERNAL: no")
-    found = [bench(compiler, tmp_path).compile(CASE, V5E) for _ in range(2)]
+    found = [compiled(compiler, tmp_path) for _ in range(2)]
     assert compiler.compiled == 1
     kinds = [one.kind for one in found if isinstance(one, Failure)]
     assert kinds == [FailureKind.COMPILE_ERROR] * 2
@@ -76,14 +81,14 @@ def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = Counting()
-    bench(compiler, tmp_path).compile(CASE, V5E)
-    bench(compiler, tmp_path).compile(CASE, topology_of("v6e:2x4"))
+    compiled(compiler, tmp_path)
+    compiled(compiler, tmp_path, to=topology_of("v6e:2x4"))
     compiler.program = "another"
-    bench(compiler, tmp_path).compile(CASE, V5E)
+    compiled(compiler, tmp_path)
     monkeypatch.setenv("XLA_FLAGS", "--xla_something=1")
-    bench(compiler, tmp_path).compile(CASE, V5E)
-    monkeypatch.setenv(process.RELEASE, "libtpu 2")
-    bench(compiler, tmp_path).compile(CASE, V5E)
+    compiled(compiler, tmp_path)
+    monkeypatch.setenv(RELEASE, "libtpu 2")
+    compiled(compiler, tmp_path)
     assert compiler.compiled == 5
 
 
@@ -102,10 +107,10 @@ def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
 )
 def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
     compiler = Counting()
-    bench(compiler, tmp_path).compile(CASE, V5E)
+    compiled(compiler, tmp_path)
     (kept,) = tmp_path.rglob("*.json.gz")
     kept.write_bytes(damaged(kept.read_bytes()))
-    assert isinstance(bench(compiler, tmp_path).compile(CASE, V5E), Compiled)
+    assert isinstance(compiled(compiler, tmp_path), Compiled)
     assert compiler.compiled == 2
 
 
@@ -114,7 +119,7 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
         "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
         "temporaries (16.00G) exceeds available HBM (15.75G)"
     )
-    found = bench(Counting(words)).compile(CASE, V5E)
+    found = compiled(Counting(words))
     assert isinstance(found, Failure)
     assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.RAISED)
     assert (found.needed_bytes, found.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
@@ -122,26 +127,26 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
 
 def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
     payload = CASE.payload_bytes
-    found = bench(Counting()).compile(CASE, replace(H100, memory_bytes=payload - 1))
+    found = compiled(Counting(), to=replace(H100, memory_bytes=payload - 1))
     assert isinstance(found, Failure)
     assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
     assert (found.needed_bytes, found.available_bytes) == (payload, payload - 1)
     enough = replace(H100, memory_bytes=payload)
-    assert isinstance(bench(Counting()).compile(CASE, enough), Compiled)
+    assert isinstance(compiled(Counting(), to=enough), Compiled)
 
 
 def test_where_there_is_no_compiler_the_case_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"missing": {"tpu": "no libtpu"}}')
-    found = bench(FakeCompiler()).compile(CASE, V5E)
+    found = compiled(FakeCompiler())
     assert isinstance(found, Failure)
     assert (found.kind, found.message) == (FailureKind.UNAVAILABLE, "no libtpu")
 
 
 def test_a_program_that_lost_its_collective_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
-    lost = bench(FakeCompiler()).compile(CASE, V5E)
+    lost = compiled(FakeCompiler())
     assert isinstance(lost, Failure)
     assert lost.kind is FailureKind.NOT_A_COLLECTIVE
     assert "expected 1 all-reduce of " in lost.message
@@ -167,13 +172,13 @@ def _case(name: str, clock: str, **changes: str) -> Case:
 def test_every_collective_is_written_so_that_it_can_be_proved(
     name: str, clock: str, topology: Topology
 ) -> None:
-    found = bench(FakeCompiler()).compile(_case(name, clock), topology)
+    found = compiled(FakeCompiler(), case=_case(name, clock), to=topology)
     assert isinstance(found, Compiled), found
     assert found.collectives == {COLLECTIVES[name].hlo: 1}
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_along_an_axis_the_groups_are_the_axis_s(name: str) -> None:
-    found = bench(FakeCompiler()).compile(_case(name, "device", mesh="2x4", axes="y"), V5E)
+    found = compiled(FakeCompiler(), case=_case(name, "device", mesh="2x4", axes="y"))
     assert isinstance(found, Compiled), found
     assert found.groups == "2x4"

@@ -9,7 +9,7 @@ import pytest
 from busbw.model.launch import LaunchId
 from busbw.model.soak import Soaked, Wrong
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.soak import AGAIN, Soak
+from busbw.worker.operations.soak import AGAIN, Soak
 from tests.unit.worker.scripted import Program
 
 LAUNCH = LaunchId(name="soak")

@@ -1,0 +1,231 @@
+"""Compiling a case: lower, compile unless it is in the cache, read the result.
+
+Knows the order and no framework. The cache holds a compiler's own output, which is read again each
+time, so that a better reader needs no new compilation.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib
+import json
+import os
+import sys
+import zlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from busbw import storage, wire
+from busbw.model import variables
+from busbw.model.case import Case
+from busbw.model.launch import Compiled
+from busbw.model.machine import Compiler, Topology
+from busbw.model.words import FailureKind
+from busbw.program.hlo import algorithm_of
+from busbw.worker import backends
+from busbw.worker.backends.base import MeasuringError, unavailable
+from busbw.worker.backends.hlo import proof
+from busbw.worker.operations.user_program import (
+    CompileError,
+    Lowered,
+    Optimized,
+    collectives_of,
+    refused,
+)
+from busbw.worker.serve import Opening, value_of
+
+# The release of a worker's compiler library, where it cannot be looked up.
+RELEASE = "BUSBW_COMPILER_RELEASE"
+
+# The cache's format; files of another format are ignored.
+_FORM = 1
+
+
+class AbstractCompiler(ABC):
+    """The compilers of one framework, for any chips."""
+
+    @abstractmethod
+    def describe(self, topology: Topology) -> Compiler:
+        """Return the compiler for `topology`; where there is none, why."""
+
+    @abstractmethod
+    def lowered(self, case: Case, topology: Topology) -> Lowered:
+        """Return the program that measuring `case` on `topology` would run.
+
+        Raises MeasuringError.
+        """
+
+
+def open_session(opening: Opening) -> AbstractCompiler:
+    """Import a framework to compile. Raises MeasuringError where it is too old."""
+    # The private folder that this process was started from, which is removed afterwards.
+    os.environ.setdefault("TPU_LOG_DIR", os.path.join(sys.path[0], "tpu_logs"))
+    versions = backends.part(opening.framework, "versions")
+    if versions is not None:
+        versions.check()
+    module = importlib.import_module(f"{__name__}_{opening.framework}")
+    compiler: AbstractCompiler = module.open_compiler()
+    return compiler
+
+
+def describe(compiler: AbstractCompiler, request: Mapping[str, Any]) -> Compiler:
+    """Describe the compiler for a topology."""
+    return compiler.describe(value_of(request, "topology", Topology))
+
+
+def compile_case(compiler: AbstractCompiler, request: Mapping[str, Any]) -> Compiled:
+    """Compile a case for a topology, or take the program from the folder `cache`, if any.
+
+    Raises MeasuringError.
+    """
+    cache = value_of(request, "cache", str)
+    session = CompileSession(compiler=compiler, cache=Path(cache) if cache else None)
+    return session.compile(value_of(request, "case", Case), value_of(request, "topology", Topology))
+
+
+@dataclass
+class CompileSession:
+    """Compiles case after case with one compiler; `cache` is where programs are kept, if at all."""
+
+    compiler: AbstractCompiler
+    cache: Path | None = None
+
+    def compile(self, case: Case, topology: Topology) -> Compiled:
+        """Compile a case. Raises MeasuringError."""
+        build = self.compiler.describe(topology)
+        if build.missing:
+            raise unavailable(build.missing)
+        lowered = self.compiler.lowered(case, topology)
+        optimized = self._optimized(lowered, topology, build)
+        compiled = _read(case, topology, lowered, optimized)
+        _check_memory(topology, optimized)
+        return compiled
+
+    def _optimized(self, lowered: Lowered, topology: Topology, build: Compiler) -> Optimized:
+        """Take a program from the cache, or compile it; refusals are cached as well."""
+        path = self._path(lowered, topology, build)
+        kept = _kept(path)
+        if kept is None:
+            try:
+                kept = lowered.compiled()
+            except CompileError as error:
+                kept = error
+            _keep(path, kept)
+        if isinstance(kept, Optimized):
+            return kept
+        raise refused(kept)
+
+    def _path(self, lowered: Lowered, topology: Topology, build: Compiler) -> Path | None:
+        """Name a file by all that decides what comes out: program, compiler, flags, topology."""
+        if self.cache is None:
+            return None
+        decides = (
+            lowered.text,
+            build.build,
+            build.release,
+            sorted(build.versions.items()),
+            # Never to be recorded: these are whole values.
+            sorted(variables.of_compilers(os.environ).items()),
+            topology.layout,
+            topology.chip_config,
+            topology.target_config,
+        )
+        name = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+        return self.cache / f"{_FORM}" / name[:2] / f"{name[2:34]}.json.gz"
+
+
+def _kept(path: Path | None) -> Optimized | CompileError | None:
+    """Read the cached output; None if there is none, or if it is cut or damaged."""
+    if path is None:
+        return None
+    try:
+        document = wire.parsed(_unpacked(storage.read(path)))
+        if isinstance(document, dict) and "error" in document:
+            return CompileError(wire.from_json(str, document["error"]))
+        return wire.from_json(Optimized, document)
+    except (storage.InputError, zlib.error, wire.WireError):
+        return None
+
+
+# A program as text; the largest that was seen has a tenth of it.
+_MOST_UNPACKED = 1 << 30
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """Decompress what `_keep` wrote. Raises zlib.error for anything else, and for too much."""
+    unpacking = zlib.decompressobj(wbits=31)
+    content = unpacking.decompress(packed, _MOST_UNPACKED)
+    if not unpacking.eof:
+        raise zlib.error("it is cut, or unpacks to too many bytes")
+    return content
+
+
+def _keep(path: Path | None, kept: Optimized | CompileError) -> None:
+    """Write an output as a whole: several sessions write at once. Raises MeasuringError."""
+    if path is None:
+        return
+    document = {"error": str(kept)} if isinstance(kept, CompileError) else wire.to_json(kept)
+    try:
+        storage.write(path, gzip.compress(json.dumps(document).encode(), mtime=0))
+    except OSError as error:
+        raise unavailable(
+            f"the compiled program cannot be kept: {storage.error_text(error)}; with "
+            "--compile-cache=none nothing is"
+        ) from error
+
+
+def _read(case: Case, topology: Topology, lowered: Lowered, optimized: Optimized) -> Compiled:
+    """Raise MeasuringError for a program that is not the collective, or that cannot be read."""
+    sizes: dict[str, Any] = {
+        "argument_bytes": optimized.argument_bytes,
+        "output_bytes": optimized.output_bytes,
+        "alias_bytes": optimized.alias_bytes,
+        "temporary_bytes": optimized.temporary_bytes,
+        "peak_bytes": optimized.peak_bytes,
+    }
+    if lowered.mesh is not None:
+        uses = collectives_of(optimized, lowered.mesh).uses
+        counts = Counter({use.kind: 0 for use in uses})
+        for use in uses:
+            counts[use.kind] += use.times
+        return Compiled(
+            collectives=dict(sorted(counts.items())),
+            starts=any(use.asynchronous for use in uses),
+            uses=uses,
+            mesh=lowered.mesh,
+            **sizes,
+        )
+    wanted = proof.wanted(case, lowered.step, device=topology.device)
+    found = proof.find(optimized.text, wanted)
+    return Compiled(
+        collectives=dict(Counter(line.collective for line in found.collectives)),
+        groups=f"{len(case.groups)}x{case.group_size}",
+        algorithm=algorithm_of(found.collectives),
+        starts=found.starts,
+        around=dict(Counter(line.op for line in found.around)),
+        around_loop=dict(Counter(line.op for line in found.around_loop)),
+        **sizes,
+    )
+
+
+def _check_memory(topology: Topology, optimized: Optimized) -> None:
+    """Raise MeasuringError for a program that does not fit the chip."""
+    needed = (
+        optimized.argument_bytes
+        + optimized.output_bytes
+        - optimized.alias_bytes
+        + optimized.temporary_bytes
+    )
+    if topology.memory_bytes is not None and needed > topology.memory_bytes:
+        raise MeasuringError(
+            FailureKind.OUT_OF_MEMORY,
+            f"the program takes {needed} bytes, the chip has {topology.memory_bytes}",
+            needed_bytes=needed,
+            available_bytes=topology.memory_bytes,
+            predicted=True,
+        )
