@@ -26,7 +26,7 @@ from typing import Any
 from unittest import mock
 
 from busbw import storage
-from busbw.baselines.document import TIMED, BaselineError, read
+from busbw.baselines.document import BaselineError, read
 from busbw.driver.bundle import Bundle
 from busbw.history.files import HistoryError, read_all
 
@@ -275,7 +275,7 @@ def _entries(folder: Path) -> Mapping[str, Sequence[Any]]:
     # A temporary file beside the baselines cannot be read, or has their entries once more.
     files = (folder / "baselines").rglob("*.json*")
     return {
-        "baselines": [baseline for path in files for baseline in read(TIMED, path).baselines],
+        "baselines": [baseline for path in files for baseline in read(path).baselines],
         "history": [line for lines in read_all(folder / "history").values() for line in lines],
     }
 

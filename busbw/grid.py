@@ -234,10 +234,7 @@ def _single(found: DeviceSet, framework: str) -> str:
     """Why one rank cannot be measured, and what can be done with it."""
     why = f"{found.ranks} rank ({found.device_kind}), two are needed"
     if found.device is Device.TPU:
-        return (
-            f"{why}, and two processes cannot share a chip: libtpu belongs to one process; "
-            "--topology compiles for more chips than are here"
-        )
+        return f"{why}, and two processes cannot share a chip: libtpu belongs to one process"
     if found.device is not Device.GPU:
         return why
     if FRAMEWORKS[framework].shares_devices:
@@ -250,7 +247,7 @@ def resolve(spec: Spec, target: Target) -> Case:
     """The Case of `spec` on `target`. Raises GridError with the reason if it cannot be one."""
     if spec.framework not in target.sets:
         raise target.out_of_reach(spec.framework)
-    case, key = _resolved(spec, target)
+    case, key = case_on(spec, target)
     try:
         if spec.mesh:
             check_layout(spec.mesh, key.hosts, key.processes)
@@ -259,7 +256,11 @@ def resolve(spec: Spec, target: Target) -> Case:
     return case
 
 
-def _resolved(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
+def case_on(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
+    """Return the Case of `spec` and its Environment key, whatever hosts a mesh names.
+
+    Raises GridError with the reason if it cannot be one.
+    """
     found, key = target.sets[spec.framework], target.key(spec)
     if spec.workload.is_sized:
         _check_mesh(spec, key, found)
@@ -325,19 +326,6 @@ def check_blocks(case: Case | Spec, ranks: int) -> None:
             f"a payload of {payload_text(case.payload_bytes)} is not {parts} equal blocks of "
             f"{case.dtype}, which {case.collective} over {group_size} ranks needs"
         )
-
-
-def resolve_on(spec: Spec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
-    """The Case of `spec` on `devices`, which need not be attached, and its Environment key.
-
-    How many hosts a topology's devices are on its compiler knows, which checks the mesh. Raises
-    GridError with the reason if it cannot be one.
-    """
-    probe = Probe(
-        framework=spec.framework, framework_path="", devices=(devices,), missing={}, versions={}
-    )
-    target = choose_target(device=devices.device, ranks=None, probes=[probe], named=[])
-    return _resolved(spec, target)
 
 
 def is_dump(source: str) -> bool:

@@ -1,22 +1,22 @@
 """A file of baselines as text and as values: JSON with one line per payload, read strictly.
 
-What all lines share is said once: in a file of times the sessions that they were measured in, so
-that a line is a payload and its times, and a review shows which moved. Programs have no sessions: a
-compiler gives the same program every time.
+The sessions that lines were measured in are stored once, so that a line is a payload and its times,
+and a review shows which moved. Files of other kinds have the same layout, and lines and values of
+their own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from busbw import storage, wire
 from busbw.model.case import Case, converted
-from busbw.model.launch import Compiled
 from busbw.model.limits import (
     AtLeast1,
     Date,
@@ -27,15 +27,13 @@ from busbw.model.limits import (
     check_some,
 )
 from busbw.model.machine import EnvironmentKey, Protocol
-from busbw.model.stored import Baseline, CompiledBaseline, Record, Stored
+from busbw.model.stored import Baseline, Record
 from busbw.model.words import payload_of, payload_text
 from busbw.model.workload import Workload
 
-S = TypeVar("S", bound=Stored)
+F = TypeVar("F", bound="StoredFile")
 
-# The folder of programs, next to those of times.
-COMPILED_FOLDER = "compiled"
-
+_DOCUMENT = "busbw baselines"
 _REMEDY = "move the file away, and record it again with --update-baselines=all"
 
 
@@ -58,26 +56,26 @@ class Update:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BaselineFile(Generic[S]):
+class BaselineFile:
     """What is stored of one framework, collective and strategy on one Environment key."""
 
     key: EnvironmentKey
     framework: str
     collective: str
     strategy: str
-    baselines: tuple[S, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
     history: tuple[Update, ...] = ()
 
-    def find(self, case: Case, memory_limit_bytes: int | None = None) -> S | None:
-        """That of `case`, with the protocol that it was stored with."""
+    def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
+        """Return the baseline of `case`, with the protocol that it was stored with."""
         wanted = (case.key.line_key, memory_limit_bytes or 0)
         for one in self.baselines:
             if one.line == wanted:
                 return replace(one, case=replace(case, protocol=one.case.protocol))
         return None
 
-    def with_baseline(self, new: S) -> BaselineFile[S]:
-        """With `new` in place of that of the same line."""
+    def with_baseline(self, new: Baseline) -> BaselineFile:
+        """Return the file with `new` in place of that of the same line."""
         others = (one for one in self.baselines if one.line != new.line)
         return replace(self, baselines=(*others, new))
 
@@ -144,17 +142,6 @@ class TimedLine(StoredLine):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramLine(StoredLine):
-    """What `release` made of a payload on `date`; without a program it was out of memory."""
-
-    release: str
-    date: Date
-    compiled: Compiled | None = None
-    needed_bytes: Natural | None = None
-    available_bytes: Natural | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StoredFile:
     """What every file holds: its format, the full Environment key, what all cases share."""
 
@@ -170,54 +157,49 @@ class StoredFile:
 class TimedFile(StoredFile):
     """One file of times: what each session shares, lines, and the file's history."""
 
-    document: str = "busbw baselines"
+    document: str = _DOCUMENT
     sessions: Mapping[Annotated[str, _check_session], StoredSession]
     entries: tuple[TimedLine, ...]
     history: tuple[Update, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramFile(StoredFile):
-    """One file of programs."""
-
-    document: str = "busbw compiled baselines"
-    entries: tuple[ProgramLine, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Codec(Generic[S]):
-    """What differs between files of times and files of programs.
-
-    `document` is what a file says that it is, `folder` theirs below the folder of baselines, `kind`
-    how they are stored. `baseline_of` makes a value of a file, a line of it, its Case and where it
-    is, and raises WireError; `rows_of` is the reverse, of all values.
-    """
-
-    document: str
-    folder: str
-    kind: type[StoredFile]
-    baseline_of: Callable[[Any, Any, Case, str], S]
-    rows_of: Callable[[Iterable[S]], dict[str, Any]]
-
-
-def read(codec: Codec[S], path: Path) -> BaselineFile[S]:
-    """What is in `path`. Raises BaselineError."""
-    raw = read_json(path)
-    try:
-        wire.check_document(raw, codec.document, _REMEDY)
-        stored: Any = wire.from_json(codec.kind, raw, "document")
-        found: dict[object, S] = {}
-        for index, line in enumerate(stored.entries):
-            location = f"document.entries[{index}]"
-            case = _case(stored, line, path.name, location)
-            one = codec.baseline_of(stored, line, case, location)
-            if one.line in found:
+def read(path: Path) -> BaselineFile:
+    """Read a file of times. Raises BaselineError."""
+    stored, cases = read_file(path, TimedFile, _DOCUMENT)
+    found: dict[object, Baseline] = {}
+    for index, (line, case) in enumerate(zip(stored.entries, cases)):
+        location = f"document.entries[{index}]"
+        with placed(path):
+            baseline = _timed(stored, line, case, location)
+            if baseline.line in found:
                 raise wire.WireError(f"{location}: a second entry for its payload")
-            found[one.line] = one
-    except wire.WireError as error:
-        raise BaselineError(f"{path}: {error}") from error
+        found[baseline.line] = baseline
     baselines = tuple(found.values())
     return converted(BaselineFile, stored, key=stored.environment, baselines=baselines)
+
+
+def read_file(path: Path, kind: type[F], document: str) -> tuple[F, tuple[Case, ...]]:
+    """Read a file that says it is a `document`, and the case of each of its lines.
+
+    Raises BaselineError.
+    """
+    raw = read_json(path)
+    with placed(path):
+        wire.check_document(raw, document, _REMEDY)
+        stored: Any = wire.from_json(kind, raw, "document")
+        return stored, tuple(
+            _case(stored, line, path.name, f"document.entries[{index}]")
+            for index, line in enumerate(stored.entries)
+        )
+
+
+@contextlib.contextmanager
+def placed(path: Path) -> Iterator[None]:
+    """Turn a WireError into a BaselineError that names the file."""
+    try:
+        yield
+    except wire.WireError as error:
+        raise BaselineError(f"{path}: {error}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -264,10 +246,10 @@ def _timed(stored: TimedFile, line: TimedLine, case: Case, location: str) -> Bas
     return converted(Baseline, line, case=case, records=tuple(records))
 
 
-def dumps(codec: Codec[S], file: BaselineFile[S]) -> str:
-    """The file's text: sorted, one line for each row, so that a review shows what changed."""
-    rows = codec.rows_of(sorted(file.baselines, key=lambda one: one.line))
-    return _text(converted(codec.kind, file, environment=file.key, **rows))
+def dumps(file: BaselineFile) -> str:
+    """Return the file's text: sorted, so that a review shows what changed."""
+    rows = _timed_rows(sorted(file.baselines, key=lambda one: one.line))
+    return text_of(converted(TimedFile, file, environment=file.key, **rows))
 
 
 def _timed_rows(baselines: Iterable[Baseline]) -> dict[str, Any]:
@@ -288,38 +270,21 @@ def _timed_line(one: Baseline, sessions: dict[str, StoredSession]) -> TimedLine:
     return converted(
         TimedLine,
         one,
-        **_line_of(one.case),
+        **line_of(one.case),
         times_us={} if one.oom else times_us,
         out_of_memory=next(iter(times_us)) if one.oom else "",
     )
 
 
-def _line_of(case: Case) -> dict[str, Any]:
+def line_of(case: Case) -> dict[str, Any]:
+    """Return the fields of a StoredLine."""
     names = ("dtype", "reduce_op", "placement", "axes", "protocol")
     own = {name: getattr(case, name) for name in names}
     return {"payload": payload_text(case.payload_bytes), **own}
 
 
-TIMED = Codec(
-    document="busbw baselines",
-    folder="",
-    kind=TimedFile,
-    baseline_of=_timed,
-    rows_of=_timed_rows,
-)
-PROGRAMS = Codec(
-    document="busbw compiled baselines",
-    folder=COMPILED_FOLDER,
-    kind=ProgramFile,
-    baseline_of=lambda stored, line, case, location: converted(CompiledBaseline, line, case=case),
-    rows_of=lambda baselines: {
-        "entries": tuple(converted(ProgramLine, one, **_line_of(one.case)) for one in baselines)
-    },
-)
-
-
-def _text(stored: StoredFile) -> str:
-    """Sessions, entries and history have a line for each row."""
+def text_of(stored: StoredFile) -> str:
+    """Return the text of a file; sessions, entries and history have a line for each row."""
     parts = []
     for one in fields(stored):
         value = getattr(stored, one.name)

@@ -1,7 +1,7 @@
 """The folder of baselines: paths of files, one writer at a time, each file written at the end.
 
-A Codec reads and writes the content of a file. Files are read under a lock, changed in memory and
-written at the end, each once, so that one session may update and prune. The lock excludes other
+`document` reads and writes the content of a file. Files are read under a lock, changed in memory
+and written at the end, each once, so that one session may update and prune. The lock excludes other
 sessions on this machine. It does not exclude an editor, a checkout or a session on another host
 that mounts the same folder.
 """
@@ -12,13 +12,12 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Generic
 
 from busbw import storage
 from busbw.model.case import Case, converted
 from busbw.model.machine import EnvironmentKey
 
-from .document import COMPILED_FOLDER, BaselineError, BaselineFile, Codec, S, dumps, read
+from .document import BaselineError, BaselineFile, StoredFile, dumps, read
 
 LOCK_TIMEOUT_S = 60.0
 
@@ -26,9 +25,9 @@ LOCK_TIMEOUT_S = 60.0
 _HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
 
 
-def path_of(root: Path, key: EnvironmentKey, case: Case, folder: str = "") -> Path:
-    """Return the path of the file of `case` on `key`, in a `folder` below `root`."""
-    return root / folder / key.folder / case.key.file_name
+def path_of(root: Path, key: EnvironmentKey, case: Case) -> Path:
+    """Return the path of the file of `case` on `key` below `root`."""
+    return root / key.folder / case.key.file_name
 
 
 def exists(path: Path) -> bool:
@@ -42,21 +41,32 @@ def exists(path: Path) -> bool:
     return True
 
 
-def stored(codec: Codec[S], path: Path, key: EnvironmentKey, case: Case) -> BaselineFile[S] | None:
+def stored(path: Path, key: EnvironmentKey, case: Case) -> BaselineFile | None:
     """Read the file `path`; None if there is no file.
 
     Raises BaselineError for a bad file, and for a file of another case or environment.
     """
     if not exists(path):
         return None
-    document = read(codec, path)
-    names = (document.framework, document.collective, document.strategy)
-    if document.key != key or names != (case.framework, case.collective, case.strategy):
+    document = read(path)
+    check_place(path, document, document.key, key, case)
+    return document
+
+
+def check_place(
+    path: Path,
+    found: BaselineFile | StoredFile,
+    found_key: EnvironmentKey,
+    key: EnvironmentKey,
+    case: Case,
+) -> None:
+    """Raise BaselineError for a file that is about another environment or kind of case."""
+    names = (found.framework, found.collective, found.strategy)
+    if found_key != key or names != (case.framework, case.collective, case.strategy):
         raise BaselineError(
-            f"{path}: document.environment: the file says {_words(document.key)} and "
+            f"{path}: document.environment: the file says {_words(found_key)} and "
             f"{'.'.join(names)}, its place says {_words(key)} and {case.key.file_name}"
         )
-    return document
 
 
 def _words(key: EnvironmentKey) -> str:
@@ -99,44 +109,40 @@ def check_folder(
         storage.check_folder(root)
 
 
-def check_writable(
-    root: Path, cases: Iterable[tuple[EnvironmentKey, Case]], *, compiled: bool = False
-) -> None:
+def check_writable(root: Path, cases: Iterable[tuple[EnvironmentKey, Case]]) -> None:
     """Raise BaselineError or OutputError unless the file of each case can be written or created."""
-    below = COMPILED_FOLDER if compiled else ""
-    for path in dict.fromkeys(path_of(root, key, case, below) for key, case in cases):
+    for path in dict.fromkeys(path_of(root, key, case) for key, case in cases):
         storage.check_folder(path.parent)
         if exists(path) and not os.access(path, os.W_OK):
             raise BaselineError(f"{path} cannot be written: no permission")
 
 
-class Draft(Generic[S]):
+class Draft:
     """The opened files of a baselines folder, with the changes to them in memory.
 
     The folder is locked, through `held`, when the first of them is opened.
     """
 
-    def __init__(self, codec: Codec[S], root: Path, held: contextlib.ExitStack) -> None:
-        self._codec = codec
+    def __init__(self, root: Path, held: contextlib.ExitStack) -> None:
         self._root = root
         self._held = held
         self._is_locked = False
-        self._documents: dict[Path, BaselineFile[S] | None] = {}
+        self._documents: dict[Path, BaselineFile | None] = {}
         self._changed: dict[Path, None] = {}
 
-    def find(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile[S] | None]:
+    def find(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile | None]:
         """Return the path of the file of `case` on `key`, and its document; None without a file.
 
         Raises BaselineError for a bad file.
         """
-        path = path_of(self._root, key, case, self._codec.folder)
+        path = path_of(self._root, key, case)
         # Without a folder there is nothing to lock; looking for a file does not create it.
         if path not in self._documents and exists(self._root):
             self._begin()
-            self._documents[path] = stored(self._codec, path, key, case)
+            self._documents[path] = stored(path, key, case)
         return path, self._documents.get(path)
 
-    def opened(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile[S]]:
+    def opened(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile]:
         """Return the same as `find`, with an empty document if there is no file."""
         self._begin()
         path, document = self.find(key, case)
@@ -150,7 +156,7 @@ class Draft(Generic[S]):
             self._held.enter_context(locked(self._root))
             self._is_locked = True
 
-    def put(self, path: Path, document: BaselineFile[S]) -> None:
+    def put(self, path: Path, document: BaselineFile) -> None:
         """Write `document` to `path` at the end; without entries, the file is removed."""
         self._documents[path] = document if document.baselines else None
         self._changed[path] = None
@@ -158,27 +164,28 @@ class Draft(Generic[S]):
     def write(self) -> None:
         """Write every file that changed."""
         if self._changed:
-            self._tidy_up()
+            tidy_up(self._root)
         for path in self._changed:
             if document := self._documents[path]:
-                storage.write(path, dumps(self._codec, document))
+                storage.write(path, dumps(document))
             else:
                 path.unlink(missing_ok=True)
 
-    def _tidy_up(self) -> None:
-        """Remove half-written files of killed writers: under the lock no other writer is alive."""
-        for path in self._root.rglob(_HALF_WRITTEN):
-            path.unlink(missing_ok=True)
+
+def tidy_up(root: Path) -> None:
+    """Remove half-written files of killed writers: under the lock no other writer is alive."""
+    for path in root.rglob(_HALF_WRITTEN):
+        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def drafted(root: Path, codec: Codec[S]) -> Iterator[Draft[S]]:
-    """Open a Draft of the files of `codec` in `root`; write it at the end, unless it raises.
+def drafted(root: Path) -> Iterator[Draft]:
+    """Open a Draft of the files in the folder `root`; write it at the end, unless it raises.
 
     Other sessions wait meanwhile. Raises OSError if a file cannot be written, and BaselineError if
     another session holds the lock for too long.
     """
     with contextlib.ExitStack() as held:
-        draft = Draft(codec, root, held)
+        draft = Draft(root, held)
         yield draft
         draft.write()

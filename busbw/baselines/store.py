@@ -16,20 +16,13 @@ from typing import Annotated
 from busbw import wire
 from busbw.model.case import Case, CaseKey
 from busbw.model.limits import Payload, Positive
-from busbw.model.machine import EnvironmentKey, Topology, slug
-from busbw.model.stored import Baseline, CompiledBaseline
+from busbw.model.machine import EnvironmentKey, slug
+from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference
 from busbw.model.words import payload_of
 
 from . import files
-from .document import (
-    COMPILED_FOLDER,
-    PROGRAMS,
-    TIMED,
-    BaselineError,
-    read,
-    read_json,
-)
+from .document import BaselineError, read, read_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +48,7 @@ def find(
     baseline without a limit, and never an entry with another limit.
     """
     path = files.path_of(root, key, case)
-    document = files.stored(TIMED, path, key, case)
+    document = files.stored(path, key, case)
     if document is not None:
         baseline = document.find(case, memory_limit_bytes) or document.find(case)
         if baseline is not None:
@@ -71,7 +64,7 @@ def find(
 def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[Baseline, ...]:
     """Read all baselines of `framework` on `key`. Raises BaselineError for a bad file."""
     paths = sorted((root / key.folder).glob(f"{framework}.*.*.json"))
-    return tuple(baseline for path in paths for baseline in read(TIMED, path).baselines)
+    return tuple(baseline for path in paths for baseline in read(path).baselines)
 
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
@@ -90,30 +83,12 @@ def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
     dates: dict[int, str] = {}
     for path in sorted((root / key.folder.parent).glob("*/*.*.*.json")):
         if _frameworks([path]):
-            contents = read(TIMED, path)
+            contents = read(path)
             if (contents.key.ranks, contents.key.shared) == (key.ranks, key.shared):
                 continue
             newest = (baseline.date for baseline in contents.baselines)
             dates[contents.key.ranks] = max(dates.get(contents.key.ranks, ""), *newest)
     return dates
-
-
-def find_compiled(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
-    """Find the program that is stored below `root`. Raises BaselineError for a bad file."""
-    path = files.path_of(root, key, case, COMPILED_FOLDER)
-    document = files.stored(PROGRAMS, path, key, case)
-    return document.find(case) if document is not None else None
-
-
-def has_compiled(root: Path, topology: Topology, framework: str) -> bool:
-    """Return whether a program of `framework` is stored below `root` for the ranks of `topology`.
-
-    Decided by the name of the folder: the full key is known only where there is a compiler.
-    """
-    kind = root / COMPILED_FOLDER / slug(topology.device_kind)
-    ranks = f"{topology.ranks}r"
-    folders = (kind / ranks, *kind.glob(f"{ranks}-*"))
-    return any(True for folder in folders for _ in folder.glob(f"{framework}.*.json"))
 
 
 def frameworks_below(root: Path) -> frozenset[str]:
@@ -131,7 +106,7 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     for path in sorted(folder.glob(f"{case.key.stem}.*.json")):
         case_key = CaseKey.of_file(path.name)
         other = replace(case, strategy=case_key.strategy) if case_key is not None else case
-        document = files.stored(TIMED, path, key, other) if other != case else None
+        document = files.stored(path, key, other) if other != case else None
         if document is not None and document.find(other):
             return other.strategy
     return ""
@@ -143,7 +118,7 @@ def _otherwise_shared(root: Path, key: EnvironmentKey, case: Case) -> str:
         folder for folder in folders if folder.name.endswith("-shared") != key.shared
     ):
         path = folder / case.key.file_name
-        document = read(TIMED, path) if files.exists(path) else None
+        document = read(path) if files.exists(path) else None
         if document is not None and document.find(case) is not None:
             do = "share" if document.key.shared else "do not share"
             return f"the ranks of its baseline for {folder.name} {do} a device, unlike these"

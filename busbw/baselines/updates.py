@@ -14,22 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic
 
 from busbw.model.case import Case, converted
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import (
-    MOST_SESSIONS,
-    Baseline,
-    CompiledBaseline,
-    Record,
-    rounded_us,
-)
+from busbw.model.stored import MOST_SESSIONS, Baseline, Record, rounded_us
 from busbw.model.words import seconds_text
 
-from .document import PROGRAMS, BaselineFile, S, Update
-from .files import Draft, drafted
+from .document import BaselineFile, Update
+from .files import Draft
 
 # A year of weekly updates; more is what version control is for.
 MOST_UPDATES = 50
@@ -103,8 +96,8 @@ def pinned_at_level(baseline: Baseline) -> Baseline:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change(Generic[S]):
-    """One baseline, of times or of a program, before and after; None: none, or it was removed.
+class Change:
+    """One baseline before and after; None: none, or it was removed.
 
     `lost`: it lost more than the budget, and somebody accepted that with a reason. `why` says in a
     word or two why it was written.
@@ -112,13 +105,10 @@ class Change(Generic[S]):
 
     path: Path
     case: Case
-    before: S | None
-    after: S | None
+    before: Baseline | None
+    after: Baseline | None
     lost: bool = False
     why: str = ""
-
-
-Updated = Change[Baseline]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,7 +148,7 @@ class Refusal:
 class Saved:
     """What was saved of a session's times, and what was refused."""
 
-    changes: tuple[Updated, ...]
+    changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
 
 
@@ -175,7 +165,7 @@ class Rules:
 
 
 def save(
-    draft: Draft[Baseline],
+    draft: Draft,
     accepted: Sequence[Accepted],
     *,
     session: Record,
@@ -187,8 +177,8 @@ def save(
     Only the given baselines are replaced. What `rules` forbid is not saved but returned as a
     refusal. Raises BaselineError if a file cannot be read.
     """
-    done: list[Updated | Refusal | None] = []
-    opened: dict[Path, BaselineFile[Baseline]] = {}
+    done: list[Change | Refusal | None] = []
+    opened: dict[Path, BaselineFile] = {}
     for wanted in accepted:
         path, file = draft.opened(wanted.key, wanted.measurement.case)
         opened[path], one = _merged(opened.get(path, file), wanted, path, rules)
@@ -201,8 +191,8 @@ def save(
 
 
 def _merged(
-    file: BaselineFile[Baseline], one: Accepted, path: Path, rules: Rules
-) -> tuple[BaselineFile[Baseline], Updated | Refusal | None]:
+    file: BaselineFile, one: Accepted, path: Path, rules: Rules
+) -> tuple[BaselineFile, Change | Refusal | None]:
     """`file` with one case's session, and the change or refusal; None: it was left as it is."""
     case, new = one.measurement.case, one.baseline
     before = file.find(case, new.memory_limit_bytes)
@@ -225,19 +215,19 @@ Keyed = tuple[EnvironmentKey, Case]
 
 
 def prune(
-    draft: Draft[Baseline], keep: Sequence[Keyed], *, session: Record, reason: str = ""
-) -> tuple[Updated, ...]:
+    draft: Draft, keep: Sequence[Keyed], *, session: Record, reason: str = ""
+) -> tuple[Change, ...]:
     """Remove every other case from the files of the cases in `keep`.
 
     Returns what was removed. A file without baselines is removed. Raises BaselineError if a file
     cannot be read.
     """
-    files: dict[Path, tuple[BaselineFile[Baseline], list[Case]]] = {}
+    files: dict[Path, tuple[BaselineFile, list[Case]]] = {}
     for key, case in keep:
         path, file = draft.find(key, case)
         if file is not None:
             files.setdefault(path, (file, []))[1].append(case)
-    changes: list[Updated] = []
+    changes: list[Change] = []
     for path, (file, cases) in files.items():
         kept = {case.key.line_key for case in cases}
         left = tuple(one for one in file.baselines if one.case.key.line_key in kept)
@@ -253,8 +243,8 @@ def prune(
 
 
 def _recorded(
-    file: BaselineFile[Baseline], changes: Sequence[Updated], session: Record, reason: str
-) -> BaselineFile[Baseline]:
+    file: BaselineFile, changes: Sequence[Change], session: Record, reason: str
+) -> BaselineFile:
     """`file` with a line of history about `changes`, all those of it."""
     update = Update(
         date=session.date,
@@ -264,27 +254,3 @@ def _recorded(
         accepted_regression=any(change.lost for change in changes),
     )
     return replace(file, history=(*file.history, update)[-MOST_UPDATES:])
-
-
-def save_compiled(
-    root: Path,
-    accepted: Sequence[tuple[EnvironmentKey, CompiledBaseline]],
-    *,
-    only_new: bool = False,
-) -> tuple[Change[CompiledBaseline], ...]:
-    """Write what was accepted below `root`; what did not change is not written again.
-
-    Files are read again under a lock, and only the given programs are replaced. With `only_new`
-    what is stored stays. Raises BaselineError if a file cannot be read and OSError if one cannot be
-    written.
-    """
-    changes: list[Change[CompiledBaseline]] = []
-    with drafted(root, PROGRAMS) as draft:
-        for key, new in accepted:
-            path, file = draft.opened(key, new.case)
-            before = file.find(new.case)
-            if before is not None and (only_new or replace(before, date=new.date) == new):
-                continue
-            draft.put(path, file.with_baseline(new))
-            changes.append(Change(path=path, case=new.case, before=before, after=new))
-    return tuple(changes)

@@ -206,6 +206,6 @@ def found(named: str = "") -> list[ModuleType]:
         for module in pkgutil.iter_modules(__path__)
         if named in ("", module.name)
     }
-    modules = [module for _, module in sorted((own | extensions.commands(named)).items())]
+    modules = [module for _, module in sorted((own | extensions.table("COMMANDS", named)).items())]
     commands = [module for module in modules if hasattr(module, "add_to")]
     return sorted(commands, key=lambda module: getattr(module, "ORDER", math.inf))

@@ -10,13 +10,13 @@ from pathlib import Path
 from busbw import storage
 from busbw.history.files import HistoryError, folders
 from busbw.history.levels import MachineHistory
-from busbw.report.reading import CompiledSession, DocumentError, Session, read_results
+from busbw.report.reading import DocumentError, Session, SessionRecord, read_results
 from busbw.session.histories import read_machines
 
 from . import UsageError, usage_error
 
 
-def session_in(path: Path) -> Session | CompiledSession:
+def session_in(path: Path) -> SessionRecord:
     """Read the session in a file of `--results`. Raises UsageError."""
     with usage_error(DocumentError), usage_error(storage.InputError, where=f"{path}: "):
         return read_results(storage.read(path), str(path))
@@ -27,7 +27,7 @@ def machines_in(
     baselines: Path,
     *,
     named: str | None = None,
-    of: Iterable[Session | CompiledSession] = (),
+    of: Iterable[SessionRecord] = (),
 ) -> Sequence[MachineHistory]:
     """Return the `named` machine, else those of the sessions `of`, else all of the history.
 

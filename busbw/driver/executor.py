@@ -141,12 +141,9 @@ class Executor:
 
 
 def cut_short(failure: Failure) -> bool:
-    return stopped(failure) or (failure.exit_code or 0) < 0
-
-
-def stopped(failure: Failure) -> bool:
-    """Whether a process hung or was killed, which is nothing that it did itself."""
-    return failure.kind in (FailureKind.TIMEOUT, FailureKind.KILLED)
+    """Tell whether a process hung or was killed, which is nothing that it did itself."""
+    is_ended = failure.kind in (FailureKind.TIMEOUT, FailureKind.KILLED)
+    return is_ended or (failure.exit_code or 0) < 0
 
 
 def started_again(failure: Failure) -> str:

@@ -1,6 +1,14 @@
 """Optional features, each in a folder that can be deleted.
 
-The core imports none of them. It calls their functions by name through `hooks`.
+The core imports none of them. The `__init__` of an extension declares what it adds in tables, from
+a name to ``"module:value"``; a module is imported only when its value is needed:
+
+- HOOKS: functions that sessions call by name.
+- COMMANDS: modules of commands, by the name of the command.
+- OPTIONS: options of sessions, by their name.
+- MODES: functions that return a mode of sessions, by the fixture that its tests read.
+- RESULTS: functions that read results of another kind, by what the document says that it is.
+- WORKER_SERVICES and WORKER_OPERATIONS: what workers open and do, see `busbw.worker.serve`.
 """
 
 from __future__ import annotations
@@ -8,40 +16,27 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 
 def hooks(name: str, table: str = "HOOKS") -> list[Callable[..., Any]]:
-    """Load the functions that extensions declare under `name`.
-
-    The `__init__` of an extension declares them in a `table`, from a name to
-    ``"module:function"``. The module is imported only when the function is needed. A worker reads
-    the tables WORKER_SERVICES and WORKER_OPERATIONS, the session reads HOOKS.
-    """
-    functions = []
-    for extension, names in _tables(table):
-        if name in names:
-            module, _, function = names[name].partition(":")
-            loaded = import_module(f"{__name__}.{extension}.{module}")
-            functions.append(getattr(loaded, function))
-    return functions
+    """Load the functions that extensions declare under `name`."""
+    return [pkgutil.resolve_name(place) for key, place in _entries(table) if key == name]
 
 
-def commands(name: str = "") -> dict[str, ModuleType]:
-    """Load the modules of the commands that extensions add, or that of the command `name` alone.
-
-    The `__init__` of an extension declares its commands in a table `COMMANDS`, from the name of a
-    command to a module of the extension.
-    """
-    return {
-        command: import_module(f"{__name__}.{extension}.{module}")
-        for extension, table in _tables("COMMANDS")
-        for command, module in table.items()
-        if name in ("", command)
-    }
+def table(table: str, name: str = "") -> dict[str, Any]:
+    """Load all values of a table by their names, or that of one name alone."""
+    places = {key: place for key, place in _entries(table) if name in ("", key)}
+    return {key: pkgutil.resolve_name(place) for key, place in places.items()}
 
 
-def _tables(name: str) -> Iterator[tuple[str, dict[str, str]]]:
+def names(table: str) -> list[str]:
+    """Return the names in a table, without loading its values."""
+    return [key for key, _ in _entries(table)]
+
+
+def _entries(table: str) -> Iterator[tuple[str, str]]:
     for extension in pkgutil.iter_modules(__path__):
-        yield extension.name, vars(import_module(f"{__name__}.{extension.name}")).get(name, {})
+        module = import_module(f"{__name__}.{extension.name}")
+        declared = vars(module).get(table, {})
+        yield from ((key, f"{module.__name__}.{place}") for key, place in declared.items())

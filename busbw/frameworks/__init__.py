@@ -21,6 +21,3 @@ FRAMEWORKS: Mapping[str, Framework] = _found()
 
 # The frameworks that are measured by default.
 USUAL = tuple(one.name for one in FRAMEWORKS.values() if not one.scripted)
-
-# The frameworks whose programs can be compiled for a topology.
-COMPILED = tuple(one.name for one in FRAMEWORKS.values() if one.compiles)

@@ -11,7 +11,6 @@ FRAMEWORK = Framework(
     ring="fake",
     extra="fake",
     packages=("busbw-fake",),
-    compiles=True,
     shares_devices=True,
     scripted=True,
 )

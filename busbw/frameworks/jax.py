@@ -12,7 +12,6 @@ FRAMEWORK = Framework(
     extra="jax",
     packages=("jax", "libtpu"),
     oldest="0.5.0",
-    compiles=True,
     shares_devices=True,
     environment={"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TPU_SKIP_MDS_QUERY": "1"},
 )

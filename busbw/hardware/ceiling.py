@@ -18,8 +18,7 @@ from busbw.model.machine import EnvironmentKey, extents_of
 from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, rate_text
 
-from .chips import Chip, Confidence, chip_of
-from .topologies import kind_of_type
+from .chips import Chip, Confidence, chip_of, kind_of_type
 
 # Larger than any chip's own memory or cache, so that every round goes through the main memory.
 _BEYOND_CACHES_BYTES = 256 * MIB

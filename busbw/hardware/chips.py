@@ -153,3 +153,14 @@ def chip_of(device_kind: str) -> Chip | None:
         if device_kind == chip.device_kind or device_kind.startswith(longer):
             return chip
     return None
+
+
+# What clouds call some chips.
+_OTHERS = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "v7x": "tpu7x"}
+
+
+def kind_of_type(accelerator_type: str) -> str:
+    """JAX's name of the TPU that clouds call, with its size, such as ``v5litepod-8``; else ""."""
+    name = accelerator_type.partition("-")[0]
+    known = _OTHERS.get(name, name)
+    return next((one.device_kind for one in CHIPS if one.shapes and one.name == known), "")

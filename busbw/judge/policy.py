@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from busbw.model.words import MIB, Clock, Device
+from busbw.model.words import Clock, Device
 
 # More than a tenth of the cases without an answer is no answer.
 MOST_NOISY = 0.10
@@ -20,12 +20,6 @@ MOST_NOISY = 0.10
 # The errors of latency and bandwidth come from a few sizes of a few launches each, and are known
 # with as few degrees of freedom.
 CURVE_FREEDOM = 10.0
-
-# Memory of one rank that was compiled may grow by this fraction, or by this number of bytes, the
-# larger of both: a compiler's scratch space changes by some KiB from release to release, and a
-# hundredth of a chip's memory decides about no payload in steps of two.
-MEMORY_GROWTH = 0.01
-LEAST_MEMORY_GROWTH_BYTES = MIB
 
 # Vendors round their figures. An error of measurement, such as collectives that are counted but
 # did not run, makes much more.

@@ -158,7 +158,11 @@ def judge_session(
 
 
 def session_verdict(
-    sentences: Mapping[SessionOutcome, str], verdicts: Sequence[Verdict], *, otherwise: str
+    sentences: Mapping[SessionOutcome, str],
+    verdicts: Sequence[Verdict],
+    *,
+    otherwise: str,
+    is_compared: bool = False,
 ) -> SessionVerdict:
     """Return the verdict of a session from the outcomes that hold.
 
@@ -166,13 +170,15 @@ def session_verdict(
         sentences: The text of each outcome; an outcome with an empty text does not hold.
         verdicts: The verdicts of the cases; if one failed, FAILED holds, too.
         otherwise: The text if no other sentence holds.
+        is_compared: Whether cases were compared with each other, as those of two releases are.
 
     """
     texts_by_outcome = {**sentences, SessionOutcome.FAILED: _failed_text(verdicts)}
     holds = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
     texts = [texts_by_outcome[outcome] for outcome in holds]
     texts += [otherwise] if set(holds) <= {SessionOutcome.FAILED} else []
-    passed = SessionOutcome.FINE if is_compared(verdicts) else SessionOutcome.NOTHING_COMPARED
+    compared = is_compared or has_comparison(verdicts)
+    passed = SessionOutcome.FINE if compared else SessionOutcome.NOTHING_COMPARED
     return SessionVerdict(outcomes=holds or (passed,), text="; ".join(texts))
 
 
@@ -184,9 +190,9 @@ _WITHOUT_COMPARISON = (
 )
 
 
-def is_compared(verdicts: Sequence[Verdict]) -> bool:
-    """Return whether a case was compared with a baseline, a reference or another compiler."""
-    return len({verdict.spec.compiler for verdict in verdicts}) > 1 or any(
+def has_comparison(verdicts: Sequence[Verdict]) -> bool:
+    """Return whether a case was compared with a baseline or a reference."""
+    return any(
         verdict.expected or verdict.outcome not in _WITHOUT_COMPARISON for verdict in verdicts
     )
 
@@ -221,7 +227,7 @@ def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) 
     without = len(measurements) - len(timed)
     more = f", {without} without a time" if without else ""
     compared = sum(verdict.ratio is not None for verdict in verdicts)
-    if compared < len(timed) and is_compared(verdicts):
+    if compared < len(timed) and has_comparison(verdicts):
         more += f", {compared or 'none'} of them compared"
     least, most = min(timed), max(timed)
     launches = plural(least, "launch") if least == most else f"{least} to {most} launches"

@@ -77,8 +77,7 @@ class Spec(_HasWorkload):
     """What was asked for, known at collection, with no hardware.
 
     `mesh` is the shape that the ranks are laid out in, such as ``2x4`` or ``hosts:2,devices:4``
-    (empty: that of the devices). With a `topology` it is not measured but compiled, for chips that
-    need not be here, by `compiler` (empty: the only one).
+    (empty: that of the devices).
     """
 
     framework: str
@@ -89,8 +88,6 @@ class Spec(_HasWorkload):
     ranks: int | None = None
     mesh: str = ""
     clock: str = "default"
-    topology: str = ""
-    compiler: str = ""
 
     @property
     def stored(self) -> StoredSpec:
@@ -102,17 +99,14 @@ class Spec(_HasWorkload):
 
     @property
     def id(self) -> str:
-        """The pytest id, such as ``jax-default-float32-4K``; usual values are left out.
-
-        Of what is compiled it begins with the topology, such as ``v5e:2x4``.
-        """
+        """The pytest id, such as ``jax-default-float32-4K``; usual values are left out."""
         named = (
             (self.collective, "all_reduce"),
             (self.reduce_op, "sum none"),
             (self.placement, "in_place"),
             (self.clock, "default"),
         )
-        parts = [self.topology, self.compiler, self.framework, self.workload.word]
+        parts = [self.framework, self.workload.word]
         if not self.workload.is_sized:
             return "-".join(filter(None, (*parts, self.strategy)))
         parts += [word for word, usual in named if word not in usual.split()]
@@ -124,6 +118,11 @@ class Spec(_HasWorkload):
             payload_text(self.payload_bytes),
         ]
         return "-".join(filter(None, parts))
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """Return what names a kind of cases, where it differs within a session."""
+        return (self.collective, self.reduce_op, self.placement, self.strategy, self.dtype)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -303,8 +302,6 @@ class StoredSpec(_Stored):
     axes: str
     placement: str
     clock: str
-    topology: str = ""
-    compiler: str = ""
     program: str = ""
 
 

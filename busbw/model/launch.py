@@ -1,7 +1,7 @@
 """A launch: how hard it measures, what names it, what it returned.
 
-A Plan and an Injection never change what a case is. A launch returns a Run, a Compiled or a
-Failure; a Measurement has one of them for each launch. `busbw.judge` decides what they mean.
+A Plan and an Injection never change what a case is. A launch returns a Run or a Failure; a
+Measurement has one of them for each launch. `busbw.judge` decides what they mean.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from .case import Case
-from .limits import AtLeast1, Count, Natural, NotNegative, Positive, Seconds, Signature, check_some
-from .program import Use
-from .words import Clock, Extra, FailureKind, FoundBy, payload_text, plural
+from .limits import AtLeast1, Natural, NotNegative, Positive, Seconds, Signature, check_some
+from .words import Clock, Extra, FailureKind, FoundBy, payload_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -280,46 +279,3 @@ class Measurement:
     @property
     def launches(self) -> int:
         return len(self.runs) + len(self.failures)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compiled:
-    """What the compiler made of a Case. Bytes are those of one rank's part of the program.
-
-    `collectives` counts those of one turn of the loop by kind, `groups` is how many groups of how
-    many ranks each runs over, such as ``1x8``. `algorithm` is what the compiler published of its
-    choice, empty where it published nothing. `starts`: the collective is asynchronous, started by
-    one instruction and awaited by another. `around` counts by kind the other operations on the
-    payload in a turn of the loop, `around_loop` those outside of the loop, once in a call. Of a
-    program of the user's `uses` are all its collectives and `mesh` the extents of its axes by name;
-    there are no groups of them all.
-    """
-
-    collectives: Mapping[str, Natural]
-    groups: str = ""
-    algorithm: Mapping[str, str] = field(default_factory=dict)
-    starts: bool = False
-    around: Mapping[str, Natural] = field(default_factory=dict)
-    around_loop: Mapping[str, Natural] = field(default_factory=dict)
-    argument_bytes: Natural = 0
-    output_bytes: Natural = 0
-    alias_bytes: Natural = 0
-    temporary_bytes: Natural = 0
-    peak_bytes: Natural = 0
-    uses: tuple[Use, ...] = ()
-    mesh: Mapping[str, Count] = field(default_factory=dict)
-
-    @property
-    def algorithm_text(self) -> str:
-        if not self.groups:
-            return f"{plural(sum(self.collectives.values()), 'collective')} per step"
-        if not self.algorithm:
-            return "not published"
-        names = dict.fromkeys((*_FIRST, *sorted(self.algorithm)))
-        words = [(name, self.algorithm[name]) for name in names if name in self.algorithm]
-        return ", ".join(text if name in _NAMELESS else f"{name} {text}" for name, text in words)
-
-
-# What is shown first of an algorithm, and what is shown without its name.
-_FIRST = ("strategy", "emitter", "colors", "phases")
-_NAMELESS = ("strategy", "emitter", "offload")

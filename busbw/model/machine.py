@@ -1,6 +1,6 @@
-"""What cases are measured on or compiled for: meshes of ranks, devices, their key, protocols.
+"""What cases are measured on: meshes of ranks, devices, their key, protocols.
 
-Only `EnvironmentKey` and `Protocol` are ever matched; whatever else a probe or a compiler finds is
+Only `EnvironmentKey` and `Protocol` are ever matched; whatever else a probe finds is
 recorded and printed, never compared. Figures of chips are in `busbw.hardware`.
 """
 
@@ -295,41 +295,3 @@ class Environment:
     load: NotNegative | None = None
     clock_mhz: Positive | None = None
     changed: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Topology:
-    """Chips that a program can be compiled for without having them, such as ``v5e:2x4``.
-
-    `layout` is their topology in the compiler's notation, and `chip_config` how a TPU's cores are
-    used, where that is not the compiler's default; for a GPU `target_config` describes the chip,
-    and `memory_bytes` is its memory (None: the compiler knows).
-    """
-
-    name: str
-    device: Device
-    device_kind: str
-    layout: str
-    ranks: int
-    hosts: int = 1
-    chip_config: str = ""
-    target_config: str = ""
-    memory_bytes: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compiler:
-    """A compiler as one worker has it for one topology.
-
-    `release` is the version of its package, such as ``libtpu 0.0.42.1``, `build` what it says of
-    itself, which decides whether two compilers are the same. `devices` are the topology's as the
-    framework sees them; None where `missing` says why there is no compiler.
-    """
-
-    topology: str
-    release: str = ""
-    build: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    flags: Mapping[str, str] = field(default_factory=dict)
-    devices: DeviceSet | None = None
-    missing: str = ""

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .case import Case
-from .launch import Compiled
-from .limits import Date, Microseconds, Moment, Natural, Signature, moment_of
+from .limits import Microseconds, Moment, Signature, moment_of
 from .words import Outcome
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
@@ -209,23 +208,3 @@ class Baseline:
     def line(self) -> tuple[object, ...]:
         """What is unique in its file: its case, and the limit that it was out of memory under."""
         return (self.case.key.line_key, self.memory_limit_bytes or 0)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledBaseline:
-    """What a compiler made of a Case when it was stored; no program if it was out of memory."""
-
-    case: Case
-    compiled: Compiled | None
-    date: Date
-    release: str
-    needed_bytes: Natural | None = None
-    available_bytes: Natural | None = None
-
-    @property
-    def line(self) -> tuple[object, ...]:
-        return (self.case.key.line_key, 0)
-
-
-# What is stored of a case: its times, or its program.
-Stored = Baseline | CompiledBaseline

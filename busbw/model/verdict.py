@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .case import Case, Spec
-from .launch import Compiled, Failure
+from .launch import Failure
 from .limits import Natural, NotNegative, Positive
 from .soak import Tally
-from .stored import CompiledBaseline
 from .words import FailureKind, Outcome, SessionOutcome
 
 
@@ -95,41 +94,8 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """One thing that changed: what, before, and now. `fails`: the case fails because of it.
-
-    `accepted`: the case would fail because of it, had the user not accepted it.
-    """
-
-    what: str
-    before: str
-    now: str
-    fails: bool
-    accepted: bool = False
-
-    @property
-    def text(self) -> str:
-        """Such as ``strategy: StrategyND -> StrategyRing``."""
-        return f"{self.what}: {self.before or 'none'} -> {self.now or 'none'}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Program:
-    """What the compiler `release` made of a case `now`, and what is different from before.
-
-    There is no `now` where it failed or nothing was tried, and no `baseline` where nothing is
-    stored.
-    """
-
-    release: str = ""
-    now: Compiled | None = None
-    baseline: CompiledBaseline | None = None
-    differences: tuple[Difference, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """The answer for a Case, timed or, with a `program`, compiled. It words itself.
+    """The answer for a Case. It words itself.
 
     `failed` says whether the test fails, `expected` that a failure was expected; `notes` change
     nothing. The rest is of what was timed: `ratio` is today's time over the level of the baseline
@@ -157,12 +123,16 @@ class Verdict:
     provisional: bool = False
     published: Reference | None = None
     ceiling: Ceiling | None = None
-    program: Program | None = None
     soaked: Tally | None = None
 
     @property
     def is_wrong(self) -> bool:
         return self.failure is not None and self.failure.kind is FailureKind.WRONG_RESULT
+
+    @property
+    def group_name(self) -> str:
+        """Return what the case shares with all sizes of its kind, in words."""
+        return self.case.group_name if self.case is not None else self.spec.framework
 
     @property
     def ceiling_share(self) -> float | None:
@@ -175,16 +145,13 @@ class Verdict:
         return f"{self.outcome.value}: {self.text}"
 
     def explain(self) -> str:
-        differences = self.program.differences if self.program else ()
-        lines = [self.headline(), *("    " + one.text for one in differences)]
-        failure = self.failure
+        lines, failure = [self.headline()], self.failure
         if failure is None:
-            return "\n".join(lines)
-        launch = "" if self.program else f"launch {failure.launch}: "
-        lines.append(f"{launch}{failure.kind.value}: {failure.message}")
-        if failure.exit_code is not None and not self.program:
+            return lines[0]
+        lines.append(f"launch {failure.launch}: {failure.kind.value}: {failure.message}")
+        if failure.exit_code is not None:
             lines.append(f"exit code {failure.exit_code}")
-        if failure.log and not self.program:
+        if failure.log:
             lines.append("end of the worker's log:")
         lines += ["    " + row for row in failure.log.splitlines()]
         return "\n".join(lines)

@@ -82,7 +82,7 @@ class FoundBy(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """The answer for one case. CHANGED and COMPILE_ERROR are of what was compiled."""
+    """The answer for one case. Extensions have CHANGED and COMPILE_ERROR."""
 
     PASS = "PASS"
     REGRESSED = "REGRESSED"

@@ -47,10 +47,9 @@ class Framework:
     over all ranks and nothing else. `ring` is the strategy whose all-reduce is a ring. `extra` is
     what installs it, such as ``tf`` in ``busbw[tf]``, and `packages` are those that it can be
     installed as, with libraries of chips that nothing asks for; `oldest` is the first version that
-    is measured. `compiles`: its programs can be compiled for chips that are not attached.
-    `injects`: extra work can be injected into its programs. `shares_devices`: several of its
-    processes can measure on one GPU. A `scripted` one is always installed, and measured only when
-    it is named.
+    is measured. `injects`: extra work can be injected into its programs. `shares_devices`: several
+    of its processes can measure on one GPU. A `scripted` one is always installed, and measured only
+    when it is named.
     `environment` are variables to set before it measures; a value that the user has set takes
     precedence.
     """
@@ -63,7 +62,6 @@ class Framework:
     packages: tuple[str, ...]
     oldest: str = "0"
     only_sums: bool = False
-    compiles: bool = False
     injects: bool = True
     shares_devices: bool = False
     scripted: bool = False

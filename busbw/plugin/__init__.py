@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from busbw import extensions
 from busbw.session.option import GROUPS, Option
 from busbw.session.options import OPTIONS
 
 if TYPE_CHECKING:
     from busbw.model.verdict import Verdict
 
-# The fixtures that are parametrized: one reads what was measured, one what was compiled. Nobody
-# has one of that name by accident.
-MEASURED, COMPILED = "busbw_verdict", "busbw_compiled"
+# The fixtures that are parametrized: one for each mode of sessions, the one that measures first.
+# Nobody has one of that name by accident.
+MEASURED = "busbw_verdict"
+FIXTURES = (MEASURED, *extensions.names("MODES"))
 
 # The report's attribute with the outcome of its case.
 OUTCOME = "busbw_outcome"
@@ -42,9 +44,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Add the options, above those of pytest in the help of `busbw run`."""
     after = "_anonymous" if PROMISES in _command_line(pluginmanager) else None
     groups: dict[str, pytest.OptionGroup] = {}
-    for name, title in GROUPS.items():
-        groups[name] = parser.getgroup(name, title, after=after)
-        after = name
+    for title in dict.fromkeys((*GROUPS, *(option.group for option in OPTIONS))):
+        groups[title] = parser.getgroup(title, title, after=after)
+        after = title
     for option in OPTIONS:
         groups[option.group].addoption(option.flag_name, **option.arguments)
         if option.ini:
@@ -98,18 +100,13 @@ def _part(config: pytest.Config, name: str) -> Any:
     return config.pluginmanager.get_plugin(f"{__name__}.{name}")
 
 
-@pytest.fixture
-def busbw_verdict(request: pytest.FixtureRequest) -> Verdict:
-    """The Verdict of the parameter's Spec; everything is measured before the first test runs."""
+def _verdict(request: pytest.FixtureRequest) -> Verdict:
+    """Return the Verdict of the parameter's Spec; all cases are run before the first test."""
     found: Verdict = _part(request.config, "items").verdict_of(request)
     return found
 
 
-@pytest.fixture
-def busbw_compiled(request: pytest.FixtureRequest) -> Verdict:
-    """The Verdict of the parameter's Spec; everything is compiled before the first test runs."""
-    found: Verdict = _part(request.config, "items").verdict_of(request)
-    return found
+globals().update({name: pytest.fixture(name=name)(_verdict) for name in FIXTURES})
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -118,14 +115,14 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
         return None
     if not collector.istestfunction(obj, name):
         return None
-    read = frozenset({MEASURED, COMPILED}).intersection(inspect.signature(obj).parameters)
+    read = frozenset(FIXTURES).intersection(inspect.signature(obj).parameters)
     return (
         _part(collector.config, "collection").makeitem(collector, name, obj, read) if read else None
     )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if {MEASURED, COMPILED}.intersection(metafunc.fixturenames):
+    if set(FIXTURES).intersection(metafunc.fixturenames):
         _part(metafunc.config, "collection").generate_tests(metafunc)
 
 

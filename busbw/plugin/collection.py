@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from busbw.model.case import GridError, Spec
-from busbw.session import selection
 from busbw.session.state import Refused
 
-from . import COMPILED, MEASURED, items
-from .config import SESSION, begun, spec_of, under_xdist
+from . import FIXTURES, items
+from .config import SESSION, begun, mode_in, spec_of, under_xdist
 
 # pytest has no public API for which fixture a name means at a node: hence `_fixturemanager`.
 
@@ -20,7 +19,7 @@ from .config import SESSION, begun, spec_of, under_xdist
 def makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object, named: frozenset[str]
 ) -> object:
-    """Collect tests of what is measured or, with --topology, of what is compiled; never both.
+    """Collect the tests of the session's mode, and of no other.
 
     Tests that read no verdict of ours are none of our business, whatever their marks and fixtures.
     """
@@ -40,9 +39,7 @@ def makeitem(
         if under_xdist(config):
             raise pytest.UsageError(f"busbw: {collected.error}")
         return []
-    settings = collected.settings
-    other = MEASURED if settings.compile is not None else COMPILED
-    return [] if other in read else None
+    return [] if read - {mode_in(config).fixture} else None
 
 
 def _is_ours(node: pytest.Collector | pytest.Item, name: str) -> bool:
@@ -70,23 +67,23 @@ def _parametrized(marks: Iterable[pytest.Mark]) -> set[str]:
 def generate_tests(metafunc: pytest.Metafunc) -> None:
     """An impossible grid is only noted: an error here would look like a broken test file."""
     node, marks = metafunc.definition, list(metafunc.definition.iter_markers())
-    there = {MEASURED, COMPILED}.intersection(metafunc.fixturenames) - _parametrized(marks)
+    there = set(FIXTURES).intersection(metafunc.fixturenames) - _parametrized(marks)
     read = {name for name in there if _is_ours(node, name)}
     collected = begun(metafunc.config) if read else None
     if collected is None or isinstance(collected, Refused):
         return
-    name = MEASURED if collected.settings.compile is None else COMPILED
-    if name not in read:
+    mode = mode_in(metafunc.config)
+    if mode.fixture not in read:
         return
     specs: tuple[Spec, ...] = ()
     try:
-        collected, specs = selection.with_specs(collected)
+        collected, specs = mode.with_specs(collected)
     except GridError as error:
         if under_xdist(metafunc.config):
             raise pytest.UsageError(f"busbw: {error}") from error
         collected = replace(collected, error=str(error))
     metafunc.config.stash[SESSION] = collected
-    metafunc.parametrize(name, specs, ids=[spec.id for spec in specs], indirect=True)
+    metafunc.parametrize(mode.fixture, specs, ids=[spec.id for spec in specs], indirect=True)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -109,11 +106,12 @@ def _selection_error(config: pytest.Config, measured: Sequence[pytest.Item]) -> 
     collected = begun(config)
     if isinstance(collected, Refused) or collected.error:
         return collected.error
-    nothing = selection.problem(collected, ())
+    mode = mode_in(config)
+    nothing = mode.problem(collected, ())
     without_tests = [f for f in ("setupplan", "setuponly") if config.getoption(f, False)]
     if measured and without_tests and not nothing:
         return (
             f"--{without_tests[0].replace('setup', 'setup-')}: runs no test, so that nothing would "
             "be judged; --collect-only shows the tests"
         )
-    return selection.problem(collected, [spec for spec in map(spec_of, measured) if spec])
+    return mode.problem(collected, [spec for spec in map(spec_of, measured) if spec])

@@ -12,11 +12,12 @@ import pytest
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session.folders import shipped_folder
+from busbw.session.mode import Mode, mode_of
 from busbw.session.option import Given, UsageError
 from busbw.session.options import OPTIONS
-from busbw.session.programs import weighted
-from busbw.session.settings import settings_of
 from busbw.session.state import Collected, Judged, Observed, Refused
+
+from . import FIXTURES
 
 # pytest's own output files, and the options that name them.
 _OF_PYTEST = {
@@ -24,6 +25,9 @@ _OF_PYTEST = {
     "log_file": "--log-file",
     "benchmark_json": "--benchmark-json",
 }
+
+# How the session is collected, run and shown.
+MODE = pytest.StashKey[Mode]()
 
 SESSION = pytest.StashKey[Refused | Collected | Observed | Judged]()
 
@@ -90,13 +94,18 @@ def begun(config: pytest.Config) -> Refused | Collected:
     """A session without tests of ours is left as it is, whatever is wrong with its options."""
     if SESSION not in config.stash:
         try:
-            settings = settings_of(given_of(config))
-            config.stash[SESSION] = Collected(settings=settings, programs=weighted(settings))
+            config.stash[MODE] = mode_of(given_of(config))
+            config.stash[SESSION] = config.stash[MODE].collected
         except UsageError as error:
             config.stash[SESSION] = Refused(error=str(error))
     found = config.stash[SESSION]
     assert isinstance(found, (Refused, Collected))
     return found
+
+
+def mode_in(config: pytest.Config) -> Mode:
+    """Return the mode of a session that has begun."""
+    return config.stash[MODE]
 
 
 def collected_of(config: pytest.Config) -> Collected:
@@ -116,5 +125,5 @@ def under_xdist(config: pytest.Config) -> bool:
 
 def spec_of(item: pytest.Item) -> Spec | None:
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    found = parameters.get("busbw_verdict", parameters.get("busbw_compiled"))
+    found = next((parameters[name] for name in FIXTURES if name in parameters), None)
     return found if isinstance(found, Spec) else None

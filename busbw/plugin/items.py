@@ -18,13 +18,9 @@ from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
-from busbw.report.figures import document_figures
-from busbw.report.session import versions_text
-from busbw.report.table import attributes
-from busbw.session.state import Measured
 
-from . import OUTCOME, UNCOUNTED
-from .config import SESSION, TOLD, VERDICT, judged_of, spec_of, under_xdist
+from . import MEASURED, OUTCOME, UNCOUNTED
+from .config import SESSION, TOLD, VERDICT, judged_of, mode_in, spec_of, under_xdist
 
 RUN_WITHOUT_XDIST = (
     "busbw measures alone on the machine: run perf items without -n "
@@ -33,41 +29,19 @@ RUN_WITHOUT_XDIST = (
 
 
 def verdict_of(request: pytest.FixtureRequest) -> Verdict:
-    """That of the parameter's Spec; an error in a fixture would not count as a failure."""
+    """Return the verdict of a parameter; an error in a fixture would not count as a failure."""
     spec: Spec = request.param
-    judged = judged_of(request.config)
+    mode, judged = mode_in(request.config), judged_of(request.config)
     found = judged.verdicts.get(spec) if judged else None
     if found is None:
-        done = "compiled" if spec.topology else "measured"
-        text = RUN_WITHOUT_XDIST if under_xdist(request.config) else f"it was not {done}"
+        text = RUN_WITHOUT_XDIST if under_xdist(request.config) else "it was not run"
         found = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text)
-    known, observed = _properties(found), judged.observed if judged else None
-    measured = observed if isinstance(observed, Measured) else None
-    measurement = measured.measurements.get(spec) if measured is not None else None
-    if measured is not None and measurement is not None:
-        versions = measured.environment.versions.get(spec.framework, {})
-        known["device"] = measured.environment.key.device_kind
-        known["shared_device"] = measured.environment.key.shared or None
-        known["versions"] = versions_text(versions)
+    known, measurement = mode.properties(found, judged), mode.measurement(spec, judged)
     request.node.stash[VERDICT] = found
     request.node.user_properties.extend(one for one in known.items() if one[1] is not None)
     if measurement is not None:
         _replay(request, measurement, known)
     return found
-
-
-def _properties(verdict: Verdict) -> dict[str, object]:
-    program, now = verdict.program, verdict.program.now if verdict.program else None
-    return {
-        "outcome": verdict.outcome.value,
-        "provisional": None if verdict.spec.topology else verdict.provisional,
-        "topology": verdict.spec.topology or None,
-        "compiler": (program.release if program else "") or None,
-        **attributes(verdict.spec, "framework", "collective", "dtype"),
-        **attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **{figure.id: value for figure, value in document_figures(verdict).items()},
-        "algorithm": now.algorithm_text if now else None,
-    }
 
 
 def read_by_all(found: SessionVerdict, items: Sequence[pytest.Item]) -> SessionVerdict:
@@ -113,7 +87,7 @@ class SessionItem(pytest.Item):
             pytest.fail(RUN_WITHOUT_XDIST, pytrace=False)
         judged = judged_of(self.config)
         if judged is None:
-            pytest.fail("nothing was measured or compiled", pytrace=False)
+            pytest.fail("nothing was run", pytrace=False)
         found = with_errors(read_by_all(judged.session, self.session.items), self.config)
         self.config.stash[SESSION] = replace(judged, session=found)
         self.stash[VERDICT] = found
@@ -271,7 +245,7 @@ def pytest_collection_modifyitems(
     perf = {
         item: item.fixturenames
         for item in (items if config.getoption("benchmark_only", False) else ())
-        if isinstance(item, pytest.Function) and (spec := spec_of(item)) and not spec.topology
+        if isinstance(item, pytest.Function) and spec_of(item) and MEASURED in item.fixturenames
     }
     for item, names in perf.items():
         item.fixturenames = [*names, "benchmark"]

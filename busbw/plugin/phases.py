@@ -17,18 +17,18 @@ from busbw.model.verdict import SessionVerdict
 from busbw.model.words import plural
 from busbw.session.display import Display
 from busbw.session.option import UsageError
-from busbw.session.phases import Surroundings, judged, written
+from busbw.session.phases import Surroundings
 from busbw.session.state import Observed
 
 from . import GIVEN, PROMISES
-from .config import SESSION, VERDICT, collected_of, judged_of, spec_of, under_xdist
+from .config import SESSION, VERDICT, collected_of, judged_of, mode_in, spec_of, under_xdist
 from .items import SessionItem, read_by_all, with_errors
 from .terminal import Terminal
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Measure or compile what was selected, then let the tests read their verdicts."""
+    """Run what was selected, then let the tests read their verdicts."""
     specs = tuple(dict.fromkeys(spec for spec in map(spec_of, session.items) if spec))
     if specs and _will_run(session):
         _run(session.config, specs)
@@ -45,7 +45,7 @@ def _run(config: pytest.Config, specs: Sequence[Spec]) -> None:
         skip="--benchmark-skip" if config.getoption("benchmark_skip", False) else "",
     )
     try:
-        config.stash[SESSION] = judged(collected_of(config), specs, within)
+        config.stash[SESSION] = mode_in(config).judged(collected_of(config), specs, within)
     except UsageError as error:
         raise pytest.UsageError(f"busbw: {error}") from error
 
@@ -74,7 +74,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
         found = session.config.stash[SESSION] = replace(found, session=verdict)
         exitstatus = failed
         _set_exit_code(session, exitstatus, why)
-    end = written(found)
+    end = mode_in(session.config).written(found)
     if end is None:
         return
     code = end.exit_code or (failed if end.errors else None)

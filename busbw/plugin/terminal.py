@@ -14,21 +14,15 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge.case import summary_of
-from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.answer import answer_lines, failure_lines
 from busbw.report.renderers import RENDERERS
-from busbw.report.session import change_tables, measured_table, session_tables
-from busbw.report.table import Table, TextLine, span_text
-from busbw.report.verdicts import compiled_tables, legend, release_lines
-from busbw.session.compilers import FAMILIES, CompileSettings, missing
+from busbw.report.table import Table, TextLine
 from busbw.session.display import Screen
-from busbw.session.state import Collected, Judged, Measured, Observed, Refused
-from busbw.stats.launches import launch_time_s
+from busbw.session.state import Collected, Judged, Observed, Refused
 
 from . import PROMISES
-from .config import SESSION, TOLD, collected_of, spec_of
+from .config import SESSION, TOLD, collected_of, mode_in, spec_of
 from .items import letters_text
 
 
@@ -37,31 +31,7 @@ def pytest_report_collectionfinish(
 ) -> list[str]:
     has_cases = any(spec is not None for spec in map(spec_of, items))
     shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
-    return [_header(config)] if shown and has_cases else []
-
-
-def _header(config: pytest.Config) -> str:
-    settings = collected_of(config).settings
-    sizes, what = settings.asked.payloads, ", ".join(settings.programs)
-    if settings.compile is not None:
-        return _compile_header(settings.compile, what or plural(len(sizes), "payload"))
-    device = f", --device={settings.device.value}" if settings.device else ""
-    span = span_text(sizes) if sizes else "none"
-    grid = f"{plural(len(sizes), 'payload')} ({span}), {', '.join(settings.asked.dtypes)}"
-    return (
-        f"busbw: {', '.join(settings.frameworks[: 1 if what else None])}, {what or grid}, "
-        f"{plural(settings.launches, 'launch')}"
-        + (" of each side" if settings.against else "")
-        + device
-    )
-
-
-def _compile_header(asked: CompileSettings, what: str) -> str:
-    names = ", ".join(one.name for one in asked.topologies)
-    devices = {device for family in asked.families for device in FAMILIES[family]}
-    absent = {} if asked.libtpus else missing()
-    left_out = [f"; {why}" for device, why in absent.items() if device in devices]
-    return f"busbw: compiling for {names}, {what}" + "".join(left_out)
+    return [mode_in(config).header(collected_of(config))] if shown and has_cases else []
 
 
 class Terminal(Screen):
@@ -146,7 +116,10 @@ def _write_section(
     verbose = config.get_verbosity() > 0
     reporter.ensure_newline()
     reporter.section("busbw")
-    verdicts, tables, lines = _shown(found, verbose=verbose)
+    judged = found if isinstance(found, Judged) else None
+    observed = found.observed if isinstance(found, Judged) else found
+    verdicts = tuple((found.verdicts if isinstance(found, Judged) else found.skipped).values())
+    tables, lines = mode_in(config).tables(observed, judged, verbose)
     if isinstance(found, Judged) and not verbose:
         _write(reporter, TextLine(letters_text(verdicts)))
     _write(reporter, *_table_lines(tables), *map(TextLine, lines))
@@ -155,17 +128,7 @@ def _write_section(
         # Logs stay as they were written.
         reporter.write_line(text)
     if isinstance(found, Judged):
-        changes = [
-            (
-                str(c.path),
-                c.case,
-                c.before,
-                c.after,
-                f"{c.why}, accepted again" if c.lost else c.why,
-            )
-            for c in found.changes
-        ]
-        _write(reporter, *_table_lines(change_tables(changes)), TextLine(""))
+        _write(reporter, *_table_lines(found.changes), TextLine(""))
         _write(reporter, *_recording_lines(found, config))
         _write(reporter, *answer_lines(verdicts, found.session, found.since))
         _write(reporter, *(TextLine(f"ERROR: {one}", {"red": True}) for one in found.errors))
@@ -185,37 +148,3 @@ def _recording_lines(judged: Judged, config: pytest.Config) -> Iterator[TextLine
 
 def _table_lines(tables: Sequence[Table]) -> list[TextLine]:
     return [line for table in tables for line in RENDERERS["text"](table)]
-
-
-def _shown(
-    found: Judged | Observed, *, verbose: bool
-) -> tuple[Sequence[Verdict], Sequence[Table], Sequence[str]]:
-    """The verdicts, their tables, and what explains these."""
-    observed = found.observed if isinstance(found, Judged) else found
-    of = found.verdicts if isinstance(found, Judged) else found.skipped
-    verdicts = tuple(of.values())
-    if isinstance(observed, Measured):
-        tables = _timed_tables(found, observed, verdicts, verbose=verbose)
-        return verdicts, tables, legend(verdicts, verbose=verbose)
-    programs = [one for one in verdicts if one.spec.topology]
-    return verdicts, compiled_tables(programs), release_lines(programs)
-
-
-def _timed_tables(
-    found: Judged | Observed, measured: Measured, verdicts: Sequence[Verdict], *, verbose: bool
-) -> Sequence[Table]:
-    tables = session_tables(
-        verdicts,
-        measured.measurements.values(),
-        found.groups if isinstance(found, Judged) else (),
-        verbose=verbose,
-        changed=measured.environment.changed,
-    )
-    if measured.interrupted:
-        summaries = [
-            (one.case, summary_of(one.case, [launch_time_s(run) for run in one.runs]))
-            for one in measured.measurements.values()
-            if one.runs
-        ]
-        tables.append(measured_table(summaries, measured.plan.launches))
-    return tables

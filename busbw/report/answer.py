@@ -6,7 +6,6 @@ The numbers of a failure are in the tables, and its reason is here alone.
 from __future__ import annotations
 
 import itertools
-import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -85,13 +84,9 @@ def _rank(verdict: Verdict) -> int:
     return _WORST.index(verdict.outcome) if verdict.outcome in _WORST else len(_WORST)
 
 
-# The fields that name a kind of cases if they differ within a session.
-_KIND = ("topology", "collective", "reduce_op", "placement", "strategy", "dtype")
-
-
 def _labels(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
     """Return the kind of each case: ``jax``, or ``jax all_gather int32`` among several kinds."""
-    kinds = {verdict.spec: operator.attrgetter(*_KIND)(verdict.spec) for verdict in verdicts}
+    kinds = {verdict.spec: verdict.spec.kind for verdict in verdicts}
     varies = [len(set(column)) > 1 for column in zip(*kinds.values())]
     labels = {}
     for spec, kind in kinds.items():

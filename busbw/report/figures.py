@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from busbw.model.verdict import Verdict
-from busbw.model.words import bytes_text, ratio_text
+from busbw.model.words import ratio_text
 
 from .table import Column, Table, percent_text, rows_of
 
@@ -55,10 +55,8 @@ def document_figures(verdict: Verdict) -> dict[Figure, Any]:
 
 
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
-    """Return the declared figures of a verdict, by what was done: timed, soaked or compiled."""
-    if verdict.soaked is not None:
-        return SOAK_FIGURES
-    return PROGRAM_FIGURES if verdict.spec.topology else TIMED_FIGURES
+    """Return the declared figures of a verdict that was timed or soaked."""
+    return SOAK_FIGURES if verdict.soaked is not None else TIMED_FIGURES
 
 
 def _us_text(seconds: float) -> str:
@@ -99,7 +97,6 @@ def _declare_field(
 _verdict = partial(_declare_field, lambda verdict: verdict)
 _summary = partial(_declare_field, operator.attrgetter("now"))
 _tally = partial(_declare_field, operator.attrgetter("soaked"))
-_program = partial(_declare_field, lambda verdict: verdict.program and verdict.program.now)
 
 _NEVER: dict[str, Any] = {"visibility": Visibility.NEVER}
 _VERBOSE: dict[str, Any] = {"visibility": Visibility.VERBOSE}
@@ -153,15 +150,9 @@ SOAK_FIGURES = (
     ),
 )
 
-PROGRAM_FIGURES = (
-    _program("temporary_bytes", "temporary", text=bytes_text, width=11),
-    _program("peak_bytes", "peak", text=bytes_text, width=11),
-)
-
 
 # The labels of a row or a metric, which say its case in addition to the id.
 IDENTITY: Mapping[str, Callable[[Verdict], object]] = {
-    "topology": lambda verdict: verdict.spec.topology,
     "framework": lambda verdict: verdict.spec.framework,
     "collective": lambda verdict: verdict.spec.collective,
     "strategy": lambda verdict: verdict.case.strategy if verdict.case else verdict.spec.strategy,

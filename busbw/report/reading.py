@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import PurePath
+from typing import TypeAlias
 
-from busbw import wire
+from busbw import extensions, wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, Spec, converted
 from busbw.model.launch import Measurement, Plan
-from busbw.model.machine import Compiler, Environment
+from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.model.words import bytes_text, plural, ratio_text
 
-from .results import RESULTS, CaseResult, Results
+from .results import RESULTS, Results
+from .session import session_tables, shape_text, versions_text
+from .table import Table
+
+# A sentence, and the points of the list below it.
+Text: TypeAlias = tuple[str, Sequence[str]]
 
 
 class DocumentError(ValueError):
@@ -22,25 +31,75 @@ class DocumentError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    """A session that measured, with the `name` of its file.
+class Description:
+    """What is special in the words about a session of one kind.
 
-    `references` are the measurements of the interleaved reference, and `process_hosts` has the name
-    of each process's host. `command` repeats the session.
+    `facts` say where and with what it ran, by name; "" for what is not known. `changes` stand
+    before what changed, and `unchanged` says how many cases were compared, "" for none.
+    """
+
+    title: str
+    facts: Mapping[str, str]
+    tables: Sequence[Table]
+    unchanged: str
+    changes: Sequence[Text] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord(ABC):
+    """A session that was read; `name` is the file's, and `command` repeats the session.
+
+    An extension that writes results of its own has a function in a table RESULTS, by the name of
+    its document, which makes a record of them.
     """
 
     name: str
     busbw: str
     began: datetime
-    environment: Environment
-    plan: Plan
     answer: SessionVerdict | None
     verdicts: tuple[Verdict, ...]
+    command: str = ""
+
+    @abstractmethod
+    def description(self) -> Description:
+        """Return the session in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session(SessionRecord):
+    """A session that measured.
+
+    `references` is what was measured in turn with the cases, and `process_hosts` the name of each
+    process's host.
+    """
+
+    environment: Environment
+    plan: Plan
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     process_hosts: tuple[str, ...] = ()
     measuring_s: float = 0.0
-    command: str = ""
+
+    def description(self) -> Description:
+        """Return the session in words; its title has the collective, the device and the ranks."""
+        key, changed = self.environment.key, self.environment.changed
+        names = {verdict.case.collective for verdict in self.verdicts if verdict.case is not None}
+        collective = names.pop() if len(names) == 1 else "collectives"
+        title = f"{collective.replace('_', '-').capitalize()} on {key.device_kind}"
+        ratios = [verdict.ratio for verdict in self.verdicts if verdict.ratio is not None]
+        slowest = f"the slowest takes {ratio_text(max(ratios, default=0.0))} x its baseline"
+        compared = f"Nothing: {plural(len(ratios), 'case')} compared, {slowest}."
+        runs = itertools.chain(*(measured.runs for measured in self.measurements.values()))
+        injected = ", ".join(sorted({run.injected for run in runs if run.injected}))
+        warning = f"injected: {injected}; the times are not real."
+        measurements = self.measurements.values()
+        return Description(
+            title=f"{title}, {plural(key.ranks, 'rank')}",
+            facts={**self._facts(), "injected": injected},
+            tables=session_tables(self.verdicts, measurements, verbose=True, changed=changed),
+            unchanged=compared if ratios else "",
+            changes=[(warning, ())] if injected else (),
+        )
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -59,55 +118,70 @@ class Session:
         version = self.environment.versions.get(framework, {}).get(framework, "")
         return f"{framework} {version}" if version else ""
 
+    def _facts(self) -> dict[str, str]:
+        environment, key, plan = self.environment, self.environment.key, self.plan
+        cores = f", {key.cores} cores" if key.cores else ""
+        hosts = self.process_hosts if key.processes > 1 else (environment.host,)
+        limit = plan.memory_limit_bytes
+        references = {
+            f"{measurement.case.framework}, reference": versions_text(run.versions)
+            for measurement in self.references.values()
+            for run in measurement.runs
+        }
+        return {
+            "device": f"{key.device_kind}{cores}",
+            "ranks": f"{plural(key.ranks, 'rank')}{shape_text(key)}",
+            "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
+            **{name: versions_text(versions) for name, versions in environment.versions.items()},
+            **references,
+            "changed": environment.changed,
+            "host" if len(set(hosts)) == 1 else "hosts": ", ".join(dict.fromkeys(hosts)),
+            "why this device": environment.why,
+            "not found": "; ".join(environment.not_found),
+            "flags": ", ".join(f"{name}={value}" for name, value in environment.flags.items()),
+            "commit": environment.commit,
+            "busbw": self.busbw,
+            "launches": f"{plan.launches} of each case",
+            "memory limit": "" if limit is None else bytes_text(limit),
+            "measuring": f"{self.measuring_s:.0f} s" if self.measuring_s else "",
+            "load at the beginning": "" if environment.load is None else f"{environment.load:.2g}",
+            "file": PurePath(self.name).name,
+        }
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledSession:
-    """A session that compiled and measured nothing, with the `name` of its file."""
 
-    name: str
-    busbw: str
-    began: datetime
-    host: str
-    answer: SessionVerdict | None
-    compilers: tuple[Compiler, ...]
-    verdicts: tuple[Verdict, ...]
-    command: str = ""
-
-
-def read_results(content: str | bytes, name: str) -> Session | CompiledSession:
-    """Return the session in a document. Raises DocumentError, whose message begins with `name`."""
+def read_results(content: str | bytes, name: str) -> SessionRecord:
+    """Read the session in a document; `name` is the file's, for messages. Raises DocumentError."""
     try:
         return session_of(wire.parsed(content), name)
     except wire.WireError as error:
         raise DocumentError(f"{name}: {error}") from error
 
 
-def session_of(document: object, name: str) -> Session | CompiledSession:
+def session_of(document: object, name: str) -> SessionRecord:
     """Return the session in a document that is parsed already. Raises DocumentError."""
+    kind = document.get("document") if isinstance(document, dict) else None
+    readers = extensions.hooks(kind, "RESULTS") if isinstance(kind, str) else []
     try:
+        for read in readers:
+            record: SessionRecord = read(document, name)
+            return record
         wire.check_document(document, RESULTS, "record it again with --results")
-        return _session(wire.from_json(Results, document, "document"), name)
+        return session_from(wire.from_json(Results, document, "document"), name)
     except wire.WireError as error:
         raise DocumentError(f"{name}: {str(error).removeprefix('document.')}") from error
 
 
-def _session(results: Results, name: str) -> Session | CompiledSession:
+def session_from(results: Results, name: str) -> Session:
+    """Return the session of checked results. Raises WireError for what no session writes."""
     for number, row in enumerate(results.cases):
-        _check_row(row, f"cases[{number}]", is_compiled=results.environment is None)
-    fields: dict[str, Any] = {
-        "name": name,
-        "began": _moment(results.began),
-        "answer": results.session,
-        "verdicts": tuple(converted(Verdict, row) for row in results.cases),
-    }
-    if results.environment is None:
-        return converted(CompiledSession, results, **fields)
+        check_row(row, row.id, f"cases[{number}]")
+    for key in ("environment", "plan", "measuring_s"):
+        if getattr(results, key) is None:
+            raise wire.WireError(f"{key}: expected a value, since the session measured")
+    assert results.environment is not None
     ranks = results.environment.key.ranks
     if ranks < 2:
         raise wire.WireError(f"environment.key.ranks: expected 2 or more, got {ranks}")
-    for key in ("plan", "measuring_s"):
-        if getattr(results, key) is None:
-            raise wire.WireError(f"{key}: expected a value, since there is an environment")
     measurements, references = {}, {}
     for row in results.cases:
         case, spec = row.case, row.spec
@@ -115,40 +189,40 @@ def _session(results: Results, name: str) -> Session | CompiledSession:
             measurements[spec] = Measurement(case=case, runs=row.launches, failures=row.failures)
         if case is not None and row.reference_launches:
             references[spec] = Measurement(case=case, runs=row.reference_launches)
-    return converted(Session, results, measurements=measurements, references=references, **fields)
+    return converted(
+        Session,
+        results,
+        name=name,
+        began=moment(results.began),
+        answer=results.session,
+        verdicts=tuple(converted(Verdict, row) for row in results.cases),
+        measurements=measurements,
+        references=references,
+    )
 
 
-def _moment(text: str) -> datetime:
+def moment(text: str) -> datetime:
     """Return when a session began, UTC. Raises WireError."""
     try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
+        began = datetime.fromisoformat(text)
+        if began.tzinfo is None:
             raise ValueError("without a time zone")
-        return moment.astimezone(UTC)
+        return began.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise wire.WireError(
             f"began: expected a moment such as 2026-01-31T03:00:00+00:00, got {text!r:.60}"
         ) from error
 
 
-def _check_row(row: CaseResult, place: str, *, is_compiled: bool) -> None:
-    """Raise WireError for a row that is no verdict of such a session."""
-    if row.id != row.spec.id:
-        raise wire.WireError(f"{place}.id: expected {row.spec.id}, as its spec says, got {row.id}")
-    if is_compiled and not row.spec.topology:
+def check_row(row: Verdict, identity: str, place: str) -> None:
+    """Raise WireError for a row that is no verdict, or that has the id of another case."""
+    if identity != row.spec.id:
         raise wire.WireError(
-            f"{place}.spec.topology: missing; without an environment it is compiled"
+            f"{place}.id: expected {row.spec.id}, as its spec says, got {identity}"
         )
-    for key, value in (("spec.topology", row.spec.topology), ("program", row.program)):
-        if value and not is_compiled:
-            raise wire.WireError(
-                f"{place}.{key}: expected none; with an environment it is measured"
-            )
-    if row.program is not None and row.program.baseline is not None:
-        _check_case(row.program.baseline.case, f"{place}.program.baseline.case")
     if row.case is None:
         return
-    _check_case(row.case, f"{place}.case")
+    check_case(row.case, f"{place}.case")
     _check_same(row.case, row.spec, f"{place}.case")
     # The time of a step gives no rate.
     for name, summary in {"now": row.now, "baseline": row.baseline}.items():
@@ -166,7 +240,8 @@ def _check_same(case: Case, spec: Spec, place: str) -> None:
             raise wire.WireError(f"{place}.{name}:{words} it is not what its spec asks for")
 
 
-def _check_case(case: Case, place: str) -> None:
+def check_case(case: Case, place: str) -> None:
+    """Raise WireError for an unknown collective, and for a group of one rank."""
     # A user's program has no collective of its own.
     if case.workload.is_sized and case.collective not in COLLECTIVES:
         raise wire.WireError(f"{place}: collective: expected one of {', '.join(COLLECTIVES)}")

@@ -1,4 +1,4 @@
-"""A session as one JSON document, measured or compiled: the fields of these classes are its keys.
+"""A session as one JSON document: the fields of these classes are its keys.
 
 `busbw.report.reading` reads it back; the schema in docs/ is generated from these classes.
 """
@@ -9,13 +9,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw import wire
+from busbw import extensions, wire
 from busbw.model import variables
 from busbw.model.case import converted
 from busbw.model.counters import Reading
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.limits import NotNegative, Positive
-from busbw.model.machine import Compiler, Environment
+from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
 from .figures import document_figures
@@ -41,30 +41,39 @@ class CaseResult(Verdict):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Results:
-    """The results of a session, in seconds, bytes and 10^9 bytes per second.
+class SessionDocument:
+    """What every document of a session has.
 
-    `busbw` is the version that wrote the document. `process_hosts` has the name of the host of each
-    process of a group; `spent_s` is how `measuring_s` was spent. `counters` are the counters of
-    devices, the first and the last reading of each host. `command` repeats the session. `session`
-    is null if its test did not run; `environment`, `plan` and `measuring_s` are null if programs
-    were only compiled, by `compilers`.
+    `busbw` is the version that wrote it, and `command` repeats the session. `session` is null where
+    its test did not run.
     """
 
-    document: str = RESULTS
+    document: str
     version: int = wire.VERSION
     busbw: str
     began: str
     host: str
+    command: str = ""
+    session: SessionVerdict | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Results(SessionDocument):
+    """What `--results` writes: seconds, bytes, 10^9 bytes per second.
+
+    `process_hosts` has the name of the host of each process of a group; `spent_s` is what
+    `measuring_s` went to. `counters` are what devices count of themselves, the first and the last
+    reading of each host. `environment`, `plan` and `measuring_s` are null where no device was
+    found.
+    """
+
+    document: str = RESULTS
     environment: Environment | None
     process_hosts: tuple[str, ...]
     plan: Plan | None
     measuring_s: NotNegative | None
     spent_s: Mapping[str, NotNegative]
-    compilers: tuple[Compiler, ...]
     counters: tuple[Reading, ...] = ()
-    command: str = ""
-    session: SessionVerdict | None
     cases: tuple[CaseResult, ...]
 
 
@@ -109,10 +118,14 @@ def without_homes(document: object, home: str) -> object:
 
 
 def is_results(text: str) -> bool:
-    """Return whether `text` is the document of a session, of this format."""
+    """Return whether `text` is the document of a session, of this format, or of an extension."""
     try:
         document = json.loads(text)
     except ValueError:
         return False
-    marks = {"document": RESULTS, "version": wire.VERSION}.items()
-    return isinstance(document, dict) and marks <= document.items()
+    kinds = (RESULTS, *extensions.names("RESULTS"))
+    return (
+        isinstance(document, dict)
+        and document.get("document") in kinds
+        and document.get("version") == wire.VERSION
+    )

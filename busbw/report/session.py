@@ -6,14 +6,15 @@ import itertools
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from busbw import metrics
 from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.counters import CPU_QUOTA
 from busbw.model.launch import Measurement
-from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
-from busbw.model.stored import CompiledBaseline, Stored
+from busbw.model.machine import Environment, EnvironmentKey, Probe
+from busbw.model.stored import Baseline
 from busbw.model.verdict import Curve, SizeGroup, Summary, Verdict
 from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
 from busbw.report.table import Column, Table, TextLine, attributes, rows_of
@@ -115,17 +116,6 @@ def versions_text(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
-def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
-    """Return the topologies of each compiler, and the topologies without a compiler."""
-    topologies: dict[str, dict[str, None]] = {}
-    for compiler in compilers:
-        if not compiler.missing:
-            topologies.setdefault(compiler.release, {})[compiler.topology] = None
-    texts = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
-    texts += [f"none for {c.topology}: {c.missing}" for c in compilers if c.missing]
-    return [f"busbw compiler: {text}" for text in texts]
-
-
 def session_tables(
     verdicts: Sequence[Verdict],
     measurements: Iterable[Measurement],
@@ -161,31 +151,29 @@ def measured_table(summaries: Sequence[tuple[Case, Summary]], launches: int) -> 
     )
 
 
-def change_tables(
-    changes: Sequence[tuple[str, Case, Stored | None, Stored | None, str]],
-) -> list[Table]:
-    """Return a table of changed baselines for each file.
+# The path of a file, the case of a baseline, the baseline before and after, and the reason.
+ChangeRow: TypeAlias = tuple[Path, Case, str, str, str]
 
-    A change has the path, the case, the baseline before (None: a new case), the baseline after
-    (None: removed), and the reason.
-    """
-    return [
+
+def change_tables(changes: Iterable[ChangeRow]) -> tuple[Table, ...]:
+    """Return a table for each file of baselines that was written."""
+    return tuple(
         Table(
             title=TextLine(f"baselines written: {path}"),
             columns=_CHANGES,
             rows=rows_of(
                 {
                     "case": _line_text(case),
-                    "before": _baseline_text(case, before),
-                    "after": _baseline_text(case, after),
+                    "before": before,
+                    "after": after,
                     "reason": reason or None,
                 }
                 for _, case, before, after, reason in group
             ),
             indent=4,
         )
-        for path, group in itertools.groupby(changes, key=lambda change: change[0])
-    ]
+        for path, group in itertools.groupby(changes, key=operator.itemgetter(0))
+    )
 
 
 def _line_text(case: Case) -> str:
@@ -195,11 +183,10 @@ def _line_text(case: Case) -> str:
     return f"{case.dtype} {payload_text(case.payload_bytes)}"
 
 
-def _baseline_text(case: Case, baseline: Stored | None) -> str:
+def baseline_text(case: Case, baseline: Baseline | None) -> str:
+    """Return the level of a baseline, with what it was measured in."""
     if baseline is None:
         return "none"
-    if isinstance(baseline, CompiledBaseline):
-        return baseline.compiled.algorithm_text if baseline.compiled else "out of memory"
     level_s, pinned_s = baseline.level_s, baseline.pinned_s
     if level_s is None or pinned_s is None:
         return "out of memory"

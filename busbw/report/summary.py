@@ -16,13 +16,14 @@ from busbw import wire
 from busbw.model.verdict import SessionVerdict, Verdict
 
 from .answer import answer_lines
-from .outline import AnySession, Log, Text, outline
+from .outline import Log, outline
+from .reading import SessionRecord, Text
 from .renderers import render
 from .table import Table
 
 
 def summary(
-    session: AnySession, since: Sequence[str] = (), machines: Mapping[str, Iterable[Text]] = {}
+    session: SessionRecord, since: Sequence[str] = (), machines: Mapping[str, Iterable[Text]] = {}
 ) -> str:
     """Write the outcome, what failed and since when, the tables, and the command that repeats it.
 
@@ -117,6 +118,6 @@ def _command_text(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def again(session: AnySession) -> str:
+def again(session: SessionRecord) -> str:
     """Return the command that repeats a session, on one line; empty where it is not known."""
     return wire.printable(" ".join(session.command.split()))

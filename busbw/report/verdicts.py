@@ -1,6 +1,6 @@
 """Verdicts as tables: a row for each case, in the order of the grid, and below it the reasons.
 
-Timed and compiled cases have separate tables; several compilers are compared release by release.
+A table compares the cases of one kind; several kinds have separate tables.
 """
 
 from __future__ import annotations
@@ -12,22 +12,15 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
-from .figures import PROGRAM_FIGURES, Visibility, figure_values, figures_of
-from .programs import program_table
+from .figures import Visibility, figure_values, figures_of
 from .table import Column, Row, Table, TextLine, attributes, span_text
 
-_BOLD = {"bold": True}
+BOLD = {"bold": True}
 _RED = {"red": True, "bold": True}
 
 _LABEL = Column("payload_bytes", "size", text=payload_text, width=5, fits=True)
 _OUTCOME = Column("outcome", "outcome", left_aligned=True, gap=2)
-_COMPILED_COLUMNS = (
-    Column("payload_bytes", "payload", text=payload_text, width=8),
-    *PROGRAM_FIGURES,
-    Column("outcome", "outcome", width=14, left_aligned=True, gap=2),
-    Column("algorithm_text", "algorithm", left_aligned=True),
-)
-_QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
+QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
 
 # Marks right of an outcome, explained below the tables.
 _PROVISIONAL, _EXPECTED = "*", "+"
@@ -98,7 +91,7 @@ def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
         or (figure.visibility is Visibility.IF_PRESENT and figure.id in present)
     )
     return Table(
-        title=TextLine(name, _BOLD),
+        title=TextLine(name, BOLD),
         columns=(_LABEL, *figures, _OUTCOME),
         rows=rows,
         notes=(*_ceiling_notes(group), *_source_notes(group)),
@@ -106,9 +99,9 @@ def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
 
 
 def _row(verdict: Verdict, verbose: bool) -> Row:
-    markup = _markup(verdict)
+    markup = markup_of(verdict)
     notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
-    if verdict.outcome not in _QUIET and (verbose or not verdict.failed):
+    if verdict.outcome not in QUIET and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
     if verdict.published is not None:
         notes.append(TextLine(_reference_text(verdict.published)))
@@ -120,7 +113,8 @@ def _row(verdict: Verdict, verbose: bool) -> Row:
     return Row(cells, markup=markup, notes=tuple(notes))
 
 
-def _markup(verdict: Verdict) -> Mapping[str, bool]:
+def markup_of(verdict: Verdict) -> Mapping[str, bool]:
+    """Return how a terminal shows a verdict."""
     return _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
 
 
@@ -132,13 +126,14 @@ def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
     verdicts = [verdict for verdict in group if verdict.ceiling is not None]
     several = len({verdict.ceiling for verdict in verdicts}) > 1
     return [
-        _ceiling_text(ceiling, f" for {_span(list(alike))}" if several else "")
+        _ceiling_text(ceiling, f" for {span_of(list(alike))}" if several else "")
         for ceiling, alike in itertools.groupby(verdicts, key=lambda verdict: verdict.ceiling)
         if ceiling is not None
     ]
 
 
-def _span(verdicts: Sequence[Verdict]) -> str:
+def span_of(verdicts: Sequence[Verdict]) -> str:
+    """Return the payloads of verdicts, or the names of programs."""
     if not verdicts[0].spec.workload.is_sized:
         return ", ".join(verdict.spec.strategy for verdict in verdicts)
     return span_text([verdict.spec.payload_bytes for verdict in verdicts])
@@ -174,93 +169,3 @@ def _reference_text(reference: Reference) -> str:
     figure = "out of memory" if reference.oom else f"algbw {reference.algbw_gb_per_s:.4g} GB/s"
     doubt = f" ({reference.doubt})" if reference.doubt else ""
     return f"published: {figure}{doubt}"
-
-
-def compiled_tables(verdicts: Sequence[Verdict]) -> list[Table]:
-    """Return a table for each topology and compiler, and one of each program's collectives."""
-    tables = []
-    for name, group in itertools.groupby(verdicts, key=_compiled_group):
-        alike = list(group)
-        tables.append(
-            Table(
-                title=TextLine(name, _BOLD),
-                columns=_COMPILED_COLUMNS[0 if alike[0].spec.workload.is_sized else 1 :],
-                rows=tuple(map(_compiled_row, alike)),
-            )
-        )
-        programs = [v.program.now for v in alike if v.program and v.program.now]
-        tables += [program_table(program.uses) for program in programs if program.uses]
-    return tables
-
-
-def _compiled_group(verdict: Verdict) -> str:
-    by = _release(verdict) or verdict.spec.compiler
-    by = f" by {by}" if by else ""
-    if verdict.case is None:
-        return f"{verdict.spec.topology}{by}"
-    case = verdict.case
-    return f"{verdict.spec.topology}: {case.group_name}, {case.ranks} ranks{by}"
-
-
-def _compiled_row(verdict: Verdict) -> Row:
-    program = verdict.program
-    differences = program.differences if program else ()
-    notes = tuple(TextLine(difference.text) for difference in differences)
-    if not notes and verdict.outcome not in _QUIET:
-        notes = (TextLine(verdict.text),)
-    cells = {
-        "payload_bytes": verdict.spec.payload_bytes,
-        **figure_values(verdict),
-        **attributes(program.now if program else None, "algorithm_text"),
-        "outcome": verdict.outcome.value,
-    }
-    return Row(cells, markup=_markup(verdict), notes=notes)
-
-
-def _release(verdict: Verdict) -> str:
-    return verdict.program.release if verdict.program else ""
-
-
-def release_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return what each release of a compiler compiles differently from the release before.
-
-    Neighbouring payloads with the same change share a line, and a topology that every release
-    compiles alike has one line.
-    """
-    topologies: dict[str, dict[str, list[Verdict]]] = {}
-    for verdict in verdicts:
-        by_release = topologies.setdefault(verdict.spec.topology, {})
-        by_release.setdefault(_release(verdict), []).append(verdict)
-    # Compilers of different chips are no releases of each other.
-    several = {
-        topology: by_release
-        for topology, by_release in topologies.items()
-        if len(by_release.keys() - {""}) > 1
-    }
-    releases = list(
-        dict.fromkeys(name for by_release in several.values() for name in by_release if name)
-    )
-    lines = ["", f"release by release: {' -> '.join(releases)}"] if several else []
-    for topology, by_release in several.items():
-        later = [v for name, alike in by_release.items() if name != releases[0] for v in alike]
-        if all(verdict.outcome is Outcome.PASS for verdict in later):
-            lines.append(f"    {topology}: the same by all of them")
-            continue
-        for release in releases[1:]:
-            runs = itertools.groupby(by_release.get(release, ()), key=_change_text)
-            texts = (f"{_span(list(alike))}: {text}" for text, alike in runs)
-            lines += [f"    {topology}, {release}: {text}" for text in texts]
-    return lines
-
-
-def _change_text(verdict: Verdict) -> str:
-    if verdict.outcome is Outcome.PASS:
-        return "as before"
-    differences = verdict.program.differences if verdict.program else ()
-    if differences:
-        # Memory that grows with the payload has other figures in every line.
-        texts = [change.text for change in differences if "memory" not in change.what]
-        return "; ".join(texts) or "other amounts of memory"
-    if verdict.outcome is Outcome.OUT_OF_MEMORY:
-        return "out of memory" if verdict.failed else "out of memory, as before"
-    return verdict.headline()

@@ -7,35 +7,35 @@ written from a session without a verdict.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from busbw import grid, storage
-from busbw.baselines.document import TIMED, BaselineError
+from busbw.baselines.document import BaselineError
 from busbw.baselines.files import drafted, locked
 from busbw.baselines.updates import (
     Accepted,
+    Change,
     Refusal,
     Rules,
-    Updated,
     beyond,
     prune,
     save,
-    save_compiled,
 )
 from busbw.judge.case import may_become_baseline
 from busbw.model.case import Case, GridError, Spec
 from busbw.model.launch import Measurement
 from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, CompiledBaseline, Record
+from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, SessionOutcome, ratio_text
+from busbw.report.session import ChangeRow, baseline_text, change_tables
 from busbw.stats.launches import launch_time_s
 
-from . import compilation, references
+from . import references
 from .settings import Settings
-from .state import Judged, Measured, Programs, TimedJob
+from .state import Judged, Measured, TimedJob
 
 # A session whose times were not accepted has failed; a file of baselines that is damaged is a usage
 # error. Both as pytest has them.
@@ -59,24 +59,25 @@ def takes_slower(
 _WRITING = frozenset({SessionOutcome.FINE, SessionOutcome.NOTHING_COMPARED, SessionOutcome.FAILED})
 
 
-def accepted(judged: Judged) -> Judged:
-    """Write baselines where an option asks for it; what was not written is in the verdict."""
+def accepted(judged: Judged, write: Callable[[Judged], Judged] | None = None) -> Judged:
+    """Write baselines where an option asks for it; what was not written is in the verdict.
+
+    The baselines are times, or what `write` writes.
+    """
     if not judged.settings.writes_baselines:
         return judged
-    found = _written(judged)
+    found = _written(judged, write or _times)
     if found.session.failed or not (found.exit_code or found.errors):
         return found
     text = "; ".join(found.errors) or "not all that was to be accepted could be: see the notes"
     return replace(found, session=found.session.with_outcome(SessionOutcome.NO_VERDICT, text))
 
 
-def _written(judged: Judged) -> Judged:
+def _written(judged: Judged, write: Callable[[Judged], Judged]) -> Judged:
     if not _WRITING.issuperset(judged.session.outcomes):
         return judged.with_notes(f"no baseline was written: {judged.session.headline()}")
     try:
-        if isinstance(judged.observed, Programs):
-            return _programs(judged, judged.observed)
-        return _times(judged, judged.observed) if judged.observed else judged
+        return write(judged)
     except BaselineError as error:
         found = judged.with_notes(f"no baseline was written: {error}")
         return replace(found, exit_code=_USAGE)
@@ -84,26 +85,35 @@ def _written(judged: Judged) -> Judged:
         return judged.with_error(f"not all baselines were written: {storage.error_text(error)}")
 
 
-def _times(judged: Judged, measured: Measured) -> Judged:
-    settings = judged.settings
+def _times(judged: Judged) -> Judged:
+    settings, measured = judged.settings, judged.observed
+    if not isinstance(measured, Measured):
+        return judged
     reason = settings.accept_regression
     session = Record(at=moment_text(judged.collected.began), commit=measured.environment.commit)
     rules = Rules(budget=measured.policy.budget, only_new=settings.update_baselines == "new")
     able = _storable(judged, measured)
     wanted, notes = _wanted(judged, measured, able) if settings.update_baselines else ([], [])
-    with drafted(settings.baselines, TIMED) as draft:
+    with drafted(settings.baselines) as draft:
         saved = save(draft, wanted, session=session, rules=rules, reason=reason)
         changes = list(saved.changes)
         if settings.prune_baselines:
             changes += prune(draft, _asked(measured), session=session, reason="pruned")
     notes += [_refused(one, reason) for one in saved.refusals]
-    found = _with_losses(replace(judged.with_notes(*notes), changes=tuple(changes)), saved.changes)
+    tables = change_tables(map(_change_row, changes))
+    found = _with_losses(replace(judged.with_notes(*notes), changes=tables), saved.changes)
     if saved.refusals and not reason:
         return replace(found, exit_code=_FAILED)
     return _with_locks(found, measured, wanted)
 
 
-def _with_losses(judged: Judged, changes: Sequence[Updated]) -> Judged:
+def _change_row(change: Change) -> ChangeRow:
+    before, after = (baseline_text(change.case, one) for one in (change.before, change.after))
+    why = f"{change.why}, accepted again" if change.lost else change.why
+    return change.path, change.case, before, after, why
+
+
+def _with_losses(judged: Judged, changes: Sequence[Change]) -> Judged:
     """Add to the session's verdict which losses were accepted, and how large each is."""
     slower = {one.case for one in judged.verdicts.values() if one.outcome in _LOST}
     accepted = (change for change in changes if change.lost or change.case in slower)
@@ -114,7 +124,7 @@ def _with_losses(judged: Judged, changes: Sequence[Updated]) -> Judged:
     return replace(judged, session=replace(judged.session, text=text))
 
 
-def _loss_text(change: Updated) -> str:
+def _loss_text(change: Change) -> str:
     """Return an empty text where there was no time to lose."""
     before = change.before.pinned_s if change.before else None
     after = change.after.level_s if change.after else None
@@ -225,21 +235,3 @@ def _asked(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
         if (key, case.key.file_name) in touched:
             asked.append((key, case))
     return asked
-
-
-def _programs(judged: Judged, programs: Programs) -> Judged:
-    """Programs, and cases that are out of memory; an error or a lost collective is no baseline."""
-    asked, date = judged.settings.update_baselines, programs.collected.date
-    wanted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
-    for spec, now in programs.results.items():
-        job, verdict = programs.jobs[spec], judged.verdicts[spec]
-        release = verdict.program.release if verdict.program else ""
-        new = compilation.as_baseline(job.case, now, release, date)
-        was_asked = asked != "improved" or verdict.outcome is Outcome.IMPROVED
-        if asked == "new":
-            # Also one that busbw ships is there already.
-            was_asked = job.stored is None
-        if new is not None and was_asked and not verdict.failed:
-            wanted.append((job.key, new))
-    changes = save_compiled(judged.settings.baselines, wanted, only_new=asked == "new")
-    return replace(judged, changes=changes)

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from busbw.driver.parallel import Job
 from busbw.driver.schedules import Progress
 from busbw.judge.soak import soaking_text
 from busbw.model.case import Case
-from busbw.model.machine import Compiler
 from busbw.model.soak import Tally
-from busbw.report.session import changed_lines, compiler_lines, header_lines, reference_lines
+from busbw.report.session import changed_lines, header_lines, reference_lines
 
 from .references import baseline_changes
 from .state import Measured
@@ -81,19 +79,10 @@ class Display:
             self.line(f"{number}{left}")
 
     def soaked(self, tallies: Mapping[Case, Tally], left_s: float) -> None:
-        self._now_and_then(soaking_text(tallies.values(), left_s))
+        self.now_and_then(soaking_text(tallies.values(), left_s))
 
-    def compilers(self, compilers: Sequence[Compiler]) -> None:
-        for text in compiler_lines(compilers):
-            self.line(text)
-
-    def compiled(self, done: int, total: int, job: Job) -> None:
-        """How many of the cases are compiled; called by one thread at a time."""
-        self._now_and_then(
-            f"busbw: compiled {done}/{total}: {job.case.name} for {job.topology.name}"
-        )
-
-    def _now_and_then(self, text: str) -> None:
+    def now_and_then(self, text: str) -> None:
+        """Overwrite the progress line, or write a line every few seconds."""
         if self._screen.can_overwrite:
             self._screen.overwrite(text)
         elif time.monotonic() - self._last_s >= QUIET_STEP_S:

@@ -32,8 +32,8 @@ WRITING = ("update_baselines", "prune_baselines")
 def shipped_folder(name: str) -> Path:
     """Return a folder that busbw ships and never writes to.
 
-    The name is ``perf``, for the tests that measure, or ``baselines``, for compiled programs and
-    published figures.
+    The name is ``perf``, for the tests that measure, or ``baselines``, for published
+    figures and other baselines.
     """
     installed = _PACKAGE / {"perf": "perf", "baselines": "shipped_baselines"}[name]
     return installed if installed.is_dir() else _PACKAGE.parent / name
@@ -64,9 +64,9 @@ def baselines_of(given: Given, text: str | None) -> Path:
 
 
 def history_of(given: Given, texts: Mapping[str, Any], stored: Path) -> Path | None:
-    """None for none, and where nothing is measured. Files of baselines are none of a history."""
+    """Return the folder of the history, None for none; it is not among the baselines."""
     text = texts["history"] or os.environ.get(HISTORY, "")
-    if not text or texts["topology"]:
+    if not text:
         return None
     with usage_error(ValueError, where=f"{'--history' if texts['history'] else HISTORY}: "):
         path = given.root / homes.expanded(text)

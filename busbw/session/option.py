@@ -17,15 +17,11 @@ from busbw import storage
 
 from . import forms
 
-MEASURE, COMPARE, HOSTS, COMPILE = "busbw", "busbw compare", "busbw hosts", "busbw compile"
-
 # The titles of the groups of options, in the order in which they are shown.
-GROUPS = {
-    MEASURE: "busbw: what to measure, and which files to write",
-    COMPARE: "busbw: what to compare with, and when to fail",
-    HOSTS: "busbw: several processes and hosts",
-    COMPILE: "busbw: compile without hardware, measure nothing",
-}
+MEASURE = "busbw: what to measure, and which files to write"
+COMPARE = "busbw: what to compare with, and when to fail"
+HOSTS = "busbw: several processes and hosts"
+GROUPS = (MEASURE, COMPARE, HOSTS)
 
 # An empty text comes of a variable of a shell that is not set: it does not mean the default.
 _NO_VALUE = "expected a value, got an empty text"
@@ -53,8 +49,9 @@ class Option:
     A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
     line in the ini file. `choices` are shown in place of a `metavar`. Of a command `short` is
     another spelling, and one that is `required` must be given; one with `nargs`, which may be
-    empty, is an argument without a name. A command that repeats a session has the options that
-    `repeats` says: those that write files would accept or overwrite something.
+    empty, is an argument without a name. One that `needs` another option is an error without that.
+    A command that repeats a session has the options that `repeats` says: those that write files
+    would accept or overwrite something.
     """
 
     name: str
@@ -72,6 +69,7 @@ class Option:
     required: bool = False
     nargs: str | None = None
     repeats: bool = True
+    needs: str = ""
 
     @property
     def flag_name(self) -> str:

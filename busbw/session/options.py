@@ -6,23 +6,22 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from busbw import metrics
+from busbw import extensions, metrics
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import Clock, Placement
 
 from . import forms
-from .option import COMPARE, COMPILE, HOSTS, Given, Option, takes
+from .option import COMPARE, HOSTS, Given, Option, takes
 
 _comparing = functools.partial(Option, group=COMPARE)
 _hosting = functools.partial(Option, group=HOSTS)
-_compiling = functools.partial(Option, group=COMPILE)
 
 # The default of --payloads.
 PAYLOADS = "1K:1024M"
 
-OPTIONS = (
+OPTIONS: tuple[Option, ...] = (
     Option(
         name="device",
         parse=forms.device,
@@ -237,31 +236,11 @@ OPTIONS = (
         "of earlier sessions. DIR is created if it is missing. Default: the environment variable "
         "BUSBW_HISTORY, else no history",
     ),
-    _compiling(
-        name="topology",
-        metavar="LIST",
-        help="Measure nothing: compile the same programs for chips that need not be attached, and "
-        "compare the result with the compiled programs in the baselines. Example: "
-        "--topology=v5e:2x4,tpu7x:2x2x1,h100:8. all, tpu and gpu select one topology for each "
-        "chip (each TPU, each GPU) that has an installed compiler or baselines",
-    ),
-    _compiling(
-        name="libtpu",
-        metavar="LIST",
-        help="With --topology: compile for TPUs with these releases of libtpu, as a comma list of "
-        "versions and paths, and compare them with one another. uv downloads each version once",
-    ),
     _comparing(
         name="stack_cache",
         metavar="DIR",
         help="With --against=baseline: keep the environments that uv builds in DIR (default: busbw "
         "in the user's cache folder)",
-    ),
-    _compiling(
-        name="compile_cache",
-        metavar="DIR",
-        help="With --topology: keep compiled programs and downloaded compilers in DIR; none keeps "
-        "nothing (default: busbw in the user's cache folder)",
     ),
     # Options that may be repeated.
     Option(
@@ -322,21 +301,14 @@ OPTIONS = (
         help="Delete stored times of payloads that this session did not select, from the files "
         "of the measured cases",
     ),
-    _compiling(
+    Option(
         name="program",
         **takes("MODULE:FUNCTION", forms.program),
         repeated=True,
         help="Check a program of your own instead of the collectives: a function of a module or "
         "of a FILE.py that takes devices and returns jax.jit(...).lower(...), or a file of "
-        "optimized HLO, as --xla_dump_to writes it. With --topology all its collectives are listed "
-        "and compared with the accepted list; without, each is measured by itself. Example: "
-        "--program=train.py:step. May be repeated",
-    ),
-    _compiling(
-        name="accept_compiled_changes",
-        flag=True,
-        ini=False,
-        help="With --topology: report a changed algorithm, but do not fail",
+        "optimized HLO, as --xla_dump_to writes it. Each of its collectives is measured by itself. "
+        "Example: --program=train.py:step. May be repeated",
     ),
     _comparing(
         name="require_baselines",
@@ -350,6 +322,7 @@ OPTIONS = (
         help="Fail a case whose sums are computed in a different order than in its baseline, or in "
         "an order that varies between launches, so that the last bits of its results differ",
     ),
+    *extensions.table("OPTIONS").values(),
 )
 
 

@@ -31,14 +31,17 @@ from busbw.stats.launches import quantiles_s
 from . import references, repeat
 from .folders import STANDARD_OUTPUT, is_named_csv
 from .option import UsageError, usage_error
-from .state import Judged, Measured, Programs
+from .state import Judged, Measured
 
 
-def with_outputs(judged: Judged) -> Judged:
-    """Write the history, then the requested files: the page shows the history with this session."""
+def with_outputs(judged: Judged, results: Callable[[Judged], str] | None = None) -> Judged:
+    """Write the history, then the requested files: the page shows the history with this session.
+
+    The file of --results has the text that `results` makes, or the results of measuring.
+    """
     found = _told(judged, _with_views(appended(judged)))
-    path = judged.settings.results
-    return _told(found, _with_file(found, "--results: no results were written", path, _results))
+    path, text_of = judged.settings.results, results or _results
+    return _told(found, _with_file(found, "--results: no results were written", path, text_of))
 
 
 def _with_views(judged: Judged) -> Judged:
@@ -103,31 +106,34 @@ def _page(judged: Judged) -> str:
 
 
 def document_of(judged: Judged) -> object:
-    """The session as plain data, without the names of homes."""
+    """Return the session as plain data, without the names of homes."""
     found = judged.observed
     measured = found if isinstance(found, Measured) else None
+    device = measured.machine.target.device.value if measured else ""
     document = wire.to_json(
         Results(
-            busbw=__version__,
-            began=judged.collected.began.isoformat(timespec="seconds"),
-            host=platform.node(),
+            **head_of(judged, device),
             environment=measured.environment if measured else None,
             process_hosts=measured.machine.process_hosts if measured else (),
             plan=measured.plan if measured else None,
             measuring_s=measured.measuring_s if measured else None,
             spent_s=measured.spent_s if measured else {},
-            compilers=tuple(found.compilers.values()) if isinstance(found, Programs) else (),
             counters=measured.readings if measured else (),
-            command=repeat.command_text(
-                judged.settings,
-                os.environ,
-                measured.machine.target.device.value if measured else "",
-            ),
-            session=judged.session,
             cases=tuple(_case_result(one, measured) for one in judged.verdicts.values()),
         )
     )
     return without_homes(document, os.path.expanduser("~"))
+
+
+def head_of(judged: Judged, device: str = "") -> dict[str, Any]:
+    """Return what every document of a session has."""
+    return {
+        "busbw": __version__,
+        "began": judged.collected.began.isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "command": repeat.command_text(judged.settings, os.environ, device),
+        "session": judged.session,
+    }
 
 
 def _case_result(verdict: Verdict, measured: Measured | None) -> CaseResult:

@@ -1,6 +1,6 @@
 """With --program: the collectives of a user's own program, as cases, and what they come to.
 
-Without --topology a worker makes and compiles the program for the attached devices before tests are
+A worker makes and compiles the program for the attached devices before tests are
 collected. What of it cannot be measured alone is said and never dropped.
 """
 
@@ -43,9 +43,7 @@ _OF_MOVES = "float32"
 
 
 def weighted(settings: Settings) -> tuple[Weighted, ...]:
-    """The programs to measure; none where nothing is measured. Raises UsageError."""
-    if settings.compile is not None:
-        return ()
+    """Return the programs to measure. Raises UsageError."""
     return tuple(_weighted(settings, source) for source in settings.programs)
 
 

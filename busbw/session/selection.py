@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from busbw import grid
 from busbw.frameworks import FRAMEWORKS
-from busbw.grid import program_spec
 from busbw.model.case import Asked, GridError, Spec
 from busbw.model.launch import Injection
 from busbw.model.words import Clock, Extra, payload_text
@@ -21,27 +20,15 @@ from .state import Collected
 
 def with_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
     """Return `collected` with the Specs of one test, and these Specs. Raises GridError."""
-    settings = collected.settings
-    compiled = settings.compile
-    if not settings.programs:
-        specs = grid.specs(_asked(settings))
-    elif compiled is not None:
-        framework = _asked(settings).frameworks[0]
-        specs = tuple(program_spec(framework, source) for source in settings.programs)
-    else:
+    if collected.settings.programs:
         specs = tuple(dict.fromkeys(spec for one in collected.programs for spec in one.times))
-    found = replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs))))
-    if compiled is None:
-        return found, specs
-    return found, tuple(
-        replace(spec, topology=topology.name, compiler=label)
-        for topology in compiled.topologies
-        for label in compiled.labels
-        for spec in specs
-    )
+    else:
+        specs = grid.specs(asked(collected.settings))
+    return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 
-def _asked(settings: Settings) -> Asked:
+def asked(settings: Settings) -> Asked:
+    """Return the grid of the options. Raises GridError where no framework is installed."""
     if not settings.frameworks:
         raise GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")
     return settings.asked

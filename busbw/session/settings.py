@@ -17,14 +17,13 @@ from typing import Any
 from busbw import extensions
 from busbw.baselines.store import frameworks_below
 from busbw.driver.transport import Hosts
-from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
+from busbw.frameworks import FRAMEWORKS, USUAL
 from busbw.grid import is_dump, program_spec
 from busbw.model.case import Asked
 from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
 
-from .compilers import CompileSettings, compile_settings_of
 from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_of
 from .forms import BASELINE, checked, flag
 from .option import Given, usage_error
@@ -35,14 +34,6 @@ from .user_modules import check_function
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
 
-# Options that say how or on what to measure, and those that are about measured baselines.
-_MEASURING = (
-    *("device", "ranks", "processes", "ranks_per_process", "share_devices", "hosts", "cluster"),
-    *("launches", "time_budget", "fail_above"),
-    *("against", "against_env", "try_env", "inject"),
-    *("history", "memory_limit", "accept_regression", "prune_baselines", "soak"),
-    "require_signature",
-)
 # Options that say nothing of a soak, which has no times, and whose rounds are all out of place.
 _TIMING = (
     *("launches", "time_budget", "fail_above", "against", "against_env", "try_env", "inject"),
@@ -55,7 +46,6 @@ _GRID = (
     *("payloads", "mesh", "axes", "strategies"),
     *("collectives", "reduce_ops", "placement", "dtypes"),
 )
-_COMPILING = ("libtpu", "compile_cache", "accept_compiled_changes")
 # Why devices are not shared.
 _NOT_SHARED = {
     "cpu": "not with --device=cpu, whose devices are virtual: --ranks says how many",
@@ -134,7 +124,6 @@ class Settings:
     metrics: Path | None
     page: Path | None
     history: Path | None
-    compile: CompileSettings | None
     programs: tuple[str, ...] = ()
     soak_s: float | None = None
     shared_devices: int = 0
@@ -146,17 +135,21 @@ class Settings:
 
 
 @usage_error(ValueError)
-def settings_of(given: Given) -> Settings:
-    """The checked Settings. Raises UsageError with what was wrong and what is accepted."""
+def settings_of(given: Given, usual: Sequence[str] = ()) -> Settings:
+    """Return the checked Settings. Raises UsageError with what is wrong and what is accepted.
+
+    `usual` are the frameworks where no option names any; by default all that are measured, of
+    which those that are missing here are noticed by their baselines.
+    """
     found = {option.name: option.found(given) for option in OPTIONS}
     _check_together(found, given.options)
     values = {option.name: option.value(found[option.name]) for option in OPTIONS}
     pythons = dict(values["python"])
     against = _against(values)
-    there = _frameworks(values, pythons)
+    there = _frameworks(values["frameworks"] or usual or USUAL, values["frameworks"], pythons)
     root = baselines_of(given, values["baselines"])
     # Those of any machine; none where options select frameworks.
-    selected = values["frameworks"] or against or values["topology"]
+    selected = values["frameworks"] or against or usual
     stored = frozenset() if selected else frameworks_below(root)
     absent = tuple(name for name in USUAL if name in stored and name not in there)
     cluster = hosts_of(values)
@@ -190,7 +183,6 @@ def settings_of(given: Given) -> Settings:
         memory_limit_bytes=values["memory_limit"],
         **outputs_of(given, values, root),
         history=history_of(given, values, root),
-        compile=compile_settings_of(values, pythons, root),
         programs=_programs(values["program"], is_local=not pythons and cluster is None),
         soak_s=values["soak"],
         shared_devices=0,
@@ -222,11 +214,10 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
         other = f"--against={stacks[0]}" if stacks else "--against-env"
         raise ValueError(f"--against=baseline: not with {other}: its lock says both")
     paired = found["against"] or found["against_env"] or found["try_env"]
-    topology, is_all = found["topology"], found["update_baselines"] == "all"
+    is_all = found["update_baselines"] == "all"
     no_times = "these are no times for a baseline"
     no_hosts = "there are no --hosts that it is for"
     no_cluster = "there is no --cluster that it is for"
-    unmeasured = "not with --topology, which measures nothing"
     one_each = "not with --share-devices, where each process has one rank"
     own_gpus = "not with --share-devices, which is for the GPUs of one host"
     shared = found["share_devices"]
@@ -238,7 +229,6 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
         ("accept_regression", not is_all, "needs --update-baselines, which takes slower times"),
         ("axes", not found["mesh"], "there is no --mesh whose axes they could be"),
         ("hosts", found["cluster"], "expected one of --hosts and --cluster"),
-        *((name, topology, unmeasured) for name in ("hosts", "cluster")),
         ("cluster_trust_network", not found["cluster"], no_cluster),
         *((name, not found["hosts"], no_hosts) for name in ("host_python", "host_env")),
         ("ranks_per_process", shared, one_each),
@@ -254,9 +244,9 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
     for name in _TIMING if found["soak"] else ():
         if options[name]:
             raise ValueError(f"{flag(name)}: it says nothing with --soak, which takes no times")
-    for name in _MEASURING if topology else _COMPILING:
-        if options[name]:
-            raise ValueError(f"{flag(name)}: {unmeasured if topology else 'only with --topology'}")
+    for option in OPTIONS:
+        if option.needs and options[option.name] and not found[option.needs]:
+            raise ValueError(f"{option.flag_name}: only with {flag(option.needs)}")
 
 
 def _programs(sources: Sequence[str], *, is_local: bool) -> tuple[str, ...]:
@@ -290,7 +280,7 @@ def _asked(
     ranks: int | None,
 ) -> Asked:
     mesh, axes = found["mesh"] or "", found["axes"] or ""
-    ranks, extents = None if values["topology"] else ranks, values["mesh"] or ()
+    extents = values["mesh"] or ()
     if mesh and ranks not in (None, math.prod(extents)):
         there = math.prod(extents)
         raise ValueError(f"--mesh: {mesh} has {there} ranks, --ranks={ranks} asks for {ranks}")
@@ -334,16 +324,13 @@ def _ranks(values: Mapping[str, Any], processes: int) -> int | None:
     return found
 
 
-def _frameworks(values: Mapping[str, Any], pythons: Mapping[str, str]) -> tuple[str, ...]:
-    named: tuple[str, ...] = values["frameworks"]
-    usual = named or USUAL
-    if values["topology"]:
-        usual = tuple(name for name in usual if name in COMPILED)
-        if len(usual) < len(named):
-            raise ValueError(f"--frameworks: {','.join(named)!r}; with --topology accepted is jax")
+def _frameworks(
+    names: Sequence[str], named: Sequence[str], pythons: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return those of the frameworks that are there. Raises ValueError if a named one is not."""
     there = tuple(
         name
-        for name in usual
+        for name in names
         if name in pythons or FRAMEWORKS[name].scripted or importlib.util.find_spec(name)
     )
     for name in named:

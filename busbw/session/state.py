@@ -1,7 +1,7 @@
 """The state of a session, phase by phase: each value is made of the one before, and none changes.
 
-Collected → Observed → Judged. What is timed and what is compiled are two kinds of Observed,
-Measured and Programs. Whoever runs a session holds the last of them.
+Collected → Observed → Judged. What is timed is Measured, a kind of Observed; an extension that does
+something else has a kind of its own. Whoever runs a session holds the last value.
 """
 
 from __future__ import annotations
@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from busbw.baselines.store import BaselineSearch
-from busbw.baselines.updates import Change
-from busbw.driver.parallel import Job
 from busbw.grid import Target
 from busbw.judge.levels import Levels
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, Spec
 from busbw.model.counters import Counted, Reading
-from busbw.model.launch import Compiled, Failure, Measurement, Plan
-from busbw.model.machine import Compiler, Environment, EnvironmentKey, Probe
-from busbw.model.stored import CompiledBaseline, Session
+from busbw.model.launch import Measurement, Plan
+from busbw.model.machine import Environment, EnvironmentKey, Probe
+from busbw.model.stored import Session
 from busbw.model.verdict import Reference, SessionVerdict, SizeGroup, Verdict
+from busbw.report.table import Table
 
 from .settings import Settings
 
@@ -94,14 +92,6 @@ class TimedJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramJob(Job):
-    """A case that is compiled for a topology, and what is stored of it."""
-
-    key: EnvironmentKey
-    stored: CompiledBaseline | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
     """What was observed so far of the selected `specs`; those that are `skipped` are left out."""
 
@@ -154,31 +144,23 @@ class Measured(Observed):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Programs(Observed):
-    """What compilers have made of the cases; each is by its label and its topology's name."""
-
-    jobs: Mapping[Spec, ProgramJob]
-    compilers: Mapping[tuple[str, str], Compiler]
-    results: Mapping[Spec, Compiled | Failure] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
     """The verdicts and, at the end, what was written and what could not be.
 
-    `observed` is None where the probe was cut short; `moved` cases left their level. `exit_code` is
-    what the session ends with, if not with what its verdicts say. `since` says since
-    which session of the history the failed cases fail, and what changed in the stack then.
+    `observed` is None where the probe was cut short; `moved` cases left their level. `changes` are
+    tables of the baselines that were written. `exit_code` is what the session ends with, if not
+    with what its verdicts say. `since` says since which session of the history the failed cases
+    fail, and what changed in the stack then.
     """
 
     collected: Collected
     session: SessionVerdict
     verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
-    observed: Measured | Programs | None = None
+    observed: Observed | None = None
     groups: tuple[SizeGroup, ...] = ()
     moved: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
-    changes: tuple[Change[Any], ...] = ()
+    changes: tuple[Table, ...] = ()
     errors: tuple[str, ...] = ()
     exit_code: int | None = None
     since: tuple[str, ...] = ()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-    from busbw.model.words import Device
     from busbw.worker.serve import Channel
 
 
@@ -24,10 +23,10 @@ def main() -> None:
     from busbw.worker import process
 
     options = _parser().parse_args()
-    device = Device(options.device) if options.device else None
+    options.device = Device(options.device) if options.device else None
     process.tie_to_parent(options.parent)
-    process.prepare(device)
-    process.offer_to_oom_killer(device)
+    process.prepare(options.device)
+    process.offer_to_oom_killer(options.device)
     process.answer_signals()
     from busbw.worker.serve import Channel
 
@@ -35,7 +34,7 @@ def main() -> None:
     requests = os.fdopen(options.requests, "r", encoding="utf-8")
     replies = os.fdopen(options.replies, "w", encoding="utf-8")
     with requests, replies:
-        _serve(Channel(requests=requests, replies=replies), options, device)
+        _serve(Channel(requests=requests, replies=replies), options)
 
 
 @contextlib.contextmanager
@@ -52,29 +51,23 @@ def without_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _serve(channel: Channel, options: argparse.Namespace, device: Device | None) -> None:
+def _serve(channel: Channel, options: argparse.Namespace) -> None:
     from busbw import wire
     from busbw.model.cluster import ClusterMember
     from busbw.model.launch import LaunchId
     from busbw.worker import sharing
     from busbw.worker.backends.base import MeasuringError
-    from busbw.worker.serve import Opening, open_session, serve
+    from busbw.worker.serve import SERVICES, function_of, serve
 
-    launch, member = LaunchId.parse(options.launch), None
+    options.launch = LaunchId.parse(options.launch)
     try:
         if options.member:
-            member = wire.from_json(ClusterMember, wire.parsed(options.member), "member")
-            sharing.prepare(member)
+            member = wire.parsed(options.member)
+            options.member = wire.from_json(ClusterMember, member, "member")
+            sharing.prepare(options.member)
         with without_garbage_collection():
-            opening = Opening(
-                framework=options.framework,
-                launch=launch,
-                device=device,
-                ranks=options.ranks,
-                member=member,
-            )
-            session = open_session(options.service, opening)
-        serve(channel, session, launch)
+            session = function_of(SERVICES, "WORKER_SERVICES", options.service)(options)
+        serve(channel, session, options.launch)
     except (MeasuringError, wire.WireError) as error:
         # The driver shows a log's last line: one sentence, and no stack above it.
         sys.exit(str(error))
@@ -88,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--service", default="measure", help="the session that it opens")
     parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty: whatever there is")
     parser.add_argument("--ranks", type=int, default=None)
-    parser.add_argument("--member", default="", help="index and addresses in a cluster, in JSON")
+    parser.add_argument("--member", help="index and addresses in a cluster, in JSON")
     parser.add_argument("--launch", default="")
     parser.add_argument("--parent", type=int, required=True, help="process id of the driver")
     parser.add_argument("--requests", type=int, required=True, help="file descriptor to read")

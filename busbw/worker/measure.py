@@ -24,7 +24,7 @@ from busbw.worker.backends.base import (
     unavailable,
 )
 from busbw.worker.sampling import LEAST_SAMPLES, Phases, Sampler, launch_time_s
-from busbw.worker.serve import Opening, value_of
+from busbw.worker.serve import value_of
 
 if TYPE_CHECKING:
     from busbw.worker.device_clock import Recorded
@@ -91,12 +91,14 @@ class MeasureSession:
     def turn(self) -> Failure | None:
         return self._go_on(True)
 
-    def close(self) -> Run | Failure:
+    def close(self, request: object = None) -> Run | Failure:
+        """End the open case."""
         ended = self._step(False)
         assert ended is not None
         return ended
 
-    def release(self) -> None:
+    def release(self, request: object = None) -> None:
+        """Release the memory of the last case."""
         self._held.close()
 
     def _go_on(self, another: bool | None) -> Failure | None:
@@ -307,13 +309,13 @@ def _turns(sampler: Sampler) -> list[tuple[_Pair, _Pair]]:
     return found
 
 
-def open_session(opening: Opening) -> MeasureSession:
+def open_session(options: Any) -> MeasureSession:
     """Import the framework, and open its devices. Raises MeasuringError."""
     # Two stacks of the same version may differ: each side has its own.
-    parts = "programs", opening.framework, opening.launch.part
+    parts = "programs", options.framework, options.launch.part
     os.environ[variables.PROGRAMS] = os.path.join(sys.path[0], *parts)
-    backend = backends.load(opening.framework, opening.device, opening.ranks, opening.member)
-    return MeasureSession(backend=backend, launch=opening.launch)
+    backend = backends.load(options.framework, options.device, options.ranks, options.member)
+    return MeasureSession(backend=backend, launch=options.launch)
 
 
 def probe(session: MeasureSession, request: Mapping[str, Any]) -> Probe:
@@ -334,16 +336,6 @@ def open_case(session: MeasureSession, request: Mapping[str, Any]) -> Failure | 
 def turn(session: MeasureSession, request: Mapping[str, Any]) -> Failure | bool:
     """Take a sample of the open case; return whether there are enough."""
     return session.turn() or session.enough
-
-
-def close(session: MeasureSession, request: Mapping[str, Any]) -> Run | Failure:
-    """End the open case."""
-    return session.close()
-
-
-def release(session: MeasureSession, request: Mapping[str, Any]) -> None:
-    """Release the memory of the last case."""
-    session.release()
 
 
 def _case_of(

@@ -13,20 +13,16 @@ from pkgutil import resolve_name
 from typing import Any, TextIO, TypeVar
 
 from busbw import extensions, wire
-from busbw.model.cluster import ClusterMember
 from busbw.model.launch import LaunchId
-from busbw.model.words import Device
 from busbw.worker.backends.base import MeasuringError
 
 T = TypeVar("T")
 
-_OTHERS = "busbw.worker.operations"
-
-# By the service that a worker is started for: the function that opens its session, of an Opening.
-# An extension has a table WORKER_SERVICES.
+# By the service that a worker is started for: the function that opens its session, of the options
+# of the worker's command line. An extension has a table WORKER_SERVICES.
 SERVICES: Mapping[str, str] = {
     "measure": "busbw.worker.measure:open_session",
-    "counters": f"{_OTHERS}.counters:open_session",
+    "counters": "busbw.worker.operations.counters:open_session",
 }
 
 # By the name of a request: the function that answers it, of the session and the request. An
@@ -36,25 +32,14 @@ OPERATIONS: Mapping[str, str] = {
     "measure": "busbw.worker.measure:measure",
     "open": "busbw.worker.measure:open_case",
     "turn": "busbw.worker.measure:turn",
-    "close": "busbw.worker.measure:close",
-    "release": "busbw.worker.measure:release",
-    "arrivals": f"{_OTHERS}.arrivals:arrivals",
-    "chips": f"{_OTHERS}.chips:chips",
-    "counters": f"{_OTHERS}.counters:counters",
-    "program": f"{_OTHERS}.user_program:user_program",
-    "soak": f"{_OTHERS}.soak:soak",
+    "close": "busbw.worker.measure:MeasureSession.close",
+    "release": "busbw.worker.measure:MeasureSession.release",
+    "arrivals": "busbw.worker.operations.chips:arrivals",
+    "chips": "busbw.worker.operations.chips:chips",
+    "counters": "busbw.worker.operations.counters:reading",
+    "program": "busbw.worker.operations.user_program:user_program",
+    "soak": "busbw.worker.operations.soak:soak",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """What a worker is started with: the framework, the device, and its part of a group."""
-
-    framework: str
-    launch: LaunchId
-    device: Device | None = None
-    ranks: int | None = None
-    member: ClusterMember | None = None
 
 
 @dataclass(frozen=True)
@@ -89,17 +74,12 @@ def value_of(request: Mapping[str, Any], name: str, kind: type[T]) -> T:
     return wire.from_json(kind, request[name], name)
 
 
-def open_session(service: str, opening: Opening) -> Any:
-    """Open the session of a service. Raises MeasuringError where there is no such framework."""
-    return _function(SERVICES, "WORKER_SERVICES", service)(opening)
-
-
 def serve(channel: Channel, session: Any, launch: LaunchId) -> None:
     """Answer requests until the driver closes the channel."""
     channel.send(None)
     for request in channel.received():
         name = value_of(request, "request", str)
-        operation = _function(OPERATIONS, "WORKER_OPERATIONS", name)
+        operation = function_of(OPERATIONS, "WORKER_OPERATIONS", name)
         try:
             answer = operation(session, request)
         except MeasuringError as error:
@@ -107,7 +87,7 @@ def serve(channel: Channel, session: Any, launch: LaunchId) -> None:
         channel.send(answer)
 
 
-def _function(own: Mapping[str, str], table: str, name: str) -> Callable[..., Any]:
+def function_of(own: Mapping[str, str], table: str, name: str) -> Callable[..., Any]:
     """Load a function of a table of this file, or of an extension's. Raises WireError."""
     functions = [resolve_name(own[name])] if name in own else extensions.hooks(name, table)
     if not functions:

@@ -11,9 +11,9 @@ from typing import Any
 
 from busbw.baselines.updates import Accepted
 from busbw.model.case import Case, Spec
-from busbw.model.launch import Compiled, Failure, LaunchId, Measurement, Plan, Proof, Run
+from busbw.model.launch import Failure, LaunchId, Measurement, Plan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
-from busbw.model.stored import Baseline, CompiledBaseline, Record
+from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Clock, Device, FailureKind, Outcome
 from busbw.model.workload import Workload
@@ -202,29 +202,3 @@ def probe(*devices: DeviceSet, framework: str = "jax", **missing: str) -> Probe:
         missing=missing,
         versions={framework: "1"},
     )
-
-
-def compiled(**changes: Any) -> Compiled:
-    """One all-reduce a turn, by a ring of two colors."""
-    given: dict[str, Any] = {
-        "collectives": {"all-reduce": 1},
-        "groups": "1x8",
-        "algorithm": {"strategy": "Ring", "colors": "2"},
-        "argument_bytes": 4096,
-        "output_bytes": 4096,
-        "alias_bytes": 4096,
-        "temporary_bytes": 0,
-        "peak_bytes": 4096,
-    }
-    return Compiled(**given | changes)
-
-
-def compiled_baseline(stored: Compiled | None = None, **changes: Any) -> CompiledBaseline:
-    """What was stored of `case()`; None: it was out of memory."""
-    given: dict[str, Any] = {
-        "case": case(),
-        "compiled": stored,
-        "date": "2026-11-01",
-        "release": "libtpu 0.0.40",
-    }
-    return CompiledBaseline(**given | changes)

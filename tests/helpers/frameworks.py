@@ -24,18 +24,20 @@ from busbw import grid, wire
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import LocalTransport
-from busbw.driver.parallel import Job, Parallel
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import Starter
+from busbw.extensions.compiled import compilation
+from busbw.extensions.compiled.parallel import Job, Parallel
+from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.worker_values import Compiled, Compiler
 from busbw.frameworks import FRAMEWORKS
-from busbw.hardware.topologies import topology_of
 from busbw.model.case import Case, Spec
-from busbw.model.launch import Compiled, Failure, Injection, Measurement, Plan, Run
-from busbw.model.machine import Compiler, EnvironmentKey, Probe
+from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
+from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.words import Device, FailureKind
-from busbw.session import compilation
 from busbw.worker import process
 from tests.helpers import build
+from tests.helpers import compiled as made
 
 # Long enough for a chain to be told from an empty call on a machine that stalls.
 QUICK = Plan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
@@ -294,8 +296,9 @@ def compiled(
     def job(topology: str, changes: Mapping[str, object]) -> Job:
         devices = found[topology].devices
         assert devices is not None, found[topology].missing
-        spec = build.spec(**{"payload_bytes": 2**20, **changes})
-        return Job(case=grid.resolve_on(spec, devices)[0], topology=topology_of(topology))
+        spec = made.spec(topology, **{"payload_bytes": 2**20, **changes})
+        case, key = compilation.case_on(spec, devices)
+        return Job(case=case, key=key, topology=topology_of(topology))
 
     jobs = {name: job(*one) for name, one in wanted.items()}
     with compiling() as parallel:
@@ -305,19 +308,17 @@ def compiled(
 
 # What is compiled after the collective was replaced in the program.
 _SABOTAGED_PROGRAM = """
-from busbw.hardware import topologies
+from busbw.extensions.compiled import topologies, worker, worker_jax
 _, topology, mesh, collective = sys.argv
 real.prepare("jax", None, real.compilation.VARIABLES["jax"])
 import jax
-from busbw.extensions.compiled.worker import CompileSession
-from busbw.extensions.compiled.worker_jax import JaxCompiler
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax import collective as forms
 from tests.helpers import build
 forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 try:
-    say(str(CompileSession(compiler=JaxCompiler()).compile(case, topologies.topology_of(topology))))
+    say(str(worker.compiled(worker_jax, case, topologies.topology_of(topology))))
 except MeasuringError as error:
     say(f"{error.kind}: {error}")
 """

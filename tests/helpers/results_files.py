@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from busbw import __version__, wire
 from busbw.model.case import Spec
-from busbw.model.machine import Compiler
-from busbw.model.verdict import Ceiling, Program, Reference, SessionVerdict, Verdict
-from busbw.model.words import Outcome, SessionOutcome
-from busbw.report.reading import CompiledSession, Session, read_results
+from busbw.model.verdict import Ceiling, Reference, Verdict
+from busbw.model.words import Outcome
+from busbw.report.reading import Session, read_results
 from busbw.report.results import Results, case_result
 from busbw.stats.launches import quantiles_s
 from tests.helpers import build
@@ -65,7 +64,6 @@ def results(*verdicts: Verdict, **own: Any) -> dict[str, Any]:
         "plan": build.plan(),
         "measuring_s": 1.0,
         "spent_s": {},
-        "compilers": (),
         "session": None,
     }
     cases = []
@@ -91,47 +89,4 @@ def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> Ses
     """The same, read back."""
     found = read_results(json.dumps(document(*verdicts, **changes)), name)
     assert isinstance(found, Session)
-    return found
-
-
-RELEASE = "libtpu 0.0.42"
-
-
-def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> Verdict:
-    """A case compiled for v5e:2x4 that passed; without a peak it is out of memory."""
-    case = build.case(payload_bytes=payload_bytes, ranks=8)
-    topology = changes.pop("topology", "v5e:2x4")
-    spec = Spec(
-        framework="jax", payload_bytes=payload_bytes, workload=case.workload, topology=topology
-    )
-    now = None if peak_bytes is None else build.compiled(peak_bytes=peak_bytes)
-    found = Program(release=RELEASE, now=now, baseline=build.compiled_baseline(now, case=case))
-    of_program = {one.name: changes.pop(one.name) for one in fields(found) if one.name in changes}
-    ordinary = Verdict(
-        spec=spec,
-        outcome=Outcome.OUT_OF_MEMORY if now is None else Outcome.PASS,
-        failed=False,
-        text="as before",
-        case=case,
-        program=replace(found, **of_program),
-    )
-    return replace(ordinary, **changes)
-
-
-def compiled_text(
-    *verdicts: Verdict, missing: str = "", outcome: SessionOutcome = SessionOutcome.FINE
-) -> str:
-    """The document of a session of these verdicts."""
-    compilers = [Compiler(topology="v5e:2x4", release=RELEASE)]
-    compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
-    answer = SessionVerdict(outcomes=(outcome,), text="because")
-    about = {"session": answer, "compilers": tuple(compilers), "host": "laptop"}
-    nothing = dict.fromkeys(("environment", "plan", "measuring_s"))
-    return json.dumps(results(*verdicts, **about, **nothing))
-
-
-def compiled_session(*verdicts: Verdict, **changes: Any) -> CompiledSession:
-    """The same, read back."""
-    found = read_results(compiled_text(*verdicts, **changes), "compiled.json")
-    assert isinstance(found, CompiledSession)
     return found

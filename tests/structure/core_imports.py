@@ -60,7 +60,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     "stacks": ("extensions/stacks/*",),
     "stragglers": (
         *("extensions/stragglers/*", "worker/backends/*/chips"),
-        *("worker/operations/arrivals", "worker/operations/chips"),
+        "worker/operations/chips",
     ),
 }
 

@@ -10,7 +10,6 @@ from busbw import storage
 from busbw.commands import UsageError
 from busbw.extensions.bisect.criterion import FAILURES, SessionResult
 from busbw.extensions.bisect.sessions import SessionError, Sessions
-from busbw.hardware.topologies import GPUS
 from busbw.model.words import Device, Outcome
 
 _XLA, _LIBTPU = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
@@ -75,9 +74,9 @@ def _variables(flags: Sequence[str], options: Sequence[str]) -> Mapping[str, str
 
 
 def _is_tpu(option: str) -> bool:
-    name, _, value = option.partition("=")
-    chip = value.partition(":")[0].lower()
-    return (name == "--topology" and chip not in GPUS) or option == f"--device={Device.TPU.value}"
+    # A topology of a TPU has the name of its chip, such as v5e or tpu7x.
+    of_tpus = ("--topology=v", "--topology=tpu", "--topology=all", f"--device={Device.TPU.value}")
+    return option.lower().startswith(of_tpus)
 
 
 def _effect(text: str, result: SessionResult) -> FlagEffect:

@@ -13,18 +13,15 @@ import json
 import os
 import sys
 import zlib
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from busbw import storage, wire
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.model.launch import Compiled
-from busbw.model.machine import Compiler, Topology
 from busbw.model.words import FailureKind
 from busbw.program.hlo import algorithm_of
 from busbw.worker import backends
@@ -37,106 +34,83 @@ from busbw.worker.operations.user_program import (
     collectives_of,
     refused,
 )
-from busbw.worker.serve import Opening, value_of
+from busbw.worker.serve import value_of
 
-# The release of a worker's compiler library, where it cannot be looked up.
-RELEASE = "BUSBW_COMPILER_RELEASE"
+from .worker_values import Compiled, Compiler, Topology
 
 # The cache's format; files of another format are ignored.
 _FORM = 1
 
 
-class AbstractCompiler(ABC):
-    """The compilers of one framework, for any chips."""
-
-    @abstractmethod
-    def describe(self, topology: Topology) -> Compiler:
-        """Return the compiler for `topology`; where there is none, why."""
-
-    @abstractmethod
-    def lowered(self, case: Case, topology: Topology) -> Lowered:
-        """Return the program that measuring `case` on `topology` would run.
-
-        Raises MeasuringError.
-        """
-
-
-def open_session(opening: Opening) -> AbstractCompiler:
-    """Import a framework to compile. Raises MeasuringError where it is too old."""
+def open_session(options: Any) -> ModuleType:
+    """Import what a framework has to compile. Raises MeasuringError where it is too old."""
     # The private folder that this process was started from, which is removed afterwards.
     os.environ.setdefault("TPU_LOG_DIR", os.path.join(sys.path[0], "tpu_logs"))
-    versions = backends.part(opening.framework, "versions")
+    versions = backends.part(options.framework, "versions")
     if versions is not None:
         versions.check()
-    module = importlib.import_module(f"{__name__}_{opening.framework}")
-    compiler: AbstractCompiler = module.open_compiler()
-    return compiler
+    return importlib.import_module(f"{__name__}_{options.framework}")
 
 
-def describe(compiler: AbstractCompiler, request: Mapping[str, Any]) -> Compiler:
+def describe(compiler: ModuleType, request: Mapping[str, Any]) -> Compiler:
     """Describe the compiler for a topology."""
-    return compiler.describe(value_of(request, "topology", Topology))
+    found: Compiler = compiler.describe(value_of(request, "topology", Topology))
+    return found
 
 
-def compile_case(compiler: AbstractCompiler, request: Mapping[str, Any]) -> Compiled:
+def compile_case(compiler: ModuleType, request: Mapping[str, Any]) -> Compiled:
     """Compile a case for a topology, or take the program from the folder `cache`, if any.
 
     Raises MeasuringError.
     """
-    cache = value_of(request, "cache", str)
-    session = CompileSession(compiler=compiler, cache=Path(cache) if cache else None)
-    return session.compile(value_of(request, "case", Case), value_of(request, "topology", Topology))
+    cache, case = value_of(request, "cache", str), value_of(request, "case", Case)
+    topology = value_of(request, "topology", Topology)
+    return compiled(compiler, case, topology, Path(cache) if cache else None)
 
 
-@dataclass
-class CompileSession:
-    """Compiles case after case with one compiler; `cache` is where programs are kept, if at all."""
+def compiled(compiler: Any, case: Case, topology: Topology, cache: Path | None = None) -> Compiled:
+    """Compile a case; `compiler` has `describe` and `lowered`. Raises MeasuringError."""
+    build: Compiler = compiler.describe(topology)
+    if build.missing:
+        raise unavailable(build.missing)
+    lowered: Lowered = compiler.lowered(case, topology)
+    optimized = _optimized(lowered, _path(cache, lowered, topology, build))
+    program = _read(case, topology, lowered, optimized)
+    _check_memory(topology, optimized)
+    return program
 
-    compiler: AbstractCompiler
-    cache: Path | None = None
 
-    def compile(self, case: Case, topology: Topology) -> Compiled:
-        """Compile a case. Raises MeasuringError."""
-        build = self.compiler.describe(topology)
-        if build.missing:
-            raise unavailable(build.missing)
-        lowered = self.compiler.lowered(case, topology)
-        optimized = self._optimized(lowered, topology, build)
-        compiled = _read(case, topology, lowered, optimized)
-        _check_memory(topology, optimized)
-        return compiled
+def _optimized(lowered: Lowered, path: Path | None) -> Optimized:
+    """Take a program from the cache, or compile it; refusals are cached as well."""
+    kept = _kept(path)
+    if kept is None:
+        try:
+            kept = lowered.compiled()
+        except CompileError as error:
+            kept = error
+        _keep(path, kept)
+    if isinstance(kept, Optimized):
+        return kept
+    raise refused(kept)
 
-    def _optimized(self, lowered: Lowered, topology: Topology, build: Compiler) -> Optimized:
-        """Take a program from the cache, or compile it; refusals are cached as well."""
-        path = self._path(lowered, topology, build)
-        kept = _kept(path)
-        if kept is None:
-            try:
-                kept = lowered.compiled()
-            except CompileError as error:
-                kept = error
-            _keep(path, kept)
-        if isinstance(kept, Optimized):
-            return kept
-        raise refused(kept)
 
-    def _path(self, lowered: Lowered, topology: Topology, build: Compiler) -> Path | None:
-        """Name a file by all that decides what comes out: program, compiler, flags, topology."""
-        if self.cache is None:
-            return None
-        decides = (
-            lowered.text,
-            build.build,
-            build.release,
-            sorted(build.versions.items()),
-            # Never to be recorded: these are whole values.
-            sorted(variables.of_compilers(os.environ).items()),
-            topology.layout,
-            topology.chip_config,
-            topology.target_config,
-        )
-        name = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
-        return self.cache / f"{_FORM}" / name[:2] / f"{name[2:34]}.json.gz"
+def _path(cache: Path | None, lowered: Lowered, topology: Topology, build: Compiler) -> Path | None:
+    """Name a file by all that decides what comes out: program, compiler, flags, topology."""
+    if cache is None:
+        return None
+    decides = (
+        lowered.text,
+        build.build,
+        build.release,
+        sorted(build.versions.items()),
+        # Never to be recorded: these are whole values.
+        sorted(variables.of_compilers(os.environ).items()),
+        topology.layout,
+        topology.chip_config,
+        topology.target_config,
+    )
+    name = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+    return cache / f"{_FORM}" / name[:2] / f"{name[2:34]}.json.gz"
 
 
 def _kept(path: Path | None) -> Optimized | CompileError | None:
@@ -144,25 +118,12 @@ def _kept(path: Path | None) -> Optimized | CompileError | None:
     if path is None:
         return None
     try:
-        document = wire.parsed(_unpacked(storage.read(path)))
+        document = wire.parsed(gzip.decompress(storage.read(path)))
         if isinstance(document, dict) and "error" in document:
             return CompileError(wire.from_json(str, document["error"]))
         return wire.from_json(Optimized, document)
-    except (storage.InputError, zlib.error, wire.WireError):
+    except (storage.InputError, OSError, EOFError, zlib.error, wire.WireError):
         return None
-
-
-# A program as text; the largest that was seen has a tenth of it.
-_MOST_UNPACKED = 1 << 30
-
-
-def _unpacked(packed: bytes) -> bytes:
-    """Decompress what `_keep` wrote. Raises zlib.error for anything else, and for too much."""
-    unpacking = zlib.decompressobj(wbits=31)
-    content = unpacking.decompress(packed, _MOST_UNPACKED)
-    if not unpacking.eof:
-        raise zlib.error("it is cut, or unpacks to too many bytes")
-    return content
 
 
 def _keep(path: Path | None, kept: Optimized | CompileError) -> None:

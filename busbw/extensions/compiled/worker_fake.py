@@ -24,13 +24,13 @@ from typing import Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.machine import Compiler, DeviceSet, Topology
+from busbw.model.machine import DeviceSet
 from busbw.model.words import Clock, Device
 from busbw.worker import process
 from busbw.worker.backends.fake.backend import happen
 from busbw.worker.operations.user_program import CompileError, Lowered, Optimized
 
-from .worker import RELEASE, AbstractCompiler
+from .worker_values import RELEASE, Compiler, Topology
 
 VARIABLE = "BUSBW_FAKE_COMPILER"
 _LOST = "lose_collective"
@@ -41,63 +41,60 @@ _REFUSED = {
 }
 
 
-def open_compiler() -> AbstractCompiler:
-    """Return the compiler of the script."""
-    return FakeCompiler()
+def describe(topology: Topology) -> Compiler:
+    """Return the compiler of the script, which is one for every topology."""
+    script = _script()
+    release = os.environ.get(RELEASE) or script.get("release", "fake 1")
+    absent = script.get("missing", {})
+    missing = absent.get(topology.device.value) or absent.get(release)
+    if missing:
+        return Compiler(topology=topology.name, missing=missing)
+    return Compiler(
+        topology=topology.name,
+        release=release,
+        build=f"build of {release}",
+        versions={"fake": release.split()[-1]},
+        flags=process.flags(),
+        devices=DeviceSet(
+            device=topology.device,
+            device_kind=topology.device_kind,
+            ranks=topology.ranks,
+            any_ranks=False,
+            program="fake",
+            strategies={"default": "fake", "fake": "fake"},
+            clocks=(Clock.DEVICE, Clock.HOST),
+            mesh=topology.layout.partition(":")[2] if topology.device is Device.TPU else "",
+            hosts=topology.hosts,
+            processes=topology.hosts,
+        ),
+    )
 
 
-class FakeCompiler(AbstractCompiler):
-    """One compiler for every topology, by the script."""
+def lowered(case: Case, topology: Topology) -> Lowered:
+    """Return the program that the script says."""
+    program = case.workload.program
+    line = _line(0 if program else case.payload_bytes, topology, program)
+    text, mesh = json.dumps([repr(case), line]), dict(line.get("mesh", {})) if program else None
+    return Lowered(text, 1, partial(_optimized, case, line), mesh)
 
-    def __init__(self) -> None:
-        self._script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
 
-    def describe(self, topology: Topology) -> Compiler:
-        release = os.environ.get(RELEASE) or self._script.get("release", "fake 1")
-        absent = self._script.get("missing", {})
-        missing = absent.get(topology.device.value) or absent.get(release)
-        if missing:
-            return Compiler(topology=topology.name, missing=missing)
-        return Compiler(
-            topology=topology.name,
-            release=release,
-            build=f"build of {release}",
-            versions={"fake": release.split()[-1]},
-            flags=process.flags(),
-            devices=DeviceSet(
-                device=topology.device,
-                device_kind=topology.device_kind,
-                ranks=topology.ranks,
-                any_ranks=False,
-                program="fake",
-                strategies={"default": "fake", "fake": "fake"},
-                clocks=(Clock.DEVICE, Clock.HOST),
-                mesh=topology.layout.partition(":")[2] if topology.device is Device.TPU else "",
-                hosts=topology.hosts,
-                processes=topology.hosts,
-            ),
-        )
+def _script() -> dict[str, Any]:
+    script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
+    return script
 
-    def lowered(self, case: Case, topology: Topology) -> Lowered:
-        if case.workload.program:
-            line = self._line(0, topology, program=case.workload.program)
-            mesh = dict(line.get("mesh", {}))
-            return Lowered(json.dumps(line), 1, partial(_optimized, case, line), mesh)
-        line = self._line(case.payload_bytes, topology)
-        return Lowered(json.dumps([repr(case), line]), 1, partial(_optimized, case, line))
 
-    def _line(self, payload_bytes: int, topology: Topology, program: str = "") -> dict[str, Any]:
-        here = {
-            "topology": topology.name,
-            "payload_bytes": payload_bytes,
-            "release": self.describe(topology).release,
-            "program": program,
-        }
-        line: dict[str, Any] = {}
-        for one in self._script.get("cases", ()):
-            if all(one.get(name, value) == value for name, value in here.items()):
-                line |= one
-        return line
+def _line(payload_bytes: int, topology: Topology, program: str) -> dict[str, Any]:
+    here = {
+        "topology": topology.name,
+        "payload_bytes": payload_bytes,
+        "release": describe(topology).release,
+        "program": program,
+    }
+    line: dict[str, Any] = {}
+    for one in _script().get("cases", ()):
+        if all(one.get(name, value) == value for name, value in here.items()):
+            line |= one
+    return line
 
 
 def _optimized(case: Case, line: dict[str, Any]) -> Optimized:

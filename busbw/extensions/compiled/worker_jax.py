@@ -6,9 +6,9 @@ latter neither a driver nor anything of CUDA.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from jax.experimental import topologies
 
 from busbw.model.case import Case
-from busbw.model.machine import Compiler, Topology, check_layout
 from busbw.model.words import Device
 from busbw.worker import process
 from busbw.worker.backends.base import MeasuringError, unavailable
@@ -25,7 +24,7 @@ from busbw.worker.backends.jax import collective, user_program
 from busbw.worker.backends.jax.backend import device_set, mesh_of, versions_of_packages
 from busbw.worker.operations.user_program import Lowered
 
-from .worker import RELEASE, AbstractCompiler
+from .worker_values import RELEASE, Compiler, Topology
 
 # Where JAX looks first for the compiler for TPUs.
 _LIBRARY = "TPU_LIBRARY_PATH"
@@ -33,59 +32,36 @@ _FOR_GPUS = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
 _SHOWN = 300
 
 
-def open_compiler() -> AbstractCompiler:
-    """Return the compilers of JAX."""
-    return JaxCompiler()
-
-
-class JaxCompiler(AbstractCompiler):
-    """The compilers of `jax` for TPUs and GPUs. Topologies are asked for once."""
-
-    def __init__(self) -> None:
-        self._devices: dict[str, list[Any]] = {}
-
-    def describe(self, topology: Topology) -> Compiler:
-        missing = _missing(topology.device)
-        if missing:
-            return Compiler(topology=topology.name, missing=missing)
-        try:
-            found = self._of(topology)
-        except MeasuringError as error:
-            return Compiler(topology=topology.name, missing=str(error))
-        return Compiler(
-            topology=topology.name,
-            release=_release(topology.device),
-            build=found[0].client.platform_version,
-            versions=versions_of_packages(),
-            flags=process.flags(),
-            devices=device_set(topology.device, found, processes=topology.hosts),
-        )
-
-    def lowered(self, case: Case, topology: Topology) -> Lowered:
-        found = self._of(topology)
-        if case.workload.program:
-            return user_program.lowered(case.workload.program, found)
-        _check_hosts(case, found)
-        mesh = mesh_of(case, found)
-        lowered, step = collective.lowered(case, mesh, topology.device)
-        return Lowered(lowered.as_text(), step, partial(user_program.optimized, lowered))
-
-    def _of(self, topology: Topology) -> list[Any]:
-        if topology.name not in self._devices:
-            self._devices[topology.name] = _devices(topology)
-        return self._devices[topology.name]
-
-
-def _check_hosts(case: Case, found: Sequence[Any]) -> None:
-    """Raise MeasuringError UNAVAILABLE where a mesh has other hosts than the topology."""
-    hosts = len({device.process_index for device in found})
+def describe(topology: Topology) -> Compiler:
+    """Return the compiler for `topology`; where there is none, why."""
+    missing = _missing(topology.device)
+    if missing:
+        return Compiler(topology=topology.name, missing=missing)
     try:
-        if case.mesh:
-            check_layout(case.mesh, hosts, hosts)
-    except ValueError as error:
-        raise unavailable(str(error)) from error
+        found = _devices(topology)
+    except MeasuringError as error:
+        return Compiler(topology=topology.name, missing=str(error))
+    return Compiler(
+        topology=topology.name,
+        release=_release(topology.device),
+        build=found[0].client.platform_version,
+        versions=versions_of_packages(),
+        flags=process.flags(),
+        devices=device_set(topology.device, found, processes=topology.hosts),
+    )
 
 
+def lowered(case: Case, topology: Topology) -> Lowered:
+    """Return the program that measuring `case` on `topology` would run. Raises MeasuringError."""
+    found = _devices(topology)
+    if case.workload.program:
+        return user_program.lowered(case.workload.program, found)
+    mesh = mesh_of(case, found)
+    program, step = collective.lowered(case, mesh, topology.device)
+    return Lowered(program.as_text(), step, partial(user_program.optimized, program))
+
+
+@functools.cache
 def _devices(topology: Topology) -> list[Any]:
     """Return the devices of a topology.
 
@@ -136,6 +112,7 @@ def _release(device: Device) -> str:
 
 def _release_of(library: Path) -> str:
     """Return the release that pip recorded next to the folder of a library."""
-    found = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
-    version = found[0].name.removesuffix(".dist-info").split("-", 1)[1] if found else ""
-    return f"libtpu {version}" if version else f"libtpu of {library}"
+    records = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
+    if not records:
+        return f"libtpu of {library}"
+    return f"libtpu {records[0].name.removesuffix('.dist-info').split('-', 1)[1]}"

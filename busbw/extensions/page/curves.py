@@ -14,7 +14,7 @@ from busbw.baselines.store import Published
 from busbw.model.limits import moment_text
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Outcome, plural
-from busbw.report.reading import CompiledSession, Session
+from busbw.report.reading import Session
 
 from .figures import Curves, Figure, Row
 
@@ -337,36 +337,3 @@ def published(tables: Sequence[Published]) -> Curves:
         headings={**_PAYLOAD, "y": _BUSBW, "word": "remark"},
         is_log=True,
     )
-
-
-def memory(session: CompiledSession) -> Iterator[Curves]:
-    """Yield the figure of the memory of programs, if there are any; changed ones come first."""
-    rows: dict[str, list[Row]] = {}
-    quiet = (Outcome.PASS, Outcome.NO_BASELINE)
-    ordered = sorted(session.verdicts, key=lambda verdict: verdict.outcome in quiet)
-    for verdict in ordered:
-        program, is_lost = verdict.program, verdict.outcome is Outcome.OUT_OF_MEMORY
-        if verdict.case is not None and program is not None and (program.now or is_lost):
-            words = (verdict.spec.topology, verdict.case.group_name, program.release)
-            payload, compiled = verdict.spec.payload_bytes, program.now
-            rows.setdefault(", ".join(filter(None, words)), []).append(
-                {
-                    "x": payload,
-                    "y": compiled.peak_bytes / payload if compiled and payload else None,
-                    "word": "OUT_OF_MEMORY" if is_lost else None,
-                }
-            )
-    drawn = dict(itertools.islice(rows.items(), MOST_CURVES))
-    if any(row["y"] for points in drawn.values() for row in points):
-        left_out = f" {len(rows) - len(drawn)} others are in the tables only."
-        yield Curves(
-            title="Memory of compiled programs",
-            subtitle="The most that one rank holds, in payloads, by the compiler."
-            + (left_out if len(rows) > len(drawn) else ""),
-            rows=[
-                {"series": name, **row}
-                for name, points in drawn.items()
-                for row in sorted(points, key=lambda row: row["x"])
-            ],
-            headings={**_PAYLOAD, "y": "memory at most (payloads)", "word": "outcome"},
-        )

@@ -1,4 +1,4 @@
-"""`busbw figure RESULTS...`: draw bandwidths, memory of programs, or sessions as SVG or PNG.
+"""`busbw figure RESULTS...`: draw bandwidths or sessions as SVG or PNG.
 
 Reads files of `--results`, published figures or a history; the suffix of `-o` says whether SVG or
 PNG is written. Measures nothing.
@@ -26,7 +26,7 @@ from busbw.commands import (
     write_file,
 )
 from busbw.commands.sessions import machines_in, session_in
-from busbw.extensions.page.curves import bandwidth, curves_of, memory, published
+from busbw.extensions.page.curves import bandwidth, curves_of, published
 from busbw.extensions.page.drawing import DrawingError, is_figure, png, svg
 from busbw.extensions.page.figures import Figure
 from busbw.extensions.page.history import case_history, heat_map
@@ -75,10 +75,10 @@ def add_to(commands: Commands) -> None:
         "figure",
         run,
         *_OPTIONS,
-        help="Draw bandwidths, the memory of compiled programs or a history as SVG or PNG",
+        help="Draw bandwidths or a history as SVG or PNG",
         description="Draw one picture from files of busbw run --results=FILE, from published "
-        "figures or from a history: bus bandwidth over payload, the memory of compiled programs, "
-        "or times over sessions. Measures nothing.",
+        "figures or from a history: bus bandwidth over payload, or times over "
+        "sessions. Measures nothing.",
         example="busbw figure monday.json tuesday.json -o bandwidth.svg",
     )
 
@@ -115,20 +115,11 @@ def _figure(options: argparse.Namespace, tables: Sequence[Path]) -> Figure:
 
 
 def _sessions(paths: Sequence[Path]) -> Figure:
-    """Return the bandwidths of sessions that measured, or the memory of one that compiled."""
+    """Return the bandwidths of sessions."""
     sessions = [session_in(path) for path in paths]
-    measured = [one for one in sessions if isinstance(one, Session)]
-    compiled = [one for one in sessions if not isinstance(one, Session)]
-    names = ", ".join(map(str, paths))
-    if not compiled:
-        with usage_error(ValueError, where=f"{names}: "):
-            return bandwidth([curve for session in measured for curve in curves_of(session)])
-    if len(sessions) > 1:
-        raise UsageError(f"{names}: what was compiled has a picture of its own; give one file")
-    figure = next(memory(compiled[0]), None)
-    if figure is None:
-        raise UsageError(f"{names}: no program was compiled")
-    return figure
+    measured = [session for session in sessions if isinstance(session, Session)]
+    with usage_error(ValueError, where=f"{', '.join(map(str, paths))}: "):
+        return bandwidth([curve for session in measured for curve in curves_of(session)])
 
 
 def _sessions_of_machine(options: argparse.Namespace) -> Figure:

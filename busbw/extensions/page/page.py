@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
@@ -13,8 +13,8 @@ from busbw.history.changes import change_texts
 from busbw.history.failing import failed_since
 from busbw.history.levels import MachineHistory
 from busbw.model.words import plural
-from busbw.report.outline import AnySession, Outline, Text, outline
-from busbw.report.reading import CompiledSession, Session
+from busbw.report.outline import Outline, outline
+from busbw.report.reading import Session, SessionRecord, Text
 from busbw.report.table import Table
 
 from . import curves, drawing, history
@@ -49,7 +49,7 @@ class Page:
     chapters: Sequence[Chapter]
 
 
-def page(sessions: Sequence[AnySession], machines: Sequence[MachineHistory] = ()) -> Page:
+def page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] = ()) -> Page:
     """Return the page of sessions and of the history of their machines."""
     machine_sections = [section for machine in machines for section in _history(machine)]
     chapters = [_chapter(session, machines) for session in sessions]
@@ -75,13 +75,9 @@ def page(sessions: Sequence[AnySession], machines: Sequence[MachineHistory] = ()
     return Page(title=title, chapters=[Chapter(words=words, sections=overview), *headed])
 
 
-def _chapter(session: AnySession, machines: Sequence[MachineHistory]) -> Chapter:
+def _chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
     words = outline(session, failed_since(session.verdicts, machines))
-    figures: Mapping[str, Sequence[Figure]]
-    if isinstance(session, CompiledSession):
-        figures = {"Memory": list(curves.memory(session))}
-    else:
-        figures = curves.session_figures(session)
+    figures = curves.session_figures(session) if isinstance(session, Session) else {}
     cases = Section(
         heading="Cases", texts=[(note, ()) for note in words.notes], tables=words.tables
     )
@@ -95,7 +91,7 @@ def _chapter(session: AnySession, machines: Sequence[MachineHistory]) -> Chapter
     )
 
 
-def _together(sessions: Sequence[AnySession]) -> Iterator[Section]:
+def _together(sessions: Sequence[SessionRecord]) -> Iterator[Section]:
     measured = [session for session in sessions if isinstance(session, Session)]
     all_curves = [curve for session in measured for curve in curves.curves_of(session)]
     try:

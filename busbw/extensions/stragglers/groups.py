@@ -113,14 +113,15 @@ class Launch:
         cluster = Cluster(processes=count)
         self._workers = self.executor.start(starter, LaunchId(name=name), cluster)
         timeout_s = self.groups.plan.timeout_s
-        answer = self._workers.begin(timeout_s) or self._workers.ask(
-            Request("probe", Probe), timeout_s, "looking for devices"
+        if failure := self._workers.begin(timeout_s):
+            return failure
+        probe = self._workers.ask(Request("probe", Probe), timeout_s, "looking for devices")
+        if isinstance(probe, Failure):
+            return probe
+        self._target = grid.choose_target(
+            device=Device(starter.device), ranks=None, probes=[probe], named=[probe.framework]
         )
-        if isinstance(answer, Probe):
-            self._target = grid.choose_target(
-                device=Device(starter.device), ranks=None, probes=[answer], named=[answer.framework]
-            )
-        return answer if isinstance(answer, Failure) else None
+        return None
 
     def measure(self, spec: Spec) -> Failure | None:
         kind = spec.workload.collective.replace("_", "-")

@@ -19,7 +19,6 @@ from typing import Any
 from busbw.model.counters import Quota, Reading
 from busbw.model.words import Device
 from busbw.worker import host, process
-from busbw.worker.serve import Opening
 
 # NVML's policies that throttle a GPU, by the name that it has for them.
 _POLICIES = {
@@ -55,15 +54,9 @@ class _Found:
     quotas: dict[str, Quota] = field(default_factory=dict)
 
 
-def open_session(opening: Opening) -> Device:
+def open_session(options: Any) -> Device:
     """Return the device whose counts are read."""
-    assert opening.device is not None
-    return opening.device
-
-
-def counters(device: Device, request: Mapping[str, Any]) -> Reading:
-    """Answer a request for the counts."""
-    return reading(device)
+    return Device(options.device)
 
 
 def are_there(device: Device, root: Path = Path("/")) -> bool:
@@ -79,7 +72,7 @@ def are_there(device: Device, root: Path = Path("/")) -> bool:
         return False
 
 
-def reading(device: Device, root: Path = Path("/")) -> Reading:
+def reading(device: Device, request: object = None, root: Path = Path("/")) -> Reading:
     """Return the counts of `device` and of CPU quotas.
 
     An error of the device's library, whatever it is, is the reading's problem.

@@ -17,8 +17,8 @@ from busbw.driver.transport import Reply
 from busbw.judge.case import Terms, judge_case
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
-from busbw.model.launch import Compiled, Failure, Plan, Run
-from busbw.model.machine import Compiler, Probe
+from busbw.model.launch import Failure, Plan, Run
+from busbw.model.machine import Probe
 from busbw.model.words import Device
 from busbw.report.renderers import render
 from busbw.report.session import session_tables
@@ -44,8 +44,6 @@ VALID: dict[type, list[Any]] = {
     Probe: [build.probe(DEVICES, build.device_set(), gpu="no driver")],
     Run: [RUN, build.out_of_memory(needed_bytes=5)],
     bool: [True, build.failure()],
-    Compiler: [Compiler(topology="v5e:2x4", release="a", devices=DEVICES)],
-    Compiled: [build.compiled(), build.failure()],
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines.document import TIMED, BaselineError, BaselineFile, Update, dumps, read
+from busbw.baselines.document import BaselineError, BaselineFile, Update, dumps, read
 from busbw.model.stored import Baseline
 from tests.helpers import build
 
@@ -34,7 +34,7 @@ FILE = BaselineFile(
     baselines=(SMALL, LARGE),
     history=(UPDATE, replace(UPDATE, accepted_regression=True)),
 )
-TEXT = dumps(TIMED, FILE)
+TEXT = dumps(FILE)
 
 
 def _written(folder: Path, text: str) -> Path:
@@ -51,23 +51,21 @@ def _edited(folder: Path, **entry: Any) -> Path:
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert read(TIMED, _written(tmp_path, TEXT)) == FILE
+    assert read(_written(tmp_path, TEXT)) == FILE
 
 
 def test_a_file_without_baselines_is_read_as_it_was_written(tmp_path: Path) -> None:
     empty = replace(FILE, baselines=(), history=())
-    assert empty == read(TIMED, _written(tmp_path, dumps(TIMED, empty)))
+    assert empty == read(_written(tmp_path, dumps(empty)))
 
 
 def test_each_payload_stands_on_one_line_in_order_that_fits_a_screen() -> None:
-    assert dumps(TIMED, replace(FILE, baselines=(LARGE, SMALL))) == TEXT
+    assert dumps(replace(FILE, baselines=(LARGE, SMALL))) == TEXT
     rows = [row for row in TEXT.splitlines() if '"payload"' in row]
     assert [json.loads(row.strip().rstrip(","))["payload"] for row in rows] == ["4K", "1M"]
     once = replace(SMALL, records=(SESSION,))
     (row,) = (
-        row
-        for row in dumps(TIMED, replace(FILE, baselines=(once,))).splitlines()
-        if '"payload"' in row
+        row for row in dumps(replace(FILE, baselines=(once,))).splitlines() if '"payload"' in row
     )
     assert row.strip() == (
         '{"payload": "4K", "protocol": "host/chain1", "pinned_us": 790.0, '
@@ -77,7 +75,7 @@ def test_each_payload_stands_on_one_line_in_order_that_fits_a_screen() -> None:
 
 def test_another_time_changes_one_line_only() -> None:
     slower = replace(FILE, baselines=(replace(SMALL, pinned_us=900.0), LARGE))
-    pairs = zip(TEXT.splitlines(), dumps(TIMED, slower).splitlines(), strict=True)
+    pairs = zip(TEXT.splitlines(), dumps(slower).splitlines(), strict=True)
     assert sum(before != after for before, after in pairs) == 1
 
 
@@ -94,7 +92,7 @@ def test_what_a_session_shares_is_said_once() -> None:
 def test_two_sessions_of_one_second_are_kept_apart(tmp_path: Path, commit: str) -> None:
     other = replace(SESSION, times_us=(900.0,), commit=commit)
     both = replace(FILE, baselines=(replace(SMALL, records=(SESSION, other)),))
-    assert read(TIMED, _written(tmp_path, dumps(TIMED, both))) == both
+    assert read(_written(tmp_path, dumps(both))) == both
 
 
 @pytest.mark.parametrize(
@@ -113,7 +111,7 @@ def test_what_is_no_document_is_refused_with_file_and_place(
 ) -> None:
     path = _written(tmp_path, text)
     with pytest.raises(BaselineError) as caught:
-        read(TIMED, path)
+        read(path)
     assert str(caught.value).startswith(f"{path}{place}")
 
 
@@ -121,12 +119,12 @@ def test_bytes_that_are_no_text_are_refused_with_the_file(tmp_path: Path) -> Non
     path = tmp_path / "bad.json"
     path.write_bytes(b"\xff\xfe{")
     with pytest.raises(BaselineError, match=r"bad\.json: "):
-        read(TIMED, path)
+        read(path)
 
 
 def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match=r"gone\.json: "):
-        read(TIMED, tmp_path / "gone.json")
+        read(tmp_path / "gone.json")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +145,7 @@ def test_another_format_is_refused_with_what_is_accepted_and_what_helps(
     document = {**json.loads(TEXT), **changes, "novelty": True}
     path = _written(tmp_path, json.dumps({k: v for k, v in document.items() if v is not ...}))
     with pytest.raises(BaselineError) as refused:
-        read(TIMED, path)
+        read(path)
     assert str(refused.value) == (
         f"{path}: {what}; accepted is 'busbw baselines' of version 1: move the file away, and "
         "record it again with --update-baselines=all"
@@ -195,7 +193,7 @@ def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
 ) -> None:
     path = _edited(tmp_path, **changes)
     with pytest.raises(BaselineError, match=rf"psum\.json: document\.{words}"):
-        read(TIMED, path)
+        read(path)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +215,7 @@ def test_a_nonsensical_session_is_refused_with_file_and_key_path(
     with pytest.raises(
         BaselineError, match=rf"psum\.json: document\.sessions\.{name}(\.|: ){words}"
     ):
-        read(TIMED, path)
+        read(path)
 
 
 def test_an_update_stands_on_one_line_with_what_is_not_usual() -> None:
@@ -237,4 +235,4 @@ def test_a_missing_key_is_refused_with_file_and_key_path(tmp_path: Path) -> None
     document = json.loads(TEXT)
     del document["entries"][1]["protocol"]
     with pytest.raises(BaselineError, match=r"document\.entries\[1\]\.protocol: missing"):
-        read(TIMED, _written(tmp_path, json.dumps(document)))
+        read(_written(tmp_path, json.dumps(document)))

@@ -17,7 +17,7 @@ from busbw import storage
 from busbw.baselines import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find, find_published
-from busbw.baselines.updates import Rules, Updated, save
+from busbw.baselines.updates import Change, Rules, save
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Reference
@@ -51,7 +51,7 @@ def _save(
     key: EnvironmentKey | None = None,
     only_new: bool = False,
     **case: Any,
-) -> tuple[Updated, ...]:
+) -> tuple[Change, ...]:
     measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
     accepted = [build.accepted(measured, TODAY, key=key or build.key(), takes_loss=True)]
     rules = replace(RULES, only_new=only_new)

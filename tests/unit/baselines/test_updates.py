@@ -12,21 +12,17 @@ import pytest
 
 from busbw.baselines import files
 from busbw.baselines.document import BaselineError
-from busbw.baselines.store import find, find_compiled
+from busbw.baselines.store import find
 from busbw.baselines.updates import (
     MOST_UPDATES,
-    Change,
     Rules,
     Saved,
     joined,
     pinned_at_level,
     prune,
-    save_compiled,
 )
 from busbw.baselines.updates import save as baselines_save
-from busbw.model.case import Case
-from busbw.model.launch import Compiled
-from busbw.model.stored import MOST_SESSIONS, Baseline, CompiledBaseline, Record
+from busbw.model.stored import MOST_SESSIONS, Baseline, Record
 from tests.helpers import build
 from tests.unit.baselines.written import written
 
@@ -281,118 +277,3 @@ def test_what_fits_again_pins_its_own_level() -> None:
 def test_a_pin_is_moved_by_nothing_else_than_the_level() -> None:
     entry = replace(stored(1000), pinned_us=980.0)
     assert joined(entry, session(1000), append=True, budget=BUDGET)[0].pinned_us == 980
-
-
-CHIPS = build.key(device_kind="TPU v5 lite", ranks=8, mesh="2x4", cores=None)
-PROGRAM = build.case(ranks=8, mesh="2x4")
-SECOND = build.case(ranks=8, mesh="2x4", payload_bytes=2048)
-
-
-def compiled(
-    root: Path,
-    program: Compiled | None,
-    *,
-    date: str = "2026-11-20",
-    case: Case = PROGRAM,
-    only_new: bool = False,
-    **changes: Any,
-) -> tuple[Change[CompiledBaseline], ...]:
-    """Save what a compiler made of `case`; None: it was out of memory."""
-    new = CompiledBaseline(case=case, compiled=program, date=date, release="libtpu 1", **changes)
-    return save_compiled(root, [(CHIPS, new)], only_new=only_new)
-
-
-def path_in(root: Path) -> Path:
-    (path,) = root.glob("compiled/*/*/*.json")
-    return path
-
-
-def test_what_is_saved_is_found_with_its_release_and_date(tmp_path: Path) -> None:
-    (change,) = compiled(tmp_path, build.compiled(), date="2026-11-21")
-    assert change.before is None
-    found = find_compiled(tmp_path, CHIPS, PROGRAM)
-    assert found == change.after
-    assert found is not None
-    assert (found.compiled, found.release, found.date) == (
-        build.compiled(),
-        "libtpu 1",
-        "2026-11-21",
-    )
-    assert path_in(tmp_path).relative_to(tmp_path).parts[:3] == (
-        "compiled",
-        "tpu-v5-lite",
-        "8r-2x4",
-    )
-
-
-def test_out_of_memory_is_kept_with_its_bytes(tmp_path: Path) -> None:
-    compiled(tmp_path, None, needed_bytes=16, available_bytes=15)
-    found = find_compiled(tmp_path, CHIPS, PROGRAM)
-    assert found is not None
-    assert (found.compiled, found.needed_bytes, found.available_bytes) == (None, 16, 15)
-
-
-def test_others_stay_and_each_has_a_line_of_its_own(tmp_path: Path) -> None:
-    compiled(tmp_path, build.compiled(), case=SECOND)
-    compiled(tmp_path, build.compiled(), date="2026-11-21")
-    lines = [line for line in path_in(tmp_path).read_text().splitlines() if '"payload"' in line]
-    dates = [json.loads(line.rstrip(","))["date"] for line in lines]
-    assert len(lines) == 2
-    assert sorted(dates) == ["2026-11-20", "2026-11-21"]
-
-
-def test_what_is_as_it_was_is_not_written_again(tmp_path: Path) -> None:
-    compiled(tmp_path, build.compiled(), date="2026-11-20")
-    before = path_in(tmp_path).stat().st_mtime_ns
-    assert compiled(tmp_path, build.compiled(), date="2026-11-21") == ()
-    assert path_in(tmp_path).stat().st_mtime_ns == before
-
-
-def test_only_new_leaves_what_is_there(tmp_path: Path) -> None:
-    compiled(tmp_path, build.compiled(), date="2026-11-20")
-    changed = build.compiled(algorithm={})
-    assert compiled(tmp_path, changed, date="2026-11-21", only_new=True) == ()
-    (change,) = compiled(tmp_path, changed, date="2026-11-21")
-    assert change.before is not None and change.after is not None
-    assert change.after.compiled == build.compiled(algorithm={})
-
-
-def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
-    assert find_compiled(tmp_path, CHIPS, PROGRAM) is None
-    compiled(tmp_path, build.compiled(), date="2026-11-20")
-    assert find_compiled(tmp_path, CHIPS, SECOND) is None
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda d: d.update(version=2), "'busbw compiled baselines' of version 2; accepted is "),
-        (lambda d: d.update(strategy="other"), "the file says"),
-        (lambda d: d["environment"].update(ranks=4), "the file says"),
-        (lambda d: d["entries"][0].update(payload="2048"), "entries[0].payload: expected a size"),
-        (lambda d: d["entries"][0].pop("release"), "entries[0].release: missing"),
-        (lambda d: d["entries"].append(d["entries"][0]), "a second entry"),
-        (lambda d: d["entries"][0]["compiled"].update(peak_bytes="many"), "peak_bytes"),
-        (lambda d: d.update(more=1), "document.more: unknown key"),
-        (lambda d: d["entries"][0].update(protocol="junk/fake"), "entries[0].protocol: expected a"),
-        (lambda d: d["entries"][0].update(date="soon"), "entries[0].date: expected a date"),
-        (lambda d: d["entries"][0].update(needed_bytes=-1), "entries[0].needed_bytes: expected"),
-        (lambda d: d["entries"][0]["compiled"].update(peak_bytes=-1), "compiled.peak_bytes: exp"),
-        (
-            lambda d: d["entries"][0]["compiled"]["collectives"].update(a=-1),
-            "compiled.collectives.a: expected 0 or more, got -1",
-        ),
-    ],
-)
-def test_a_damaged_file_is_an_error_that_says_where(tmp_path: Path, change: Any, said: str) -> None:
-    compiled(tmp_path, build.compiled(), date="2026-11-20")
-    path = path_in(tmp_path)
-    document = json.loads(path.read_text())
-    change(document)
-    path.write_text(json.dumps(document))
-    with pytest.raises(BaselineError) as error:
-        find_compiled(tmp_path, CHIPS, PROGRAM)
-    assert said in str(error.value)
-    with pytest.raises(BaselineError):
-        compiled(tmp_path, build.compiled(algorithm={}), date="2026-11-21")
-    assert json.loads(path.read_text()) == document

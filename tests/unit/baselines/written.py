@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from busbw.baselines.document import TIMED
 from busbw.baselines.files import drafted
 
 T = TypeVar("T")
@@ -14,5 +13,5 @@ T = TypeVar("T")
 
 def written(act: Callable[..., T], root: Path, *of: Any, **asked: Any) -> T:
     """What `act`, such as `baselines.save`, says of its change, which is written below `root`."""
-    with drafted(root, TIMED) as draft:
+    with drafted(root) as draft:
         return act(draft, *of, **asked)

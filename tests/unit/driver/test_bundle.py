@@ -48,7 +48,7 @@ def _extensions(bundle: Bundle) -> set[str]:
 
 def test_it_holds_the_worker_s_part_of_the_extensions_that_a_session_uses(tmp_path: Path) -> None:
     bundle = Bundle(("compiled",))
-    parts = ("__init__", "worker", "worker_fake", "worker_jax")
+    parts = ("__init__", "worker", "worker_fake", "worker_jax", "worker_values")
     assert _extensions(bundle) == {"__init__.py", *(f"compiled/{name}.py" for name in parts)}
     bundle.remove()
 

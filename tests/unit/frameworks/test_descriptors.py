@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from busbw import frameworks, grid
-from busbw.frameworks import COMPILED, FRAMEWORKS, USUAL
+from busbw.frameworks import FRAMEWORKS, USUAL
 from busbw.model.case import Asked, GridError
+from busbw.model.machine import DeviceSet
 from busbw.model.words import Device
 from busbw.model.workload import Framework
 from tests.helpers import build
@@ -17,7 +18,6 @@ from tests.helpers import build
 def test_those_that_there_are_come_before_those_that_are_made_up() -> None:
     assert tuple(FRAMEWORKS) == ("jax", "tensorflow", "fake")
     assert USUAL == ("jax", "tensorflow")
-    assert COMPILED == ("jax", "fake")
 
 
 def test_every_file_of_the_room_is_found() -> None:
@@ -47,7 +47,11 @@ def test_nccl_by_tensorflow_s_own_collectives_is_a_strategy_where_a_device_has_i
     (spec,) = grid.specs(asked)
     found = {"default": "collective_nccl", "collective_nccl": "collective_nccl"}
     gpus = build.device_set(Device.GPU, strategies=found)
-    case, _ = grid.resolve_on(spec, gpus)
+    case, _ = grid.case_on(spec, _target(gpus))
     assert case.strategy == "collective_nccl"
     with pytest.raises(GridError, match="tensorflow has no strategy collective_nccl for"):
-        grid.resolve_on(spec, build.device_set(Device.CPU, strategies={"default": "ring"}))
+        grid.case_on(spec, _target(build.device_set(strategies={"default": "ring"})))
+
+
+def _target(devices: DeviceSet) -> grid.Target:
+    return grid.Target(device=devices.device, why="", sets={"tensorflow": devices})

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from busbw import wire
-from busbw.baselines.document import TIMED, read
+from busbw.baselines.document import read
 from busbw.history.files import append
 from busbw.history.lines import Line, new_session
 from busbw.model.case import Case
@@ -54,7 +54,7 @@ def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **chang
         key = wire.from_json(
             EnvironmentKey, json.loads(path.read_text())["environment"], "environment"
         )
-        stored = read(TIMED, path).baselines
+        stored = read(path).baselines
         for at, factor in enumerate(factors):
             own = {k: v[at] if isinstance(v, list) else v for k, v in changes.items()}
             began = days_ago(len(factors) - 1 - at + until)

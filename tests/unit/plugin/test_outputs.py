@@ -69,7 +69,6 @@ def test_metrics_have_outcomes_and_figures_for_each_case(folder: Folder) -> None
     labels = found["busbw_case_time_seconds"][1].labels
     assert labels == {
         "case": "fake-default-float32-1M",
-        "topology": "",
         "framework": "fake",
         "collective": "all_reduce",
         "strategy": "fake",

@@ -5,6 +5,7 @@ What stands in the results is read back; what the options said is handed to the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,16 +14,20 @@ from types import SimpleNamespace
 from typing import Any
 
 from busbw import wire
-from busbw.baselines.store import find, find_compiled, find_published
-from busbw.model.case import Case, Spec
-from busbw.model.launch import Compiled, Failure, Measurement, Plan, Run
-from busbw.model.machine import Compiler, Environment, EnvironmentKey, Topology
+from busbw.baselines.store import find, find_published
+from busbw.extensions.compiled import baselines, compilation
+from busbw.extensions.compiled.parallel import Job
+from busbw.extensions.compiled.results import results_of
+from busbw.extensions.compiled.worker_values import Compiled, CompiledSpec, Compiler, Topology
+from busbw.model.case import Case, Spec, converted
+from busbw.model.launch import Failure, Measurement, Plan, Run
+from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, Outcome
-from busbw.session import compilation, judgement, references
+from busbw.session import judgement, references
 from busbw.session.outputs import document_of
 from busbw.session.settings import Settings
-from busbw.session.state import Collected, Judged, Measured, ProgramJob, Programs, TimedJob
+from busbw.session.state import Collected, Judged, Measured, TimedJob
 from tests.helpers.recorded_sessions import Recorded
 
 # After every baseline that was recorded.
@@ -126,7 +131,7 @@ def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
         ranks=4,
         absent_frameworks=tuple(said.get("absent_frameworks", ())),
         writes_baselines=False,
-        **{"compile": None, "history": None, "soak_s": None, "repeat": (), **more},
+        **{"history": None, "soak_s": None, "repeat": (), **more},
     )
     return settings  # type: ignore[return-value]
 
@@ -139,50 +144,39 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     labels = list(dict.fromkeys(spec.compiler for spec in specs))
     each = len(compilers) // len(labels) if labels else 0
     described = {(labels[place // each], one.topology): one for place, one in enumerate(compilers)}
-    asked = SimpleNamespace(
+    asked: Any = SimpleNamespace(
         accept_changes=given["settings"]["accept_changes"], topologies=topologies
     )
-    jobs: dict[Spec, ProgramJob] = {}
-    found: dict[Spec, Compiled | Failure] = {}
+    jobs: dict[CompiledSpec, Job] = {}
+    found: dict[CompiledSpec, Compiled | Failure] = {}
     by_name = {one.name: one for one in topologies}
     for place, (key, case, kind, answer) in zip(given["results_of"], given["results"], strict=True):
         spec = specs[place]
-        job = ProgramJob(
+        job = Job(
             topology=by_name[spec.topology],
             compiler=spec.compiler,
             case=wire.from_json(Case, case),
             key=wire.from_json(EnvironmentKey, key),
         )
-        jobs[spec] = replace(job, stored=find_compiled(root, job.key, job.case))
-        found[spec] = (
-            wire.from_json(Compiled, answer)
-            if kind == "Compiled"
-            else wire.from_json(Failure, answer)
-        )
-    skipped = {
-        spec: Verdict(
-            spec=spec, outcome=Outcome(row["outcome"]), failed=row["failed"], text=row["text"]
-        )
-        for spec, row in zip(specs, recorded.results["cases"], strict=True)
-        if spec not in jobs
-    }
-    programs = Programs(
-        collected=Collected(
-            settings=_settings(given, compile=asked, baselines=root), began=COMPILED
-        ),
+        jobs[spec] = replace(job, stored=baselines.find(root, job.key, job.case))
+        kinds: dict[str, Any] = {"Compiled": Compiled, "Failure": Failure}
+        found[spec] = wire.from_json(kinds[kind], answer)
+    programs = compilation.Programs(
+        collected=Collected(settings=_settings(given, baselines=root), began=COMPILED),
+        asked=asked,
         specs=specs,
         compilers=described,
         jobs=jobs,
-        skipped=skipped,
+        skipped={},
         results=found,
     )
-    judged = compilation.judged(programs, given["skip"])
-    return _document(judged)
+    document: dict[str, Any] = json.loads(results_of(compilation.judged(programs, given["skip"])))
+    return {**document, "command": ""}
 
 
-def _compile_spec(row: Mapping[str, Any]) -> Spec:
+def _compile_spec(row: Mapping[str, Any]) -> CompiledSpec:
     spec = wire.from_json(Spec, row["spec"])
-    return replace(spec, topology=row["topology"], compiler=row["compiler"])
+    return converted(CompiledSpec, spec, topology=row["topology"], compiler=row["compiler"])
 
 
 def _known(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:

@@ -1,6 +1,6 @@
-"""The schema in docs/, from the classes of the document; no test lives here.
+"""The schemas in docs/, from the classes of the documents; no test lives here.
 
-``python -m tests.unit.report.schemas`` writes it again.
+``python -m tests.unit.report.schemas`` writes them again.
 """
 
 from __future__ import annotations
@@ -16,13 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
+from busbw.extensions.compiled.report import FIGURES as COMPILED_FIGURES
+from busbw.extensions.compiled.results import CompiledResults
 from busbw.model.limits import Within, check_some
-from busbw.report.figures import PROGRAM_FIGURES, SOAK_FIGURES, TIMED_FIGURES
+from busbw.report.figures import SOAK_FIGURES, TIMED_FIGURES
 from busbw.report.results import Results
 
-PUBLISHED = Path(__file__).parents[3] / "docs" / "results.schema.json"
+_DOCS = Path(__file__).parents[3] / "docs"
+PUBLISHED: Mapping[type, Path] = {
+    Results: _DOCS / "results.schema.json",
+    CompiledResults: _DOCS / "compiled.schema.json",
+}
 
-FIGURES = (*TIMED_FIGURES, *PROGRAM_FIGURES, *SOAK_FIGURES)
+FIGURES = (*TIMED_FIGURES, *COMPILED_FIGURES, *SOAK_FIGURES)
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NOT_EMPTY = {"minItems": 1}
 _ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
@@ -53,17 +59,17 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def schema() -> dict[str, Any]:
-    """The schema of results: every key is required, and no other is accepted."""
+def schema(kind: type) -> dict[str, Any]:
+    """The schema of a document: every key is required, and no other is accepted."""
     definitions: dict[str, Any] = {}
-    _of(Results, "", definitions)
-    own = definitions.pop(Results.__name__)
+    _of(kind, "", definitions)
+    own = definitions.pop(kind.__name__)
     draft = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": draft, **own, "$defs": dict(sorted(definitions.items()))}
 
 
-def text() -> str:
-    return _laid_out(schema()) + "\n"
+def text(kind: type = Results) -> str:
+    return _laid_out(schema(kind)) + "\n"
 
 
 def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
@@ -132,4 +138,5 @@ def _laid_out(value: Any, indent: str = "") -> str:
 
 
 if __name__ == "__main__":
-    PUBLISHED.write_text(text(), encoding="utf-8")
+    for one, path in PUBLISHED.items():
+        path.write_text(text(one), encoding="utf-8")

@@ -72,16 +72,6 @@ def test_a_case_that_did_not_fail_is_not_named() -> None:
     assert _lines(build.verdict(Outcome.NOISY), build.verdict(Outcome.IMPROVED)) == []
 
 
-def test_a_compiled_case_is_named_with_its_topology() -> None:
-    def compiled(topology: str, **changes: Any) -> Verdict:
-        spec = build.spec(topology=topology)
-        return Verdict(spec=spec, outcome=Outcome.CHANGED, text="ring -> tree", **changes)
-
-    assert _lines(compiled("v5e:2x4", failed=True), compiled("v4:2x2x1", failed=False)) == [
-        "1 CHANGED: jax v5e:2x4 4K: ring -> tree"
-    ]
-
-
 def test_of_many_kinds_the_last_are_counted() -> None:
     verdicts = [_slow(KIB, 3.0, dtype=f"d{number}") for number in range(12)]
     assert _lines(*verdicts)[-1] == "and 4 cases more: see the tables"

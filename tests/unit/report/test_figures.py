@@ -15,7 +15,7 @@ import pytest
 
 from busbw import storage
 from busbw.model.words import Outcome
-from busbw.report.figures import PROGRAM_FIGURES, TIMED_FIGURES, figure_values
+from busbw.report.figures import SOAK_FIGURES, TIMED_FIGURES, figure_values
 from tests.helpers import build
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ SCHEMA = "from tests.unit.report.schemas import text; print(text())"
 
 
 def test_names_are_of_one_figure_each() -> None:
-    names = [figure.id for figure in (*TIMED_FIGURES, *PROGRAM_FIGURES)]
+    names = [figure.id for figure in (*TIMED_FIGURES, *SOAK_FIGURES)]
     assert len(set(names)) == len(names)
 
 

@@ -12,6 +12,7 @@ from busbw.model.verdict import Curve, SizeGroup
 from busbw.model.words import Device
 from busbw.report.renderers import render
 from busbw.report.session import (
+    baseline_text,
     change_tables,
     curve_tables,
     header_lines,
@@ -115,11 +116,15 @@ def test_an_interrupt_before_anything_was_measured_says_that() -> None:
 def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
     case = build.case(payload_bytes=2**20)
     changes = [
-        ("a.json", case, None, build.baseline(1e-3, 2e-3, 3e-3), "NO_BASELINE"),
-        ("a.json", case, build.baseline(1e-3), build.baseline(), ""),
-        ("b.json", case, build.baseline(), build.baseline(1e-3), ""),
+        ("a.json", None, build.baseline(1e-3, 2e-3, 3e-3), "NO_BASELINE"),
+        ("a.json", build.baseline(1e-3), build.baseline(), ""),
+        ("b.json", build.baseline(), build.baseline(1e-3), ""),
     ]
-    lines = text_lines(*change_tables(changes))
+    rows = [
+        (Path(path), case, baseline_text(case, before), baseline_text(case, after), reason)
+        for path, before, after, reason in changes
+    ]
+    lines = text_lines(*change_tables(rows))
     assert [line for line in lines if line.startswith("baselines")] == [
         "baselines written: a.json",
         "baselines written: b.json",

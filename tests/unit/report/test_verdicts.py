@@ -10,10 +10,9 @@ import pytest
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Outcome
 from busbw.report.table import TextLine
-from busbw.report.verdicts import compiled_tables, legend
+from busbw.report.verdicts import legend
 from tests.helpers import build
 from tests.helpers.report_text import verdict_lines
-from tests.helpers.results_files import RELEASE, program
 
 RED = {"red": True, "bold": True}
 
@@ -225,12 +224,3 @@ def test_several_ceilings_of_a_group_say_for_which_payloads_they_are() -> None:
 )
 def test_a_ceiling_says_what_else_is_to_be_known_of_it(changes: dict[str, Any], words: str) -> None:
     assert _rows(_of(4096, replace(LINKS, **changes)))[-1].text.endswith(words)
-
-
-def test_what_was_compiled_has_a_table_for_each_topology_and_release() -> None:
-    first, second = program(1024, 2048), program(4096, 8192)
-    tables = compiled_tables([first, second, program(1024, 2048, topology="h100:8")])
-    assert [(table.title and table.title.text, len(table.rows)) for table in tables] == [
-        (f"v5e:2x4: jax all_reduce (psum), 8 ranks by {RELEASE}", 2),
-        (f"h100:8: jax all_reduce (psum), 8 ranks by {RELEASE}", 1),
-    ]

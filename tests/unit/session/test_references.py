@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from busbw import grid
-from busbw.baselines.document import TIMED, BaselineError
+from busbw.baselines.document import BaselineError
 from busbw.baselines.files import drafted
 from busbw.baselines.store import find
 from busbw.baselines.updates import Accepted, Rules, save
@@ -44,7 +44,7 @@ def _stored(
     """A baseline of a millisecond for each of `cases`."""
     session = Record(at=at)
     measured = [Measurement(case=case, runs=(build.run(1e-3),)) for case in cases]
-    with drafted(root, TIMED) as draft:
+    with drafted(root) as draft:
         accepted = [build.accepted(one, session, key=key) for one in measured]
         save(draft, accepted, session=session, rules=Rules(budget=0.1))
 
@@ -209,7 +209,7 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     ((_, job),) = measured.jobs.items()
     (found,) = measured.measurements.values()
     record = references.record_of(measured, found)
-    with drafted(tmp_path / "baselines", TIMED) as draft:
+    with drafted(tmp_path / "baselines") as draft:
         accepted = Accepted(key=KEY, measurement=found, record=record)
         save(draft, [accepted], session=record, rules=Rules(budget=0.1))
     appended(_judged(measured))

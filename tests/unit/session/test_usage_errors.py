@@ -13,14 +13,12 @@ import pytest
 
 from busbw import storage
 from busbw.model.case import GridError
-from busbw.session import selection
 from busbw.session.display import Display, Screen
+from busbw.session.mode import mode_of
 from busbw.session.option import UsageError
 from busbw.session.options import OPTIONS as DECLARED
 from busbw.session.options import given
-from busbw.session.phases import Surroundings, judged
-from busbw.session.settings import settings_of
-from busbw.session.state import Collected
+from busbw.session.phases import Surroundings
 from tests.contract.plugin.test_reference_options import AGAINST
 
 WHOLE = "accepted is a whole number from "
@@ -207,12 +205,12 @@ def _refused(root: Path, *words: str) -> str:
         parser.add_argument(one.flag_name, **one.arguments)
     options = vars(parser.parse_args([*USUAL, *words]))
     with pytest.raises((UsageError, GridError)) as refused:
-        collected = Collected(settings=settings_of(given(root, **options)))
-        collected, specs = selection.with_specs(collected)
-        problem = selection.problem(collected, specs)
+        mode = mode_of(given(root, **options))
+        collected, specs = mode.with_specs(mode.collected)
+        problem = mode.problem(collected, specs)
         if problem:
             raise UsageError(problem)
-        judged(collected, specs, Surroundings(display=Display(Screen())))
+        mode.judged(collected, specs, Surroundings(display=Display(Screen())))
     return str(refused.value)
 
 

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 import busbw
-from busbw import storage
+from busbw import extensions, storage
 from busbw.commands import Commands, UsageError, add_command
 from busbw.session.options import OPTIONS
 
@@ -207,6 +207,8 @@ _PLUGIN = Path(busbw.__file__).parent / "plugin"
 def _collisions(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the places and the names of options and fixtures that busbw has, too."""
     ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _definitions(path)}
+    fixtures = ("busbw_verdict", *extensions.names("MODES"))
+    ours |= {f"fixture {name}" for name in fixtures}
     ours |= {option.flag_name for option in OPTIONS}
     for path in sorted({*root.rglob("conftest.py"), *root.rglob("*plugin*.py")}):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)

@@ -1,4 +1,4 @@
-"""A bundle of workers that compile."""
+"""A bundle of workers that compile, and the folder that sessions run in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from busbw.driver.bundle import Bundle
+from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.workers import processes
+
+__all__ = ["bundle", "folder", "forked", "written"]
 
 
 @pytest.fixture
@@ -17,6 +20,5 @@ def bundle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bundle]:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     bundle = Bundle(("compiled",))
     yield bundle
-    left = processes(bundle.path)
+    assert not processes(bundle.path)
     bundle.remove()
-    assert not left

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.hardware.topologies import USUAL_TOPOLOGIES
+from busbw.extensions.compiled.topologies import USUAL_TOPOLOGIES
 from busbw.program import hlo
 from busbw.worker.backends.recordings import timed_instructions
 from tests.helpers import frameworks as real
@@ -28,14 +28,13 @@ PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
 # A topology whose compiler is not installed, and a program that is refused, are left out: what is
 # there must be known by its name, whatever else is true of it.
 _COMPILE = """
-from busbw.hardware import topologies
+from busbw.extensions.compiled import topologies
 real.prepare("jax", None, real.compilation.VARIABLES["jax"])
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.compiled.worker_jax import JaxCompiler
+from busbw.extensions.compiled import worker_jax as compiler
 from busbw.worker.operations.user_program import CompileError
 from tests.helpers import build
 
-compiler = JaxCompiler()
 asked = json.loads(sys.argv[1])
 for name in asked["topologies"]:
     topology = topologies.topology_of(name)

@@ -10,14 +10,15 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import Worker
-from busbw.driver.parallel import Job, Parallel
-from busbw.hardware.topologies import topology_of
+from busbw.extensions.compiled.parallel import Job, Parallel
+from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.worker_values import Compiled
 from busbw.model.case import Case
-from busbw.model.launch import Compiled, Failure
+from busbw.model.launch import Failure
 from busbw.model.machine import Protocol
 from busbw.model.words import FailureKind
 from tests.helpers.sweep import sweep
-from tests.helpers.workers import Watched, case, executor, processes, starter
+from tests.helpers.workers import KEY, Watched, case, executor, processes, starter
 
 pytestmark = pytest.mark.workers
 
@@ -32,7 +33,7 @@ def compiling(
 
 
 def jobs(count: int) -> list[Job]:
-    return [Job(case=_case(1024 * (number + 1)), topology=V5E) for number in range(count)]
+    return [Job(case=_case(1024 * (number + 1)), topology=V5E, key=KEY) for number in range(count)]
 
 
 def _case(payload_bytes: int) -> Case:
@@ -41,13 +42,14 @@ def _case(payload_bytes: int) -> Case:
 
 @pytest.mark.parametrize("workers", sweep([2, 1, 9]))
 def test_every_job_has_a_result_however_many_workers(bundle: Bundle, workers: int) -> None:
-    told: list[tuple[int, int]] = []
+    lines: list[str] = []
     running = compiling(bundle, workers)
-    running.on_progress = lambda done, total, job: told.append((done, total))
+    running.say = lines.append
     running.run(jobs(5))
     assert set(running.results) == set(jobs(5))
     assert all(isinstance(one, Compiled) for one in running.results.values())
-    assert told == [(number, 5) for number in range(1, 6)]
+    counts = [line.split()[2] for line in lines]
+    assert counts == [f"{number}/5:" for number in range(1, 6)]
 
 
 def test_a_compiler_is_described_for_each_topology(bundle: Bundle) -> None:

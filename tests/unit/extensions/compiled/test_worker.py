@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.compiled.worker import RELEASE, CompileSession
-from busbw.extensions.compiled.worker_fake import FakeCompiler
-from busbw.hardware.topologies import topology_of
+from busbw.extensions.compiled import worker, worker_fake
+from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.worker_values import RELEASE, Compiled, Compiler, Topology
 from busbw.model.case import Case
-from busbw.model.launch import Compiled, Failure, LaunchId
-from busbw.model.machine import Topology
+from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, FoundBy
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.operations.user_program import CompileError, Lowered, Optimized
@@ -28,17 +27,19 @@ CASE = build.case(ranks=8, framework="fake", strategy="fake", protocol="device/f
 LAUNCH = LaunchId.parse("1")
 
 
-class Counting(FakeCompiler):
+class Counting:
     """Counts what is really compiled; may refuse."""
 
     def __init__(self, refusal: str = "") -> None:
-        super().__init__()
         self.compiled = 0
         self.refusal = refusal
         self.program = ""
 
+    def describe(self, topology: Topology) -> Compiler:
+        return worker_fake.describe(topology)
+
     def lowered(self, case: Case, topology: Topology) -> Lowered:
-        lowered = super().lowered(case, topology)
+        lowered = worker_fake.lowered(case, topology)
 
         def compiled() -> Optimized:
             self.compiled += 1
@@ -50,10 +51,14 @@ class Counting(FakeCompiler):
 
 
 def compiled(
-    compiler: FakeCompiler, cache: Path | None = None, *, case: Case = CASE, to: Topology = V5E
+    compiler: object = worker_fake,
+    cache: Path | None = None,
+    *,
+    case: Case = CASE,
+    to: Topology = V5E,
 ) -> Compiled | Failure:
     try:
-        return CompileSession(compiler=compiler, cache=cache).compile(case, to)
+        return worker.compiled(compiler, case, to, cache)
     except MeasuringError as error:
         return error.failure(LAUNCH)
 
@@ -139,14 +144,14 @@ def test_where_there_is_no_compiler_the_case_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"missing": {"tpu": "no libtpu"}}')
-    found = compiled(FakeCompiler())
+    found = compiled()
     assert isinstance(found, Failure)
     assert (found.kind, found.message) == (FailureKind.UNAVAILABLE, "no libtpu")
 
 
 def test_a_program_that_lost_its_collective_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
-    lost = compiled(FakeCompiler())
+    lost = compiled()
     assert isinstance(lost, Failure)
     assert lost.kind is FailureKind.NOT_A_COLLECTIVE
     assert "expected 1 all-reduce of " in lost.message
@@ -172,13 +177,13 @@ def _case(name: str, clock: str, **changes: str) -> Case:
 def test_every_collective_is_written_so_that_it_can_be_proved(
     name: str, clock: str, topology: Topology
 ) -> None:
-    found = compiled(FakeCompiler(), case=_case(name, clock), to=topology)
+    found = compiled(case=_case(name, clock), to=topology)
     assert isinstance(found, Compiled), found
     assert found.collectives == {COLLECTIVES[name].hlo: 1}
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_along_an_axis_the_groups_are_the_axis_s(name: str) -> None:
-    found = compiled(FakeCompiler(), case=_case(name, "device", mesh="2x4", axes="y"))
+    found = compiled(case=_case(name, "device", mesh="2x4", axes="y"))
     assert isinstance(found, Compiled), found
     assert found.groups == "2x4"

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.hardware.topologies import GPUS, topology_of
-from busbw.model.launch import Compiled, Failure
+from busbw.extensions.compiled.topologies import GPUS, topology_of
+from busbw.extensions.compiled.worker_values import Compiled
+from busbw.model.launch import Failure
 from busbw.model.words import GIB, Device, FailureKind, FoundBy
 from tests.helpers import frameworks as real
 from tests.helpers.sweep import sweep
@@ -153,7 +154,7 @@ def test_groups_and_other_collectives_are_compiled_as_they_are_measured(tpus: As
 def test_between_hosts_and_within_one_it_is_compiled_by_itself(tpus: Asked) -> None:
     for name in ("v5e along hosts", "v5e along devices"):
         assert tpus.compiled(name).collectives == {"all-reduce": 1}
-    said = "a mesh of hosts:4,devices:2 has 4 hosts, there are 2"
+    said = "2 processes are not 4 equal parts of the mesh"
     real.refused(tpus.answers["v5e other hosts"], FailureKind.UNAVAILABLE, said)
 
 

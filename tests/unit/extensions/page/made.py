@@ -7,18 +7,22 @@ from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from busbw.extensions.compiled.results import CompiledSession
+from busbw.extensions.compiled.worker_values import Difference
 from busbw.extensions.page.page import Page, page
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.limits import moment_text
-from busbw.model.verdict import Answer, Difference, SessionVerdict, Verdict
+from busbw.model.verdict import Answer, SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
-from busbw.report.reading import CompiledSession, Session
+from busbw.report.reading import Session
 from busbw.report.table import Column
 from tests.helpers import build
+from tests.helpers import compiled as made_compiled
+from tests.helpers.compiled import program
 from tests.helpers.history_lines import line
-from tests.helpers.results_files import compiled_session, program, session, verdict
+from tests.helpers.results_files import session, verdict
 from tests.unit.history.year import FOLDER, year
 
 BEGIN = datetime(2026, 1, 1, 3, tzinfo=UTC)
@@ -75,7 +79,7 @@ def compiled() -> CompiledSession:
     difference = Difference(what="strategy", before="Ring", now="Tree", fails=True)
     changed = {"outcome": Outcome.CHANGED, "text": "ring -> tree", "differences": (difference,)}
     lacking = {"outcome": Outcome.SKIPPED, "now": None, "text": "no XLA", "topology": "h100:8"}
-    return compiled_session(
+    return made_compiled.session(
         program(4096, 8192, failed=True, **changed),
         program(8192, 12288, outcome=Outcome.CHANGED, text="accepted: a tree"),
         program(16384, 8192, release="libtpu 0.0.43"),

@@ -15,7 +15,7 @@ from busbw.history.files import append
 from tests.helpers import build
 from tests.helpers.command_line import Answer, asked_here
 from tests.helpers.history_lines import KEY, line
-from tests.helpers.results_files import compiled_text, document, program, verdict
+from tests.helpers.results_files import document, verdict
 
 ROOT = Path(__file__).parents[4]
 ONE = "--history=history --machine=tpu-v5-lite/4r"
@@ -108,14 +108,6 @@ def test_a_bad_document_is_named(
     assert not (tmp_path / "a.svg").exists()
 
 
-def test_what_was_compiled_has_its_memory_drawn(tmp_path: Path) -> None:
-    path = tmp_path / "compiled.json"
-    path.write_text(compiled_text(program(4096, 8192), program(8192, None)))
-    _drawn(path, "-o", tmp_path / "a.svg")
-    text = (tmp_path / "a.svg").read_text()
-    assert "Memory of compiled programs" in text and ">OUT_OF_MEMORY<" in text
-
-
 @pytest.fixture
 def nights(tmp_path: Path) -> Path:
     """A history of three nights of two machines."""
@@ -199,8 +191,6 @@ def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, wh
         ("figure --published=tpu-v2 --baselines=/dev -o a.svg", ["no published figures in /dev"]),
         ("figure x.json -o no/such/a.svg", ["--output: ", "there is no folder"]),
         ("figure untimed.json -o a.svg", ["untimed.json: no bandwidth of a collective by itself"]),
-        ("figure compiled.json -o a.svg", ["compiled.json: no program was compiled"]),
-        ("figure compiled.json x.json -o a.svg", ["has a picture of its own; give one file"]),
         ("figure --history=history -o a.svg", ["--machine: history has ", "is one of them"]),
         ("figure --history=history --machine=x/4r -o a.svg", ["--machine: ", THERE]),
         (f"figure {ONE} --case=x -o a.svg", ["--case: expected one of jax.all_reduce."]),
@@ -220,7 +210,6 @@ def test_what_cannot_be_drawn_is_a_usage_error(
     _written(tmp_path / "x.json", verdict(4096, 6.0))
     _written(tmp_path / "untimed.json", verdict(4096, None))
     _written(tmp_path / "of_8.json", verdict(4096, 6.0, ranks=8), key=build.key(ranks=8))
-    (tmp_path / "compiled.json").write_text(compiled_text(program(4096, None)))
     before = sorted(tmp_path.iterdir())
     asked_here(*asked.split()).refuses(*words)
     assert sorted(tmp_path.iterdir()) == before

@@ -15,7 +15,7 @@ from busbw.extensions.page.curves import bandwidth, curves_of
 from busbw.extensions.page.figures import DARK, Curves, bin_of
 from busbw.extensions.page.history import case_history, heat_map
 from busbw.model.words import Outcome
-from tests.helpers.results_files import compiled_session, program, session, verdict
+from tests.helpers.results_files import session, verdict
 from tests.unit.extensions.page import made
 
 pytest.importorskip("vl_convert")
@@ -90,16 +90,12 @@ def test_more_curves_than_a_reader_can_follow_are_refused() -> None:
     assert counts == [4, 4, 4, 4, 2]
 
 
-def test_ratios_have_limits_and_memory_is_in_payloads() -> None:
+def test_ratios_have_limits() -> None:
     slow = session(verdict(4096, 6.0, **made.SLOW, ratio_interval=(1.4, 1.6)))
     (ratios,) = curves.comparison(curves_of(slow))
     assert [(row["y"], row["reference"], row["low"], row["high"]) for row in ratios.rows] == [
         (1.5, 1.2, 1.4, 1.6)
     ]
-    (memory,) = curves.memory(compiled_session(program(4096, 8192), program(8192, None)))
-    values = [(row["y"], row["word"]) for row in memory.rows]
-    assert values == [(2.0, None), (None, "OUT_OF_MEMORY")]
-    assert not list(curves.memory(compiled_session(program(4096, None))))
 
 
 def test_a_history_has_levels_changes_and_gaps() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from busbw.collectives.base import pairs_of
 from tests.helpers import frameworks as real
-from tests.unit.worker.backends.jax.test_user_program import _programs
+from tests.unit.extensions.compiled.test_user_programs_jax import _programs
 
 pytestmark = [real.needs("jax")]
 

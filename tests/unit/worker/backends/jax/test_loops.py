@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import frameworks as real
+from tests.unit.extensions.compiled.test_user_programs_jax import _programs
 from tests.unit.program.test_loops import EXPECTED, expected, rows_of
-from tests.unit.worker.backends.jax.test_user_program import _programs
 
 pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
 

@@ -6,24 +6,30 @@ it is needed.
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from busbw import storage
-from busbw.baselines.store import has_compiled
-from busbw.frameworks import COMPILED, FRAMEWORKS
-from busbw.hardware.topologies import USUAL_TOPOLOGIES, topology_of
-from busbw.model.machine import Topology
+from busbw.extensions.stacks import uv
 from busbw.model.words import Device
+from busbw.session import homes
+from busbw.session.folders import is_named_csv
+from busbw.session.forms import checked
+from busbw.session.option import Given, usage_error
+from busbw.session.options import OPTIONS
+from busbw.session.settings import Settings
+from busbw.session.settings import settings_of as core_settings_of
 
-from . import homes
-from .forms import checked
-from .option import usage_error
+from . import options
+from .topologies import USUAL_TOPOLOGIES, topology_of
+from .worker_values import Topology
+
+# The frameworks whose programs can be compiled for a topology, the usual one first.
+COMPILED = ("jax", "fake")
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _LIBRARY = "libtpu.so"
@@ -33,12 +39,6 @@ FAMILIES: Mapping[str, tuple[Device, ...]] = {
     "all": (Device.TPU, Device.GPU),
     "tpu": (Device.TPU,),
     "gpu": (Device.GPU,),
-}
-
-# The folders of packages that have a compiler.
-_PACKAGES = {
-    Device.TPU: ("libtpu",),
-    Device.GPU: ("jax_plugins/xla_cuda13", "jax_plugins/xla_cuda12"),
 }
 
 
@@ -71,24 +71,47 @@ class CompileSettings:
         return tuple(f"libtpu{one.label}" for one in self.libtpus) if several else ("",)
 
 
-def compile_settings_of(
-    values: Mapping[str, Any], pythons: Mapping[str, str], root: Path
-) -> CompileSettings | None:
-    """None without --topology."""
-    text = values["topology"]
+# Options that say how or on what to measure, and those that are about measured baselines.
+_MEASURING = frozenset(
+    (
+        *("device", "ranks", "processes", "ranks_per_process", "share_devices", "hosts"),
+        *("cluster", "launches", "time_budget", "fail_above", "against", "against_env"),
+        *("try_env", "inject", "history", "memory_limit", "accept_regression"),
+        *("prune_baselines", "soak", "require_signature", "metrics", "page"),
+    )
+)
+
+
+@usage_error(ValueError)
+def settings_of(given: Given) -> tuple[Settings, CompileSettings] | None:
+    """Return what to compile, and for what; None without --topology. Raises UsageError."""
+    text = options.TOPOLOGY.found(given)
     if not text:
         return None
+    own = [option for option in OPTIONS if option.name in _MEASURING]
+    for option in own:
+        if given.options[option.name]:
+            flag = option.flag_name
+            raise ValueError(f"{flag}: not with --topology, which measures nothing")
+    values = {
+        option.name: option.value(option.found(given)) for option in OPTIONS if option not in own
+    }
+    named = values["frameworks"]
+    if not set(named) <= set(COMPILED):
+        raise ValueError(f"--frameworks: {','.join(named)!r}; with --topology accepted is jax")
+    usual = {option.name: [] if option.repeated else option.default for option in own if option.ini}
+    settings = core_settings_of(replace(given, ini={**given.ini, **usual}), usual=COMPILED[:1])
+    if settings.results is not None and is_named_csv(settings.results.name):
+        raise ValueError("--results: a table has times; with --topology expected a JSON file")
+    return replace(settings, history=None), _compile_settings(text, values)
+
+
+def _compile_settings(text: str, values: Mapping[str, Any]) -> CompileSettings:
     libtpus = checked("libtpu", libtpus_of, values["libtpu"] or "")
     if len(libtpus) > 1 and values["update_baselines"]:
         raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
-    # The one of those named that compiles; where none of them does, the usual one.
-    named = [name for name in COMPILED if name in values["frameworks"]]
-    framework = FRAMEWORKS[(named or COMPILED)[0]]
-    everywhere = bool(set(pythons) & set(COMPILED) or libtpus or framework.scripted)
-    promised = functools.partial(has_compiled, root, framework=framework.name)
-    asked = functools.partial(topologies_of, everywhere=everywhere, promised=promised)
     return CompileSettings(
-        topologies=checked("topology", asked, text),
+        topologies=checked("topology", topologies_of, text),
         libtpus=libtpus,
         families=frozenset(FAMILIES).intersection(word.strip() for word in text.split(",")),
         cache=checked("compile_cache", _cache, values["compile_cache"] or ""),
@@ -104,13 +127,9 @@ def _cache(text: str) -> Path | None:
 
 
 def libtpus_of(text: str) -> tuple[Libtpu, ...]:
-    """Return versions, and paths of libraries or folders. Raises ValueError."""
-    found = tuple(_libtpu(word.strip()) for word in text.split(",") if word.strip())
-    labels = [one.label for one in found]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise ValueError(f"{label} stands twice")
-    return found
+    """Return versions, and paths of libraries or folders, each once. Raises ValueError."""
+    words = filter(None, map(str.strip, text.split(",")))
+    return tuple({libtpu.label: libtpu for libtpu in map(_libtpu, words)}.values())
 
 
 def _libtpu(word: str) -> Libtpu:
@@ -127,44 +146,19 @@ def _libtpu(word: str) -> Libtpu:
 
 
 def _installed_version(library: Path) -> str:
-    """The version in the metadata that pip installed with the library; empty without any."""
+    """Return the version in the metadata that pip installed with the library, or ""."""
     found = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
     return found[0].name.removeprefix("libtpu-").removesuffix(".dist-info") if found else ""
 
 
-def topologies_of(
-    text: str, *, everywhere: bool, promised: Callable[[Topology], bool]
-) -> tuple[Topology, ...]:
-    """The topologies of ``--topology``; ``all``, ``tpu`` and ``gpu``: the usual ones.
-
-    The usual ones are those of every installed compiler, and those that have baselines: they must
-    not be dropped silently when a compiler is uninstalled. With `everywhere` the compilers are
-    another interpreter's, and all topologies are taken.
-    """
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    absent = {} if everywhere else missing()
+def topologies_of(text: str) -> tuple[Topology, ...]:
+    """Return the topologies of ``--topology``; ``all``, ``tpu`` and ``gpu``: one of each chip."""
     found: list[Topology] = []
-    for word in words:
-        if word not in FAMILIES:
-            found.append(topology_of(word))
-            continue
-        for one in map(topology_of, USUAL_TOPOLOGIES):
-            if one.device in FAMILIES[word] and (one.device not in absent or promised(one)):
-                found.append(one)
-    if words and not found:
-        devices = {device for word in words for device in FAMILIES[word]}
-        how = "; ".join(why for device, why in absent.items() if device in devices)
-        raise ValueError(f"{text}: no compiler is installed here; {how}")
+    for word in filter(None, map(str.strip, text.split(","))):
+        usual = (topology_of(name) for name in USUAL_TOPOLOGIES)
+        devices = FAMILIES.get(word)
+        found += [one for one in usual if one.device in devices] if devices else [topology_of(word)]
     return tuple(dict.fromkeys(found))
-
-
-def missing() -> Mapping[Device, str]:
-    folders = [Path(folder) for folder in sys.path if folder]
-    return {
-        device: f'no compiler for {device.value.upper()}s: pip install "busbw[compilers]"'
-        for device, names in _PACKAGES.items()
-        if not any((folder / name).is_dir() for folder in folders for name in names)
-    }
 
 
 def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
@@ -174,8 +168,6 @@ def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
     """
     if libtpu.library is not None:
         return libtpu.library
-    from busbw.extensions.stacks import uv
-
     with usage_error(ValueError, where=f"--libtpu={libtpu.label}: "):
         if cache is None:
             raise ValueError("needs a --compile-cache to be fetched into")

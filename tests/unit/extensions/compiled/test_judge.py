@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.compiled import CompileTerms, judge_compiled, judge_compiled_session
-from busbw.model.launch import Compiled, Failure
-from busbw.model.stored import CompiledBaseline
-from busbw.model.verdict import Verdict
+from busbw.extensions.compiled.judge import (
+    CompileTerms,
+    judge_compiled,
+    judge_compiled_session,
+)
+from busbw.extensions.compiled.worker_values import Compiled, CompiledBaseline, CompiledVerdict
+from busbw.model.launch import Failure
 from busbw.model.words import MIB, FailureKind, FoundBy, Outcome, SessionOutcome
 from tests.helpers import build
+from tests.helpers import compiled as made
 
-SPEC = build.spec(topology="v5e:2x4")
-BEFORE = build.compiled_baseline(build.compiled())
-OOM_BEFORE = build.compiled_baseline(None)
+SPEC = made.spec()
+BEFORE = made.baseline(made.compiled())
+OOM_BEFORE = made.baseline(None)
 OOM = Failure(
     kind=FailureKind.OUT_OF_MEMORY,
     message="Ran out of memory on HBM",
@@ -28,12 +32,12 @@ OOM = Failure(
 
 def judged(
     now: Compiled | Failure, before: CompiledBaseline | None = BEFORE, **terms: Any
-) -> Verdict:
+) -> CompiledVerdict:
     return judge_compiled(SPEC, build.case(), now, before, CompileTerms(**terms), release="new")
 
 
 def test_the_same_program_passes() -> None:
-    found = judged(build.compiled())
+    found = judged(made.compiled())
     assert (found.outcome, found.failed) == (Outcome.PASS, False)
     assert found.text == "compiles as in the baseline: Ring, colors 2"
 
@@ -55,36 +59,36 @@ def test_the_same_program_passes() -> None:
 def test_another_algorithm_fails_with_both_sides_unless_it_is_accepted(
     changes: dict[str, Any], told: str
 ) -> None:
-    now = build.compiled(**changes)
+    now = made.compiled(**changes)
     found = judged(now)
     assert (found.outcome, found.failed) == (Outcome.CHANGED, True)
     assert found.text == told
     assert told in found.explain()
     accepted = judged(now, accept_changes=True)
     assert (accepted.outcome, accepted.failed) == (Outcome.CHANGED, False)
-    assert accepted.program is not None and accepted.program.differences[0].accepted
+    assert not accepted.program.differences[0].fails
 
 
 def test_memory_that_grew_beyond_the_limit_fails_even_where_changes_are_accepted() -> None:
-    before = build.compiled_baseline(build.compiled(peak_bytes=100 * MIB))
-    within = judged(build.compiled(peak_bytes=101 * MIB), before)
-    beyond = judged(build.compiled(peak_bytes=101 * MIB + 1), before)
-    accepted = judged(build.compiled(peak_bytes=102 * MIB), before, accept_changes=True)
+    before = made.baseline(made.compiled(peak_bytes=100 * MIB))
+    within = judged(made.compiled(peak_bytes=101 * MIB), before)
+    beyond = judged(made.compiled(peak_bytes=101 * MIB + 1), before)
+    accepted = judged(made.compiled(peak_bytes=102 * MIB), before, accept_changes=True)
     assert [one.failed for one in (within, beyond, accepted)] == [False, True, True]
     assert within.outcome is Outcome.CHANGED
     assert beyond.text == "peak memory: 100.0 MiB -> 101.0 MiB"
 
 
 def test_small_memory_may_grow_by_a_mebibyte_and_any_may_shrink() -> None:
-    for now in (build.compiled(temporary_bytes=MIB), build.compiled(peak_bytes=1)):
+    for now in (made.compiled(temporary_bytes=MIB), made.compiled(peak_bytes=1)):
         found = judged(now)
         assert (found.outcome, found.failed) == (Outcome.CHANGED, False)
-    assert judged(build.compiled(temporary_bytes=MIB + 1)).failed
+    assert judged(made.compiled(temporary_bytes=MIB + 1)).failed
 
 
 def test_what_no_compiler_published_is_the_same_as_before() -> None:
-    before = build.compiled_baseline(build.compiled(algorithm={}))
-    found = judged(build.compiled(algorithm={}), before)
+    before = made.baseline(made.compiled(algorithm={}))
+    found = judged(made.compiled(algorithm={}), before)
     assert found.outcome is Outcome.PASS
     assert found.text.endswith("not published")
 
@@ -99,25 +103,25 @@ def test_out_of_memory_is_expected_new_or_not_judged() -> None:
 
 
 def test_what_fits_now_is_an_improvement() -> None:
-    found = judged(build.compiled(), OOM_BEFORE)
+    found = judged(made.compiled(), OOM_BEFORE)
     assert (found.outcome, found.failed) == (Outcome.IMPROVED, False)
 
 
 def test_a_case_without_baseline_fails_only_where_one_is_required() -> None:
-    assert judged(build.compiled(), None).outcome is Outcome.NO_BASELINE
-    assert not judged(build.compiled(), None).failed
-    for now in (build.compiled(), OOM):
+    assert judged(made.compiled(), None).outcome is Outcome.NO_BASELINE
+    assert not judged(made.compiled(), None).failed
+    for now in (made.compiled(), OOM):
         assert judged(now, None, require_baselines=True).failed
         assert not judged(now, None, require_baselines=True, accept_new=True).failed
 
 
 def test_another_program_is_not_comparable() -> None:
-    before = build.compiled_baseline(build.compiled(), case=build.case(protocol="device/chain1"))
-    assert judged(build.compiled(), before).outcome is Outcome.INCOMPARABLE
+    before = made.baseline(made.compiled(), case=build.case(protocol="device/chain1"))
+    assert judged(made.compiled(), before).outcome is Outcome.INCOMPARABLE
 
 
 def test_an_update_accepts_all_that_can_be_stored_and_nothing_else() -> None:
-    fine = (build.compiled(algorithm={}, peak_bytes=2**30), OOM)
+    fine = (made.compiled(algorithm={}, peak_bytes=2**30), OOM)
     assert not any(judged(now, accept_all=True).failed for now in fine)
     lost = build.failure(FailureKind.NOT_A_COLLECTIVE, message="expected 1 all-reduce")
     error = build.failure(FailureKind.COMPILE_ERROR, message="INTERNAL: refused\nmore")
@@ -142,7 +146,7 @@ def test_an_error_fails_with_the_compiler_s_sentence(
 
 
 def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_skipped() -> None:
-    verdicts = [judged(build.compiled()), judged(OOM, None, accept_new=True)]
+    verdicts = [judged(made.compiled()), judged(OOM, None, accept_new=True)]
     found = judge_compiled_session(verdicts)
     assert found.outcome is SessionOutcome.FINE
     assert found.headline() == "FINE: 2 cases for 1 topology compiled by new"
@@ -152,20 +156,20 @@ def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_ski
 
 
 def test_what_was_skipped_was_not_compiled() -> None:
-    skipped = Verdict(
+    skipped = CompiledVerdict(
         spec=replace(SPEC, topology="h100:8"), outcome=Outcome.SKIPPED, failed=False, text="gone"
     )
-    found = judge_compiled_session([judged(build.compiled()), skipped])
+    found = judge_compiled_session([judged(made.compiled()), skipped])
     assert found.headline() == "FINE: 1 case for 1 topology compiled by new; 1 case skipped"
     assert judge_compiled_session([skipped]).text == "nothing was compiled"
-    found = judge_compiled_session([judged(build.compiled()), skipped], missing=["h100:8: gone"])
+    found = judge_compiled_session([judged(made.compiled()), skipped], missing=["h100:8: gone"])
     assert found.headline() == (
         "NO_VERDICT: topologies that have a baseline were not compiled: h100:8: gone"
     )
 
 
 def test_failed_cases_are_counted_and_no_such_session_is_called_fine() -> None:
-    found = judge_compiled_session([judged(build.compiled()), judged(OOM)])
+    found = judge_compiled_session([judged(made.compiled()), judged(OOM)])
     assert found.outcomes == (SessionOutcome.FAILED,)
     assert found.headline() == (
         "FAILED: 1 of 2 cases failed: 1 OUT_OF_MEMORY; 2 cases for 1 topology compiled by new"

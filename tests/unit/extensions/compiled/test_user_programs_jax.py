@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from busbw import grid
-from busbw.driver.parallel import Job
+from busbw.extensions.compiled.compilation import case_on
+from busbw.extensions.compiled.judge import differences
+from busbw.extensions.compiled.parallel import Job
+from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.worker_values import Compiled, CompiledSpec, Difference
 from busbw.grid import program_spec
-from busbw.hardware.topologies import topology_of
-from busbw.judge.compiled import differences
-from busbw.model.launch import Compiled, Failure
-from busbw.model.verdict import Difference
+from busbw.model.case import converted
+from busbw.model.launch import Failure
 from busbw.model.words import FailureKind
 from tests.helpers import frameworks as real
 from tests.unit.program.test_inventory import EXPECTED, rows_of
@@ -114,13 +115,11 @@ def _answers(
 ) -> dict[str, Compiled | Failure]:
     devices = real.compilers([topology])[topology].devices
     assert devices is not None
-    jobs = {
-        name: Job(
-            case=grid.resolve_on(program_spec("jax", source), devices)[0],
-            topology=topology_of(topology),
-        )
-        for name, source in sources.items()
-    }
+    jobs = {}
+    for name, source in sources.items():
+        spec = converted(CompiledSpec, program_spec("jax", source), topology=topology)
+        case, key = case_on(spec, devices)
+        jobs[name] = Job(case=case, key=key, topology=topology_of(topology))
     with real.compiling() as parallel:
         parallel.cache = cache
         parallel.run(list(jobs.values()))

@@ -12,10 +12,11 @@ import math
 import re
 from dataclasses import dataclass
 
-from busbw.model.machine import Topology, extents_of
+from busbw.hardware.chips import CHIPS, Chip, chip_of
+from busbw.model.machine import extents_of
 from busbw.model.words import KIB, MIB, Device, listed
 
-from .chips import CHIPS, Chip, chip_of
+from .worker_values import Topology
 
 SLICES = {chip.name: chip for chip in CHIPS if chip.shapes}
 
@@ -42,7 +43,7 @@ class Gpu:
     most_ranks: int = 8
 
     def target_config(self) -> str:
-        """Shared memory is that of a multiprocessor; a block may have all of it but 1 KiB."""
+        """Describe the chip; a block may have all shared memory of a multiprocessor but 1 KiB."""
         major, minor = self.capability
         is_ampere, chip = major == 8, chip_of(self.device_kind)
         feature = "NONE" if is_ampere else "ACCELERATED_FEATURES"
@@ -103,21 +104,11 @@ USUAL_TOPOLOGIES = (
     *(f"{name}:8" for name in GPUS),
 )
 
-# What clouds call some chips.
-_OTHERS = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "v7x": "tpu7x"}
-
 _GPU_COUNT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 
 
-def kind_of_type(accelerator_type: str) -> str:
-    """JAX's name of the TPU that clouds call, with its size, such as ``v5litepod-8``; else ""."""
-    name = accelerator_type.partition("-")[0]
-    chip = SLICES.get(_OTHERS.get(name, name))
-    return chip.device_kind if chip is not None else ""
-
-
 def topology_of(name: str) -> Topology:
-    """Raises ValueError with the shapes of a known chip, else with all chips."""
+    """Return the topology of a name. Raises ValueError with the shapes, or with all chips."""
     chip, _, layout = name.partition(":")
     if chip in SLICES:
         return _slice(name, SLICES[chip], layout)

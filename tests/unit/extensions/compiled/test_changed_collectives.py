@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.compiled import differences
-from busbw.judge.programs import collectives_changed
-from busbw.model.launch import Compiled
+from busbw.extensions.compiled.judge import collectives_changed, differences
+from busbw.extensions.compiled.worker_values import Compiled
 from busbw.model.program import Use
 
 GATHER = Use(

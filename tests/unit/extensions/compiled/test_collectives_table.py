@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
+from busbw.extensions.compiled.report import collectives_table, traffic_bytes
 from busbw.model.program import Use
-from busbw.report.programs import program_table, traffic_bytes
 
 SUM = Use(
     kind="all_reduce", dtype="float32", payload_bytes=1 << 20, ranks=8, reduce_op="sum", times=3
@@ -31,8 +31,8 @@ def test_traffic_is_what_a_ring_sends(changed: dict[str, object], traffic: float
 
 def test_groups_of_one_rank_are_said_to_move_nothing() -> None:
     alone = dataclasses.replace(SUM, ranks=1, groups=8)
-    assert program_table((SUM, alone)).notes == (
+    assert collectives_table((SUM, alone)).notes == (
         "a step: 3.0 MiB of payloads, 5.2 MiB over each rank's link in rings",
         "groups of one rank move nothing: 1 row",
     )
-    assert len(program_table((SUM,)).notes) == 1
+    assert len(collectives_table((SUM,)).notes) == 1

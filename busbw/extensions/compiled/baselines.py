@@ -1,0 +1,129 @@
+"""Stored programs: in a folder of their own below that of baselines, with the same layout of files.
+
+A file has a line for each payload and no sessions: a compiler gives the same program every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from busbw import storage, wire
+from busbw.baselines import files
+from busbw.baselines.document import StoredFile, StoredLine, line_of, placed, read_file, text_of
+from busbw.model.case import Case, converted
+from busbw.model.limits import Date, Natural
+from busbw.model.machine import EnvironmentKey, slug
+from busbw.report.session import ChangeRow
+
+from .worker_values import Compiled, CompiledBaseline, Topology
+
+FOLDER = "compiled"
+
+_DOCUMENT = "busbw compiled baselines"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgramLine(StoredLine):
+    """What `release` made of a payload on `date`; without a program it was out of memory."""
+
+    release: str
+    date: Date
+    compiled: Compiled | None = None
+    needed_bytes: Natural | None = None
+    available_bytes: Natural | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgramFile(StoredFile):
+    """One file of programs."""
+
+    document: str = _DOCUMENT
+    entries: tuple[ProgramLine, ...]
+
+
+Programs = Mapping[tuple[object, ...], CompiledBaseline]
+
+
+def read(path: Path) -> tuple[ProgramFile, Programs]:
+    """Read a file, and its programs by what names a case in it. Raises BaselineError."""
+    stored, cases = read_file(path, ProgramFile, _DOCUMENT)
+    programs: dict[tuple[object, ...], CompiledBaseline] = {}
+    for index, (line, case) in enumerate(zip(stored.entries, cases)):
+        with placed(path):
+            if case.key.line_key in programs:
+                raise wire.WireError(f"document.entries[{index}]: a second entry for its payload")
+        programs[case.key.line_key] = converted(CompiledBaseline, line, case=case)
+    return stored, programs
+
+
+def dumps(key: EnvironmentKey, programs: Programs) -> str:
+    """Return the text of a file; lines are sorted, so that a review shows what changed."""
+    baselines = [programs[name] for name in sorted(programs)]
+    entries = (converted(ProgramLine, one, **line_of(one.case)) for one in baselines)
+    first = baselines[0].case
+    return text_of(converted(ProgramFile, first, environment=key, entries=tuple(entries)))
+
+
+def find(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
+    """Find the program that is stored below `root`. Raises BaselineError for a bad file."""
+    return _of(case, _stored(files.path_of(root / FOLDER, key, case), key, case))
+
+
+def _of(case: Case, programs: Programs) -> CompiledBaseline | None:
+    """Return the program of `case`, with the protocol that it was stored with."""
+    found = programs.get(case.key.line_key)
+    return found and replace(found, case=replace(case, protocol=found.case.protocol))
+
+
+def _stored(path: Path, key: EnvironmentKey, case: Case) -> Programs:
+    if not files.exists(path):
+        return {}
+    stored, programs = read(path)
+    files.check_place(path, stored, stored.environment, key, case)
+    return programs
+
+
+def has_any(root: Path, topology: Topology, framework: str) -> bool:
+    """Tell whether anything of `framework` is stored for the ranks of `topology`.
+
+    Decided by the name of the folder: the full key is known only where there is a compiler.
+    """
+    kind = root / FOLDER / slug(topology.device_kind)
+    ranks = f"{topology.ranks}r"
+    folders = (kind / ranks, *kind.glob(f"{ranks}-*"))
+    return any(True for folder in folders for _ in folder.glob(f"{framework}.*.json"))
+
+
+def save(
+    root: Path,
+    accepted: Sequence[tuple[EnvironmentKey, CompiledBaseline]],
+    *,
+    only_new: bool = False,
+) -> list[ChangeRow]:
+    """Write what was accepted below `root`; what did not change is not written again.
+
+    Files are read again under a lock, and only the given programs are replaced. With `only_new`
+    what is stored stays. Raises BaselineError if a file cannot be read and OSError if one cannot be
+    written.
+    """
+    changes: list[ChangeRow] = []
+    texts: dict[Path, str] = {}
+    opened: dict[Path, Programs] = {}
+    with files.locked(root):
+        for key, new in accepted:
+            path = files.path_of(root / FOLDER, key, new.case)
+            programs = opened[path] if path in opened else _stored(path, key, new.case)
+            before = _of(new.case, programs)
+            if before is not None and (only_new or replace(before, date=new.date) == new):
+                continue
+            opened[path] = {**programs, new.case.key.line_key: new}
+            texts[path] = dumps(key, opened[path])
+            was = before.text if before is not None else "none"
+            changes.append((path, new.case, was, new.text, ""))
+        if texts:
+            files.tidy_up(root)
+        for path, text in texts.items():
+            storage.write(path, text)
+    return changes

@@ -1,0 +1,289 @@
+"""What compilers make of the cases, and the verdicts. Nothing is measured."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from busbw import grid
+from busbw.baselines import document, files
+from busbw.driver.executor import Executor
+from busbw.driver.transport import Starter
+from busbw.frameworks import FRAMEWORKS
+from busbw.model.case import Case, GridError
+from busbw.model.launch import Failure
+from busbw.model.machine import DeviceSet, EnvironmentKey
+from busbw.model.words import FailureKind, Outcome
+from busbw.report.session import change_tables
+from busbw.session import folders, machine
+from busbw.session.display import Display
+from busbw.session.option import UsageError, usage_error
+from busbw.session.settings import Settings
+from busbw.session.state import Collected, Judged, Observed
+from busbw.storage import OutputError
+
+from . import baselines
+from .compilers import CompileSettings, library_of
+from .judge import CompileTerms, judge_compiled, judge_compiled_session
+from .parallel import Job, Parallel
+from .worker_values import (
+    RELEASE,
+    Compiled,
+    CompiledBaseline,
+    CompiledSpec,
+    CompiledVerdict,
+    Compiler,
+)
+
+# Variables of a framework that compiles, where the user has not set them.
+VARIABLES = {
+    "jax": {
+        # Compilers only: no search for hardware, here or in a cloud's metadata.
+        "JAX_PLATFORMS": "cpu",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+        # Several may compile at once: there is no chip to lock.
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Programs(Observed):
+    """What compilers have made of the cases; each is by its label and its topology's name."""
+
+    asked: CompileSettings
+    specs: tuple[CompiledSpec, ...]
+    jobs: Mapping[CompiledSpec, Job]
+    compilers: Mapping[tuple[str, str], Compiler]
+    results: Mapping[CompiledSpec, Compiled | Failure] = field(default_factory=dict)
+
+
+def parallel_of(
+    settings: Settings, asked: CompileSettings, executor: Executor, display: Display
+) -> Parallel:
+    """Return what compiles with all processors. Raises UsageError for a release that is missing."""
+    return Parallel(
+        executor=executor,
+        starters=_starters(settings, asked),
+        workers=len(os.sched_getaffinity(0)),
+        timeout_s=settings.case_timeout_s,
+        cache=asked.cache,
+        say=display.now_and_then,
+    )
+
+
+def resolved(
+    collected: Collected,
+    asked: CompileSettings,
+    specs: tuple[CompiledSpec, ...],
+    parallel: Parallel,
+) -> Programs:
+    """Return the compilers that there are, and their jobs. Raises UsageError."""
+    compilers = _described(parallel, specs, asked)
+    jobs = {}
+    topologies = {one.name: one for one in asked.topologies}
+    for spec in specs:
+        compiler = compilers[spec.compiler, spec.topology]
+        if compiler.devices is None:
+            continue
+        with usage_error(GridError, where=f"--topology={spec.topology}: "):
+            case, key = case_on(spec, compiler.devices)
+        jobs[spec] = Job(
+            case=case, topology=topologies[spec.topology], compiler=spec.compiler, key=key
+        )
+    # Before anything is compiled: a damaged file is found early.
+    with usage_error(document.BaselineError, OutputError, OSError):
+        if collected.settings.writes_baselines:
+            keyed = [(job.key, job.case) for job in jobs.values()]
+            files.check_writable(collected.settings.baselines / baselines.FOLDER, keyed)
+        jobs = {spec: _with_stored(collected.settings, job) for spec, job in jobs.items()}
+    return Programs(
+        collected=collected,
+        asked=asked,
+        specs=specs,
+        compilers=compilers,
+        jobs=jobs,
+        skipped={},
+    )
+
+
+def left_out(programs: Programs) -> dict[CompiledSpec, CompiledVerdict]:
+    """Return the verdicts of the cases for which there is no compiler."""
+    return {
+        spec: CompiledVerdict(
+            spec=spec,
+            outcome=Outcome.SKIPPED,
+            failed=False,
+            text=programs.compilers[spec.compiler, spec.topology].missing,
+        )
+        for spec in programs.specs
+        if spec not in programs.jobs
+    }
+
+
+def case_on(spec: CompiledSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
+    """Return the Case of `spec` on devices that need not be attached, and its Environment key.
+
+    How many hosts they are on the compiler knows, which checks the mesh. Raises GridError.
+    """
+    target = grid.Target(device=devices.device, why="", sets={spec.framework: devices})
+    return grid.case_on(spec, target)
+
+
+def _with_stored(settings: Settings, job: Job) -> Job:
+    """Add what is stored, or else what busbw ships."""
+    roots = (settings.baselines, folders.shipped_folder("baselines"))
+    found = (baselines.find(root, job.key, job.case) for root in roots)
+    return replace(job, stored=next(filter(None, found), None))
+
+
+def compiled(
+    resolved: Programs,
+    parallel: Parallel,
+    display: Display,
+    keep: Callable[[Programs], None],
+) -> Programs:
+    """Compile everything. The programs so far go to `keep`, also after an interrupt."""
+    begun_s = time.monotonic()
+    try:
+        parallel.run(list(resolved.jobs.values()))
+    finally:
+        display.done("compiled in", time.monotonic() - begun_s)
+        done = parallel.results
+        results = {spec: done[job] for spec, job in resolved.jobs.items() if job in done}
+        found = replace(resolved, results=results)
+        keep(found)
+    return found
+
+
+def judged(programs: Programs, skip: str) -> Judged:
+    """Compare the first compiler with what is stored, each next one with the one before."""
+    found, settings = left_out(programs), programs.settings
+    terms = CompileTerms(
+        accept_changes=programs.asked.accept_changes,
+        accept_all=settings.update_baselines == "all",
+        accept_new=settings.update_baselines in ("all", "new"),
+    )
+    previous: dict[CompiledSpec, CompiledBaseline | None] = {}
+    labels = list(dict.fromkeys(label for label, _ in programs.compilers))
+    for spec in sorted(programs.jobs, key=lambda one: labels.index(one.compiler)):
+        job, now = programs.jobs[spec], programs.results[spec]
+        release = programs.compilers[spec.compiler, spec.topology].release
+        case_key = replace(spec, compiler="")
+        first = case_key not in previous
+        before = job.stored if first else previous[case_key]
+        other = "" if first or before is None else before.release
+        # A baseline can be required only where there can be one.
+        own = replace(
+            terms,
+            require_baselines=settings.require_baselines and first,
+            before=other or "the baseline",
+        )
+        found[spec] = judge_compiled(spec, job.case, now, before, own, release=release)
+        previous[case_key] = as_baseline(job.case, now, release, programs.collected.date)
+    verdicts = [found[spec] for spec in programs.specs]
+    return Judged(
+        collected=programs.collected,
+        session=judge_compiled_session(verdicts, asked_to_skip=skip, missing=_promised(programs)),
+        verdicts={verdict.spec: verdict for verdict in verdicts},
+        observed=programs,
+    )
+
+
+def _promised(programs: Programs) -> tuple[str, ...]:
+    """Return topologies that have baselines but no compiler at all, with the reason, each once."""
+    framework, root = programs.specs[0].framework, programs.settings.baselines
+    compilers = programs.compilers
+    there = {one.topology for one in compilers.values() if not one.missing}
+    why = {name: one.missing for (_, name), one in compilers.items() if name not in there}
+    names: dict[str, list[str]] = {}
+    for one in programs.asked.topologies:
+        if one.name in why and baselines.has_any(root, one, framework):
+            names.setdefault(why[one.name], []).append(one.name)
+    return tuple(f"{', '.join(those)}: {reason}" for reason, those in names.items())
+
+
+def _starters(settings: Settings, asked: CompileSettings) -> dict[str, Starter]:
+    # The only framework of a session that compiles.
+    framework = settings.frameworks[0]
+    starter = Starter(
+        python=machine.python_of(settings, framework),
+        framework=framework,
+        service="compile",
+        defaults=VARIABLES.get(framework, {}),
+    )
+    if not asked.libtpus:
+        return dict.fromkeys(asked.labels, starter)
+    found = {}
+    for label, libtpu in zip(asked.labels, asked.libtpus, strict=True):
+        environment = {RELEASE: f"libtpu {libtpu.label}"}
+        if not FRAMEWORKS[framework].scripted:
+            with usage_error(ValueError):
+                environment["TPU_LIBRARY_PATH"] = str(library_of(libtpu, asked.cache))
+        found[label] = replace(starter, environment=environment)
+    return found
+
+
+def _described(
+    parallel: Parallel, specs: Sequence[CompiledSpec], asked: CompileSettings
+) -> dict[tuple[str, str], Compiler]:
+    """Return every compiler for every topology that is selected.
+
+    A named topology that no compiler supports is an error, and so is having no compiler at all. If
+    only one of several releases does not know a chip yet, that is a result and not an error.
+    """
+    topologies = [one for one in asked.topologies if one.name in {s.topology for s in specs}]
+    found = {
+        (label, one.topology): one
+        for label in dict.fromkeys(spec.compiler for spec in specs)
+        for one in parallel.describe(label, topologies)
+    }
+    there = {one.topology for one in found.values() if not one.missing}
+    absent = [one for one in found.values() if one.topology not in there]
+    if absent and (not asked.families or not there):
+        raise UsageError(f"--topology={absent[0].topology}: {absent[0].missing}")
+    return found
+
+
+def as_baseline(
+    case: Case, now: Compiled | Failure, release: str, date: str
+) -> CompiledBaseline | None:
+    """Return what can be stored; None for a failure, except out of memory."""
+    if isinstance(now, Compiled):
+        return CompiledBaseline(case=case, compiled=now, date=date, release=release)
+    if now.kind is not FailureKind.OUT_OF_MEMORY:
+        return None
+    return CompiledBaseline(
+        case=case,
+        compiled=None,
+        date=date,
+        release=release,
+        needed_bytes=now.needed_bytes,
+        available_bytes=now.available_bytes,
+    )
+
+
+def accepted(judged: Judged) -> Judged:
+    """Store programs, and cases that are out of memory; an error is no baseline."""
+    programs = judged.observed
+    if not isinstance(programs, Programs):
+        return judged
+    asked, date = judged.settings.update_baselines, judged.collected.date
+    wanted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
+    for spec, now in programs.results.items():
+        job, verdict = programs.jobs[spec], judged.verdicts[spec]
+        release = programs.compilers[spec.compiler, spec.topology].release
+        new = as_baseline(job.case, now, release, date)
+        was_asked = asked != "improved" or verdict.outcome is Outcome.IMPROVED
+        if asked == "new":
+            # Also one that busbw ships is there already.
+            was_asked = job.stored is None
+        if new is not None and was_asked and not verdict.failed:
+            wanted.append((job.key, new))
+    rows = baselines.save(judged.settings.baselines, wanted, only_new=asked == "new")
+    return replace(judged, changes=change_tables(rows))

@@ -1,0 +1,157 @@
+"""Compiled cases as tables: a row for each case, and below it what differs.
+
+Takes what the judge decided, decides nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from busbw.collectives import COLLECTIVES
+from busbw.model.program import Use, Uses
+from busbw.model.words import bytes_text, payload_text, plural
+from busbw.report.figures import Figure
+from busbw.report.table import Column, Row, Table, TextLine, attributes, rows_of
+from busbw.report.verdicts import BOLD, QUIET, markup_of
+
+from .worker_values import CompiledVerdict, Compiler
+
+
+def _program(name: str) -> Callable[[Any], Any]:
+    return lambda verdict: getattr(verdict.program.now, name, None)
+
+
+_BYTES: dict[str, Any] = {"text": bytes_text, "width": 11}
+FIGURES = (
+    Figure("temporary_bytes", "temporary", **_BYTES, compute=_program("temporary_bytes")),
+    Figure("peak_bytes", "peak", **_BYTES, compute=_program("peak_bytes")),
+)
+
+_COLUMNS = (
+    Column("payload_bytes", "payload", text=payload_text, width=8),
+    *FIGURES,
+    Column("outcome", "outcome", width=14, left_aligned=True, gap=2),
+    Column("algorithm_text", "algorithm", left_aligned=True),
+)
+
+
+def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
+    """Return a table for each topology and release, and one for the collectives of a program."""
+    found = []
+    for name, group in itertools.groupby(verdicts, key=_compiled_group):
+        alike = list(group)
+        found.append(
+            Table(
+                title=TextLine(name, BOLD),
+                columns=_COLUMNS[0 if alike[0].spec.workload.is_sized else 1 :],
+                rows=tuple(map(_compiled_row, alike)),
+            )
+        )
+        uses = [one.program.now.uses for one in alike if one.program.now]
+        found += [collectives_table(one) for one in uses if one]
+    return found
+
+
+def _compiled_group(verdict: CompiledVerdict) -> str:
+    by = verdict.program.release or verdict.spec.compiler
+    by = f" by {by}" if by else ""
+    if verdict.case is None:
+        return f"{verdict.spec.topology}{by}"
+    case = verdict.case
+    return f"{verdict.spec.topology}: {case.group_name}, {case.ranks} ranks{by}"
+
+
+def _compiled_row(verdict: CompiledVerdict) -> Row:
+    program = verdict.program
+    notes = tuple(TextLine(one.text) for one in program.differences)
+    if not notes and verdict.outcome not in QUIET:
+        notes = (TextLine(verdict.text),)
+    cells = {
+        "payload_bytes": verdict.spec.payload_bytes,
+        **{figure.id: figure.compute(verdict) for figure in FIGURES},
+        **attributes(program.now, "algorithm_text"),
+        "outcome": verdict.outcome.value,
+    }
+    return Row(cells, markup=markup_of(verdict), notes=notes)
+
+
+def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
+    """Return which release compiles for which topologies, and for which there is none."""
+    topologies: dict[str, dict[str, None]] = {}
+    for one in compilers:
+        if not one.missing:
+            topologies.setdefault(one.release, {})[one.topology] = None
+    found = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
+    found += [f"none for {one.topology}: {one.missing}" for one in compilers if one.missing]
+    return [f"busbw compiler: {text}" for text in found]
+
+
+_OF_PROGRAM = (
+    Column("kind", "collective", left_aligned=True, fits=True),
+    Column("dtype", "dtype", left_aligned=True, fits=True, gap=2),
+    Column("payload_bytes", "payload", text=payload_text, fits=True),
+    Column("where", "over", left_aligned=True, fits=True, gap=2),
+    Column("times", "runs", left_aligned=True, fits=True, gap=2),
+    Column("traffic_bytes", "traffic", text=bytes_text, fits=True),
+    Column("started", "start to end", left_aligned=True, fits=True, gap=2),
+    Column("source", "source", left_aligned=True, gap=2),
+)
+
+
+def collectives_table(uses: Uses) -> Table:
+    """Return a row for each collective."""
+    rows = rows_of(
+        {
+            "kind": one.kind.replace("_", "-"),
+            "dtype": one.dtype,
+            "payload_bytes": one.payload_bytes,
+            "where": _over(one),
+            "times": one.times_text(one.times),
+            "traffic_bytes": traffic_bytes(one),
+            "started": _started(one),
+            "source": one.source or None,
+        }
+        for one in uses
+    )
+    return Table(columns=_OF_PROGRAM, rows=rows, notes=_notes(uses), indent=4)
+
+
+def traffic_bytes(use: Use) -> int | None:
+    """Return what a ring sends over each rank's link in a step: payload x busbw factor x runs.
+
+    Return None for a collective that has no factor or unknown groups, and for one of which nobody
+    knows how often it runs.
+    """
+    if use.ranks == 1:
+        return 0
+    one = COLLECTIVES.get(use.kind)
+    if one is None or use.per_iteration or not use.ranks:
+        return None
+    return round(use.payload_bytes * one.bus_factor(use.ranks) * use.times)
+
+
+def _over(use: Use) -> str:
+    if use.axes:
+        return f"{use.axes} ({use.ranks})"
+    return f"groups of {use.ranks}" if use.ranks else "unknown groups"
+
+
+def _started(use: Use) -> str:
+    if not use.asynchronous:
+        return "synchronous"
+    return f"asynchronous, {plural(use.hidden_by, 'operation')} between"
+
+
+def _notes(uses: Uses) -> tuple[str, ...]:
+    known = [one for one in map(traffic_bytes, uses) if one is not None]
+    counted = [one for one in uses if not one.per_iteration and one.ranks != 1]
+    moved = sum(one.payload_bytes * one.times for one in counted)
+    most = "at most " if any(one.at_most for one in counted) else ""
+    step = (
+        f"a step: {most}{bytes_text(moved)} of payloads, {bytes_text(sum(known))} over each "
+        "rank's link in rings"
+    )
+    alone = sum(use.ranks == 1 for use in uses)
+    return step, *([f"groups of one rank move nothing: {plural(alone, 'row')}"] if alone else [])

@@ -1,0 +1,80 @@
+"""Topologies by name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from busbw.extensions.compiled.topologies import (
+    GPUS,
+    SLICES,
+    USUAL_TOPOLOGIES,
+    Gpu,
+    topology_of,
+)
+from busbw.model.words import Device
+
+KNOWN = [f"{one.name}:{shape}" for one in SLICES.values() for shape in one.shapes]
+KNOWN += [f"{name}:8" for name in GPUS]
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "kind"),
+    [
+        ("v2:2x2", 8, "TPU v2"),
+        ("v2:16x16", 512, "TPU v2"),
+        ("v5e:2x4", 8, "TPU v5 lite"),
+        ("v4:2x2x2", 8, "TPU v4"),
+        ("tpu7x:2x2x1", 8, "TPU7x"),
+    ],
+)
+def test_a_slice_has_its_chips_times_their_devices(name: str, ranks: int, kind: str) -> None:
+    found = topology_of(name)
+    assert (found.ranks, found.device_kind, found.device) == (ranks, kind, Device.TPU)
+    assert found.layout == name
+
+
+def test_gpus_are_of_one_host_or_of_several() -> None:
+    one, two = topology_of("h100:8"), topology_of("h100:2x8")
+    assert (one.ranks, one.hosts, one.layout) == (8, 1, "1x1x8")
+    assert (two.ranks, two.hosts, two.layout) == (16, 2, "1x2x8")
+    assert one.memory_bytes == GPUS["h100"].memory_bytes
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_known_name_is_taken(name: str) -> None:
+    assert topology_of(name).ranks >= 2
+
+
+def test_the_usual_ones_are_known_and_there_is_one_of_each_chip() -> None:
+    chips = [name.partition(":")[0] for name in USUAL_TOPOLOGIES]
+    assert len(set(chips)) == len(chips) == len({n.partition(":")[0] for n in KNOWN})
+    assert set(USUAL_TOPOLOGIES) <= set(KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("v5e:3x5x7", "v5e is known as v5e:2x2, v5e:2x4"),
+        ("v5e", "v5e is known as"),
+        ("v5e:4x2", "v5e is known as v5e:2x2, v5e:2x4"),
+        ("v9:2x2", "no chip is called 'v9'; expected one of v2, v3"),
+        ("", "no chip is called ''"),
+        ("h100:1", "2 to 8 GPUs in a host, such as h100:8"),
+        ("h100:9", "2 to 8 GPUs in a host"),
+        ("h100:0x8", "2 to 8 GPUs"),
+        ("h100:eight", "2 to 8 GPUs"),
+    ],
+)
+def test_a_wrong_name_says_what_is_known(name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        topology_of(name)
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
+def test_a_gpu_is_described_as_xla_wants_it(gpu: Gpu) -> None:
+    text = gpu.target_config()
+    assert text.count("{") == text.count("}")
+    assert f"device_memory_size: {gpu.memory_bytes}" in text
+    assert 'platform_name: "CUDA"' in text
