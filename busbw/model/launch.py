@@ -200,14 +200,6 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Arrivals:
-    """When a process came to each collective and when it left it, in seconds of its own clock."""
-
-    came_s: Annotated[tuple[Seconds, ...], check_some]
-    left_s: Annotated[tuple[Seconds, ...], check_some]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Chips:
     """What a process measured of each of its chips, whose ranks are `ranks`: seconds by round.
 

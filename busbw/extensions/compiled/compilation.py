@@ -56,7 +56,7 @@ VARIABLES = {
 class Programs(Observed):
     """What compilers have made of the cases; each is by its label and its topology's name."""
 
-    asked: CompileSettings
+    compiling: CompileSettings
     specs: tuple[CompiledSpec, ...]
     jobs: Mapping[CompiledSpec, Job]
     compilers: Mapping[tuple[str, str], Compiler]
@@ -64,29 +64,29 @@ class Programs(Observed):
 
 
 def parallel_of(
-    settings: Settings, asked: CompileSettings, executor: Executor, display: Display
+    settings: Settings, compiling: CompileSettings, executor: Executor, display: Display
 ) -> Parallel:
     """Return what compiles with all processors. Raises UsageError for a release that is missing."""
     return Parallel(
         executor=executor,
-        starters=_starters(settings, asked),
+        starters=_starters(settings, compiling),
         workers=len(os.sched_getaffinity(0)),
         timeout_s=settings.case_timeout_s,
-        cache=asked.cache,
+        cache=compiling.cache,
         say=display.now_and_then,
     )
 
 
 def resolved(
     collected: Collected,
-    asked: CompileSettings,
+    compiling: CompileSettings,
     specs: tuple[CompiledSpec, ...],
     parallel: Parallel,
 ) -> Programs:
     """Return the compilers that there are, and their jobs. Raises UsageError."""
-    compilers = _described(parallel, specs, asked)
+    compilers = _described(parallel, specs, compiling)
     jobs = {}
-    topologies = {one.name: one for one in asked.topologies}
+    topologies = {topology.name: topology for topology in compiling.topologies}
     for spec in specs:
         compiler = compilers[spec.compiler, spec.topology]
         if compiler.devices is None:
@@ -104,7 +104,7 @@ def resolved(
         jobs = {spec: _with_stored(collected.settings, job) for spec, job in jobs.items()}
     return Programs(
         collected=collected,
-        asked=asked,
+        compiling=compiling,
         specs=specs,
         compilers=compilers,
         jobs=jobs,
@@ -165,7 +165,7 @@ def judged(programs: Programs, skip: str) -> Judged:
     """Compare the first compiler with what is stored, each next one with the one before."""
     found, settings = left_out(programs), programs.settings
     terms = CompileTerms(
-        accept_changes=programs.asked.accept_changes,
+        accept_changes=programs.compiling.accept_changes,
         accept_all=settings.update_baselines == "all",
         accept_new=settings.update_baselines in ("all", "new"),
     )
@@ -202,13 +202,13 @@ def _promised(programs: Programs) -> tuple[str, ...]:
     there = {one.topology for one in compilers.values() if not one.missing}
     why = {name: one.missing for (_, name), one in compilers.items() if name not in there}
     names: dict[str, list[str]] = {}
-    for one in programs.asked.topologies:
+    for one in programs.compiling.topologies:
         if one.name in why and baselines.has_any(root, one, framework):
             names.setdefault(why[one.name], []).append(one.name)
     return tuple(f"{', '.join(those)}: {reason}" for reason, those in names.items())
 
 
-def _starters(settings: Settings, asked: CompileSettings) -> dict[str, Starter]:
+def _starters(settings: Settings, compiling: CompileSettings) -> dict[str, Starter]:
     # The only framework of a session that compiles.
     framework = settings.frameworks[0]
     starter = Starter(
@@ -217,27 +217,27 @@ def _starters(settings: Settings, asked: CompileSettings) -> dict[str, Starter]:
         service="compile",
         defaults=VARIABLES.get(framework, {}),
     )
-    if not asked.libtpus:
-        return dict.fromkeys(asked.labels, starter)
+    if not compiling.libtpus:
+        return dict.fromkeys(compiling.labels, starter)
     found = {}
-    for label, libtpu in zip(asked.labels, asked.libtpus, strict=True):
+    for label, libtpu in zip(compiling.labels, compiling.libtpus, strict=True):
         environment = {RELEASE: f"libtpu {libtpu.label}"}
         if not FRAMEWORKS[framework].scripted:
             with usage_error(ValueError):
-                environment["TPU_LIBRARY_PATH"] = str(library_of(libtpu, asked.cache))
+                environment["TPU_LIBRARY_PATH"] = str(library_of(libtpu, compiling.cache))
         found[label] = replace(starter, environment=environment)
     return found
 
 
 def _described(
-    parallel: Parallel, specs: Sequence[CompiledSpec], asked: CompileSettings
+    parallel: Parallel, specs: Sequence[CompiledSpec], compiling: CompileSettings
 ) -> dict[tuple[str, str], Compiler]:
     """Return every compiler for every topology that is selected.
 
     A named topology that no compiler supports is an error, and so is having no compiler at all. If
     only one of several releases does not know a chip yet, that is a result and not an error.
     """
-    topologies = [one for one in asked.topologies if one.name in {s.topology for s in specs}]
+    topologies = [one for one in compiling.topologies if one.name in {s.topology for s in specs}]
     found = {
         (label, one.topology): one
         for label in dict.fromkeys(spec.compiler for spec in specs)
@@ -245,7 +245,7 @@ def _described(
     }
     there = {one.topology for one in found.values() if not one.missing}
     absent = [one for one in found.values() if one.topology not in there]
-    if absent and (not asked.families or not there):
+    if absent and (not compiling.families or not there):
         raise UsageError(f"--topology={absent[0].topology}: {absent[0].missing}")
     return found
 
@@ -273,17 +273,17 @@ def accepted(judged: Judged) -> Judged:
     programs = judged.observed
     if not isinstance(programs, Programs):
         return judged
-    asked, date = judged.settings.update_baselines, judged.collected.date
-    wanted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
+    update, date = judged.settings.update_baselines, judged.collected.date
+    saved: list[tuple[EnvironmentKey, CompiledBaseline]] = []
     for spec, now in programs.results.items():
         job, verdict = programs.jobs[spec], judged.verdicts[spec]
         release = programs.compilers[spec.compiler, spec.topology].release
         new = as_baseline(job.case, now, release, date)
-        was_asked = asked != "improved" or verdict.outcome is Outcome.IMPROVED
-        if asked == "new":
+        is_requested = update != "improved" or verdict.outcome is Outcome.IMPROVED
+        if update == "new":
             # Also one that busbw ships is there already.
-            was_asked = job.stored is None
-        if new is not None and was_asked and not verdict.failed:
-            wanted.append((job.key, new))
-    rows = baselines.save(judged.settings.baselines, wanted, only_new=asked == "new")
+            is_requested = job.stored is None
+        if new is not None and is_requested and not verdict.failed:
+            saved.append((job.key, new))
+    rows = baselines.save(judged.settings.baselines, saved, only_new=update == "new")
     return replace(judged, changes=change_tables(rows))

@@ -23,16 +23,16 @@ from .worker_values import CompiledSpec, CompiledVerdict
 
 def mode_of(given: Given) -> Mode | None:
     """Return the mode that compiles, with --topology. Raises UsageError."""
-    found = settings_of(given)
-    if found is None:
+    chosen = settings_of(given)
+    if chosen is None:
         return None
-    settings, asked = found
+    settings, compiling = chosen
     return Mode(
         fixture="busbw_compiled",
         collected=Collected(settings=settings),
-        with_specs=partial(_with_specs, asked),
-        header=partial(_header, asked),
-        judged=partial(phases.judged, run=partial(_run, asked), extensions=("compiled",)),
+        with_specs=partial(_with_specs, compiling),
+        header=partial(_header, compiling),
+        judged=partial(phases.judged, run=partial(_run, compiling), extensions=("compiled",)),
         written=lambda judged: outputs.with_outputs(
             acceptance.accepted(judged, compilation.accepted), results_of
         ),
@@ -44,28 +44,29 @@ def mode_of(given: Given) -> Mode | None:
 def _with_specs(
     compiling: CompileSettings, collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    asked, sources = selection.asked(collected.settings), collected.settings.programs
-    specs = tuple(grid.program_spec(asked.frameworks[0], source) for source in sources)
+    request, sources = selection.asked(collected.settings), collected.settings.programs
+    specs = tuple(grid.program_spec(request.frameworks[0], source) for source in sources)
     compiled = tuple(
         converted(CompiledSpec, spec, topology=topology.name, compiler=label)
         for topology in compiling.topologies
         for label in compiling.labels
-        for spec in specs or grid.specs(asked)
+        for spec in specs or grid.specs(request)
     )
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *compiled)))), compiled
 
 
-def _header(asked: CompileSettings, collected: Collected) -> str:
+def _header(compiling: CompileSettings, collected: Collected) -> str:
     settings = collected.settings
-    what = ", ".join(settings.programs) or plural(len(settings.asked.payloads), "payload")
-    return f"busbw: compiling for {', '.join(one.name for one in asked.topologies)}, {what}"
+    programs = ", ".join(settings.programs) or plural(len(settings.asked.payloads), "payload")
+    names = ", ".join(topology.name for topology in compiling.topologies)
+    return f"busbw: compiling for {names}, {programs}"
 
 
-def _run(asked: CompileSettings, collected: Collected, running: phases.Running) -> Judged:
+def _run(compiling: CompileSettings, collected: Collected, running: phases.Running) -> Judged:
     display = running.within.display
     specs = tuple(spec for spec in running.specs if isinstance(spec, CompiledSpec))
-    parallel = compilation.parallel_of(collected.settings, asked, running.executor, display)
-    resolved = compilation.resolved(collected, asked, specs, parallel)
+    parallel = compilation.parallel_of(collected.settings, compiling, running.executor, display)
+    resolved = compilation.resolved(collected, compiling, specs, parallel)
     for text in report.compiler_lines(tuple(resolved.compilers.values())):
         display.line(text)
     done = compilation.compiled(resolved, parallel, display, running.within.keep)
@@ -87,6 +88,6 @@ def _properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
         "compiler": (program.release if program else "") or None,
         **attributes(verdict.spec, "framework", "collective", "dtype"),
         **attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **attributes(program.now if program else None, *(one.id for one in report.FIGURES)),
+        **attributes(program.now if program else None, *(figure.id for figure in report.FIGURES)),
         "algorithm": program.now.algorithm_text if program and program.now else None,
     }

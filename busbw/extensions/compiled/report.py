@@ -39,19 +39,19 @@ _COLUMNS = (
 
 def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
     """Return a table for each topology and release, and one for the collectives of a program."""
-    found = []
+    tables = []
     for name, group in itertools.groupby(verdicts, key=_compiled_group):
         alike = list(group)
-        found.append(
+        tables.append(
             Table(
                 title=TextLine(name, BOLD),
                 columns=_COLUMNS[0 if alike[0].spec.workload.is_sized else 1 :],
                 rows=tuple(map(_compiled_row, alike)),
             )
         )
-        uses = [one.program.now.uses for one in alike if one.program.now]
-        found += [collectives_table(one) for one in uses if one]
-    return found
+        programs = [verdict.program.now for verdict in alike if verdict.program.now]
+        tables += [collectives_table(program.uses) for program in programs if program.uses]
+    return tables
 
 
 def _compiled_group(verdict: CompiledVerdict) -> str:
@@ -65,7 +65,7 @@ def _compiled_group(verdict: CompiledVerdict) -> str:
 
 def _compiled_row(verdict: CompiledVerdict) -> Row:
     program = verdict.program
-    notes = tuple(TextLine(one.text) for one in program.differences)
+    notes = tuple(TextLine(difference.text) for difference in program.differences)
     if not notes and verdict.outcome not in QUIET:
         notes = (TextLine(verdict.text),)
     cells = {
@@ -80,12 +80,12 @@ def _compiled_row(verdict: CompiledVerdict) -> Row:
 def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
     """Return which release compiles for which topologies, and for which there is none."""
     topologies: dict[str, dict[str, None]] = {}
-    for one in compilers:
-        if not one.missing:
-            topologies.setdefault(one.release, {})[one.topology] = None
-    found = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
-    found += [f"none for {one.topology}: {one.missing}" for one in compilers if one.missing]
-    return [f"busbw compiler: {text}" for text in found]
+    for compiler in compilers:
+        if not compiler.missing:
+            topologies.setdefault(compiler.release, {})[compiler.topology] = None
+    texts = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
+    texts += [f"none for {c.topology}: {c.missing}" for c in compilers if c.missing]
+    return [f"busbw compiler: {text}" for text in texts]
 
 
 _OF_PROGRAM = (

@@ -163,7 +163,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         found[spec] = wire.from_json(kinds[kind], answer)
     programs = compilation.Programs(
         collected=Collected(settings=_settings(given, baselines=root), began=COMPILED),
-        asked=asked,
+        compiling=asked,
         specs=specs,
         compilers=described,
         jobs=jobs,

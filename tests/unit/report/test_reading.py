@@ -99,7 +99,7 @@ CASE = ("cases", 0, "case")
         ((*CASE, "dtype"), "int32", "case.dtype: expected float32, got int32; it is not what its"),
         ((*CASE, "program"), "a.py:f", "case.workload: it is not what its spec asks for"),
         (("cases", 0, "id"), "x", "cases[0].id: expected jax-psum-float32-4K, as its spec says, "),
-        (("environment",), None, "environment: expected what was measured"),
+        (("environment",), None, "environment: expected a value, since the session measured"),
     ],
 )
 def test_an_error_names_the_file_the_place_and_what_is_accepted(
