@@ -140,7 +140,7 @@ def test_what_becomes_of_a_stored_session(
     sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
     assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
     assert written.exit_code == (pytest.ExitCode.TESTS_FAILED if becomes == "refused" else None)
-    assert all(row.values["why"] for table in written.changes for row in table.rows)
+    assert all(row.values["reason"] for table in written.changes for row in table.rows)
 
 
 def test_a_reason_accepts_no_case_that_only_happens_to_be_slower(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_change_says_why_it_was_written_and_whether_it_lost(
     now = replace(now, moved=frozenset({build.case()} if moved else ()))
     written = write(now)
     ((row,),) = (table.rows for table in written.changes)
-    assert row.values["why"] == (f"{why}, accepted again" if lost else why)
+    assert row.values["reason"] == (f"{why}, accepted again" if lost else why)
     said = "; accepted as a loss: jax.all_reduce.psum.float32.4K 2.00 x its accepted time"
     assert written.session.text.endswith(said) == lost
     assert ("accepted as a loss" in written.session.text) == lost
