@@ -135,7 +135,6 @@ def summary_of_runs(measurement: Measurement) -> Summary:
     return replace(
         summary_of(measurement.case, [launch_time_s(run) for run in runs]),
         dispatch_s=_median([run.dispatch_s for run in runs]),
-        first_call_s=_median([run.first_call_s for run in runs]),
         samples=len(samples_s),
         p99_s=quantile(samples_s, 0.99),
     )

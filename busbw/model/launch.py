@@ -160,10 +160,8 @@ class Run:
     """What one launch measured for one Case. `samples_s` are seconds for one collective, in order.
 
     The samples are read from `clock`; `clocks_s` has the launch's time by every clock that was
-    read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives,
-    `first_call_s` the first call of the compiled program. `rank_times_s` are medians over
-    collectives by rank, where the clock knows ranks; `over_ranks_s` is the launch's time by the
-    slowest, the median and the fastest rank of each collective, and by their mean.
+    read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives.
+    `rank_times_s` are medians over collectives by rank, where the clock knows ranks.
     `phases_s` says what the launch spent its time on. `values_checked` counts elements that were
     compared with the exact expected ones, over all ranks and samples; a Run exists only if every
     one was right.
@@ -189,9 +187,7 @@ class Run:
     injected_ratio: Positive | None = None
     clocks_s: Mapping[str, Positive] = field(default_factory=dict)
     dispatch_s: NotNegative | None = None
-    first_call_s: NotNegative | None = None
     rank_times_s: tuple[Positive, ...] = ()
-    over_ranks_s: Mapping[str, Positive] = field(default_factory=dict)
     phases_s: Mapping[str, NotNegative] = field(default_factory=dict)
     peak_memory_bytes: Natural | None = None
     predicted_memory_bytes: Natural | None = None

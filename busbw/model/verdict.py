@@ -17,8 +17,8 @@ class Summary:
 
     `spread` is 1.4826 x the median absolute deviation over the median: a robust relative
     standard deviation, 0 for a single launch. `dispatch_s` is what a call costs beyond its
-    collectives and `first_call_s` what the first one took, medians over launches, where they were
-    measured. `p99_s` is over the `samples` of all launches together.
+    collectives, a median over launches, where it was measured. `p99_s` is over the `samples` of all
+    launches together.
     """
 
     times_s: tuple[Positive, ...]
@@ -29,7 +29,6 @@ class Summary:
     algbw_gb_per_s: Positive
     busbw_gb_per_s: NotNegative
     dispatch_s: NotNegative | None = None
-    first_call_s: NotNegative | None = None
     samples: Natural | None = None
     p99_s: Positive | None = None
 

@@ -118,7 +118,6 @@ TIMED_FIGURES = (
     Figure("range", "range", **_RANGE, compute=_range, in_documents=False),
     _summary("samples", **_NEVER),
     _summary("p99_s", "p99", **_US, width=7, **_VERBOSE),
-    _summary("first_call_s", "first", **_US, width=7, **_VERBOSE),
     _summary("dispatch_s", "per call", **_US, width=8, **_VERBOSE),
     Figure(
         "baseline_median_s",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from busbw import extensions, wire
@@ -14,7 +14,7 @@ from busbw.model import variables
 from busbw.model.case import converted
 from busbw.model.counters import Reading
 from busbw.model.launch import Failure, Measurement, Plan, Run
-from busbw.model.limits import NotNegative, Positive
+from busbw.model.limits import NotNegative
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
@@ -29,7 +29,7 @@ class CaseResult(Verdict):
     """One case: its `id`, the verdict, the `figures` of the tables, and its `launches`.
 
     `failures` are launches that gave no time, and `reference_launches` the launches of the
-    interleaved reference. `quantiles_s` are quantiles of the samples of each launch.
+    interleaved reference.
     """
 
     id: str
@@ -37,7 +37,6 @@ class CaseResult(Verdict):
     launches: tuple[Run, ...] = ()
     failures: tuple[Failure, ...] = ()
     reference_launches: tuple[Run, ...] = ()
-    quantiles_s: tuple[Mapping[str, Positive], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +80,6 @@ def case_result(
     verdict: Verdict,
     measured: Measurement | None,
     reference: Measurement | None,
-    quantiles_s: Sequence[Mapping[str, float]],
 ) -> CaseResult:
     """Return the results of a case.
 
@@ -89,7 +87,6 @@ def case_result(
         verdict: The verdict of the case.
         measured: The measurement of the case, None if it was not measured.
         reference: The measurement of the interleaved reference, None without a reference.
-        quantiles_s: Quantiles of the samples of each run, in seconds.
 
     """
     return converted(
@@ -104,7 +101,6 @@ def case_result(
         launches=measured.runs if measured else (),
         failures=measured.failures if measured else (),
         reference_launches=reference.runs if reference else (),
-        quantiles_s=tuple(quantiles_s),
     )
 
 

@@ -75,7 +75,7 @@ def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
     if verbose and counts:
         ends = dict.fromkeys((min(counts), max(counts)))
         few = f"; of {' to '.join(map(str, ends))} samples" if min(counts) < 100 else ""
-        lines.append(f"p99: over the samples of all launches{few}; first: the first call")
+        lines.append(f"p99: over the samples of all launches{few}")
     marks = "".join(map(_marks, verdicts))
     return lines + [text for mark, text in _LEGEND.items() if mark in marks]
 

@@ -26,7 +26,6 @@ from busbw.model.words import FailureKind, SessionOutcome, plural
 from busbw.report.figures import figures_table
 from busbw.report.renderers import render
 from busbw.report.results import CaseResult, Results, case_result, without_homes
-from busbw.stats.launches import quantiles_s
 
 from . import references, repeat
 from .folders import STANDARD_OUTPUT, is_named_csv
@@ -139,7 +138,7 @@ def head_of(judged: Judged, device: str = "") -> dict[str, Any]:
 def _case_result(verdict: Verdict, measured: Measured | None) -> CaseResult:
     now = measured.measurements.get(verdict.spec) if measured else None
     theirs = measured.references.get(verdict.spec) if measured else None
-    return case_result(verdict, now, theirs, [quantiles_s(run) for run in now.runs] if now else ())
+    return case_result(verdict, now, theirs)
 
 
 def appended(judged: Judged) -> Judged:

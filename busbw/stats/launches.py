@@ -17,7 +17,6 @@ from busbw.model.launch import Run
 from busbw.stats.variance import t_quantile
 
 LAUNCH_QUANTILE = 0.25
-SHOWN_QUANTILES = (0.25, 0.5, 0.9, 0.99)
 
 
 def quantile(values: Sequence[float], q: float) -> float:
@@ -51,11 +50,6 @@ def tick_s(samples_s: Sequence[float]) -> float:
     gaps = [after - before for before, after in itertools.pairwise(ordered)]
     steps = [gap for gap in gaps if gap > _EQUAL * ordered[0]]
     return min(steps, default=0.0) if 2 * len(steps) < len(gaps) else 0.0
-
-
-def quantiles_s(run: Run) -> dict[str, float]:
-    """Return quantiles of the samples of a launch in seconds, by names such as ``p25``."""
-    return {f"p{100 * q:.0f}": quantile(run.samples_s, q) for q in SHOWN_QUANTILES}
 
 
 def relative_mad(values: Sequence[float]) -> float:

@@ -12,21 +12,14 @@ import os
 import statistics
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.model import variables
 from busbw.model.case import Case
 from busbw.worker.backends.base import AbstractBackend, TimedCollective, unavailable
-from busbw.worker.sampling import Gathered, Sampled, Sampler, alone, launch_time_s
-
-_OVER_RANKS: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "slowest": max,
-    "mean": statistics.fmean,
-    "median": statistics.median,
-    "fastest": min,
-}
+from busbw.worker.sampling import Gathered, Sampled, Sampler, alone
 
 # A recording of more collectives takes longer to write and to read than it is worth: in each of
 # ten calls over eight ranks there are 62.
@@ -37,14 +30,12 @@ MOST_EVENTS = 5_000
 class Recorded:
     """Seconds of one collective in each call of `iterations`, by the slowest rank; medians by rank.
 
-    `over_ranks_s` has the launch's time by the slowest, the median and the fastest rank of each
-    collective, and by the mean over ranks. `calls_s` are whole calls by the host's clock.
+    `calls_s` are whole calls by the host's clock.
     """
 
     iterations: int
     samples_s: tuple[float, ...]
     rank_times_s: tuple[float, ...]
-    over_ranks_s: Mapping[str, float]
     calls_s: tuple[float, ...] = ()
 
 
@@ -123,15 +114,11 @@ def times(
     rows = gathered([seconds for of_device in durations_s for seconds in of_device])
     count = len(durations_s[0])
     of_ranks = [row[begin : begin + count] for row in rows for begin in range(0, len(row), count)]
-    by_call = {
-        name: _means([aggregate(at_once) for at_once in zip(*of_ranks)], iterations - 1)
-        for name, aggregate in _OVER_RANKS.items()
-    }
+    slowest_s = [max(at_once) for at_once in zip(*of_ranks)]
     return Recorded(
         iterations=iterations,
-        samples_s=tuple(by_call["slowest"]),
+        samples_s=tuple(_means(slowest_s, iterations - 1)),
         rank_times_s=tuple(statistics.median(durations) for durations in of_ranks),
-        over_ranks_s={name: launch_time_s(times_s) for name, times_s in by_call.items()},
     )
 
 

@@ -181,7 +181,6 @@ class MeasureSession:
             versions=self.backend.versions,
             clocks_s={case.clock.value: launch_time_s(slopes.samples_s)},
             dispatch_s=slopes.dispatch_s,
-            first_call_s=sampler.first_call_s,
             compiled_memory_bytes=program.compiled_memory_bytes,
             signature=_signature_text(sampler),
         )
@@ -251,7 +250,6 @@ def _by_device(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -
         iterations=recorded.iterations,
         samples_s=recorded.samples_s,
         rank_times_s=recorded.rank_times_s,
-        over_ranks_s=recorded.over_ranks_s,
         clocks_s={
             Clock.DEVICE.value: launch_time_s(recorded.samples_s),
             Clock.HOST.value: launch_time_s(host_s),

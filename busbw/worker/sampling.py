@@ -98,7 +98,6 @@ class Sampler:
     phases: Phases
     gathered: Gathered = alone
     values_checked: int = 0
-    first_call_s: float | None = None
     signature: tuple[int, int] | None = None
     _single: bool = False
     _warm_s: float = 0.0
@@ -240,7 +239,7 @@ class Sampler:
     def _warm_up(self, pace: Pace | None) -> float:
         """The last one's seconds. The first says little: two, unless one takes too long."""
         begun_s, step = self.now_s(), self.program.step
-        last_s = self.first_call_s = self._first_s()
+        last_s = self._first_s()
         before_s = pace.dispatch_s + step * pace.time_s if pace else 0.0
         if last_s > LONG_WARM_UP_BUDGETS * self.plan.budget_s:
             return last_s

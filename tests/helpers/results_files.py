@@ -13,7 +13,6 @@ from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Outcome
 from busbw.report.reading import Session, read_results
 from busbw.report.results import Results, case_result
-from busbw.stats.launches import quantiles_s
 from tests.helpers import build
 
 SOURCE = "v2-8: a paper, 2019"
@@ -69,8 +68,7 @@ def results(*verdicts: Verdict, **own: Any) -> dict[str, Any]:
     cases = []
     for one in verdicts:
         now = measured.get(one.spec)
-        each = [quantiles_s(run) for run in now.runs] if now else ()
-        cases.append(case_result(one, now, theirs.get(one.spec), each))
+        cases.append(case_result(one, now, theirs.get(one.spec)))
     found: dict[str, Any] = wire.to_json(Results(**ordinary | own, cases=tuple(cases)))
     return found
 

@@ -52,7 +52,7 @@ _EXTENSIONS: Mapping[str, set[str]] = {
     "extensions/compiled": {"extensions/stacks", "extensions/worker"},
     "extensions/estimate": set(),
     "extensions/page": set(),
-    "extensions/profiles": set(),
+    "extensions/profiles": {"extensions/page"},
     "extensions/setup": set(),
     "extensions/stacks": set(),
     "extensions/stragglers": set(),

@@ -24,7 +24,6 @@ VALUES = (
         1e-3,
         clocks_s={"host": 1e-3, "device": 9e-4},
         dispatch_s=1e-5,
-        first_call_s=0.1,
         rank_times_s=(1e-3, 2e-3),
         phases_s={"sampling": 0.2},
         compiled_memory_bytes=7,

@@ -84,22 +84,28 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    output: Path = options.output
-    draw = _FORMS.get(output.suffix.lower())
-    if draw is None:
-        raise UsageError(f"--output: {refusal(output.suffix, tuple(_FORMS))}")
-    given = (options.results, options.published is not None, options.history is not None)
-    if sum(map(bool, given)) != 1:
+    chosen = (options.results, options.published is not None, options.history is not None)
+    if sum(map(bool, chosen)) != 1:
         raise UsageError(
             "what to draw: accepted are files of --results, --published=DEVICE or --history=DIR"
         )
     tables = [] if options.published is None else _published_files(options)
     read = [*options.results, *tables]
-    check_file("--output", output, "a picture of busbw figure", is_figure, read)
-    figure = _figure(options, tables)
+    return write_figure(_figure(options, tables), "--output", options.output, read)
+
+
+def write_figure(figure: Figure, option: str, output: Path, inputs: Sequence[Path]) -> int:
+    """Write a figure into the file of `option`, as SVG or PNG by its suffix.
+
+    Raises UsageError for another suffix, and for a file that holds something else.
+    """
+    draw = _FORMS.get(output.suffix.lower())
+    if draw is None:
+        raise UsageError(f"{option}: {refusal(output.suffix, tuple(_FORMS))}")
+    check_file(option, output, "a picture of busbw figure", is_figure, inputs)
     with command_error(DrawingError):
         content = draw(figure)
-    return write_file(content, output, "busbw figure: --output: ")
+    return write_file(content, output, f"{option}: ")
 
 
 def _figure(options: argparse.Namespace, tables: Sequence[Path]) -> Figure:

@@ -12,16 +12,16 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import metrics
 from busbw.collectives import COLLECTIVES
 from busbw.commands import Commands, add_command, add_options
 from busbw.extensions.profiles.recordings import XPLANE
-from busbw.extensions.profiles.table import cells, lines
+from busbw.extensions.profiles.table import Cell, cells, lines
 from busbw.session import forms
-from busbw.session.option import Option, folder_option
+from busbw.session.option import Option, file_option, folder_option
 
 ORDER = 1
 # The best format comes first: profilers leave later events out of the others.
@@ -85,6 +85,7 @@ _OPTIONS = (
     ),
     Option(name="rate", default="algbw", choices=("algbw", "busbw"), help="Show this rate"),
     Option(name="json", flag=True, help="Print everything as JSON instead of the table"),
+    file_option("figure", "Draw the table as a chart into FILE, SVG or PNG by its suffix"),
 )
 
 
@@ -115,7 +116,30 @@ def run(options: argparse.Namespace) -> int:
     document = {"schema_version": 3, "cells": figures, "problems": problems}
     table = "\n".join(lines(figures, options.rate))
     print(json.dumps(document, indent=1) if options.json else table)
-    return int(bool(problems) or not figures)
+    failed = bool(problems) or not figures
+    if options.figure is not None and figures:
+        failed |= bool(_write_figure(figures, options))
+    return int(failed)
+
+
+def _write_figure(figures: Sequence[Cell], options: argparse.Namespace) -> int:
+    """Draw a curve for each collective and column; return the exit code. Raises UsageError."""
+    # Only a figure needs the extension that draws.
+    from busbw.extensions.page.figure_command import write_figure
+    from busbw.extensions.page.figures import Curves
+
+    rate = f"{options.rate} (GB/s)"
+    rows = [
+        {
+            "series": f"{cell['collective']}, {cell['slice']}",
+            "x": cell["payload_bytes"],
+            "y": cell[f"{options.rate}_gb_per_s"],
+        }
+        for cell in figures
+    ]
+    headings = {"series": "collective", "x": "payload", "y": rate}
+    figure = Curves(title="Collectives in recordings", rows=rows, headings=headings, is_log=True)
+    return write_figure(figure, "--figure", options.figure, [])
 
 
 def _sessions(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:

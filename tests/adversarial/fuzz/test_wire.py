@@ -35,7 +35,6 @@ RUN = build.run(
     clocks_s={"host": 1e-3, "device": 9e-4},
     dispatch_s=1e-5,
     rank_times_s=(1e-3, 2e-3),
-    over_ranks_s={"slowest": 1e-3},
 )
 DEVICES = build.device_set(Device.TPU, mesh="2x4")
 # What answers a request, by its kind.

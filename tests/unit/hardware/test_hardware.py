@@ -55,11 +55,6 @@ def test_a_name_that_only_looks_alike_is_another_chip(kind: str) -> None:
     assert chip_of(kind) is None
 
 
-def test_v5p_and_v5e_are_told_apart() -> None:
-    assert _chip("TPU v5").name == "v5p"
-    assert _chip("TPU v5 lite").name == "v5e"
-
-
 def test_the_page_has_every_chip_with_its_figures_and_no_others() -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("| device kind |"))

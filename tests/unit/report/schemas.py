@@ -32,7 +32,6 @@ FIGURES = (*TIMED_FIGURES, *COMPILED_FIGURES, *SOAK_FIGURES)
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NOT_EMPTY = {"minItems": 1}
 _ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
-_PERCENT = (25, 50, 90, 99)
 _FRACTION = {"minimum": 0, "maximum": 1}
 
 # What the type of a field does not say, by its name or with that of its class.
@@ -47,14 +46,6 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
     "figures": {
         "properties": {figure.id: {"type": "number"} for figure in FIGURES if figure.in_documents},
         "additionalProperties": False,
-    },
-    "quantiles_s": {
-        "items": {
-            "type": "object",
-            "properties": {f"p{percent}": _ABOVE_0 for percent in _PERCENT},
-            "required": [f"p{percent}" for percent in _PERCENT],
-            "additionalProperties": False,
-        }
     },
 }
 

@@ -14,7 +14,6 @@ from busbw.model.launch import Measurement
 from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Verdict
 from busbw.model.words import FailureKind, FoundBy, Outcome, SessionOutcome
 from busbw.report.results import Results
-from busbw.stats.launches import quantiles_s
 from tests.helpers import build
 from tests.helpers.results_files import results
 from tests.unit.report.schemas import PUBLISHED, text
@@ -26,7 +25,6 @@ RUN = build.run(
     injected_ratio=1.06,
     clocks_s={"host": 1e-3, "device": 0.9e-3},
     dispatch_s=2e-5,
-    first_call_s=0.1,
     rank_times_s=(0.8e-3, 0.9e-3),
     phases_s={"sampling": 0.2},
     peak_memory_bytes=1 << 20,
@@ -134,7 +132,6 @@ def test_a_compared_case_has_both_summaries_the_limit_and_every_sample() -> None
     assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3]] * 2
     assert case["launches"] == case["reference_launches"]
     assert case["launches"][0]["launch"] == "1.0"
-    assert case["quantiles_s"][0] == quantiles_s(RUN)
     assert case["failures"][0]["found"] == "predicted"
 
 
@@ -165,7 +162,6 @@ def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:
         pytest.param(("session", "machine"), "slower", id="an answer without its question"),
         pytest.param(("environment", "clock_mhz"), 0, id="a processor that stands still"),
         pytest.param(("cases", 0, "ratio_error"), -0.1, id="an error below 0"),
-        pytest.param(("cases", 0, "quantiles_s", 0), {"p25": 1.0}, id="a quantile of four"),
         pytest.param(("cases", 0, "outcome"), "SLOWISH", id="an unknown outcome"),
         pytest.param(("cases", 0, "failed"), None, id="no word on whether it failed"),
         pytest.param(("cases", 0, "now", "median_s"), -1.0, id="a time below 0"),

@@ -67,17 +67,6 @@ def test_of_each_collective_but_the_first_of_a_call_the_slowest_rank_counts(
     assert (recorded.samples_s, recorded.rank_times_s) == (samples_s, rank_times_s)
 
 
-def test_the_launch_is_also_told_by_the_other_ranks_and_by_the_mean() -> None:
-    found = _found([[9.0, 1.0], [9.0, 2.0]], [[9.0, 3.0], [9.0, 6.0]], [[9.0, 0.5], [9.0, 1.0]])
-    times = device_clock.times(found, ranks=3, calls=2, iterations=2)
-    assert times.over_ranks_s == {
-        "slowest": 3.75,
-        "mean": pytest.approx((4.5 / 3) * 1.25),
-        "median": 1.25,
-        "fastest": 0.625,
-    }
-
-
 def test_ranks_come_by_the_number_of_the_device() -> None:
     # As text the tenth device would come before the second one.
     found = [

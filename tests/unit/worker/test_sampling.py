@@ -186,13 +186,6 @@ def test_warming_up_ends_with_the_budget() -> None:
     assert (program.runs[:2], program.calls[2]) == ([1, 1], 0)
 
 
-def test_the_first_call_is_kept_apart() -> None:
-    program = Program(lambda turn: 8.0 if turn == 0 else 1.0)
-    taking = sampler(program)
-    assert sampled(taking).samples_s == (1.0,) * 4
-    assert taking.first_call_s == 8.0
-
-
 def test_no_sample_is_taken_from_warming_up_or_calibrating() -> None:
     program = Program(lambda turn: 1e-3 if turn < 5 else 1.0 + turn)
     assert _slopes(program).samples_s == (6.0, 7.0, 8.0, 9.0)

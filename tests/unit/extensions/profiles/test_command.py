@@ -353,6 +353,17 @@ def test_a_usage_error_ends_with_2_and_says_what_is_expected(
     trace(*options).refuses(sentence)
 
 
+def test_a_figure_has_a_curve_for_each_collective_and_column(tmp_path: Path) -> None:
+    put(tmp_path, a_chrome=of_today(TWO))
+    figure = tmp_path / "trace.svg"
+    answer = trace(tmp_path, "--payload=16M", f"--figure={figure}")
+    assert answer.code == 0, answer.err
+    assert "all_reduce, 2 ranks" in figure.read_text()
+    figure.write_text("my own")
+    refused = trace(tmp_path, "--payload=16M", f"--figure={figure}")
+    assert refused.code == 2 and figure.read_text() == "my own"
+
+
 def test_json_has_payloads_in_bytes_and_a_version(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     document = trace(tmp_path, "--payload=1K", "--json").document

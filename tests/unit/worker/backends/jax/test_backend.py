@@ -125,7 +125,6 @@ def test_by_the_host_s_clock_a_run_has_that_clock_s_time_and_its_phases(
 ) -> None:
     run = run_of(results, name)
     real.check_clock(run, "host")
-    assert run.first_call_s is not None and run.first_call_s > 0
     assert run.compiled_memory_bytes is not None and run.compiled_memory_bytes >= PAYLOAD
 
 

@@ -1,0 +1,61 @@
+"""`busbw find-slow` over four hosts with real sshd: a slow host and a slow link are named."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.network.network import Network, network
+from tests.contract.network.sessions import PYTHON_THERE, ROOT, Place
+from tests.contract.network.sshd import sshd
+
+pytestmark = pytest.mark.framework("jax")
+
+FIND_SLOW = (sys.executable, "-m", "busbw", "find-slow", PYTHON_THERE)
+NAMES = ("host0", "host1", "host2", "host3")
+# A payload whose transfer takes much longer than the delay of a link.
+OPTIONS = ("--framework=jax", "--device=cpu", "--payloads=1M")
+LONGEST_S = 1500.0
+
+
+@pytest.fixture
+def four(installed: None, tmp_path: Path) -> Iterator[Network]:
+    """Connect four hosts that ssh reaches from the first."""
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    with network(4) as made, sshd(made.hosts, keys):
+        yield made
+
+
+def _slow(four: Network, folder: Path) -> set[tuple[str, ...]]:
+    """Run the search on the first host; return the slow hosts and links of its result."""
+    answer, log = folder / "answer.json", folder / "find-slow.log"
+    place = Place(host=four.hosts[0], folder=folder)
+    command = [*FIND_SLOW, f"--hosts={','.join(NAMES)}", *OPTIONS, f"--results={answer}"]
+    (folder / "temporary").mkdir()
+    with log.open("wb") as output:
+        search = place.host.start(
+            command, cwd=ROOT, env=place.environment({}), stdout=output, stderr=output
+        )
+    assert search.wait(LONGEST_S) == 1, log.read_text()
+    return {tuple(slow["hosts"]) for slow in json.loads(answer.read_text())["slow"]}
+
+
+@pytest.mark.parametrize("host", [1, 2, 3])
+def test_a_host_with_half_the_rate_is_named(four: Network, tmp_path: Path, host: int) -> None:
+    four.slow(four.hosts[host], 2.0)
+    assert _slow(four, tmp_path) == {(NAMES[host],)}
+
+
+@pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 3), (2, 3)])
+def test_a_link_with_a_third_of_the_rate_is_named(
+    four: Network, tmp_path: Path, one: int, other: int
+) -> None:
+    ends = [four.hosts[one]], [four.hosts[other]]
+    for sources, targets in (ends, ends[::-1]):
+        four.narrow(sources, targets, four.rate_bits_per_s / 3)
+    assert _slow(four, tmp_path) == {(NAMES[one], NAMES[other])}
