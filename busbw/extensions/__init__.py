@@ -7,6 +7,7 @@ a name to ``"module:value"``; a module is imported only when its value is needed
 - COMMANDS: modules of commands, by the name of the command.
 - OPTIONS: options of sessions, by their name.
 - MODES: functions that return a mode of sessions, by the fixture that its tests read.
+- VIEWS: functions that return a file which shows a session, by the name of its option.
 - RESULTS: functions that read results of another kind, by what the document says that it is.
 - WORKER_SERVICES and WORKER_OPERATIONS: what workers open and do, see `busbw.worker.serve`.
 """

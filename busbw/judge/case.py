@@ -18,7 +18,7 @@ from busbw.model.launch import Failure, Measurement
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference, Summary, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
-from busbw.stats.launches import launch_time_s, quantile, relative_mad
+from busbw.stats.launches import launch_time_s, relative_mad
 
 from .expected_times import UNREMARKABLE, State, nearest
 from .policy import Policy
@@ -131,12 +131,9 @@ def add_summaries(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ru
 def summary_of_runs(measurement: Measurement) -> Summary:
     """Return the summary of the launches of a measurement, which has one at least."""
     runs = measurement.runs
-    samples_s = [sample for run in runs for sample in run.samples_s]
     return replace(
         summary_of(measurement.case, [launch_time_s(run) for run in runs]),
         dispatch_s=_median([run.dispatch_s for run in runs]),
-        samples=len(samples_s),
-        p99_s=quantile(samples_s, 0.99),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from .case import Case, Spec
 from .launch import Failure
-from .limits import Natural, NotNegative, Positive
+from .limits import NotNegative, Positive
 from .soak import Tally
 from .words import FailureKind, Outcome, SessionOutcome
 
@@ -17,8 +17,7 @@ class Summary:
 
     `spread` is 1.4826 x the median absolute deviation over the median: a robust relative
     standard deviation, 0 for a single launch. `dispatch_s` is what a call costs beyond its
-    collectives, a median over launches, where it was measured. `p99_s` is over the `samples` of all
-    launches together.
+    collectives, a median over launches, where it was measured.
     """
 
     times_s: tuple[Positive, ...]
@@ -29,8 +28,6 @@ class Summary:
     algbw_gb_per_s: Positive
     busbw_gb_per_s: NotNegative
     dispatch_s: NotNegative | None = None
-    samples: Natural | None = None
-    p99_s: Positive | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -116,8 +116,6 @@ TIMED_FIGURES = (
     _summary("busbw_gb_per_s", "busbw", **_RATE, **_IF_PRESENT),
     _verdict("ceiling_share", "ceil", **_PERCENT, **_IF_PRESENT),
     Figure("range", "range", **_RANGE, compute=_range, in_documents=False),
-    _summary("samples", **_NEVER),
-    _summary("p99_s", "p99", **_US, width=7, **_VERBOSE),
     _summary("dispatch_s", "per call", **_US, width=8, **_VERBOSE),
     Figure(
         "baseline_median_s",

@@ -65,7 +65,7 @@ def outline(session: SessionRecord, since: Sequence[str] = ()) -> Outline:
         changes=(*words.changes, *_changes(session, since, words.unchanged)),
         logs=tuple(_logs(session.verdicts)),
         tables=tuple(words.tables),
-        notes=tuple(legend(session.verdicts, verbose=True)),
+        notes=tuple(legend(session.verdicts)),
     )
 
 

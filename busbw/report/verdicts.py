@@ -62,7 +62,7 @@ def verdict_tables(
     ]
 
 
-def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
+def legend(verdicts: Sequence[Verdict]) -> list[str]:
     """Return lines that explain the columns and marks of the tables of `verdicts`."""
     if not any(verdict.now for verdict in verdicts):
         return []
@@ -71,11 +71,6 @@ def legend(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[str]:
         lines.append(
             "limit: the ratio beyond which a case fails, if additional launches confirm it"
         )
-    counts = [v.now.samples for v in verdicts if v.now and v.now.samples]
-    if verbose and counts:
-        ends = dict.fromkeys((min(counts), max(counts)))
-        few = f"; of {' to '.join(map(str, ends))} samples" if min(counts) < 100 else ""
-        lines.append(f"p99: over the samples of all launches{few}")
     marks = "".join(map(_marks, verdicts))
     return lines + [text for mark, text in _LEGEND.items() if mark in marks]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import busbw
-from busbw import storage
+from busbw import extensions, storage
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.report.figures import is_csv
@@ -80,47 +81,66 @@ def is_named_csv(name: str) -> bool:
     return name.lower().endswith(".csv")
 
 
-def _results(name: str) -> tuple[str, Callable[[str], bool], str]:
-    return "earlier results of busbw", is_csv if is_named_csv(name) else is_results, ""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """A file that shows a session, requested by the option of its name.
+
+    `kind` names an earlier file, which `is_kind` recognizes by its text. `missing` says what has to
+    be installed, "" for nothing. `text` makes the file of a session that was judged.
+    """
+
+    kind: str
+    is_kind: Callable[[str], bool]
+    missing: str
+    text: Callable[[Any], str]
 
 
-def _metrics(name: str) -> tuple[str, Callable[[str], bool], str]:
-    from busbw.report.prometheus import is_metrics, missing_for_metrics
-
-    return "earlier metrics of busbw", is_metrics, missing_for_metrics()
-
-
-def _page(name: str) -> tuple[str, Callable[[str], bool], str]:
-    from busbw.extensions.page.output import is_page, missing_libraries
-
-    return "an earlier page", is_page, missing_libraries()
+def view_of(name: str) -> View:
+    """Load a view: metrics, or a view that an extension has in its table VIEWS."""
+    make = _metrics if name == "metrics" else extensions.table("VIEWS", name)[name]
+    view: View = make()
+    return view
 
 
-# By option what an earlier file of it is called, whether a text is one, and what is missing for it.
-_OUTPUTS = {"results": _results, "metrics": _metrics, "page": _page}
+def _metrics() -> View:
+    from busbw.report import prometheus
+
+    return View(
+        kind="earlier metrics of busbw",
+        is_kind=prometheus.is_metrics,
+        missing=prometheus.missing_for_metrics(),
+        text=lambda judged: prometheus.metrics(
+            tuple(judged.verdicts.values()), judged.session, judged.collected.began
+        ),
+    )
 
 
-def outputs_of(given: Given, texts: Mapping[str, Any], root: Path) -> dict[str, Path | None]:
-    """The files that a session writes: each another one, in the place of none but its own kind."""
-    taken = dict(given.outputs)
-    found: dict[str, Path | None] = {}
-    for name in _OUTPUTS:
-        with usage_error(ValueError, where=f"--{name}: "):
-            found[name] = _output(name, texts[name], root, taken) if texts[name] else None
-        taken |= {f"--{name}": texts[name]} if texts[name] else {}
-    return found
+def outputs_of(given: Given, texts: Mapping[str, Any], root: Path) -> dict[str, Path]:
+    """Check the files that a session writes; return them by the name of the option.
+
+    Each is another file, and replaces nothing but a file of its own kind. Raises UsageError.
+    """
+    taken, paths = dict(given.outputs), {}
+    for name in ("results", "metrics", *extensions.names("VIEWS")):
+        if texts[name]:
+            with usage_error(ValueError, where=f"--{name}: "):
+                paths[name] = _output(name, texts[name], root, taken)
+            taken |= {f"--{name}": texts[name]}
+    return paths
 
 
 def _output(name: str, text: str, root: Path, taken: Mapping[str, str]) -> Path:
-    what, is_ours, missing = _OUTPUTS[name](text)
-    if missing:
-        raise ValueError(missing)
+    view = None if name == "results" else view_of(name)
+    if view and view.missing:
+        raise ValueError(view.missing)
+    kind = view.kind if view else "earlier results of busbw"
+    is_kind = view.is_kind if view else is_csv if is_named_csv(text) else is_results
     if text == str(STANDARD_OUTPUT):
         if name == "results":
             return STANDARD_OUTPUT
         raise ValueError("'-'; accepted is a file: --results alone may be '-'")
     path = Path(text).absolute()
-    storage.check_output(path, kind=what, is_kind=is_ours)
+    storage.check_output(path, kind=kind, is_kind=is_kind)
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(root)):
         raise ValueError(f"{path} is in {root}, which holds baselines only")

@@ -112,7 +112,7 @@ def _tables_of(observed: Observed | None, judged: Judged | None, verbose: bool) 
             if one.runs
         ]
         tables.append(report.measured_table(summaries, observed.plan.launches))
-    return tables, legend(verdicts, verbose=verbose)
+    return tables, legend(verdicts)
 
 
 def _properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:

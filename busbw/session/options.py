@@ -223,13 +223,6 @@ OPTIONS: tuple[Option, ...] = (
         "busbw[metrics]",
     ),
     Option(
-        name="page",
-        repeats=False,
-        metavar="FILE",
-        help="Write an HTML page with tables and charts of the session, and of its history if it "
-        "has one, to FILE. Needs busbw[page]",
-    ),
-    Option(
         name="history",
         metavar="DIR",
         help="Append the results to the history in DIR, and judge this session by the usual times "

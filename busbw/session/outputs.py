@@ -1,7 +1,4 @@
-"""Judged → history, results and page; what cannot be written is an error and changes nothing.
-
-What draws pages is imported where one is asked for: other sessions need not wait for it.
-"""
+"""Judged → history, results and views; what cannot be written is an error and changes nothing."""
 
 from __future__ import annotations
 
@@ -28,8 +25,8 @@ from busbw.report.renderers import render
 from busbw.report.results import CaseResult, Results, case_result, without_homes
 
 from . import references, repeat
-from .folders import STANDARD_OUTPUT, is_named_csv
-from .option import UsageError, usage_error
+from .folders import STANDARD_OUTPUT, is_named_csv, view_of
+from .option import UsageError
 from .state import Judged, Measured
 
 
@@ -45,9 +42,9 @@ def with_outputs(judged: Judged, results: Callable[[Judged], str] | None = None)
 
 def _with_views(judged: Judged) -> Judged:
     """Write the files that show a session, which can be written again."""
-    settings = judged.settings
-    found = _with_file(judged, "--metrics: no metrics were written", settings.metrics, _metrics)
-    return _with_file(found, "--page: no page was written", settings.page, _page)
+    for name, path in judged.settings.views.items():
+        judged = _with_file(judged, f"--{name}: nothing was written", path, view_of(name).text)
+    return judged
 
 
 def _told(before: Judged, found: Judged) -> Judged:
@@ -86,22 +83,6 @@ def _results(judged: Judged) -> str:
     if judged.settings.results is not None and is_named_csv(judged.settings.results.name):
         return "\n".join([*render("csv", figures_table(tuple(judged.verdicts.values()))), ""])
     return json.dumps(document_of(judged), indent=1) + "\n"
-
-
-def _metrics(judged: Judged) -> str:
-    from busbw.report.prometheus import metrics
-
-    return metrics(tuple(judged.verdicts.values()), judged.session, judged.collected.began)
-
-
-def _page(judged: Judged) -> str:
-    from busbw.extensions.page.output import PageError, page_text
-
-    settings, measured = judged.settings, judged.observed
-    jobs = measured.jobs.values() if isinstance(measured, Measured) else ()
-    folders = {str(job.key.folder) for job in jobs}
-    with usage_error(PageError):
-        return page_text(document_of(judged), settings.history, settings.baselines, folders)
 
 
 def document_of(judged: Judged) -> object:

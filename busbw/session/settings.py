@@ -121,8 +121,7 @@ class Settings:
     require_signature: bool
     memory_limit_bytes: int | None
     results: Path | None
-    metrics: Path | None
-    page: Path | None
+    views: Mapping[str, Path]
     history: Path | None
     programs: tuple[str, ...] = ()
     soak_s: float | None = None
@@ -148,6 +147,7 @@ def settings_of(given: Given, usual: Sequence[str] = ()) -> Settings:
     against = _against(values)
     there = _frameworks(values["frameworks"] or usual or USUAL, values["frameworks"], pythons)
     root = baselines_of(given, values["baselines"])
+    outputs = outputs_of(given, values, root)
     # Those of any machine; none where options select frameworks.
     selected = values["frameworks"] or against or usual
     stored = frozenset() if selected else frameworks_below(root)
@@ -181,7 +181,8 @@ def settings_of(given: Given, usual: Sequence[str] = ()) -> Settings:
         require_baselines=_require_baselines(given),
         require_signature=values["require_signature"],
         memory_limit_bytes=values["memory_limit"],
-        **outputs_of(given, values, root),
+        results=outputs.pop("results", None),
+        views=outputs,
         history=history_of(given, values, root),
         programs=_programs(values["program"], is_local=not pythons and cluster is None),
         soak_s=values["soak"],

@@ -43,7 +43,7 @@ _PURE: Mapping[str, set[str]] = {
 }
 _OURS = set(_PURE) - {"worker", "extensions/worker"}
 # Those of the core's packages that the command line and the sessions still import.
-_OPTIONAL = {"extensions/page", "extensions/stacks"}
+_OPTIONAL: set[str] = set()
 _FACES = {face: _OURS | _OPTIONAL | {"session"} for face in ("plugin", "commands")}
 _DOOR = {"__main__": {"commands"}}
 # An extension imports anything in the core but the plugin, and these extensions.

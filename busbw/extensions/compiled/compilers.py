@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from busbw import storage
+from busbw import extensions, storage
 from busbw.extensions.stacks import uv
 from busbw.model.words import Device
 from busbw.session import homes
@@ -77,7 +77,8 @@ _MEASURING = frozenset(
         *("device", "ranks", "processes", "ranks_per_process", "share_devices", "hosts"),
         *("cluster", "launches", "time_budget", "fail_above", "against", "against_env"),
         *("try_env", "inject", "history", "memory_limit", "accept_regression"),
-        *("prune_baselines", "soak", "require_signature", "metrics", "page"),
+        *("prune_baselines", "soak", "require_signature", "metrics"),
+        *extensions.names("VIEWS"),
     )
 )
 

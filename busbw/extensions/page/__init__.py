@@ -4,3 +4,5 @@ A figure is rows of values, which Altair draws and a table shows. Nothing here j
 """
 
 COMMANDS = {"page": "page_command", "figure": "figure_command"}
+OPTIONS = {"page": "options:PAGE"}
+VIEWS = {"page": "output:page_view"}

@@ -29,7 +29,7 @@ def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
     rooms = {name.split(".")[1] for name in found}
     assert rooms.isdisjoint({"judge", "driver", "baselines", "history", "report", "stacks"})
     of_extensions = {name for name in found if name.count(".") > 2}
-    assert of_extensions == {"busbw.extensions.compiled.options"}
+    assert {name.rpartition(".")[2] for name in of_extensions} == {"options"}
     assert "busbw.plugin.collection" not in found
 
 

@@ -71,7 +71,7 @@ def test_a_page_that_fails_in_any_way_is_an_error_after_the_verdict(folder: Fold
             "from busbw.extensions.page import output\n\noutput.html = lambda page: 1 / 0\n"
         )
     ran = folder.run("--page=page.html", exit_code=1)
-    error = "--page: no page was written: ZeroDivisionError('division by zero')"
+    error = "--page: nothing was written: ZeroDivisionError('division by zero')"
     assert "Traceback" not in ran.text
     assert f"NO_VERDICT: {error}; 1 case measured" in ran.text
     assert f"ERROR: {error}" in ran.text

@@ -8,7 +8,6 @@ import subprocess
 
 import pytest
 
-from busbw.stats.launches import quantile
 from tests.helpers.session_folder import FAKE, SLOW, WITHOUT_CACHE, Folder
 
 
@@ -20,24 +19,12 @@ def test_a_csv_has_a_row_for_each_case_with_every_figure(folder: Folder) -> None
     assert [one["outcome"] for one in rows] == ["NO_BASELINE", "FAILED", "NO_BASELINE"]
     first, failed, _ = rows
     assert (first["payload_bytes"], first["ranks"], first["dtype"]) == ("1024", "4", "float32")
-    assert 0 < float(first["median_s"]) < float(first["p99_s"])
+    assert float(first["median_s"]) > 0
     assert float(first["algbw_gb_per_s"]) > 0 and first["ratio"] == ""
-    assert failed["median_s"] == failed["p99_s"] == ""
+    assert failed["median_s"] == ""
     (folder.path / "night.csv").write_text("my,own\n")
     ran = folder.run("--results=night.csv", "--payloads=1K", exit_code=4)
     assert "--results: " in ran.sentence and "earlier results" in ran.sentence
-
-
-@pytest.mark.exhaustive
-def test_p99_is_over_the_samples_of_all_launches_and_few_samples_are_said(folder: Folder) -> None:
-    folder.script(**SLOW)
-    ran = folder.run("--payloads=1K", "-v", exit_code=0)
-    (case,) = ran.cases
-    samples_s = [sample for one in case["launches"] for sample in one["samples_s"]]
-    assert case["figures"]["p99_s"] == pytest.approx(quantile(samples_s, 0.99))
-    assert case["figures"]["samples"] == len(samples_s) == 10
-    assert f"{1e6 * case['figures']['p99_s']:.1f}" in ran.text
-    assert "p99: over the samples of all launches; of 10 samples" in ran.text
 
 
 @pytest.mark.exhaustive

@@ -1,0 +1,13 @@
+"""The option of sessions that writes a page."""
+
+from __future__ import annotations
+
+from busbw.session.option import Option
+
+PAGE = Option(
+    name="page",
+    repeats=False,
+    metavar="FILE",
+    help="Write an HTML page with tables and charts of the session, and of its history if it has "
+    "one, to FILE. Needs busbw[page]",
+)
