@@ -1,5 +1,9 @@
 """The same programs compiled for chips that need not be attached. Only with --topology."""
 
+import pytest
+
+pytest.importorskip("busbw.extensions.compiled")
+
 
 def test_compiled(busbw_compiled):
     """It compiles, fits in memory, and has the same collective and algorithm as its baseline."""

@@ -9,6 +9,7 @@ a name to ``"module:value"``; a module is imported only when its value is needed
 - MODES: functions that return a mode of sessions, by the fixture that its tests read.
 - VIEWS: functions that return a file which shows a session, by the name of its option.
 - RESULTS: functions that read results of another kind, by what the document says that it is.
+- NEEDS: names of other extensions, without which nothing of this extension is there.
 - WORKER_SERVICES and WORKER_OPERATIONS: what workers open and do, see `busbw.worker.serve`.
 """
 
@@ -37,7 +38,9 @@ def names(table: str) -> list[str]:
 
 
 def _entries(table: str) -> Iterator[tuple[str, str]]:
-    for extension in pkgutil.iter_modules(__path__):
-        module = import_module(f"{__name__}.{extension.name}")
-        declared = vars(module).get(table, {})
-        yield from ((key, f"{module.__name__}.{place}") for key, place in declared.items())
+    present = {extension.name for extension in pkgutil.iter_modules(__path__)}
+    for extension in sorted(present):
+        module = import_module(f"{__name__}.{extension}")
+        if present.issuperset(vars(module).get("NEEDS", ())):
+            declared = vars(module).get(table, {})
+            yield from ((key, f"{module.__name__}.{place}") for key, place in declared.items())

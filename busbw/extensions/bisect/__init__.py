@@ -5,3 +5,4 @@ user's options decides whether a release is good. `extensions/stacks` builds the
 """
 
 COMMANDS = {"bisect": "command"}
+NEEDS = ("stacks",)

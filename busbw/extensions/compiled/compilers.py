@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from busbw import extensions, storage
-from busbw.extensions.stacks import uv
 from busbw.model.words import Device
 from busbw.session import homes
 from busbw.session.folders import is_named_csv
@@ -169,7 +168,10 @@ def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
     """
     if libtpu.library is not None:
         return libtpu.library
-    with usage_error(ValueError, where=f"--libtpu={libtpu.label}: "):
+    with usage_error(ImportError, ValueError, where=f"--libtpu={libtpu.label}: "):
+        # Only a download needs the extension that builds stacks.
+        from busbw.extensions.stacks import uv
+
         if cache is None:
             raise ValueError("needs a --compile-cache to be fetched into")
         folder = cache / "libtpu" / libtpu.label

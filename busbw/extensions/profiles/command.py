@@ -116,10 +116,9 @@ def run(options: argparse.Namespace) -> int:
     document = {"schema_version": 3, "cells": figures, "problems": problems}
     table = "\n".join(lines(figures, options.rate))
     print(json.dumps(document, indent=1) if options.json else table)
-    failed = bool(problems) or not figures
-    if options.figure is not None and figures:
-        failed |= bool(_write_figure(figures, options))
-    return int(failed)
+    if options.figure is not None and figures and _write_figure(figures, options):
+        return 1
+    return int(bool(problems) or not figures)
 
 
 def _write_figure(figures: Sequence[Cell], options: argparse.Namespace) -> int:
@@ -128,7 +127,6 @@ def _write_figure(figures: Sequence[Cell], options: argparse.Namespace) -> int:
     from busbw.extensions.page.figure_command import write_figure
     from busbw.extensions.page.figures import Curves
 
-    rate = f"{options.rate} (GB/s)"
     rows = [
         {
             "series": f"{cell['collective']}, {cell['slice']}",
@@ -137,8 +135,12 @@ def _write_figure(figures: Sequence[Cell], options: argparse.Namespace) -> int:
         }
         for cell in figures
     ]
-    headings = {"series": "collective", "x": "payload", "y": rate}
-    figure = Curves(title="Collectives in recordings", rows=rows, headings=headings, is_log=True)
+    figure = Curves(
+        title="Collectives in recordings",
+        rows=rows,
+        headings={"series": "collective", "x": "payload", "y": f"{options.rate} (GB/s)"},
+        is_log=True,
+    )
     return write_figure(figure, "--figure", options.figure, [])
 
 

@@ -13,7 +13,6 @@ from busbw.stats.variance import (
     moderated,
     prior_variance,
     successive_variance,
-    t_quantile,
     variance_of,
 )
 
@@ -58,37 +57,3 @@ def test_a_variance_is_moderated_by_as_much_as_the_prior_weighs() -> None:
     sample, prior = Variance(value=4.0, freedom=2), Variance(value=1.0, freedom=6)
     assert moderated(sample, prior) == Variance(value=1.75, freedom=8)
     assert moderated(sample, Variance(value=1.0, freedom=math.inf)).value == 1.0
-
-
-# scipy.stats.t.isf(level, freedom), scipy 1.17
-QUANTILES = [
-    (1, 0.25, 1.0),
-    (1, 0.0002, 1591.54922),
-    (2, 0.05, 2.91998558),
-    (3.5, 0.005, 5.08570222),
-    (5, 0.25, 0.726686844),
-    (5, 0.0002, 8.36341799),
-    (8, 0.05, 1.85954804),
-    (30, 0.005, 2.74999565),
-    (1000, 0.0002, 3.55209662),
-]
-
-
-@pytest.mark.parametrize(("freedom", "level", "value"), QUANTILES)
-def test_quantiles_are_those_of_scipy(freedom: float, level: float, value: float) -> None:
-    assert t_quantile(level, freedom) == pytest.approx(value, rel=2e-6)
-
-
-@pytest.mark.parametrize("freedom", [1, 2.5, 7, 100])
-def test_half_lies_above_nothing_and_the_halves_mirror_each_other(freedom: float) -> None:
-    assert t_quantile(0.5, freedom) == pytest.approx(0.0, abs=1e-12)
-    assert t_quantile(0.9, freedom) == pytest.approx(-t_quantile(0.1, freedom))
-
-
-# scipy.stats.norm.isf(level)
-@pytest.mark.parametrize(
-    ("level", "value"), [(0.025, 1.959964), (2.9e-7, 4.997760), (1e-9, 5.997807)]
-)
-def test_with_infinite_freedom_it_is_the_normal_distribution(level: float, value: float) -> None:
-    assert t_quantile(level, math.inf) == pytest.approx(value, abs=1e-5)
-    assert t_quantile(level, 1e7) == pytest.approx(value, abs=1e-4)

@@ -1,0 +1,49 @@
+"""Extensions can be deleted folder by folder, and all at once: the rest measures and compares."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.contract.docs.pages import ROOT
+
+NAMES = sorted(path.parent.name for path in ROOT.glob("busbw/extensions/*/__init__.py"))
+PYTEST = ("pytest", "-p", "no:cacheprovider", "perf/", "--frameworks=fake", "--payloads=1K")
+MEASURE = (*PYTEST, "--launches=1", "--baselines=baselines", "--history=history")
+
+
+@pytest.mark.sessions
+@pytest.mark.parametrize(
+    "deleted",
+    [
+        pytest.param(NAMES, id="all"),
+        *(pytest.param([name], id=name, marks=pytest.mark.exhaustive) for name in NAMES),
+    ],
+)
+def test_without_extensions_the_rest_works(tmp_path: Path, deleted: list[str]) -> None:
+    ignored = shutil.ignore_patterns("__pycache__")
+    for folder in ("busbw", "perf"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    for name in deleted:
+        shutil.rmtree(tmp_path / "busbw" / "extensions" / name)
+    for words in (("busbw", "--help"), ("busbw", "run", "--help"), (*PYTEST, "--collect-only")):
+        _run(tmp_path, *words)
+    assert "1 without baseline" in _run(tmp_path, *MEASURE, "--update-baselines")
+    assert "1 passed" in _run(tmp_path, *MEASURE)
+
+
+def _run(folder: Path, module: str, *words: str) -> str:
+    """Run a module from the copy in `folder`; return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(folder)}
+    command = [sys.executable, "-W", "error", "-m", module, *words]
+    ended = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
