@@ -61,7 +61,7 @@ def read(path: Path) -> tuple[ProgramFile, Programs]:
 def dumps(key: EnvironmentKey, programs: Programs) -> str:
     """Return the text of a file; lines are sorted, so that a review shows what changed."""
     baselines = [programs[name] for name in sorted(programs)]
-    entries = (converted(ProgramLine, one, **line_of(one.case)) for one in baselines)
+    entries = (converted(ProgramLine, baseline, **line_of(baseline.case)) for baseline in baselines)
     first = baselines[0].case
     return text_of(converted(ProgramFile, first, environment=key, entries=tuple(entries)))
 
@@ -73,8 +73,8 @@ def find(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None
 
 def _of(case: Case, programs: Programs) -> CompiledBaseline | None:
     """Return the program of `case`, with the protocol that it was stored with."""
-    found = programs.get(case.key.line_key)
-    return found and replace(found, case=replace(case, protocol=found.case.protocol))
+    program = programs.get(case.key.line_key)
+    return program and replace(program, case=replace(case, protocol=program.case.protocol))
 
 
 def _stored(path: Path, key: EnvironmentKey, case: Case) -> Programs:

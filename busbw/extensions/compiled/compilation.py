@@ -138,8 +138,8 @@ def case_on(spec: CompiledSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKe
 def _with_stored(settings: Settings, job: Job) -> Job:
     """Add what is stored, or else what busbw ships."""
     roots = (settings.baselines, folders.shipped_folder("baselines"))
-    found = (baselines.find(root, job.key, job.case) for root in roots)
-    return replace(job, stored=next(filter(None, found), None))
+    programs = (baselines.find(root, job.key, job.case) for root in roots)
+    return replace(job, stored=next(filter(None, programs), None))
 
 
 def compiled(
@@ -156,14 +156,14 @@ def compiled(
         display.done("compiled in", time.monotonic() - begun_s)
         done = parallel.results
         results = {spec: done[job] for spec, job in resolved.jobs.items() if job in done}
-        found = replace(resolved, results=results)
-        keep(found)
-    return found
+        programs = replace(resolved, results=results)
+        keep(programs)
+    return programs
 
 
 def judged(programs: Programs, skip: str) -> Judged:
-    """Compare the first compiler with what is stored, each next one with the one before."""
-    found, settings = left_out(programs), programs.settings
+    """Compare the first compiler with the baselines, each next compiler with the one before."""
+    verdicts_by_spec, settings = left_out(programs), programs.settings
     terms = CompileTerms(
         accept_changes=programs.compiling.accept_changes,
         accept_all=settings.update_baselines == "all",
@@ -171,22 +171,22 @@ def judged(programs: Programs, skip: str) -> Judged:
     )
     previous: dict[CompiledSpec, CompiledBaseline | None] = {}
     labels = list(dict.fromkeys(label for label, _ in programs.compilers))
-    for spec in sorted(programs.jobs, key=lambda one: labels.index(one.compiler)):
+    for spec in sorted(programs.jobs, key=lambda spec: labels.index(spec.compiler)):
         job, now = programs.jobs[spec], programs.results[spec]
         release = programs.compilers[spec.compiler, spec.topology].release
         case_key = replace(spec, compiler="")
         first = case_key not in previous
         before = job.stored if first else previous[case_key]
         other = "" if first or before is None else before.release
-        # A baseline can be required only where there can be one.
+        # Only the first compiler is compared with baselines, which can be required only there.
         own = replace(
             terms,
             require_baselines=settings.require_baselines and first,
             before=other or "the baseline",
         )
-        found[spec] = judge_compiled(spec, job.case, now, before, own, release=release)
+        verdicts_by_spec[spec] = judge_compiled(spec, job.case, now, before, own, release=release)
         previous[case_key] = as_baseline(job.case, now, release, programs.collected.date)
-    verdicts = [found[spec] for spec in programs.specs]
+    verdicts = [verdicts_by_spec[spec] for spec in programs.specs]
     return Judged(
         collected=programs.collected,
         session=judge_compiled_session(verdicts, asked_to_skip=skip, missing=_promised(programs)),
@@ -198,14 +198,15 @@ def judged(programs: Programs, skip: str) -> Judged:
 def _promised(programs: Programs) -> tuple[str, ...]:
     """Return topologies that have baselines but no compiler at all, with the reason, each once."""
     framework, root = programs.specs[0].framework, programs.settings.baselines
-    compilers = programs.compilers
-    there = {one.topology for one in compilers.values() if not one.missing}
-    why = {name: one.missing for (_, name), one in compilers.items() if name not in there}
+    compilers = programs.compilers.values()
+    compiled_names = {compiler.topology for compiler in compilers if not compiler.missing}
+    reasons = {compiler.topology: compiler.missing for compiler in compilers}
     names: dict[str, list[str]] = {}
-    for one in programs.compiling.topologies:
-        if one.name in why and baselines.has_any(root, one, framework):
-            names.setdefault(why[one.name], []).append(one.name)
-    return tuple(f"{', '.join(those)}: {reason}" for reason, those in names.items())
+    for topology in programs.compiling.topologies:
+        reason = "" if topology.name in compiled_names else reasons.get(topology.name, "")
+        if reason and baselines.has_any(root, topology, framework):
+            names.setdefault(reason, []).append(topology.name)
+    return tuple(f"{', '.join(topologies)}: {reason}" for reason, topologies in names.items())
 
 
 def _starters(settings: Settings, compiling: CompileSettings) -> dict[str, Starter]:
@@ -219,14 +220,14 @@ def _starters(settings: Settings, compiling: CompileSettings) -> dict[str, Start
     )
     if not compiling.libtpus:
         return dict.fromkeys(compiling.labels, starter)
-    found = {}
+    starters = {}
     for label, libtpu in zip(compiling.labels, compiling.libtpus, strict=True):
         environment = {RELEASE: f"libtpu {libtpu.label}"}
         if not FRAMEWORKS[framework].scripted:
             with usage_error(ValueError):
                 environment["TPU_LIBRARY_PATH"] = str(library_of(libtpu, compiling.cache))
-        found[label] = replace(starter, environment=environment)
-    return found
+        starters[label] = replace(starter, environment=environment)
+    return starters
 
 
 def _described(
@@ -237,17 +238,21 @@ def _described(
     A named topology that no compiler supports is an error, and so is having no compiler at all. If
     only one of several releases does not know a chip yet, that is a result and not an error.
     """
-    topologies = [one for one in compiling.topologies if one.name in {s.topology for s in specs}]
-    found = {
-        (label, one.topology): one
+    topologies = [
+        topology
+        for topology in compiling.topologies
+        if topology.name in {spec.topology for spec in specs}
+    ]
+    compilers = {
+        (label, compiler.topology): compiler
         for label in dict.fromkeys(spec.compiler for spec in specs)
-        for one in parallel.describe(label, topologies)
+        for compiler in parallel.describe(label, topologies)
     }
-    there = {one.topology for one in found.values() if not one.missing}
-    absent = [one for one in found.values() if one.topology not in there]
-    if absent and (not compiling.families or not there):
+    compiled_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
+    absent = [c for c in compilers.values() if c.topology not in compiled_names]
+    if absent and (not compiling.families or not compiled_names):
         raise UsageError(f"--topology={absent[0].topology}: {absent[0].missing}")
-    return found
+    return compilers
 
 
 def as_baseline(

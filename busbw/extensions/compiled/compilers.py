@@ -65,9 +65,9 @@ class CompileSettings:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of several compilers; a single one has none."""
+        """The names of several compilers; a single compiler has none."""
         several = len(self.libtpus) > 1
-        return tuple(f"libtpu{one.label}" for one in self.libtpus) if several else ("",)
+        return tuple(f"libtpu{libtpu.label}" for libtpu in self.libtpus) if several else ("",)
 
 
 # Options that say how or on what to measure, and those that are about measured baselines.
@@ -88,18 +88,22 @@ def settings_of(given: Given) -> tuple[Settings, CompileSettings] | None:
     text = options.TOPOLOGY.found(given)
     if not text:
         return None
-    own = [option for option in OPTIONS if option.name in _MEASURING]
-    for option in own:
+    measuring = [option for option in OPTIONS if option.name in _MEASURING]
+    for option in measuring:
         if given.options[option.name]:
             flag = option.flag_name
             raise ValueError(f"{flag}: not with --topology, which measures nothing")
     values = {
-        option.name: option.value(option.found(given)) for option in OPTIONS if option not in own
+        option.name: option.value(option.found(given))
+        for option in OPTIONS
+        if option not in measuring
     }
     named = values["frameworks"]
     if not set(named) <= set(COMPILED):
         raise ValueError(f"--frameworks: {','.join(named)!r}; with --topology accepted is jax")
-    usual = {option.name: [] if option.repeated else option.default for option in own if option.ini}
+    usual = {
+        option.name: [] if option.repeated else option.default for option in measuring if option.ini
+    }
     settings = core_settings_of(replace(given, ini={**given.ini, **usual}), usual=COMPILED[:1])
     if settings.results is not None and is_named_csv(settings.results.name):
         raise ValueError("--results: a table has times; with --topology expected a JSON file")
@@ -147,18 +151,17 @@ def _libtpu(word: str) -> Libtpu:
 
 def _installed_version(library: Path) -> str:
     """Return the version in the metadata that pip installed with the library, or ""."""
-    found = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
-    return found[0].name.removeprefix("libtpu-").removesuffix(".dist-info") if found else ""
+    records = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
+    return records[0].name.removeprefix("libtpu-").removesuffix(".dist-info") if records else ""
 
 
 def topologies_of(text: str) -> tuple[Topology, ...]:
-    """Return the topologies of ``--topology``; ``all``, ``tpu`` and ``gpu``: one of each chip."""
-    found: list[Topology] = []
+    """Return the topologies of ``--topology``; of ``all``, ``tpu`` and ``gpu`` one of each chip."""
+    topologies: list[Topology] = []
     for word in filter(None, map(str.strip, text.split(","))):
-        usual = (topology_of(name) for name in USUAL_TOPOLOGIES)
-        devices = FAMILIES.get(word)
-        found += [one for one in usual if one.device in devices] if devices else [topology_of(word)]
-    return tuple(dict.fromkeys(found))
+        usual = map(topology_of, USUAL_TOPOLOGIES if word in FAMILIES else (word,))
+        topologies += [t for t in usual if word not in FAMILIES or t.device in FAMILIES[word]]
+    return tuple(dict.fromkeys(topologies))
 
 
 def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
@@ -178,7 +181,7 @@ def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
         install = ("pip", "install", "--quiet", "--no-deps", "--no-build")
         release = (f"--python={sys.executable}", f"libtpu=={libtpu.label}")
         uv.build_once(folder, lambda new: uv.uv(*install, *release, "--target", new))
-        found = sorted(folder.glob(f"**/{_LIBRARY}"))
-        if not found:
+        libraries = sorted(folder.glob(f"**/{_LIBRARY}"))
+        if not libraries:
             raise ValueError(f"there is no {_LIBRARY} in {folder}")
-        return found[0]
+        return libraries[0]

@@ -115,9 +115,9 @@ def _program(
     case: Case,
 ) -> CompiledVerdict:
     def verdict(
-        outcome: Outcome, text: str, *, failed: bool = False, found: Sequence[Difference] = ()
+        outcome: Outcome, text: str, *, failed: bool = False, differences: Sequence[Difference] = ()
     ) -> CompiledVerdict:
-        program = Program(now=now, differences=tuple(found))
+        program = Program(now=now, differences=tuple(differences))
         return CompiledVerdict(
             spec=spec, outcome=outcome, failed=failed, text=text, program=program
         )
@@ -136,48 +136,50 @@ def _program(
         )
     if baseline.compiled is None:
         return verdict(Outcome.IMPROVED, f"it fits now; out of memory in {terms.before}")
-    found = [_accepted(one, terms) for one in differences(baseline.compiled, now)]
-    if not found:
+    changes = [_accepted(change, terms) for change in differences(baseline.compiled, now)]
+    if not changes:
         return verdict(Outcome.PASS, f"compiles as in {terms.before}: {now.algorithm_text}")
     return verdict(
         Outcome.CHANGED,
-        "; ".join(one.text for one in found),
-        failed=any(one.fails for one in found),
-        found=found,
+        "; ".join(change.text for change in changes),
+        failed=any(change.fails for change in changes),
+        differences=changes,
     )
 
 
-def _accepted(one: Difference, terms: CompileTerms) -> Difference:
-    takes = terms.accept_all or (terms.accept_changes and one.what not in _MEMORY)
-    return replace(one, fails=one.fails and not takes)
+def _accepted(change: Difference, terms: CompileTerms) -> Difference:
+    is_accepted = terms.accept_all or (terms.accept_changes and change.what not in _MEMORY)
+    return replace(change, fails=change.fails and not is_accepted)
 
 
 _MEMORY = ("temporary memory", "peak memory")
 
 
-# What is said of a program in words, of which every other word is a difference.
-_SAID: Mapping[str, Callable[[Compiled], str]] = {
-    "collectives": lambda one: _counted(one.collectives),
-    "groups": lambda one: one.groups,
-    "started apart": lambda one: "yes" if one.starts else "no",
-    "in each turn of the loop beside it": lambda one: _counted(one.around),
-    "once in a call": lambda one: _counted(one.around_loop),
+# The properties of a program in words; another word is a difference.
+_PROPERTIES: Mapping[str, Callable[[Compiled], str]] = {
+    "collectives": lambda program: _counted(program.collectives),
+    "groups": lambda program: program.groups,
+    "started apart": lambda program: "yes" if program.starts else "no",
+    "in each turn of the loop beside it": lambda program: _counted(program.around),
+    "once in a call": lambda program: _counted(program.around_loop),
 }
 
 
 def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
-    """Everything that changed, the algorithm first. Memory that shrank is no failure."""
+    """Return all changes, the algorithm first. Memory that shrank is no failure."""
     if before.uses or now.uses:
         return (*collectives_changed(before.uses, now.uses), *_memory(before, now))
     if bool(before.algorithm) is bool(now.algorithm):
         names = sorted({*before.algorithm, *now.algorithm})
-        said = [(one, *(side.algorithm.get(one, "") for side in (before, now))) for one in names]
+        texts = [
+            (name, *(side.algorithm.get(name, "") for side in (before, now))) for name in names
+        ]
     else:
         sides = ["published" if side.algorithm else "not published" for side in (before, now)]
-        said = [("algorithm", *sides)]
-    said += [(what, text(before), text(now)) for what, text in _SAID.items()]
+        texts = [("algorithm", *sides)]
+    texts += [(name, text(before), text(now)) for name, text in _PROPERTIES.items()]
     return (
-        *(Difference(what=w, before=a, now=b, fails=True) for w, a, b in said if a != b),
+        *(Difference(what=w, before=a, now=b, fails=True) for w, a, b in texts if a != b),
         *_memory(before, now),
     )
 
@@ -213,24 +215,26 @@ def judge_compiled_session(
     reasons = []
     if asked_to_skip:
         reasons.append(f"asked not to run ({asked_to_skip})")
-    expected = (one.expected and one.outcome is Outcome.OUT_OF_MEMORY for one in verdicts)
-    if not any(expected) and not any(one.program.now for one in verdicts):
+    expected = (
+        verdict.expected and verdict.outcome is Outcome.OUT_OF_MEMORY for verdict in verdicts
+    )
+    if not any(expected) and not any(verdict.program.now for verdict in verdicts):
         reasons.append("nothing was compiled")
     if missing:
         text = f"topologies that have a baseline were not compiled: {'; '.join(missing)}"
         reasons.append(text)
-    found = {SessionOutcome.NO_VERDICT: "; ".join(reasons)}
-    # Each compiler but the first is compared with the one before it.
-    is_compared = len({one.spec.compiler for one in verdicts}) > 1
+    sentences = {SessionOutcome.NO_VERDICT: "; ".join(reasons)}
+    # Each compiler but the first is compared with the compiler before it.
+    is_compared = len({verdict.spec.compiler for verdict in verdicts}) > 1
     otherwise = _compiled(verdicts)
-    return session_verdict(found, verdicts, otherwise=otherwise, is_compared=is_compared)
+    return session_verdict(sentences, verdicts, otherwise=otherwise, is_compared=is_compared)
 
 
 def _compiled(verdicts: Sequence[CompiledVerdict]) -> str:
-    tried = [one for one in verdicts if one.outcome is not Outcome.SKIPPED]
-    topologies = len({one.spec.topology for one in tried})
+    tried = [verdict for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
+    topologies = len({verdict.spec.topology for verdict in tried})
     where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"
-    releases = {one.program.release for one in tried}
+    releases = {verdict.program.release for verdict in tried}
     by = ", ".join(sorted(filter(None, releases)))
     skipped = len(verdicts) - len(tried)
     more = f"; {plural(skipped, 'case')} skipped" if skipped else ""
@@ -268,14 +272,14 @@ def _of_one(name: str, before: Sequence[Use], now: Sequence[Use]) -> Iterator[Di
 
 
 def _times(uses: Sequence[Use]) -> str:
-    kinds = dict.fromkeys((one.at_most, one.per_iteration) for one in uses)
-    alike = ([one for one in uses if (one.at_most, one.per_iteration) == kind] for kind in kinds)
-    counts = [(some[0], sum(one.times for one in some)) for some in alike]
+    kinds = dict.fromkeys((use.at_most, use.per_iteration) for use in uses)
+    alike = ([use for use in uses if (use.at_most, use.per_iteration) == kind] for kind in kinds)
+    counts = [(some[0], sum(use.times for use in some)) for some in alike]
     return ", ".join(sorted(first.times_text(count) for first, count in counts))
 
 
 def _starts(uses: Sequence[Use]) -> str:
-    ways = {one.asynchronous for one in uses}
+    ways = {use.asynchronous for use in uses}
     words = {True: "asynchronous", False: "synchronous"}
     if len(ways) < 2:
         return words[ways.pop()]
@@ -286,19 +290,21 @@ def _starts(uses: Sequence[Use]) -> str:
 
 
 def _algorithm(uses: Sequence[Use]) -> str:
-    found = sorted(
-        {" ".join(one.algorithm[name] for name in sorted(one.algorithm)) for one in uses}
+    texts = sorted(
+        {" ".join(use.algorithm[name] for name in sorted(use.algorithm)) for use in uses}
     )
-    return "; ".join(filter(None, found))
+    return "; ".join(filter(None, texts))
 
 
 def _places(before: Sequence[Use], now: Sequence[Use]) -> str:
-    """Return the lines that only one side has; if there are none, the first lines of both sides."""
-    then, there = Counter[str](), Counter[str]()
-    for counts, uses in ((then, before), (there, now)):
-        for one in uses:
-            counts[one.source] += one.times
-    moved = [one for one in {**there, **then} if then[one] != there[one]]
-    found = list(filter(None, moved or there))
-    more = f" and {len(found) - _MOST_PLACES} more" if len(found) > _MOST_PLACES else ""
-    return f" ({', '.join(found[:_MOST_PLACES])}{more})" if found else ""
+    """Return the lines that only one side has, or else the first lines of both sides."""
+    counts_before, counts_now = Counter[str](), Counter[str]()
+    for counts, uses in ((counts_before, before), (counts_now, now)):
+        for use in uses:
+            counts[use.source] += use.times
+    moved = [
+        line for line in {**counts_now, **counts_before} if counts_before[line] != counts_now[line]
+    ]
+    places = list(filter(None, moved or counts_now))
+    more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+    return f" ({', '.join(places[:_MOST_PLACES])}{more})" if places else ""

@@ -55,15 +55,15 @@ class Parallel:
 
     def describe(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
         """Return the compiler for each topology; where a worker ended, `missing` says how."""
-        found = []
+        compilers = []
         with self.executor:
             for topology in topologies:
                 request = Request("describe", Compiler, {"topology": topology})
                 answer = self._answer(compiler, request, "starting the compiler")
                 if isinstance(answer, Failure):
                     answer = Compiler(topology=topology.name, missing=words_of(answer))
-                found.append(answer)
-        return found
+                compilers.append(answer)
+        return compilers
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Compile all jobs; `results` has each as soon as it exists, also after an interrupt."""

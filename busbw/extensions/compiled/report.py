@@ -104,16 +104,16 @@ def collectives_table(uses: Uses) -> Table:
     """Return a row for each collective."""
     rows = rows_of(
         {
-            "kind": one.kind.replace("_", "-"),
-            "dtype": one.dtype,
-            "payload_bytes": one.payload_bytes,
-            "where": _over(one),
-            "times": one.times_text(one.times),
-            "traffic_bytes": traffic_bytes(one),
-            "started": _started(one),
-            "source": one.source or None,
+            "kind": use.kind.replace("_", "-"),
+            "dtype": use.dtype,
+            "payload_bytes": use.payload_bytes,
+            "where": _over(use),
+            "times": use.times_text(use.times),
+            "traffic_bytes": traffic_bytes(use),
+            "started": _started(use),
+            "source": use.source or None,
         }
-        for one in uses
+        for use in uses
     )
     return Table(columns=_OF_PROGRAM, rows=rows, notes=_notes(uses), indent=4)
 
@@ -121,15 +121,15 @@ def collectives_table(uses: Uses) -> Table:
 def traffic_bytes(use: Use) -> int | None:
     """Return what a ring sends over each rank's link in a step: payload x busbw factor x runs.
 
-    Return None for a collective that has no factor or unknown groups, and for one of which nobody
-    knows how often it runs.
+    Return None for a collective without a factor, with unknown groups, or of which nobody knows how
+    often it runs.
     """
     if use.ranks == 1:
         return 0
-    one = COLLECTIVES.get(use.kind)
-    if one is None or use.per_iteration or not use.ranks:
+    collective = COLLECTIVES.get(use.kind)
+    if collective is None or use.per_iteration or not use.ranks:
         return None
-    return round(use.payload_bytes * one.bus_factor(use.ranks) * use.times)
+    return round(use.payload_bytes * collective.bus_factor(use.ranks) * use.times)
 
 
 def _over(use: Use) -> str:
@@ -145,12 +145,12 @@ def _started(use: Use) -> str:
 
 
 def _notes(uses: Uses) -> tuple[str, ...]:
-    known = [one for one in map(traffic_bytes, uses) if one is not None]
-    counted = [one for one in uses if not one.per_iteration and one.ranks != 1]
-    moved = sum(one.payload_bytes * one.times for one in counted)
-    most = "at most " if any(one.at_most for one in counted) else ""
+    traffic = [use for use in map(traffic_bytes, uses) if use is not None]
+    counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
+    moved = sum(use.payload_bytes * use.times for use in counted)
+    most = "at most " if any(use.at_most for use in counted) else ""
     step = (
-        f"a step: {most}{bytes_text(moved)} of payloads, {bytes_text(sum(known))} over each "
+        f"a step: {most}{bytes_text(moved)} of payloads, {bytes_text(sum(traffic))} over each "
         "rank's link in rings"
     )
     alone = sum(use.ranks == 1 for use in uses)

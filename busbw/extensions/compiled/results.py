@@ -118,21 +118,21 @@ class CompiledSession(SessionRecord):
 def session_from(document: object, name: str) -> CompiledSession:
     """Return the session in a document. Raises WireError."""
     wire.check_document(document, DOCUMENT, "record it again with --results")
-    found = wire.from_json(CompiledResults, document, "document")
+    results = wire.from_json(CompiledResults, document, "document")
     return converted(
         CompiledSession,
-        found,
+        results,
         name=name,
-        began=moment(found.began),
-        answer=found.session,
-        verdicts=tuple(_verdict(row, f"cases[{at}]") for at, row in enumerate(found.cases)),
+        began=moment(results.began),
+        answer=results.session,
+        verdicts=tuple(_verdict(row, f"cases[{index}]") for index, row in enumerate(results.cases)),
     )
 
 
-def _verdict(row: CompiledCase, at: str) -> CompiledVerdict:
+def _verdict(row: CompiledCase, place: str) -> CompiledVerdict:
     spec = converted(CompiledSpec, row.spec, topology=row.topology, compiler=row.compiler)
     verdict = converted(CompiledVerdict, row, spec=spec)
-    check_row(verdict, row.id, at)
+    check_row(verdict, row.id, place)
     if row.program.baseline is not None:
-        check_case(row.program.baseline.case, f"{at}.program.baseline.case")
+        check_case(row.program.baseline.case, f"{place}.program.baseline.case")
     return verdict

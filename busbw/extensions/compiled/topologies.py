@@ -120,8 +120,8 @@ def topology_of(name: str) -> Topology:
 
 def _slice(name: str, chip: Chip, layout: str) -> Topology:
     if layout not in chip.shapes:
-        known = ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
-        raise ValueError(f"{name[:60]!r}: {chip.name} is known as {known}")
+        names = ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
+        raise ValueError(f"{name[:60]!r}: {chip.name} is known as {names}")
     return Topology(
         name=name,
         device=Device.TPU,

@@ -54,8 +54,8 @@ def open_session(options: Any) -> ModuleType:
 
 def describe(compiler: ModuleType, request: Mapping[str, Any]) -> Compiler:
     """Describe the compiler for a topology."""
-    found: Compiler = compiler.describe(value_of(request, "topology", Topology))
-    return found
+    description: Compiler = compiler.describe(value_of(request, "topology", Topology))
+    return description
 
 
 def compile_case(compiler: ModuleType, request: Mapping[str, Any]) -> Compiled:

@@ -84,16 +84,16 @@ def _script() -> dict[str, Any]:
 
 
 def _line(payload_bytes: int, topology: Topology, program: str) -> dict[str, Any]:
-    here = {
+    request = {
         "topology": topology.name,
         "payload_bytes": payload_bytes,
         "release": describe(topology).release,
         "program": program,
     }
     line: dict[str, Any] = {}
-    for one in _script().get("cases", ()):
-        if all(one.get(name, value) == value for name, value in here.items()):
-            line |= one
+    for case in _script().get("cases", ()):
+        if all(case.get(name, value) == value for name, value in request.items()):
+            line |= case
     return line
 
 
@@ -126,15 +126,17 @@ def _text(case: Case, line: dict[str, Any]) -> str:
 
 
 def _collective(case: Case) -> str:
-    asked = COLLECTIVES[case.collective]
-    size = asked.output_bytes(case.payload_bytes, case.group_size)
-    positions = asked.pairs(case.group_size)
+    collective = COLLECTIVES[case.collective]
+    size = collective.output_bytes(case.payload_bytes, case.group_size)
+    positions = collective.pairs(case.group_size)
     pairs = [(group[a], group[b]) for group in case.groups for a, b in positions]
     field = "source_target_pairs" if pairs else "replica_groups"
-    ranks = ",".join("{" + ",".join(map(str, one)) + "}" for one in pairs or case.groups)
-    added = ", to_apply=%add" if asked.reduce_ops else ""
+    ranks = ",".join(
+        "{" + ",".join(map(str, ranks_of_group)) + "}" for ranks_of_group in pairs or case.groups
+    )
+    added = ", to_apply=%add" if collective.reduce_ops else ""
     return (
-        f"%{asked.hlo}.1 = f32[{size // 4}]{{0}} {asked.hlo}(%own), channel_id=1, "
+        f"%{collective.hlo}.1 = f32[{size // 4}]{{0}} {collective.hlo}(%own), channel_id=1, "
         f"{field}={{{ranks}}}{added}"
     )
 

@@ -38,25 +38,25 @@ def describe(topology: Topology) -> Compiler:
     if missing:
         return Compiler(topology=topology.name, missing=missing)
     try:
-        found = _devices(topology)
+        devices = _devices(topology)
     except MeasuringError as error:
         return Compiler(topology=topology.name, missing=str(error))
     return Compiler(
         topology=topology.name,
         release=_release(topology.device),
-        build=found[0].client.platform_version,
+        build=devices[0].client.platform_version,
         versions=versions_of_packages(),
         flags=process.flags(),
-        devices=device_set(topology.device, found, processes=topology.hosts),
+        devices=device_set(topology.device, devices, processes=topology.hosts),
     )
 
 
 def lowered(case: Case, topology: Topology) -> Lowered:
     """Return the program that measuring `case` on `topology` would run. Raises MeasuringError."""
-    found = _devices(topology)
+    devices = _devices(topology)
     if case.workload.program:
-        return user_program.lowered(case.workload.program, found)
-    mesh = mesh_of(case, found)
+        return user_program.lowered(case.workload.program, devices)
+    mesh = mesh_of(case, devices)
     program, step = collective.lowered(case, mesh, topology.device)
     return Lowered(program.as_text(), step, partial(user_program.optimized, program))
 
@@ -70,11 +70,11 @@ def _devices(topology: Topology) -> list[Any]:
     try:
         if topology.device is Device.TPU:
             config = {"chip_config_name": topology.chip_config} if topology.chip_config else {}
-            found = topologies.get_topology_desc(
+            description = topologies.get_topology_desc(
                 platform="tpu", topology_name=topology.layout, **config
             )
         else:
-            found = topologies.get_topology_desc(
+            description = topologies.get_topology_desc(
                 platform="cuda",
                 topology_name=topology.name.partition(":")[0],
                 target_config=topology.target_config,
@@ -82,13 +82,13 @@ def _devices(topology: Topology) -> list[Any]:
             )
     except (RuntimeError, ValueError, NotImplementedError) as error:
         raise unavailable(f"{topology.name}: {first_line(error)[:_SHOWN]}") from error
-    there = list(found.devices)
-    if len(there) != topology.ranks:
+    devices = list(description.devices)
+    if len(devices) != topology.ranks:
         raise unavailable(
-            f"{topology.name}: the compiler makes {len(there)} devices of it, "
+            f"{topology.name}: the compiler makes {len(devices)} devices of it, "
             f"expected {topology.ranks}"
         )
-    return there
+    return devices
 
 
 def _missing(device: Device) -> str:
@@ -105,9 +105,9 @@ def _release(device: Device) -> str:
     if device is Device.TPU and os.environ.get(_LIBRARY):
         return os.environ.get(RELEASE) or _release_of(Path(os.environ[_LIBRARY]))
     names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
-    known = package_versions(*names)
-    found = [f"{name} {known[name]}" for name in names if name in known]
-    return found[0] if found else f"{names[0]} of unknown version"
+    versions = package_versions(*names)
+    releases = [f"{name} {versions[name]}" for name in names if name in versions]
+    return releases[0] if releases else f"{names[0]} of unknown version"
 
 
 def _release_of(library: Path) -> str:

@@ -174,7 +174,10 @@ class CompiledVerdict(Verdict):
 
     def explain(self) -> str:
         """Return the headline, the differences, and what the compiler says of a failure."""
-        lines = [self.headline(), *("    " + one.text for one in self.program.differences)]
+        lines = [
+            self.headline(),
+            *("    " + difference.text for difference in self.program.differences),
+        ]
         if self.failure is not None:
             lines.append(f"{self.failure.kind.value}: {self.failure.message}")
             lines += ["    " + row for row in self.failure.log.splitlines()]
