@@ -68,15 +68,15 @@ class BaselineFile:
 
     def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
         """Return the baseline of `case`, with the protocol that it was stored with."""
-        wanted = (case.key.line_key, memory_limit_bytes or 0)
-        for one in self.baselines:
-            if one.line == wanted:
-                return replace(one, case=replace(case, protocol=one.case.protocol))
+        line = (case.key.line_key, memory_limit_bytes or 0)
+        for baseline in self.baselines:
+            if baseline.line == line:
+                return replace(baseline, case=replace(case, protocol=baseline.case.protocol))
         return None
 
     def with_baseline(self, new: Baseline) -> BaselineFile:
         """Return the file with `new` in place of that of the same line."""
-        others = (one for one in self.baselines if one.line != new.line)
+        others = (baseline for baseline in self.baselines if baseline.line != new.line)
         return replace(self, baselines=(*others, new))
 
 
@@ -85,8 +85,8 @@ _SESSION = re.compile(r"(.{20})(?:-[2-9])?")
 
 
 def _check_session(name: str) -> None:
-    found = _SESSION.fullmatch(name)
-    check_moment(found[1] if found else name)
+    match = _SESSION.fullmatch(name)
+    check_moment(match[1] if match else name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,15 +166,15 @@ class TimedFile(StoredFile):
 def read(path: Path) -> BaselineFile:
     """Read a file of times. Raises BaselineError."""
     stored, cases = read_file(path, TimedFile, _DOCUMENT)
-    found: dict[object, Baseline] = {}
+    baselines_by_line: dict[object, Baseline] = {}
     for index, (line, case) in enumerate(zip(stored.entries, cases)):
         location = f"document.entries[{index}]"
         with placed(path):
             baseline = _timed(stored, line, case, location)
-            if baseline.line in found:
+            if baseline.line in baselines_by_line:
                 raise wire.WireError(f"{location}: a second entry for its payload")
-        found[baseline.line] = baseline
-    baselines = tuple(found.values())
+        baselines_by_line[baseline.line] = baseline
+    baselines = tuple(baselines_by_line.values())
     return converted(BaselineFile, stored, key=stored.environment, baselines=baselines)
 
 
@@ -203,7 +203,7 @@ def placed(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON in `path`. Raises BaselineError with line and column, also for a repeated key."""
+    """Read JSON. Raises BaselineError with line and column, also for a repeated key."""
     try:
         return wire.parsed(storage.read(path))
     except storage.InputError as error:
@@ -248,20 +248,20 @@ def _timed(stored: TimedFile, line: TimedLine, case: Case, location: str) -> Bas
 
 def dumps(file: BaselineFile) -> str:
     """Return the file's text: sorted, so that a review shows what changed."""
-    rows = _timed_rows(sorted(file.baselines, key=lambda one: one.line))
+    rows = _timed_rows(sorted(file.baselines, key=lambda baseline: baseline.line))
     return text_of(converted(TimedFile, file, environment=file.key, **rows))
 
 
 def _timed_rows(baselines: Iterable[Baseline]) -> dict[str, Any]:
     sessions: dict[str, StoredSession] = {}
-    lines = tuple(_timed_line(one, sessions) for one in baselines)
+    lines = tuple(_timed_line(baseline, sessions) for baseline in baselines)
     return {"sessions": dict(sorted(sessions.items())), "entries": lines}
 
 
-def _timed_line(one: Baseline, sessions: dict[str, StoredSession]) -> TimedLine:
-    """Its line; what it shares with others is put into `sessions`."""
+def _timed_line(baseline: Baseline, sessions: dict[str, StoredSession]) -> TimedLine:
+    """Return the line of a baseline; values that lines share are put into `sessions`."""
     times_us: dict[str, tuple[float, ...]] = {}
-    for record in one.records:
+    for record in baseline.records:
         shared = converted(StoredSession, record)
         names = (record.at, *(f"{record.at}-{number}" for number in range(2, 10)))
         name = next(n for n in names if n not in times_us and sessions.get(n, shared) == shared)
@@ -269,25 +269,25 @@ def _timed_line(one: Baseline, sessions: dict[str, StoredSession]) -> TimedLine:
         times_us[name] = record.times_us
     return converted(
         TimedLine,
-        one,
-        **line_of(one.case),
-        times_us={} if one.oom else times_us,
-        out_of_memory=next(iter(times_us)) if one.oom else "",
+        baseline,
+        **line_of(baseline.case),
+        times_us={} if baseline.oom else times_us,
+        out_of_memory=next(iter(times_us)) if baseline.oom else "",
     )
 
 
 def line_of(case: Case) -> dict[str, Any]:
     """Return the fields of a StoredLine."""
     names = ("dtype", "reduce_op", "placement", "axes", "protocol")
-    own = {name: getattr(case, name) for name in names}
-    return {"payload": payload_text(case.payload_bytes), **own}
+    values = {name: getattr(case, name) for name in names}
+    return {"payload": payload_text(case.payload_bytes), **values}
 
 
 def text_of(stored: StoredFile) -> str:
     """Return the text of a file; sessions, entries and history have a line for each row."""
     parts = []
-    for one in fields(stored):
-        value = getattr(stored, one.name)
+    for part in fields(stored):
+        value = getattr(stored, part.name)
         if isinstance(value, Mapping):
             lines = (f"{json.dumps(key)}: {_row(row)}" for key, row in value.items())
             text = f"{{{_indented(lines)}}}"
@@ -295,7 +295,7 @@ def text_of(stored: StoredFile) -> str:
             text = f"[{_indented(map(_row, value))}]"
         else:
             text = json.dumps(wire.to_json(value))
-        parts += [f"{json.dumps(one.name)}: {text}"] if value or one.name != "history" else []
+        parts += [f"{json.dumps(part.name)}: {text}"] if value or part.name != "history" else []
     return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
 
@@ -305,9 +305,9 @@ def _indented(lines: Iterable[str]) -> str:
 
 
 def _row(row: Any) -> str:
-    """Without what has its usual value."""
+    """Return a row as JSON, without fields that have their default."""
     document = wire.to_json(row)
-    kept = (one.name for one in fields(row) if getattr(row, one.name) != _usual(one))
+    kept = (part.name for part in fields(row) if getattr(row, part.name) != _usual(part))
     return json.dumps({name: _without_empty(document[name]) for name in kept})
 
 
@@ -316,11 +316,11 @@ def _usual(field: Field[Any]) -> Any:
 
 
 def _without_empty(value: object) -> object:
-    """`value` without what is empty or unknown, which are the defaults when it is read."""
+    """Leave out empty and unknown values, which are the defaults when a file is read."""
     if isinstance(value, dict):
         return {
-            key: _without_empty(one)
-            for key, one in value.items()
-            if one is not False and one not in (None, [], "", {})
+            key: _without_empty(part)
+            for key, part in value.items()
+            if part is not False and part not in (None, [], "", {})
         }
     return value

@@ -48,7 +48,7 @@ class Accepted:
 
     @property
     def baseline(self) -> Baseline:
-        """That with this session alone; its pin is not set yet."""
+        """The baseline with this session alone; its pin is not set yet."""
         return converted(
             Baseline,
             next(iter(self.measurement.failures), None),
@@ -59,32 +59,32 @@ class Accepted:
 
 
 def beyond(level: float, pinned: float, budget: float) -> bool:
-    """Whether `level` is slower than `pinned`, in the same unit, by more than the fraction."""
+    """Return whether `level` exceeds `pinned`, in the same unit, by more than the fraction."""
     return level > pinned * (1 + budget)
 
 
 def joined(
     old: Baseline | None, new: Baseline, *, append: bool, budget: float
 ) -> tuple[Baseline, bool]:
-    """What would be stored of `new`, with one session and no pin, and whether that takes a reason.
+    """Return the baseline to store for `new`, which has one session and no pin, and if it lost.
 
-    It is `new` instead of `old` or, with `append`, joined to it, and takes a reason if it loses
-    more than the budget. Times of another protocol are not comparable: they replace the old ones
-    and pin their own level. Running out of memory where there was a time is a loss beyond any
-    budget.
+    The baseline is `new` instead of `old` or, with `append`, joined to it. If it loses more than
+    the budget, storing it takes a reason. Times of another protocol are not comparable: they
+    replace the old times and pin their own level. Running out of memory where there was a time is a
+    loss beyond any budget.
     """
     if old is None or old.oom or old.case.protocol != new.case.protocol:
         return pinned_at_level(new), False
     if new.oom:
         return new, True
     records = (*old.records, *new.records)[-MOST_SESSIONS:] if append else new.records
-    found = replace(new, records=records, pinned_us=old.pinned_us, pinned_date=old.pinned_date)
-    level, pinned = found.level_us, old.pinned_us
+    baseline = replace(new, records=records, pinned_us=old.pinned_us, pinned_date=old.pinned_date)
+    level, pinned = baseline.level_us, old.pinned_us
     assert level is not None and pinned is not None
     lost = beyond(level, pinned, budget)
     if lost or beyond(pinned, level, budget):
-        found = pinned_at_level(found)
-    return found, lost
+        baseline = pinned_at_level(baseline)
+    return baseline, lost
 
 
 def pinned_at_level(baseline: Baseline) -> Baseline:
@@ -179,35 +179,37 @@ def save(
     """
     done: list[Change | Refusal | None] = []
     opened: dict[Path, BaselineFile] = {}
-    for wanted in accepted:
-        path, file = draft.opened(wanted.key, wanted.measurement.case)
-        opened[path], one = _merged(opened.get(path, file), wanted, path, rules)
-        done.append(one)
-    changes = tuple(one for one in done if isinstance(one, Change))
+    for candidate in accepted:
+        path, file = draft.opened(candidate.key, candidate.measurement.case)
+        opened[path], result = _merged(opened.get(path, file), candidate, path, rules)
+        done.append(result)
+    changes = tuple(result for result in done if isinstance(result, Change))
     for path in dict.fromkeys(change.path for change in changes):
-        own = [change for change in changes if change.path == path]
-        draft.put(path, _recorded(opened[path], own, session, reason))
-    return Saved(changes=changes, refusals=tuple(one for one in done if isinstance(one, Refusal)))
+        changes_of_file = [change for change in changes if change.path == path]
+        draft.put(path, _recorded(opened[path], changes_of_file, session, reason))
+    return Saved(
+        changes=changes, refusals=tuple(result for result in done if isinstance(result, Refusal))
+    )
 
 
 def _merged(
-    file: BaselineFile, one: Accepted, path: Path, rules: Rules
+    file: BaselineFile, accepted: Accepted, path: Path, rules: Rules
 ) -> tuple[BaselineFile, Change | Refusal | None]:
-    """`file` with one case's session, and the change or refusal; None: it was left as it is."""
-    case, new = one.measurement.case, one.baseline
+    """Return `file` with one case's session, and the change or refusal; None if nothing changed."""
+    case, new = accepted.measurement.case, accepted.baseline
     before = file.find(case, new.memory_limit_bytes)
     if rules.only_new and before is not None:
         return file, None
-    after, lost = joined(before, new, append=one.append, budget=rules.budget)
-    if lost and not one.takes_loss:
+    after, lost = joined(before, new, append=accepted.append, budget=rules.budget)
+    if lost and not accepted.takes_loss:
         assert before is not None
         return file, Refusal(
-            path=path, case=case, stored=before, wanted=after, budget=rules.budget, why=one.why
+            path=path, case=case, stored=before, wanted=after, budget=rules.budget, why=accepted.why
         )
     # What fits under an artificial limit is no longer out of memory under it.
-    limited = file.find(case, one.memory_limit_bytes)
+    limited = file.find(case, accepted.memory_limit_bytes)
     left = tuple(kept for kept in file.baselines if limited is None or kept.line != limited.line)
-    change = Change(path=path, case=case, before=before, after=after, lost=lost, why=one.why)
+    change = Change(path=path, case=case, before=before, after=after, lost=lost, why=accepted.why)
     return replace(file, baselines=left).with_baseline(after), change
 
 
@@ -230,22 +232,22 @@ def prune(
     changes: list[Change] = []
     for path, (file, cases) in files.items():
         kept = {case.key.line_key for case in cases}
-        left = tuple(one for one in file.baselines if one.case.key.line_key in kept)
-        own = [
-            Change(path=path, case=one.case, before=one, after=None)
-            for one in sorted(file.baselines, key=lambda one: one.line)
-            if one.case.key.line_key not in kept
+        left = tuple(baseline for baseline in file.baselines if baseline.case.key.line_key in kept)
+        removed = [
+            Change(path=path, case=baseline.case, before=baseline, after=None)
+            for baseline in sorted(file.baselines, key=lambda baseline: baseline.line)
+            if baseline.case.key.line_key not in kept
         ]
-        if own:
-            draft.put(path, _recorded(replace(file, baselines=left), own, session, reason))
-        changes += own
+        if removed:
+            draft.put(path, _recorded(replace(file, baselines=left), removed, session, reason))
+        changes += removed
     return tuple(changes)
 
 
 def _recorded(
     file: BaselineFile, changes: Sequence[Change], session: Record, reason: str
 ) -> BaselineFile:
-    """`file` with a line of history about `changes`, all those of it."""
+    """Return `file` with a line of history about all its `changes`."""
     update = Update(
         date=session.date,
         commit=session.commit,

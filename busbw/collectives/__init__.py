@@ -13,12 +13,14 @@ from collections.abc import Mapping
 
 from .base import AbstractCollective
 
-for _one in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_one.name}")
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
 
 COLLECTIVES: Mapping[str, AbstractCollective] = {
-    one.name: one()
-    for one in sorted(AbstractCollective.__subclasses__(), key=lambda one: (one.order, one.name))
+    kind.name: kind()
+    for kind in sorted(
+        AbstractCollective.__subclasses__(), key=lambda kind: (kind.order, kind.name)
+    )
 }
 
 REDUCE_OPS = ("sum", "max", "min")

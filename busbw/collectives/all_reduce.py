@@ -40,9 +40,9 @@ class AllReduce(AbstractCollective):
         return 2 * (ranks - 1) / ranks
 
     def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """The exponent of a sum grows by log2(n) a round, and n^k must fit into the bits.
+        """Return how many rounds stay exact: a sum's exponent grows by log2(n) in each round.
 
-        The latter only where n is no power of two.
+        If n is no power of two, n^k must also fit into the bits.
         """
         if draw.reduce_op != "sum":
             return MOST_ROUNDS
@@ -56,13 +56,13 @@ class AllReduce(AbstractCollective):
         return rounds if placement == "in_place" or rounds == 0 else MOST_ROUNDS
 
     def start(self, draw: Draw, position: int) -> Blocks:
-        """One block with a period of 4n."""
+        """Return one block with a period of 4n."""
         at_own, at_next, other = (0.0, 2.0, 1.0) if draw.reduce_op == "sum" else (4.0, 1.0, 2.0)
         values = []
         for index, weight in enumerate(_weights(draw)):
-            own = index % draw.ranks
-            factor = at_own if own == position else other
-            factor = at_next if own == (position - 1) % draw.ranks else factor
+            position_of_weight = index % draw.ranks
+            factor = at_own if position_of_weight == position else other
+            factor = at_next if position_of_weight == (position - 1) % draw.ranks else factor
             values.append(weight * factor)
         return (tuple(values),)
 
@@ -70,16 +70,16 @@ class AllReduce(AbstractCollective):
         return [reduced([blocks[0] for blocks in inputs])]
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """n^k w(i) for the sum, 4 w(i) for the maximum, w(i) for the minimum."""
+        """Return n^k w(i) for the sum, 4 w(i) for the maximum, w(i) for the minimum."""
         unchained = {"max": 4.0, "min": 1.0}
         factor = unchained.get(draw.reduce_op) or float(draw.ranks) ** rounds
         return (tuple(weight * factor for weight in _weights(draw)),)
 
 
 def _weights(draw: Draw) -> list[float]:
-    """One period of w(i): each weight n times, beginning with another one in each draw.
+    """Return one period of w(i): each weight n times, beginning with another weight in each draw.
 
-    Sums begin with the smallest power of two there is, so that they have far to grow.
+    Sums begin with the smallest power of two, so that they have far to grow.
     """
     scale = 2.0 ** DTYPES[draw.dtype].least_exponent if draw.reduce_op == "sum" else 1.0
     first = draw.number % len(WEIGHTS)

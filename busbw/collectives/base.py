@@ -83,18 +83,18 @@ class AbstractCollective(ABC):
 
     @abstractmethod
     def bus_factor(self, ranks: int) -> float:
-        """Busbw / algbw over n = `ranks`, where algbw is payload / time."""
+        """Return busbw / algbw over n = `ranks`, where algbw is payload / time."""
 
     def parts(self, ranks: int) -> int:
-        """How many blocks the payload S, the larger of a rank's input and output, is."""
+        """Return the number of blocks of the payload S, the larger of a rank's input and output."""
         return max(self.input_blocks(ranks), self.output_blocks(ranks))
 
     def input_blocks(self, ranks: int) -> int:
-        """How many of these blocks a rank puts in."""
+        """Return the number of these blocks that a rank puts in."""
         return 1
 
     def output_blocks(self, ranks: int) -> int:
-        """How many of these blocks a rank gets."""
+        """Return the number of these blocks that a rank gets."""
         return 1
 
     def input_bytes(self, payload_bytes: int, ranks: int) -> int:
@@ -104,27 +104,27 @@ class AbstractCollective(ABC):
         return payload_bytes // self.parts(ranks) * self.output_blocks(ranks)
 
     def pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
-        """(source, target) positions of a collective that sends to single ranks; else none."""
+        """Return (source, target) positions if the collective sends to single ranks, else none."""
         return ()
 
     def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """How many chained rounds stay exact; 0: not even one. All do where nothing is summed."""
+        """Return how many chained rounds stay exact, 0 for none; all do where nothing is summed."""
         return MOST_ROUNDS
 
     def start(self, draw: Draw, position: int) -> Blocks:
-        """What the rank at `position` puts in: by default numbers that tell the rank and block."""
+        """Return the input of the rank at `position`: by default numbers by rank and block."""
         blocks = range(self.input_blocks(draw.ranks))
         return tuple(coded(position, block, draw.number) for block in blocks)
 
     @abstractmethod
     def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
-        """The blocks that the rank at `position` gets of those that each rank puts in.
+        """Return the blocks that the rank at `position` gets of the blocks that each rank puts in.
 
         `reduced` makes one block of the blocks of all ranks.
         """
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """What the rank at `position` holds after `rounds` chained rounds, at least one.
+        """Return the blocks of the rank at `position` after `rounds` chained rounds, at least one.
 
         Out of place every round has the same input: that is one round. By default of one that adds
         nothing up.
@@ -191,7 +191,7 @@ class _Layout:
 
 
 def group_size_of(line: str) -> GroupSize | None:
-    """How many groups an instruction's line names; None where it names none, or unequal ones.
+    """Return how many groups an instruction's line names; None for no or unequal groups.
 
     The line may have any origin: numbers may be huge, so that no group is expanded.
     """
@@ -201,18 +201,18 @@ def group_size_of(line: str) -> GroupSize | None:
         one_size = len(sizes) == 1 and 0 not in sizes
         return GroupSize(listed[1].count("{"), sizes.pop()) if one_size else None
     layout = _layout_of(line)
-    found = GroupSize(layout.groups, layout.size) if layout else None
-    return found if found and found.ranks else None
+    size = GroupSize(layout.groups, layout.size) if layout else None
+    return size if size and size.ranks else None
 
 
 def unread_groups_of(line: str) -> str:
-    """What a line names in place of all ranks, if that has no one size: its first characters."""
+    """Return the first characters of groups that have no common size; "" for other lines."""
     named = _NAMED.search(line)
     return named[0] if named and group_size_of(line) is None else ""
 
 
 def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
-    """The replica groups that a collective's line names, in order; None where it names none.
+    """Return the replica groups that a collective's line names, in order; None for no groups.
 
     The line must come from a compiler. No braces within the outer ones mean all `ranks` in one
     group. A mesh's devices are counted in order; a mesh that numbers them differently, or a part
@@ -228,14 +228,14 @@ def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
     dims, turn, size = layout.dims, layout.turn, layout.size
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     order = [
-        sum(at * strides[axis] for at, axis in zip(index, turn))
+        sum(place * strides[axis] for place, axis in zip(index, turn))
         for index in itertools.product(*(range(dims[axis]) for axis in turn))
     ]
     return tuple(tuple(order[begin : begin + size]) for begin in range(0, len(order), size))
 
 
 def _layout_of(line: str) -> _Layout | None:
-    """Of the forms that list no groups. Along x of a mesh is like its array with x at the end."""
+    """Read the forms that list no groups. Along x a mesh is like its array with x at the end."""
     iota, mesh = _IOTA.search(line), _MESH.search(line)
     if iota is not None:
         dims = _numbers(iota["dims"])
@@ -253,7 +253,7 @@ def _layout_of(line: str) -> _Layout | None:
 
 
 def pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:
-    """The (source, target) pairs of a collective-permute's line; None where it has none."""
+    """Return the (source, target) pairs of a collective-permute's line; None without any."""
     match = _PAIRS.search(line)
     return tuple(_numbers(text) for text in _BRACED.findall(match[1])) if match else None
 

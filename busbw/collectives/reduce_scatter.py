@@ -30,11 +30,11 @@ class ReduceScatter(AbstractCollective):
         return ranks
 
     def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """One sum of up to 2n times a power of two must be exact."""
+        """Return all rounds if one sum of up to 2n times a power of two is exact, else 0."""
         return MOST_ROUNDS if 2 * draw.ranks <= 2 ** DTYPES[draw.dtype].bits else 0
 
     def start(self, draw: Draw, position: int) -> Blocks:
-        """Powers of two that tell the block, once or twice, by turns from rank to rank."""
+        """Return powers of two that tell the block, once or twice, by turns from rank to rank."""
         return tuple(
             tuple(
                 weight * (1 + (position + index) % 2)
@@ -47,7 +47,7 @@ class ReduceScatter(AbstractCollective):
         return [reduced([blocks[position] for blocks in inputs])]
 
     def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """The weights of the rank's own block, as often as all ranks together have them."""
+        """Return the weights of the rank's block, as often as all ranks together have them."""
         counts = [
             sum(1 + (rank + index) % 2 for rank in range(draw.ranks)) for index in range(PERIOD)
         ]
@@ -55,7 +55,7 @@ class ReduceScatter(AbstractCollective):
 
 
 def _weights(draw: Draw, block: int) -> tuple[float, ...]:
-    """One period of a block: the first eight powers of two, in an order that 32 blocks differ by.
+    """Return one period of a block: eight powers of two, in an order by which 32 blocks differ.
 
     It begins with another power in each of eight blocks, and continues in steps of 1, 3, 5 or 7.
     """

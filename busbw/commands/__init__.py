@@ -42,13 +42,13 @@ class UsageError(CommandError):
 
 @contextlib.contextmanager
 def raised_as(
-    wanted: type[CommandError], *kinds: type[Exception], where: str = ""
+    error_type: type[CommandError], *kinds: type[Exception], where: str = ""
 ) -> Iterator[None]:
-    """Turn exceptions of `kinds` into the `wanted` one, whose message begins with `where`."""
+    """Turn exceptions of `kinds` into `error_type`, with a message that begins with `where`."""
     try:
         yield
     except kinds as error:
-        raise wanted(f"{where}{error}") from error
+        raise error_type(f"{where}{error}") from error
 
 
 usage_error = functools.partial(raised_as, UsageError)
@@ -90,16 +90,20 @@ def add_command(
 
 def add_options(parser: argparse._ActionsContainer, options: Iterable[Option]) -> None:
     """Add what is declared to a parser or to a group of one."""
-    for one in options:
-        found = one.arguments
-        if not one.flag:
-            found |= {"type": argument_type(one.given), "default": one.default or None}
-        if one.required:
-            found["required"] = True
-        if one.nargs:
-            found["nargs"] = one.nargs
-        names = [one.name] if one.nargs is not None else [*filter(None, [one.short]), one.flag_name]
-        parser.add_argument(*names, **found)
+    for option in options:
+        arguments = option.arguments
+        if not option.flag:
+            arguments |= {"type": argument_type(option.given), "default": option.default or None}
+        if option.required:
+            arguments["required"] = True
+        if option.nargs:
+            arguments["nargs"] = option.nargs
+        names = (
+            [option.name]
+            if option.nargs is not None
+            else [*filter(None, [option.short]), option.flag_name]
+        )
+        parser.add_argument(*names, **arguments)
 
 
 def argument_type(parse: Callable[[str], object]) -> Callable[[str], object]:
@@ -128,7 +132,7 @@ def check_file(
 
 
 def json_with(*keys: str) -> Callable[[str], bool]:
-    """Whether a text is JSON: an object with these keys, or a list of such objects."""
+    """Recognize JSON: an object with these keys, or a list of such objects."""
 
     def is_ours(text: str) -> bool:
         try:
@@ -173,12 +177,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"busbw {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    asked = sys.argv[1:] if arguments is None else arguments
-    there = found(asked[0] if asked else "") or found()
-    for command in there:
+    words = sys.argv[1:] if arguments is None else arguments
+    modules = find_commands(words[0] if words else "") or find_commands()
+    for command in modules:
         command.add_to(commands)
-    asked, passed = parted(there[0], asked)
-    options = parser.parse_args(asked)
+    words, passed = parted(modules[0], words)
+    options = parser.parse_args(words)
     options.passed = passed
     try:
         with os_limits.explained_as(CommandError):
@@ -192,20 +196,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parted(command: ModuleType, words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Split the words of a command at ``--`` if the command passes the words after that on."""
     passes = getattr(command, "PASSES_ON", False) and "--" in words
-    at = words.index("--") if passes else len(words)
-    return words[:at], words[at + 1 :]
+    end = words.index("--") if passes else len(words)
+    return words[:end], words[end + 1 :]
 
 
-def found(named: str = "") -> list[ModuleType]:
+def find_commands(named: str = "") -> list[ModuleType]:
     """Return the modules of all commands as --help lists them: by ORDER, then by name.
 
     With the name of a command, return its module alone: packages that others need may be missing.
     """
-    own = {
+    core_modules = {
         module.name: importlib.import_module(f"{__name__}.{module.name}")
         for module in pkgutil.iter_modules(__path__)
         if named in ("", module.name)
     }
-    modules = [module for _, module in sorted((own | extensions.table("COMMANDS", named)).items())]
+    modules = [
+        module for _, module in sorted((core_modules | extensions.table("COMMANDS", named)).items())
+    ]
     commands = [module for module in modules if hasattr(module, "add_to")]
     return sorted(commands, key=lambda module: getattr(module, "ORDER", math.inf))

@@ -67,11 +67,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _named(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:
-    """Each with its name, and with the protocol where one was measured by several."""
-    counts = Counter((one.series, one.case.name) for one in cases)
-    for one in cases:
-        several = counts[one.series, one.case.name] > 1
-        yield f"{one.case.name} ({one.case.protocol})" if several else one.case.name, one
+    """Yield each case with its name, and with the protocol if it was measured by several."""
+    counts = Counter((case.series, case.case.name) for case in cases)
+    for case in cases:
+        several = counts[case.series, case.case.name] > 1
+        yield f"{case.case.name} ({case.case.protocol})" if several else case.case.name, case
 
 
 # How a figure of each is written.
@@ -96,16 +96,16 @@ def _lines(machine: MachineHistory) -> list[str]:
     ]
     # What was measured by itself is one table, whatever the framework.
     tables: dict[str, list[CaseHistory]] = {}
-    for one in machine.cases:
-        title = f"{one.series.text}:" if one.series.stack else ""
-        tables.setdefault(title, []).append(one)
+    for history in machine.cases:
+        title = f"{history.series.text}:" if history.series.stack else ""
+        tables.setdefault(title, []).append(history)
     for title, cases in tables.items():
         lines += ["", title] if title else []
         lines += render("text", _table(cases))
-        for series in dict.fromkeys(one.series for one in cases):
+        for series in dict.fromkeys(history.series for history in cases):
             lines += [
-                f"all cases of {series.text} together: {one.sentence}"
-                for one in machine.shared.get(series, ())
+                f"all cases of {series.text} together: {history.sentence}"
+                for history in machine.shared.get(series, ())
             ]
     return [*lines, ""]
 
@@ -118,12 +118,21 @@ def _table(cases: Sequence[CaseHistory]) -> Table:
         for head, text in _COLUMNS.items()
     )
     rows = []
-    for name, one in _named(cases):
-        ratio = one.newest_s / one.level_s if one.newest_s and one.level_s else None
-        noisy, date = one.outcomes.get(Outcome.NOISY, 0), one.baseline_date or None
-        cells = name, len(one.times_s), one.level_s, one.spread, one.newest_s, ratio, noisy, date
-        said = [change.sentence for change in one.changes]
-        wrong = wrong_text(one.sessions.values())
-        notes = tuple(map(TextLine, [*said, *([wrong] if wrong else [])]))
+    for name, history in _named(cases):
+        ratio = history.newest_s / history.level_s if history.newest_s and history.level_s else None
+        noisy, date = history.outcomes.get(Outcome.NOISY, 0), history.baseline_date or None
+        cells = (
+            name,
+            len(history.times_s),
+            history.level_s,
+            history.spread,
+            history.newest_s,
+            ratio,
+            noisy,
+            date,
+        )
+        sentences = [change.sentence for change in history.changes]
+        wrong = wrong_text(history.sessions.values())
+        notes = tuple(map(TextLine, [*sentences, *([wrong] if wrong else [])]))
         rows.append(Row(dict(zip(_COLUMNS, cells, strict=True)), notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing="-")

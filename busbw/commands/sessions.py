@@ -27,23 +27,23 @@ def machines_in(
     baselines: Path,
     *,
     named: str | None = None,
-    of: Iterable[SessionRecord] = (),
+    sessions: Iterable[SessionRecord] = (),
 ) -> Sequence[MachineHistory]:
-    """Return the `named` machine, else those of the sessions `of`, else all of the history.
+    """Return the `named` machine, else those of `sessions`, else all of the history.
 
-    `baselines` says which changes are accepted. Raises UsageError where there is none; where it
-    only lacks those of sessions, as before their first one, that is said.
+    `baselines` says which changes are accepted. Raises UsageError if there is no machine. If
+    the history only lacks the machines of `sessions`, a note says so.
     """
     if root is None:
         return ()
-    of_sessions = (one.folders for one in of if isinstance(one, Session))
-    wanted = {named} if named else set(itertools.chain(*of_sessions))
+    of_sessions = (session.folders for session in sessions if isinstance(session, Session))
+    names = {named} if named else set(itertools.chain(*of_sessions))
     with usage_error(HistoryError, where="--history: "):
-        found = read_machines(root, baselines, wanted or None)
-        known = ", ".join(folders(root)) or "nothing"
-    text = f"{root} has no {', '.join(sorted(wanted)) or 'sessions'}; it has {known}"
-    if not found and (named or not wanted):
+        machines = read_machines(root, baselines, names or None)
+        present = ", ".join(folders(root)) or "nothing"
+    text = f"{root} has no {', '.join(sorted(names)) or 'sessions'}; it has {present}"
+    if not machines and (named or not names):
         raise UsageError(f"--{'machine' if named else 'history'}: {text}")
-    if not found:
+    if not machines:
         print(f"note: --history: {text}", file=sys.stderr)
-    return found
+    return machines

@@ -52,7 +52,7 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     session = session_in(options.results)
-    machines = machines_in(options.history, options.baselines, of=[session])
+    machines = machines_in(options.history, options.baselines, sessions=[session])
     histories = {f"History of {machine.folder}": change_texts(machine) for machine in machines}
     sys.stdout.write(summary(session, failed_since(session.verdicts, machines), histories))
     if os.environ.get("GITHUB_ACTIONS"):

@@ -9,15 +9,18 @@ from collections.abc import Mapping
 from busbw.model.workload import Framework
 
 
-def _found() -> dict[str, Framework]:
-    """By name, scripted ones last."""
-    names = (one.name for one in pkgutil.iter_modules(__path__))
+def _load() -> dict[str, Framework]:
+    """Load all descriptors by name, scripted frameworks last."""
+    names = (module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    found = sorted((one.FRAMEWORK for one in modules), key=lambda one: (one.scripted, one.name))
-    return {one.name: one for one in found}
+    descriptors = sorted(
+        (module.FRAMEWORK for module in modules),
+        key=lambda framework: (framework.scripted, framework.name),
+    )
+    return {framework.name: framework for framework in descriptors}
 
 
-FRAMEWORKS: Mapping[str, Framework] = _found()
+FRAMEWORKS: Mapping[str, Framework] = _load()
 
 # The frameworks that are measured by default.
-USUAL = tuple(one.name for one in FRAMEWORKS.values() if not one.scripted)
+USUAL = tuple(name for name, framework in FRAMEWORKS.items() if not framework.scripted)

@@ -27,11 +27,11 @@ _BEYOND_CACHES_BYTES = 256 * MIB
 def ceiling_of(
     key: EnvironmentKey, case: Case, algorithm: Mapping[str, str] | None = None
 ) -> Ceiling | None:
-    """What links and memory allow `case` on `key`, in busbw; None where no trusted figure is known.
+    """Return the busbw that links and memory allow `case` on `key`; None without a trusted figure.
 
-    `algorithm` is what the compiler said of its choice; its ``colors`` count. There is none for a
-    collective along a part of the axes, between hosts of GPUs, and for all-to-all and permute, and
-    none where ranks share a device, so that no link is passed.
+    `algorithm` is the choice that the compiler published; its ``colors`` count. There is no ceiling
+    for a collective along a part of the axes, between hosts of GPUs, for all-to-all and permute,
+    and where ranks share a device, so that no link is passed.
     """
     chip = chip_of(key.device_kind) if not key.shared else None
     if chip is None or chip.confidence is Confidence.LOW or chip.link_bytes_per_s is None:
@@ -39,17 +39,17 @@ def ceiling_of(
     if case.axes or not COLLECTIVES[case.collective].passes_all_links:
         return None
     if chip.shapes:
-        found = _of_torus(chip, chip.link_bytes_per_s, key, algorithm or {})
+        ceiling = _of_torus(chip, chip.link_bytes_per_s, key, algorithm or {})
     else:
-        found = _of_switch(chip, chip.link_bytes_per_s, key, case)
-    return _with_memory(found, chip, case) if found is not None else None
+        ceiling = _of_switch(chip, chip.link_bytes_per_s, key, case)
+    return _with_memory(ceiling, chip, case) if ceiling is not None else None
 
 
 def bound_of(key: EnvironmentKey, case: Case) -> Ceiling | None:
-    """The most that all links of the chips can give `case`, of whatever shape they are.
+    """Return the busbw that all links of the chips can give `case`, in any shape of slice.
 
-    Twice the figure where that is not trusted, and where GPUs are on several hosts. None for an
-    unknown chip, and within one chip or on a shared one, where nothing passes a link.
+    The bound is twice the figure if the figure is not trusted, or if GPUs are on several hosts.
+    None for an unknown chip, and within one chip or on a shared one, where nothing passes a link.
     """
     if key.shared:
         return None
@@ -109,7 +109,7 @@ def _of_switch(
 
 
 def directed_links(shape: str) -> int:
-    """Each direction counted; two chips share one link, and along a closed axis each has two.
+    """Count the links in each direction; two chips share a link, and on a closed axis each has two.
 
     Of two axes, one of 16 chips is the whole length of a pod of v5e or v6e and closes. Of three
     axes, the slices of whole cubes of 4 x 4 x 4 chips close, through the optical switches between
@@ -125,13 +125,13 @@ def directed_links(shape: str) -> int:
     )
 
 
-def _with_memory(found: Ceiling, chip: Chip, case: Case) -> Ceiling:
+def _with_memory(ceiling: Ceiling, chip: Chip, case: Case) -> Ceiling:
     bytes_per_s = chip.memory_bytes_per_s / chip.devices * (case.group_size - 1) / case.group_size
-    if case.payload_bytes < _BEYOND_CACHES_BYTES or bytes_per_s >= found.bytes_per_s:
-        return found
+    if case.payload_bytes < _BEYOND_CACHES_BYTES or bytes_per_s >= ceiling.bytes_per_s:
+        return ceiling
     return replace(
-        found,
+        ceiling,
         bytes_per_s=bytes_per_s,
-        most_bytes_per_s=max(bytes_per_s, found.most_bytes_per_s),
+        most_bytes_per_s=max(bytes_per_s, ceiling.most_bytes_per_s),
         text=f"memory of {rate_text(chip.memory_bytes_per_s / chip.devices)}",
     )

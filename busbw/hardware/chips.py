@@ -80,7 +80,7 @@ def _tpu(
     link_gb_per_s: float,
     confidence: Confidence,
 ) -> Chip:
-    """A chip with two links along each axis of its slices; no trusted figure of them is 0."""
+    """Return a chip with two links along each axis of its slices; 0 is no trusted figure."""
     axes = shapes[0].count("x") + 1
     return Chip(
         name=name,
@@ -108,7 +108,7 @@ def _gpu(
     confidence: Confidence,
     source: str,
 ) -> Chip:
-    """A chip with NVLink of this generation, whose switches add up since the fourth."""
+    """Return a chip with NVLink of this generation, whose switches add up since the fourth."""
     return Chip(
         device_kind=device_kind,
         memory_bytes=memory_gib * _GIB,
@@ -143,7 +143,7 @@ CHIPS = (
 
 
 def chip_of(device_kind: str) -> Chip | None:
-    """The chip that JAX calls `device_kind`; None for one that is not known.
+    """Return the chip that JAX calls `device_kind`; None for an unknown chip.
 
     A GPU's name may go on after what is known of it, as ``NVIDIA A100-SXM4-80GB`` does. A TPU's may
     not: ``TPU v4 lite`` is another chip than ``TPU v4``.
@@ -160,7 +160,7 @@ _OTHERS = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "v7x": "tpu7x"
 
 
 def kind_of_type(accelerator_type: str) -> str:
-    """JAX's name of the TPU that clouds call, with its size, such as ``v5litepod-8``; else ""."""
+    """Return JAX's name of a TPU that clouds call such as ``v5litepod-8``; "" for another."""
     name = accelerator_type.partition("-")[0]
-    known = _OTHERS.get(name, name)
-    return next((one.device_kind for one in CHIPS if one.shapes and one.name == known), "")
+    slice_name = _OTHERS.get(name, name)
+    return next((chip.device_kind for chip in CHIPS if chip.shapes and chip.name == slice_name), "")

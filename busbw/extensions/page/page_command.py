@@ -59,7 +59,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--machine: is of a history; give --history=DIR with it")
     check_file("--output", options.output, "a page of busbw page", is_page, options.results)
     sessions = [session_in(path) for path in options.results]
-    machines = machines_in(options.history, options.baselines, named=options.machine, of=sessions)
+    machines = machines_in(
+        options.history, options.baselines, named=options.machine, sessions=sessions
+    )
     with command_error(DrawingError):
         text = html(page(sessions, machines))
     return write_file(text, options.output, "busbw page: --output: ")

@@ -67,14 +67,14 @@ def _of_busbw(words: Sequence[str]) -> str:
         return ""
     if len(words) == 1 or words[1].isupper():
         return "" if words[0] in busbw_parsers() else f"no command {words[0]}"
-    command = next(iter(busbw_commands.found(words[0].replace("-", "_"))), None)
+    command = next(iter(busbw_commands.find_commands(words[0].replace("-", "_"))), None)
     own = busbw_commands.parted(command, words)[0] if command else words
     return _parsed(busbw_parsers(), own)
 
 
 def busbw_parsers() -> Mapping[str, argparse.ArgumentParser]:
     parsers = _Raising().add_subparsers()
-    for command in busbw_commands.found():
+    for command in busbw_commands.find_commands():
         command.add_to(parsers)
     return parsers.choices
 
