@@ -34,58 +34,58 @@ _REASON_CHARACTERS = 120
 AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 
 
-def specs(asked: Asked) -> tuple[Spec, ...]:
-    """Every Spec of the grid, in a stable order, payloads running fastest.
+def specs(request: Asked) -> tuple[Spec, ...]:
+    """Return every Spec of the grid, in a stable order, payloads running fastest.
 
     A framework takes those collectives and strategies that it has. Raises GridError if a named one
     has none of them, if a collective is left without a placement or reduce op, if a payload is not
     a whole number of elements, or if nothing is left at all.
     """
-    for name in asked.collectives:
-        _placements(name, asked)
-        _reduce_ops(name, asked)
-    reasons = {framework: _unknown(framework, asked) for framework in asked.frameworks}
+    for name in request.collectives:
+        _placements(name, request)
+        _reduce_ops(name, request)
+    reasons = {framework: _unknown(framework, request) for framework in request.frameworks}
     lacking = [reason for reason in reasons.values() if reason]
-    if lacking and asked.named:
+    if lacking and request.named:
         raise GridError(lacking[0])
     able = (framework for framework, reason in reasons.items() if not reason)
-    grid = dict.fromkeys(spec for framework in able for spec in _of_framework(framework, asked))
+    grid = dict.fromkeys(spec for framework in able for spec in _of_framework(framework, request))
     if not grid:
         raise GridError(
             "; ".join(lacking) or "nothing to measure: no framework, dtype or payload is selected"
         )
-    _check_elements(asked)
+    _check_elements(request)
     return tuple(grid)
 
 
-def _unknown(framework: str, asked: Asked) -> str:
-    """Why `framework` has nothing of what was asked for; empty if it has something."""
-    known = FRAMEWORKS[framework]
-    found = [("none of the strategies", asked.strategies, known.strategies)]
-    if known.only_sums:
-        found += [("no", asked.collectives, ("all_reduce",))]
-        found += [("no reduce op", asked.reduce_ops, ("sum",))]
-    for what, wanted, names in found:
-        if set(wanted).isdisjoint(names):
-            return f"{framework} has {what} {', '.join(wanted)}; it has {', '.join(names)}"
-    if known.only_sums and asked.mesh:
-        return f"{framework} lays ranks out in no mesh ({asked.mesh})"
+def _unknown(framework: str, request: Asked) -> str:
+    """Return why `framework` has nothing of the request; empty if it has something."""
+    descriptor = FRAMEWORKS[framework]
+    checks = [("none of the strategies", request.strategies, descriptor.strategies)]
+    if descriptor.only_sums:
+        checks += [("no", request.collectives, ("all_reduce",))]
+        checks += [("no reduce op", request.reduce_ops, ("sum",))]
+    for text, requested, names in checks:
+        if set(requested).isdisjoint(names):
+            return f"{framework} has {text} {', '.join(requested)}; it has {', '.join(names)}"
+    if descriptor.only_sums and request.mesh:
+        return f"{framework} lays ranks out in no mesh ({request.mesh})"
     return ""
 
 
-def _of_framework(framework: str, asked: Asked) -> Iterator[Spec]:
-    known = FRAMEWORKS[framework]
-    for collective in asked.collectives:
+def _of_framework(framework: str, request: Asked) -> Iterator[Spec]:
+    descriptor = FRAMEWORKS[framework]
+    for collective in request.collectives:
         is_all_reduce = collective == "all_reduce"
-        if known.only_sums and not is_all_reduce:
+        if descriptor.only_sums and not is_all_reduce:
             continue
-        strategies = known.strategies if is_all_reduce else ("default",)
+        strategies = descriptor.strategies if is_all_reduce else ("default",)
         for strategy, dtype, reduce_op, placement, size in itertools.product(
-            (name for name in asked.strategies if name in strategies),
-            asked.dtypes,
-            ("sum",) if known.only_sums else _reduce_ops(collective, asked),
-            _placements(collective, asked),
-            asked.payloads,
+            (name for name in request.strategies if name in strategies),
+            request.dtypes,
+            ("sum",) if descriptor.only_sums else _reduce_ops(collective, request),
+            _placements(collective, request),
+            request.payloads,
         ):
             yield Spec(
                 framework=framework,
@@ -94,42 +94,46 @@ def _of_framework(framework: str, asked: Asked) -> Iterator[Spec]:
                     collective=collective,
                     reduce_op=reduce_op,
                     placement=placement,
-                    axes=asked.axes,
+                    axes=request.axes,
                 ),
                 strategy=strategy,
                 dtype=dtype,
-                ranks=asked.ranks,
-                mesh=asked.mesh,
-                clock=asked.clock,
+                ranks=request.ranks,
+                mesh=request.mesh,
+                clock=request.clock,
             )
 
 
-def _placements(collective: str, asked: Asked) -> tuple[str, ...]:
-    """The placements asked for that the collective has; `default` is its first."""
-    known = COLLECTIVES[collective].placements
-    wanted = [known[0] if name == "default" else name for name in asked.placements]
-    return _known(collective, "placement", wanted, known)
+def _placements(collective: str, request: Asked) -> tuple[str, ...]:
+    """Return the requested placements that the collective has; `default` is its first."""
+    placements = COLLECTIVES[collective].placements
+    requested = [placements[0] if name == "default" else name for name in request.placements]
+    return _select(collective, "placement", requested, placements)
 
 
-def _reduce_ops(collective: str, asked: Asked) -> tuple[str, ...]:
-    """The reduce ops asked for that the collective has; ``none`` for one that reduces nothing."""
-    known = COLLECTIVES[collective].reduce_ops
-    return _known(collective, "reduce op", asked.reduce_ops, known) if known else ("none",)
+def _reduce_ops(collective: str, request: Asked) -> tuple[str, ...]:
+    """Return the requested reduce ops of the collective; ``none`` if it reduces nothing."""
+    reduce_ops = COLLECTIVES[collective].reduce_ops
+    return (
+        _select(collective, "reduce op", request.reduce_ops, reduce_ops)
+        if reduce_ops
+        else ("none",)
+    )
 
 
-def _known(
-    collective: str, what: str, wanted: Sequence[str], known: Sequence[str]
+def _select(
+    collective: str, kind: str, requested: Sequence[str], names: Sequence[str]
 ) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(name for name in wanted if name in known))
-    if not found:
+    selected = tuple(dict.fromkeys(name for name in requested if name in names))
+    if not selected:
         raise GridError(
-            f"{collective} has no {what} {', '.join(wanted)}; it has {', '.join(known)}"
+            f"{collective} has no {kind} {', '.join(requested)}; it has {', '.join(names)}"
         )
-    return found
+    return selected
 
 
-def _check_elements(asked: Asked) -> None:
-    for dtype, size in itertools.product(asked.dtypes, asked.payloads):
+def _check_elements(request: Asked) -> None:
+    for dtype, size in itertools.product(request.dtypes, request.payloads):
         if size % DTYPES[dtype].size_bytes:
             raise GridError(
                 f"a payload of {size} bytes is not a whole number of {dtype} "
@@ -151,19 +155,19 @@ class Target:
     unreached: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, spec: Spec) -> EnvironmentKey:
-        """The Environment key of `spec`'s case; by default it runs on all devices."""
+        """Return the Environment key of `spec`'s case; by default it runs on all devices."""
         key = self.slice_key(spec)
         return replace(key, mesh=spec.mesh or key.mesh)
 
     def slice_key(self, spec: Spec) -> EnvironmentKey:
-        """The same with the shape of the slice instead of that of the ranks' mesh.
+        """Return the key with the shape of the slice in place of the mesh of the ranks.
 
-        Without a shape if only some of the devices take part.
+        The key has no shape if only some of the devices take part.
         """
-        found = self.sets[spec.framework]
-        if spec.ranks in (None, found.ranks):
-            return found.key
-        return replace(found.key, ranks=spec.ranks, mesh="")
+        devices = self.sets[spec.framework]
+        if spec.ranks in (None, devices.ranks):
+            return devices.key
+        return replace(devices.key, ranks=spec.ranks, mesh="")
 
     def out_of_reach(self, framework: str) -> GridError:
         device, reason = self.device.value.upper(), self.unreached.get(framework, "not probed")
@@ -173,10 +177,10 @@ class Target:
 def choose_target(
     *, device: Device | None, ranks: int | None, probes: Sequence[Probe], named: Sequence[str]
 ) -> Target:
-    """The devices to measure on: `device`, or with None the first class with two ranks or more.
+    """Return the devices to measure on: `device`, or the first class with two ranks or more.
 
-    `named` frameworks were asked for by name and must reach the device; others that do not are
-    listed in `Target.unreached`. Raises GridError with what was found.
+    `named` frameworks must reach the device; other frameworks that do not are listed in
+    `Target.unreached`. Raises GridError with the devices of each class.
     """
     tried: dict[Device, str] = {}
     for candidate in (device,) if device else AUTO_ORDER:
@@ -184,7 +188,7 @@ def choose_target(
         if sets:
             target = Target(
                 device=candidate,
-                why="asked for" if device else _why(candidate, tried, probes),
+                why="asked for" if device else _reason(candidate, tried, probes),
                 not_found=tuple(tried.values()),
                 sets=sets,
                 unreached=reasons,
@@ -198,11 +202,11 @@ def choose_target(
     raise GridError("; ".join(tried.values()))
 
 
-def _why(chosen: Device, tried: Mapping[Device, str], probes: Sequence[Probe]) -> str:
-    """Such as ``using CPU: no TPU or GPU found``; a device that is there and cannot be is named."""
-    there = {found.device for probe in probes for found in probe.devices}
-    absent = [device.value.upper() for device in tried if device not in there]
-    refused = [reason for device, reason in tried.items() if device in there]
+def _reason(chosen: Device, tried: Mapping[Device, str], probes: Sequence[Probe]) -> str:
+    """Return such as ``using CPU: no TPU or GPU found``; a device that cannot be used is named."""
+    present = {devices.device for probe in probes for devices in probe.devices}
+    absent = [device.value.upper() for device in tried if device not in present]
+    refused = [reason for device, reason in tried.items() if device in present]
     reasons = [f"no {' or '.join(absent)} found"] if absent else []
     return f"using {chosen.value.upper()}: {'; '.join([*reasons, *refused]) or 'found'}"
 
@@ -210,41 +214,43 @@ def _why(chosen: Device, tried: Mapping[Device, str], probes: Sequence[Probe]) -
 def _reached(
     device: Device, ranks: int | None, probes: Sequence[Probe]
 ) -> tuple[dict[str, DeviceSet], dict[str, str]]:
-    """By framework the devices that it reaches, or why it does not."""
+    """Return the devices that frameworks reach, and why other frameworks reach none."""
     sets: dict[str, DeviceSet] = {}
     reasons: dict[str, str] = {}
     for probe in probes:
-        found = next((d for d in probe.devices if d.device is device), None)
-        if found is None:
+        devices = next((d for d in probe.devices if d.device is device), None)
+        if devices is None:
             reason = probe.missing.get(device.value, "not found")
             shown = reason[:_REASON_CHARACTERS]
             reasons[probe.framework] = shown if shown == reason else f"{shown}..."
-        elif found.ranks < 2:
-            reasons[probe.framework] = _single(found, probe.framework)
-        elif ranks is not None and ranks > found.ranks and not found.any_ranks:
+        elif devices.ranks < 2:
+            reasons[probe.framework] = _single(devices, probe.framework)
+        elif ranks is not None and ranks > devices.ranks and not devices.any_ranks:
             reasons[probe.framework] = (
-                f"{found.ranks} ranks ({found.device_kind}), {ranks} asked for"
+                f"{devices.ranks} ranks ({devices.device_kind}), {ranks} asked for"
             )
         else:
-            sets[probe.framework] = found
+            sets[probe.framework] = devices
     return sets, reasons
 
 
-def _single(found: DeviceSet, framework: str) -> str:
-    """Why one rank cannot be measured, and what can be done with it."""
-    why = f"{found.ranks} rank ({found.device_kind}), two are needed"
-    if found.device is Device.TPU:
-        return f"{why}, and two processes cannot share a chip: libtpu belongs to one process"
-    if found.device is not Device.GPU:
-        return why
+def _single(devices: DeviceSet, framework: str) -> str:
+    """Return why one rank cannot be measured, and how it could be used."""
+    text = f"{devices.ranks} rank ({devices.device_kind}), two are needed"
+    if devices.device is Device.TPU:
+        return f"{text}, and two processes cannot share a chip: libtpu belongs to one process"
+    if devices.device is not Device.GPU:
+        return text
     if FRAMEWORKS[framework].shares_devices:
-        return f"{why}; several --processes can share it with --share-devices"
-    names = ", ".join(one.name for one in FRAMEWORKS.values() if one.shares_devices)
-    return f"{why}, and its processes share no GPU; those of {names} do"
+        return f"{text}; several --processes can share it with --share-devices"
+    names = ", ".join(
+        descriptor.name for descriptor in FRAMEWORKS.values() if descriptor.shares_devices
+    )
+    return f"{text}, and its processes share no GPU; those of {names} do"
 
 
 def resolve(spec: Spec, target: Target) -> Case:
-    """The Case of `spec` on `target`. Raises GridError with the reason if it cannot be one."""
+    """Return the Case of `spec` on `target`. Raises GridError if it is impossible there."""
     if spec.framework not in target.sets:
         raise target.out_of_reach(spec.framework)
     case, key = case_on(spec, target)
@@ -261,12 +267,12 @@ def case_on(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
 
     Raises GridError with the reason if it cannot be one.
     """
-    found, key = target.sets[spec.framework], target.key(spec)
+    devices, key = target.sets[spec.framework], target.key(spec)
     if spec.workload.is_sized:
-        _check_mesh(spec, key, found)
-        strategy, clock, program = _strategy(spec, found), _clock(spec, found), found.program
+        _check_mesh(spec, key, devices)
+        strategy, clock, program = _strategy(spec, devices), _clock(spec, devices), devices.program
     else:
-        strategy, clock, program = spec.strategy, found.clocks[0], "as-written"
+        strategy, clock, program = spec.strategy, devices.clocks[0], "as-written"
     case = Case(
         framework=spec.framework,
         payload_bytes=spec.payload_bytes,
@@ -275,43 +281,43 @@ def case_on(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
         dtype=spec.dtype,
         ranks=key.ranks,
         mesh=key.mesh,
-        protocol=Protocol(clock=clock, program=program, allocator=found.allocator),
+        protocol=Protocol(clock=clock, program=program, allocator=devices.allocator),
     )
     if spec.workload.is_sized:
         check_blocks(case, case.ranks)
     return case, key
 
 
-def _check_mesh(spec: Spec, key: EnvironmentKey, found: DeviceSet) -> None:
-    """--mesh lays out all ranks; a mesh of fewer would silently be another measurement."""
+def _check_mesh(spec: Spec, key: EnvironmentKey, devices: DeviceSet) -> None:
+    """Raise GridError unless --mesh lays out all ranks: fewer would be another measurement."""
     if spec.mesh and math.prod(extents_of(spec.mesh)) != key.ranks:
         raise GridError(
             f"a mesh of {spec.mesh} has {math.prod(extents_of(spec.mesh))} ranks, "
-            f"there are {key.ranks} ({found.device.value.upper()}); --ranks says how many to use"
+            f"there are {key.ranks} ({devices.device.value.upper()}); --ranks says how many to use"
         )
 
 
-def _strategy(spec: Spec, found: DeviceSet) -> str:
+def _strategy(spec: Spec, devices: DeviceSet) -> str:
     """Return the true strategy; collectives other than all-reduce have but the framework's own."""
     if spec.collective != "all_reduce" and spec.strategy == "default":
         return FRAMEWORKS[spec.framework].only_strategy
-    strategy = found.strategies.get(spec.strategy)
+    strategy = devices.strategies.get(spec.strategy)
     if strategy is None or spec.collective != "all_reduce":
-        known = sorted(set(found.strategies)) if spec.collective == "all_reduce" else ["default"]
+        names = sorted(set(devices.strategies)) if spec.collective == "all_reduce" else ["default"]
         raise GridError(
             f"{spec.framework} has no strategy {spec.strategy} for {spec.collective} on the "
-            f"{found.device.value.upper()}; it has {', '.join(known)}"
+            f"{devices.device.value.upper()}; it has {', '.join(names)}"
         )
     return strategy
 
 
-def _clock(spec: Spec, found: DeviceSet) -> Clock:
+def _clock(spec: Spec, devices: DeviceSet) -> Clock:
     if spec.clock == "default":
-        return found.clocks[0]
-    if Clock(spec.clock) not in found.clocks:
+        return devices.clocks[0]
+    if Clock(spec.clock) not in devices.clocks:
         raise GridError(
-            f"{spec.framework} has no clock {spec.clock} on the {found.device.value.upper()}; "
-            f"it has {', '.join(clock.value for clock in found.clocks)}"
+            f"{spec.framework} has no clock {spec.clock} on the {devices.device.value.upper()}; "
+            f"it has {', '.join(clock.value for clock in devices.clocks)}"
         )
     return Clock(spec.clock)
 
@@ -334,7 +340,7 @@ def is_dump(source: str) -> bool:
 
 
 def program_spec(framework: str, source: str) -> Spec:
-    """The Spec of a program; its name, such as ``programs-train_step``, is that of a strategy."""
+    """Return the Spec of a program; a name such as ``programs-train_step`` is its strategy."""
     place, _, function = source.rpartition(":")
     words = PurePath(source).stem if is_dump(source) else f"{PurePath(place).stem}-{function}"
     name = re.sub(r"\W+", "-", words).strip("-")

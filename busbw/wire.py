@@ -46,8 +46,8 @@ _WORKFLOW_COMMAND = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
 
 
 def printable(text: str) -> str:
-    r"""`text` with escapes, such as ``\x1b``, for what moves a terminal or cannot be encoded."""
-    return text if text.isprintable() else _MOVING.sub(lambda one: ascii(one[0])[1:-1], text)
+    r"""Escape what moves a terminal or cannot be encoded, such as ``\x1b``, in `text`."""
+    return text if text.isprintable() else _MOVING.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def one_line(text: str) -> str:
@@ -60,7 +60,7 @@ def without_commands(text: str) -> str:
 
     Such as ``: :error::`` for ``::error::`` at the beginning of a line, and ``# #[error]``.
     """
-    return _WORKFLOW_COMMAND.sub(lambda found: f"{found[0]} ", text)
+    return _WORKFLOW_COMMAND.sub(lambda match: f"{match[0]} ", text)
 
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -74,10 +74,10 @@ def left_by_git(content: bytes) -> str:
     """
     if content.startswith(_LFS_POINTER):
         return "1:1: a Git LFS pointer, not the file itself; fetch the file with git lfs pull"
-    found = _CONFLICT.search(content) if b"<<<<<<<" in content or b">>>>>>>" in content else None
-    if found is None:
+    match = _CONFLICT.search(content) if b"<<<<<<<" in content or b">>>>>>>" in content else None
+    if match is None:
         return ""
-    line, shown = content.count(b"\n", 0, found.start()) + 1, found[0].decode(errors="replace")
+    line, shown = content.count(b"\n", 0, match.start()) + 1, match[0].decode(errors="replace")
     return f"{line}:1: a Git conflict marker, {_shown(shown.strip())}; resolve the conflict"
 
 
@@ -92,7 +92,7 @@ class WireError(ValueError):
 
 
 def parsed(content: bytes | str) -> Any:
-    """The JSON document that `content` holds, in UTF-8.
+    """Return the JSON document that `content` holds, in UTF-8.
 
     Raises WireError, with line and column where they are known, for anything else, for a repeated
     key, for lists and objects that are nested too deeply, and for whole numbers of more digits than
@@ -123,25 +123,25 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def check_document(found: Any, name: str, remedy: str) -> None:
-    """Raises WireError unless `found` says that it is a `name`, such as ``busbw results``.
+def check_document(document: Any, name: str, remedy: str) -> None:
+    """Raise WireError unless `document` says that it is a `name`, such as ``busbw results``.
 
-    The message ends with what helps: `remedy`.
+    The message ends with the `remedy`.
     """
-    if not isinstance(found, dict):
-        raise WireError(f"document: expected an object, got {_shown(found)}")
-    said, version = found.get("document"), found.get("version")
-    if said == name and type(version) is int and version == VERSION:
+    if not isinstance(document, dict):
+        raise WireError(f"document: expected an object, got {_shown(document)}")
+    kind, version = document.get("document"), document.get("version")
+    if kind == name and type(version) is int and version == VERSION:
         return
-    if "document" in found:
-        what = f"this says {_shown(said)} of version {_shown(version)}"
+    if "document" in document:
+        text = f"this says {_shown(kind)} of version {_shown(version)}"
     else:
-        what = "this does not say what it is"
-    raise WireError(f"{what}; accepted is {name!r} of version {VERSION}: {remedy}")
+        text = "this does not say what it is"
+    raise WireError(f"{text}; expected {name!r} of version {VERSION}: {remedy}")
 
 
 def to_json(value: Any) -> Any:
-    """A frozen value as plain dicts, lists, strings, numbers and None. Loses nothing but types."""
+    """Return a frozen value as dicts, lists, strings, numbers and None; only types are lost."""
     if isinstance(value, enum.Enum):
         return value.value
     if hasattr(type(value), "parse"):
@@ -162,12 +162,12 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[T], document: Any, location: str = "") -> T:
-    """The value of type `kind` that `document` describes.
+    """Return the value of type `kind` that `document` describes.
 
-    Raises WireError naming the path, such as ``entries[3].times_us``, and what is accepted.
+    Raises WireError with the path, such as ``entries[3].times_us``, and what was expected.
     """
-    found: Any = _reader(typing.cast(Any, kind))(document, location or kind.__name__)
-    return typing.cast(T, found)
+    value: Any = _reader(typing.cast(Any, kind))(document, location or kind.__name__)
+    return typing.cast(T, value)
 
 
 # What makes a value of a document; the other argument is where in the whole that is.
@@ -176,9 +176,9 @@ _Reader = Callable[[Any, str], Any]
 
 @functools.cache
 def _reader(kind: Any) -> _Reader:
-    """What reads a `kind`: found once, since histories hold many thousands of a few kinds."""
-    found = _reader_of(kind)
-    return functools.partial(_read_valid, kind, found) if hasattr(kind, "validate") else found
+    """Return the reader of a `kind`, made once: histories hold many thousands of a few kinds."""
+    reader = _reader_of(kind)
+    return functools.partial(_read_valid, kind, reader) if hasattr(kind, "validate") else reader
 
 
 def _reader_of(kind: Any) -> _Reader:
@@ -205,13 +205,13 @@ def _reader_of(kind: Any) -> _Reader:
     return functools.partial(_read_plain, kind)
 
 
-def _accepted(make: Callable[[Any], Any], found: Any, location: str) -> Any:
-    """What `make` makes of a value that was `found`; its ValueError becomes a WireError there.
+def _checked(make: Callable[[Any], Any], value: Any, location: str) -> Any:
+    """Return what `make` makes of a value; its ValueError becomes a WireError with `location`.
 
-    The `location` ends with what parts it from the message: a colon, or a dot before a field.
+    The `location` ends with a colon or, before a field, with a dot.
     """
     try:
-        return make(found)
+        return make(value)
     except WireError:
         raise
     except ValueError as error:
@@ -221,10 +221,10 @@ def _accepted(make: Callable[[Any], Any], found: Any, location: str) -> Any:
 def _read_limited(
     inner: _Reader, checks: tuple[Callable[[Any], None], ...], document: Any, location: str
 ) -> Any:
-    found = inner(document, location)
+    value = inner(document, location)
     for check in checks:
-        _accepted(check, found, f"{location}: ")
-    return found
+        _checked(check, value, f"{location}: ")
+    return value
 
 
 def _read_optional(inner: _Reader, document: Any, location: str) -> Any:
@@ -245,31 +245,31 @@ def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[An
 def _read_mapping(of_key: _Reader, inner: _Reader, document: Any, location: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise WireError(f"{location}: expected an object, got {_shown(document)}")
-    found = {}
+    mapping = {}
     for key, item in document.items():
         key_location = f"{location}.{_in_part(key)}"
-        found[of_key(key, key_location)] = inner(item, key_location)
-    return found
+        mapping[of_key(key, key_location)] = inner(item, key_location)
+    return mapping
 
 
 def _read_text(kind: Any, document: Any, location: str) -> Any:
-    """A value that is written as one text."""
-    return _accepted(kind.parse, _read_plain(str, document, location), f"{location}: ")
+    """Read a value that is written as one text."""
+    return _checked(kind.parse, _read_plain(str, document, location), f"{location}: ")
 
 
 def stored_kind(kind: Any) -> Any:
-    """The dataclass as which a `kind` with `of_stored` is written."""
+    """Return the dataclass as which a `kind` with `of_stored` is written."""
     return typing.get_type_hints(kind.of_stored)["stored"]
 
 
 def _read_valid(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
-    found = inner(document, location)
-    _accepted(kind.validate, found, f"{location}.")
-    return found
+    value = inner(document, location)
+    _checked(kind.validate, value, f"{location}.")
+    return value
 
 
 def _read_stored(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
-    return _accepted(kind.of_stored, inner(document, location), f"{location}.")
+    return _checked(kind.of_stored, inner(document, location), f"{location}.")
 
 
 def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
@@ -289,19 +289,19 @@ def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
 
 @functools.cache
 def _fields_of(kind: Any) -> tuple[Mapping[str, _Reader], frozenset[str]]:
-    """What reads each field, and which have no default."""
+    """Return the reader of each field, and the names of fields without a default."""
     hints = typing.get_type_hints(kind, include_extras=True)
     fields, missing = dataclasses.fields(kind), dataclasses.MISSING
     required = frozenset(f.name for f in fields if missing is f.default is f.default_factory)
-    return {one.name: _reader(hints[one.name]) for one in fields}, required
+    return {field.name: _reader(hints[field.name]) for field in fields}, required
 
 
 def _read_enum(kind: Any, document: Any, location: str) -> Any:
     try:
         return kind(document)
     except ValueError:
-        known = ", ".join(member.value for member in kind)
-        raise WireError(f"{location}: expected one of {known}, got {_shown(document)}") from None
+        names = ", ".join(member.value for member in kind)
+        raise WireError(f"{location}: expected one of {names}, got {_shown(document)}") from None
 
 
 _PLAIN = {

@@ -147,7 +147,7 @@ def test_another_format_is_refused_with_what_is_accepted_and_what_helps(
     with pytest.raises(BaselineError) as refused:
         read(path)
     assert str(refused.value) == (
-        f"{path}: {what}; accepted is 'busbw baselines' of version 1: move the file away, and "
+        f"{path}: {what}; expected 'busbw baselines' of version 1: move the file away, and "
         "record it again with --update-baselines=all"
     )
 

@@ -32,9 +32,9 @@ def test_a_case_without_times_says_why() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"version": 2}, "line 3: this says 'busbw record' of version 2; accepted is 'busbw rec"),
-        ({"version": True}, "line 3: this says 'busbw record' of version True; accepted is "),
-        ({"document": "busbw results"}, "line 3: this says 'busbw results' of version 1; accepted"),
+        ({"version": 2}, "line 3: this says 'busbw record' of version 2; expected 'busbw rec"),
+        ({"version": True}, "line 3: this says 'busbw record' of version True; expected "),
+        ({"document": "busbw results"}, "line 3: this says 'busbw results' of version 1; expected"),
         ({"at": "yesterday"}, "line 3.at: expected a moment such as 2026-01-31T03:00:00Z"),
         ({"at": "2026-02-30T03:00:00Z"}, "line 3.at: expected a moment"),
         ({"times_us": [1.0, -2.0, 3.0]}, r"line 3.times_us\[1\]: expected 1e-06 to 1e\+12"),

@@ -44,7 +44,7 @@ def test_results_of_an_earlier_busbw_are_refused_with_what_helps() -> None:
     with pytest.raises(DocumentError) as refused:
         read_results(json.dumps({"schema": 12, **written}), "old.json")
     assert str(refused.value) == (
-        "old.json: this does not say what it is; accepted is 'busbw results' of "
+        "old.json: this does not say what it is; expected 'busbw results' of "
         "version 1: record it again with --results"
     )
 
@@ -70,9 +70,9 @@ CASE = ("cases", 0, "case")
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("version",), 13, "'busbw results' of version 13; accepted is 'busbw results' of "),
-        (("version",), True, "'busbw results' of version True; accepted is 'busbw results' of "),
-        (("document",), "busbw history", "this says 'busbw history' of version 1; accepted is "),
+        (("version",), 13, "'busbw results' of version 13; expected 'busbw results' of "),
+        (("version",), True, "'busbw results' of version True; expected 'busbw results' of "),
+        (("document",), "busbw history", "this says 'busbw history' of version 1; expected "),
         (("began",), "today", "began: expected a moment such as"),
         (("began",), "2026-01-02T03:04:05", "began: expected a moment such as"),
         (("cases",), {}, "cases: expected a list, got {}"),

@@ -97,7 +97,7 @@ def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda d: d.update(version=2), "'busbw compiled baselines' of version 2; accepted is "),
+        (lambda d: d.update(version=2), "'busbw compiled baselines' of version 2; expected "),
         (lambda d: d.update(strategy="other"), "the file says"),
         (lambda d: d["environment"].update(ranks=4), "the file says"),
         (lambda d: d["entries"][0].update(payload="2048"), "entries[0].payload: expected a size"),
