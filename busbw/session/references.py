@@ -100,13 +100,15 @@ def _check_agreement(
     settings, began = collected.settings, collected.began
     moments = {record.at for one in stored for record in one.records}
     shared = [line for line in lines if line.at in moments]
-    for one in stored:
+    for baseline in stored:
         try:
-            agreement.check_date(one.case, one.records[-1], began)
+            agreement.check_date(
+                baseline.case, max(baseline.records, key=lambda record: record.began), began
+            )
             if settings.history is not None:
-                agreement.check(one, shared)
+                agreement.check(baseline, shared)
         except agreement.DisagreementError as error:
-            path = baseline_path(settings.baselines, key, one.case)
+            path = baseline_path(settings.baselines, key, baseline.case)
             raise BaselineError(f"{path}: {error}") from error
     try:
         for line in lines[-1:]:

@@ -144,6 +144,14 @@ AT = "2026-01-02T03:00:00Z"
             {AT: "2027-01-02T03:00:00Z"},
             "the session of 2027-01-02T03:00:00Z is in the future",
         ),
+        # Also where it is not the last session of the file.
+        (
+            {
+                f'"{AT}": {{': f'"2027-01-02T03:00:00Z": {{}}, "{AT}": {{',
+                f'"{AT}": [': f'"2027-01-02T03:00:00Z": [1000.0], "{AT}": [',
+            },
+            "the session of 2027-01-02T03:00:00Z is in the future",
+        ),
         # Ten times as slow, as if a loss had been accepted.
         (
             {"[1000.0]": "[10000.0]", '"pinned_us": 1000.0': '"pinned_us": 10000.0'},
