@@ -16,6 +16,8 @@ DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
 # The keys of the document that are no fields of a Line.
 _DOCUMENT_KEYS = ("document", "version")
+# Outcomes of sessions whose times are not those that were expected.
+_SHARED_CHANGES = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +54,13 @@ class Line(Record):
         an unlocked reference may be another stack each time.
         """
         return not self.injected and (bool(self.stack) or not self.paired)
+
+    @property
+    def has_change(self) -> bool:
+        """Whether the case was slower or faster than expected, or all cases together were."""
+        return self.outcome in (Outcome.REGRESSED, Outcome.IMPROVED) or any(
+            outcome in _SHARED_CHANGES for outcome in self.session_outcomes
+        )
 
     @property
     def is_wrong(self) -> bool:
@@ -127,8 +136,11 @@ def wrong_text(lines: Iterable[Line]) -> str:
 
 def earlier(lines: Iterable[Line], series: Series) -> list[Session]:
     """Return the sessions of `series`, in the order of their lines, from lines that are levels."""
-    sessions: dict[str, dict[Case, Record]] = {}
+    sessions: dict[str, dict[Case, Line]] = {}
     for line in lines:
         if line.is_level and Series.of_line(line) == series:
             sessions.setdefault(line.session, {})[line.case] = line
-    return [Session.of(records) for records in sessions.values()]
+    return [
+        Session.of(by_case, has_change=any(line.has_change for line in by_case.values()))
+        for by_case in sessions.values()
+    ]

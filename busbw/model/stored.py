@@ -79,16 +79,21 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """What one session measured: its records by case, several where sessions were joined."""
+    """What one session measured: its records by case, several where sessions were joined.
+
+    `has_change`: the session found a case, or all cases together, slower or faster.
+    """
 
     began: datetime.datetime
     records: Mapping[Case, tuple[Record, ...]]
+    has_change: bool = False
 
     @classmethod
-    def of(cls, records: Mapping[Case, Record]) -> Session:
-        """Of one record at least."""
+    def of(cls, records: Mapping[Case, Record], *, has_change: bool = False) -> Session:
+        """Make a session of one record or more, all of the same moment."""
         began = next(iter(records.values())).began
-        return cls(began=began, records={case: (one,) for case, one in records.items()})
+        by_case = {case: (record,) for case, record in records.items()}
+        return cls(began=began, records=by_case, has_change=has_change)
 
     @property
     def times_s(self) -> dict[Case, tuple[float, ...]]:
@@ -98,16 +103,12 @@ class Session:
     def times_of(self, case: Case) -> tuple[float, ...]:
         return tuple(time_s for one in self.records[case] for time_s in one.times_s)
 
-    def called(self, outcome: Outcome) -> frozenset[Case]:
-        """The cases with this `outcome`, in any of those that were joined."""
-        found = self.records.items()
-        return frozenset(case for case, own in found if any(one.outcome is outcome for one in own))
-
     def joined(self, other: Session) -> Session:
         records = dict(self.records)
         for case, more in other.records.items():
             records[case] = (*records.get(case, ()), *more)
-        return Session(began=self.began, records=records)
+        has_change = self.has_change or other.has_change
+        return Session(began=self.began, records=records, has_change=has_change)
 
     def changes_since(self, before: Session, framework: str) -> tuple[str, ...]:
         """What a framework's stack has other than before, such as ``jax 0.10.1 -> 0.10.2``."""
@@ -134,14 +135,25 @@ def changes(known: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]
 
 
 def merged(sessions: Iterable[Session], apart: datetime.timedelta) -> tuple[Session, ...]:
-    """In the order of time; those that began less than `apart` after the first are one."""
+    """Return the sessions in the order of time, with those near each other as one.
+
+    Sessions that began less than `apart` after the first share the state of the machine. A session
+    that found a change is merged only with other cases of its moment, which are of the same
+    session: launches of other sessions would hide the change.
+    """
     found: list[Session] = []
-    for session in sorted(sessions, key=lambda one: one.began):
-        if found and session.began - found[-1].began < apart:
+    for session in sorted(sessions, key=lambda session: session.began):
+        if found and _is_one(found[-1], session, apart):
             found[-1] = found[-1].joined(session)
         else:
             found.append(session)
     return tuple(found)
+
+
+def _is_one(first: Session, later: Session, apart: datetime.timedelta) -> bool:
+    if first.has_change or later.has_change:
+        return first.began == later.began and first.records.keys().isdisjoint(later.records)
+    return later.began - first.began < apart
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

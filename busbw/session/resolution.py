@@ -55,7 +55,7 @@ def resolved(
     with usage_error(HistoryError, OSError):
         nights = references.nights_of(settings, jobs.values())
         wrong_before = references.wrong_before(settings, jobs.values())
-    for note in _notes(jobs.values(), levels.values(), wrong_before):
+    for note in _notes(jobs.values(), wrong_before):
         executor.on_note(note)
     return Measured(
         collected=collected,
@@ -75,25 +75,10 @@ def _widest(jobs: Iterable[TimedJob]) -> EnvironmentKey | None:
     return max((job.key for job in jobs), key=lambda key: key.ranks, default=None)
 
 
-def _notes(
-    jobs: Iterable[TimedJob], levels: Iterable[Levels], wrong_before: Mapping[Case, str]
-) -> Iterator[str]:
+def _notes(jobs: Iterable[TimedJob], wrong_before: Mapping[Case, str]) -> Iterator[str]:
     yield from dict.fromkeys(job.stored.nearest for job in jobs if job.stored.nearest)
-    yield from _joined(levels)
     for case, day in wrong_before.items():
         yield f"{case.name}: wrong on {day}, and twice as often as others"
-
-
-def _joined(levels: Iterable[Levels]) -> Iterator[str]:
-    """That sessions of an hour count as one, where there are such."""
-    sessions = (one.records.values() for level in levels for one in level.sessions)
-    moments = [len({record.at for own in records for record in own}) for records in sessions]
-    several = [count for count in moments if count > 1]
-    if several:
-        yield (
-            "earlier sessions that began within an hour of each other count as one: "
-            f"{sum(several)} are {len(several)} here"
-        )
 
 
 def _plan(settings: Settings) -> Plan:

@@ -200,6 +200,18 @@ def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> Non
     assert pins["64K"] == pytest.approx(pins["2K"], rel=0.02)
 
 
+def test_a_loss_fails_in_every_session_of_an_hour_until_it_is_repaired(folder: Folder) -> None:
+    (folder.path / "history").mkdir()
+    options = ("--payloads=1K,2K", "--history=history")
+    folder.script(**SLOW)
+    folder.with_baselines(*options)
+    folder.script(**SLOW, cases=[{"payload_bytes": 2048, "slower": 3}])
+    for _ in range(3):
+        assert folder.run(*options, exit_code=1).outcomes == {"1K": "PASS", "2K": "REGRESSED"}
+    folder.script(**SLOW)
+    assert set(folder.run(*options, exit_code=0).outcomes.values()) == {"PASS"}
+
+
 @pytest.mark.exhaustive
 def test_a_repaired_loss_is_named_and_does_not_fail(folder: Folder) -> None:
     folder.script(**ALL_SLOWER)

@@ -11,7 +11,7 @@ import pytest
 
 from busbw import wire
 from busbw.history.lines import Line, Series, earlier, new_session, parse
-from busbw.model.words import FailureKind, Outcome
+from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from tests.helpers import build
 from tests.helpers.history_lines import line, session
 
@@ -86,7 +86,6 @@ def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> No
     assert session.times_s.keys() == {CASE, OTHER}
     assert session.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
     assert session.times_s[OTHER] == pytest.approx((20e-6,))
-    assert session.called(Outcome.REGRESSED) == frozenset()
 
 
 def test_its_surroundings_are_versions_flags_the_host_and_our_code() -> None:
@@ -115,11 +114,16 @@ def test_a_case_of_another_framework_is_none_of_its_session() -> None:
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_what_regressed_is_said(outcome: Outcome) -> None:
+def test_a_session_has_a_change_where_a_case_regressed_or_improved(outcome: Outcome) -> None:
     (session,) = earlier([_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax"))
-    assert session.called(Outcome.REGRESSED) == (
-        {CASE} if outcome is Outcome.REGRESSED else frozenset()
-    )
+    assert session.has_change is (outcome in (Outcome.REGRESSED, Outcome.IMPROVED))
+
+
+@pytest.mark.parametrize("outcome", SessionOutcome)
+def test_a_session_has_a_change_where_all_cases_changed(outcome: SessionOutcome) -> None:
+    (session,) = earlier([_line(session_outcomes=(outcome,))], Series(framework="jax"))
+    shared = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
+    assert session.has_change is (outcome in shared)
 
 
 @pytest.mark.parametrize(

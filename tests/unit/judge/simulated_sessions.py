@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,7 +15,6 @@ from busbw.judge.rule import CaseTimes, Decision, decide
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.stored import Baseline, Record, Session
-from busbw.model.words import Outcome
 from tests.helpers import build
 
 FIRST = datetime(2026, 1, 2, 3, tzinfo=UTC)
@@ -31,17 +30,14 @@ def session(
     day: float,
     times_s: Mapping[Case, Sequence[float]],
     *,
-    regressed: Collection[Case] = (),
-    improved: Collection[Case] = (),
+    has_change: bool = False,
     surroundings: Mapping[str, str] = {},
 ) -> Session:
     """Return a session that began so many days after the first, with the given times."""
     began = FIRST + timedelta(days=day)
     fields = {"at": moment_text(began), "versions": {}, "surroundings": surroundings}
     records = {case: build.session(*launches, **fields) for case, launches in times_s.items()}
-    for outcome, changed in ((Outcome.REGRESSED, regressed), (Outcome.IMPROVED, improved)):
-        records |= {case: replace(records[case], outcome=outcome) for case in changed}
-    return replace(Session.of(records), began=began)
+    return replace(Session.of(records, has_change=has_change), began=began)
 
 
 def retimed(before: Session, times_s: Mapping[Case, Sequence[float]], **changes: Any) -> Session:

@@ -28,7 +28,6 @@ from busbw.model.case import Case
 from busbw.model.stored import Baseline, Session
 from busbw.model.verdict import Answer
 from busbw.model.words import Device as Class
-from busbw.model.words import Outcome
 from tests.helpers import build
 from tests.unit.judge.rules import POLICY, record, records
 from tests.unit.judge.simulated_sessions import FIRST, Device, accepted, cases, levels, session
@@ -111,21 +110,6 @@ def test_launches_of_sessions_that_were_joined_differ_within_each_of_them() -> N
     assert len(earlier.sessions) == 1
     limit = earlier.assess({CASE: (1e-3,)}, POLICY).limits[CASE]
     assert limit.slower == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
-
-
-def test_sessions_are_not_joined_to_one_without_end() -> None:
-    """Every half hour: what begins an hour after the first of a group begins another."""
-    stored = build.pooled(record(2, 1e-3))
-    earlier = _levels(stored, history=[_earlier(half / 48, 1e-3 + half) for half in range(1, 6)])
-    assert [len(times_s) for times_s in _times(earlier)] == [2, 2, 2]
-
-
-def test_one_that_was_joined_is_left_out_where_any_of_them_regressed() -> None:
-    stored = build.pooled(*records(1e-3, 1e-3, 1e-3))
-    slow = _earlier(3, 5e-3, regressed=frozenset({CASE}))
-    earlier = _levels(stored, history=[slow, _earlier(3.01, 5e-3)])
-    assert earlier.sessions[-1].called(Outcome.REGRESSED) == {CASE}
-    assert _level_s(earlier) == pytest.approx(1e-3)
 
 
 def test_sessions_of_a_baseline_that_began_at_one_moment_are_one() -> None:
