@@ -17,7 +17,10 @@ from hypothesis import HealthCheck, settings
 
 from busbw import storage
 from tests.helpers import frameworks as real
+from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.watch import sitecustomize as watch
+
+__all__ = ["folder", "forked", "written"]
 
 # A busy machine makes no example wrong.
 settings.register_profile("busbw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -87,7 +90,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             missing = [name for name in mark.args if not real.is_there(name)]
             if missing:
                 item.add_marker(pytest.mark.skip(reason=f"{missing[0]} is not installed"))
-        if "folder" in getattr(item, "fixturenames", ()):
+        if "forked" in getattr(item, "fixturenames", ()):
             item.add_marker("sessions")
     items.sort(key=_turn)
 

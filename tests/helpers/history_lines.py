@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from busbw.history.lines import Line
@@ -39,3 +42,16 @@ def session(name: str, cases: int = 2) -> list[Line]:
     """The lines of a session."""
     sizes = [1024 << power for power in range(cases)]
     return [line(session=name, case=build.case(payload_bytes=size)) for size in sizes]
+
+
+def documents(name: str, cases: int = 2, **changes: Any) -> list[dict[str, Any]]:
+    """Return the lines of a session as JSON documents, with other values for some keys."""
+    return [{**json.loads(one.text), **changes} for one in session(name, cases)]
+
+
+def write(root: Path, machine: str, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Append documents to the file of a machine, as a session does."""
+    path = root / machine / "2026.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(line)}\n" for line in lines)

@@ -14,10 +14,7 @@ import pytest
 from tests.adversarial.attacks.attack import OF_PYTEST, WORKERS
 from tests.adversarial.attacks.conftests import CONFTESTS
 from tests.adversarial.attacks.stored import BASELINES, FILES, HISTORIES
-from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.session_folder import SLOW, TIMEOUT_S, Folder
-
-__all__ = ["folder", "forked", "written"]
 
 pytestmark = pytest.mark.exhaustive
 

@@ -13,11 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ssh
-from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.session_folder import Folder
 from tests.helpers.workers import processes, wait_until
-
-__all__ = ["folder", "forked", "written"]
 
 NAMES = ("one", "two")
 # Of the second process: it hangs with 2K, and dies with 4K.

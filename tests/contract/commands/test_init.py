@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command_line import Answer, asked_here
-from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.session_folder import Folder
-
-__all__ = ["folder", "forked", "written"]
 
 FILES = ("conftest.py", ".github/workflows/busbw.yml", "baselines/README.md")
 

@@ -9,11 +9,8 @@ import pytest
 from tests.contract.docs import example
 from tests.contract.docs.pages import ROOT
 from tests.contract.docs.shown import shown, unprinted
-from tests.helpers.session_fixtures import folder, forked, written
+from tests.contract.page.test_figure_and_page import texts
 from tests.helpers.session_folder import Folder
-from tests.unit.extensions.page.test_commands import texts
-
-__all__ = ["folder", "forked", "written"]
 
 _SHOWN = shown(ROOT / "README.md")
 _FIRST, _REGRESSED = (_SHOWN[command] for command in _SHOWN)

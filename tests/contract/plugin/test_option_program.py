@@ -9,7 +9,7 @@ import os
 import jsonschema
 import pytest
 
-from tests.contract.plugin.fake_compiler import compiled, outcomes, script
+from tests.contract.compiled.fake_compiler import compiled, outcomes, script
 from tests.helpers import ssh
 from tests.helpers.session_folder import ROOT, Folder, Ran
 from tests.helpers.sweep import sweep

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.plugin.fake_compiler import compiled
+from tests.contract.compiled.fake_compiler import compiled
 from tests.helpers.session_folder import WITHOUT_CACHE, Folder, Ran
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import interpreter

@@ -1,4 +1,4 @@
-"""A bundle of workers that compile, and the folder that sessions run in."""
+"""A bundle of workers that compile."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw.driver.bundle import Bundle
-from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.workers import processes
-
-__all__ = ["bundle", "folder", "forked", "written"]
 
 
 @pytest.fixture

@@ -11,13 +11,11 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from busbw.history.files import append
-from tests.helpers import build
 from tests.helpers.command_line import Answer, asked_here
-from tests.helpers.history_lines import KEY, line
+from tests.helpers.history_lines import documents, write
 from tests.helpers.results_files import document, verdict
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 ONE = "--history=history --machine=tpu-v5-lite/4r"
 THERE = "has no x/4r; it has amd-epyc-2c/4r, tpu-v5-lite/4r"
 
@@ -112,10 +110,10 @@ def test_a_bad_document_is_named(
 def nights(tmp_path: Path) -> Path:
     """A history of three nights of two machines."""
     root = tmp_path / "history"
-    for key in (KEY, build.key()):
-        for night in (1, 2, 3):
-            at = f"2026-01-0{night}T03:00:00Z"
-            append(root, key, [line(session=f"{night:016x}", at=at)])
+    for machine in ("tpu-v5-lite/4r", "amd-epyc-2c/4r"):
+        for day in (1, 2, 3):
+            began = f"2026-01-0{day}T03:00:00Z"
+            write(root, machine, documents(f"{day:016x}", cases=1, at=began))
     return root
 
 
@@ -126,8 +124,8 @@ def test_a_history_has_a_heat_map_and_a_case_its_sessions(nights: Path, tmp_path
         "tpu-v5-lite/4r: time over that of the first 20 sessions"
         in (tmp_path / "a.svg").read_text()
     )
-    _drawn(*asked, "--case=jax.all_reduce.psum.float32.4K", "-o", tmp_path / "b.svg")
-    assert "jax all_reduce (psum), 4K: time by session" in (tmp_path / "b.svg").read_text()
+    _drawn(*asked, "--case=jax.all_reduce.psum.float32.1K", "-o", tmp_path / "b.svg")
+    assert "jax all_reduce (psum), 1K: time by session" in (tmp_path / "b.svg").read_text()
 
 
 def _page(*arguments: str | Path) -> str:
@@ -209,7 +207,6 @@ def test_what_cannot_be_drawn_is_a_usage_error(
     monkeypatch.chdir(tmp_path)
     _written(tmp_path / "x.json", verdict(4096, 6.0))
     _written(tmp_path / "untimed.json", verdict(4096, None))
-    _written(tmp_path / "of_8.json", verdict(4096, 6.0, ranks=8), key=build.key(ranks=8))
     before = sorted(tmp_path.iterdir())
     asked_here(*asked.split()).refuses(*words)
     assert sorted(tmp_path.iterdir()) == before

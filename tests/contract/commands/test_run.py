@@ -12,11 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.session_folder import FAKE, TIMEOUT_S, Folder
 from tests.helpers.sweep import sweep
-
-__all__ = ["folder", "forked", "written"]
 
 ROOT = Path(__file__).parents[3]
 SMALL = FAKE[1:]

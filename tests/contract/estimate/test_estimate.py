@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from busbw.extensions.estimate.models import LINKS, MODELS
 from tests.helpers.command_line import ROOT, asked_here
 
 GIGABIT = ("--gradient-bytes=553.36MB", "--ranks=4", "--bandwidth=125MB/s", "--compute=0.55s")
@@ -131,19 +131,33 @@ def test_a_link_has_a_name_or_a_rate_and_perhaps_a_latency(
     assert link["latency_s"] == pytest.approx(latency_s)
 
 
+def choices(begin: str, *arguments: str) -> list[str]:
+    """Return the names that an error message lists after `begin`."""
+    message = asked_here("estimate", *arguments).err.partition(begin)[2]
+    return re.findall(r"[\w-]+", message.partition(", got ")[0])
+
+
+def rate_of(name: str) -> float:
+    """Return the bytes per second of a known link."""
+    links = document("--parameters=3", "--ranks=2", f"--intra={name}")["links"]
+    return float(links["intra"]["bytes_per_s"])
+
+
 def test_the_page_lists_every_model_and_link_with_its_figure() -> None:
     page = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
     cells = [line.strip("| ").split("|") for line in page.splitlines() if line.startswith("|")]
     rows = {name.strip(): [value.strip() for value in values] for name, *values in cells}
-    for name, parameters in MODELS.items():
-        assert rows[name][0] == f"{parameters:,}"
-    for name, rate in LINKS.items():
+    for name in choices("choose from", "--model=none", *LINKED):
+        assert rows[name][0] == f"{document(f'--model={name}', *LINKED)['payload_bytes'] // 4:,}"
+    links = choices("a link of", "--parameters=3", "--ranks=4", "--bandwidth=none")
+    rates = {name: rate_of(name) for name in links}
+    for name in links:
         if not name.startswith("measured"):
-            assert float(rows[name][0]) == pytest.approx(rate / 1e9, rel=1e-4)
+            assert float(rows[name][0]) == pytest.approx(rates[name] / 1e9, rel=1e-4)
     for place in ("intra", "inter"):
         listed = rows[f"measured-{place}-1 to -8"][1].removesuffix(" MB/s").split(", ")
-        rates = [rate for name, rate in LINKS.items() if name.startswith(f"measured-{place}")]
-        assert [float(rate) * 1e6 for rate in listed] == rates
+        measured = [rates[name] for name in links if name.startswith(f"measured-{place}")]
+        assert [float(rate) * 1e6 for rate in listed] == measured
 
 
 def test_a_reader_who_leaves_early_hears_no_complaint() -> None:

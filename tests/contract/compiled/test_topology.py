@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from busbw.extensions.compiled import compilers
-from busbw.session.option import UsageError
-from tests.contract.plugin.fake_compiler import compiled, outcomes, script, stored
+from tests.contract.compiled.fake_compiler import compiled, outcomes, script, stored
 from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
-from tests.helpers.wheels import use_index, wheel
 
 
 def test_without_a_baseline_nothing_is_judged_and_nothing_measured(folder: Folder) -> None:
@@ -234,23 +229,6 @@ def test_without_any_program_there_is_no_verdict_unless_that_is_expected(folder:
     assert "NO_VERDICT: nothing was compiled" in ran.text
     compiled(folder, "--update-baselines=all", exit_code=0)
     assert "2 out of memory" in compiled(folder, exit_code=0).text
-
-
-@pytest.mark.slow
-def test_a_release_of_libtpu_is_downloaded_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = tmp_path / "index"
-    wheel(index, "libtpu", "0.0.42", files={"libtpu/libtpu.so": ""})
-    use_index(monkeypatch, index)
-    (release,) = compilers.libtpus_of("0.0.42")
-    library = tmp_path / "libtpu" / "0.0.42" / "libtpu" / "libtpu.so"
-    assert compilers.library_of(release, tmp_path) == library
-    monkeypatch.setenv("PATH", "")
-    assert compilers.library_of(release, tmp_path) == library
-    (unknown,) = compilers.libtpus_of("0.0.43")
-    with pytest.raises(UsageError, match=r"^--libtpu=0\.0\.43: uv"):
-        compilers.library_of(unknown, tmp_path)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from busbw.worker.backends.fake.backend import VARIABLE
 from tests.helpers import ssh
 from tests.helpers.command_line import Answer, command
 from tests.helpers.sweep import sweep
@@ -29,7 +28,7 @@ class Cluster:
         self.results, self.good = folder / "answer.json", folder / "good"
 
     def find_slow(self, *options: str, on: str = FOUR, **script: Any) -> Answer:
-        self._environment.setenv(VARIABLE, json.dumps({"latency_s": 1e-4, **script}))
+        self._environment.setenv("BUSBW_FAKE", json.dumps({"latency_s": 1e-4, **script}))
         return command(
             *("find-slow", f"--hosts={on}", f"--host-python={ssh.python()}"),
             *("--framework=fake", "--device=cpu", f"--results={self.results}"),

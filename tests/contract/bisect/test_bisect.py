@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from busbw.extensions.bisect.progress import DOCUMENT
-from busbw.worker.backends.fake.backend import VARIABLE
 from tests.helpers import package_index as index
 from tests.helpers.command_line import ROOT, Answer, command
 from tests.helpers.package_index import PACKAGE
@@ -49,7 +47,7 @@ class Bisected:
         bad = VERSIONS[VERSIONS.index(first) :]
         releases = {PACKAGE: {version: worse for version in bad} | others.pop("releases", {})}
         self._environment.setenv(
-            VARIABLE, json.dumps({"latency_s": 1e-3, "releases": releases, **others})
+            "BUSBW_FAKE", json.dumps({"latency_s": 1e-3, "releases": releases, **others})
         )
 
     def words(self, *options: str, good: str = "1.0", bad: str = "1.8") -> list[str]:
@@ -97,7 +95,7 @@ def test_the_first_slow_release_is_found(bisected: Bisected) -> None:
     assert "left on disk: 2 environments (" in answer.err
     assert f"in {releases}, and what uv downloaded, in its own cache: uv cache clean" in answer.err
     progress = json.loads(bisected.state.read_text())
-    assert progress["document"] == DOCUMENT
+    assert progress["document"] == "busbw bisect 2"
     assert [test["release"] for test in progress["tested"]] == ["1.4", "1.6", "1.5"]
 
 
@@ -217,7 +215,7 @@ def test_flags_without_an_effect_are_named(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_the_progress_of_another_bisection_is_kept(bisected: Bisected) -> None:
     bisected.state.write_text(
-        json.dumps({"document": DOCUMENT, "command": ["other"], "tested": []})
+        json.dumps({"document": "busbw bisect 2", "command": ["other"], "tested": []})
     )
     bisected.run().refuses("state.json is of another bisection (other); remove it")
     assert "other" in bisected.state.read_text()
