@@ -39,6 +39,7 @@ def test_another_algorithm_fails_with_both_sides_unless_accepted(folder: Folder)
     assert "strategy: FakeRing -> FakeTree" in ran.text
     (failure,) = ran.failures
     assert "FakeRing -> FakeTree" in failure
+    assert "FAILED: 1 of 2 cases failed: 1 CHANGED" in ran.text
     assert "1 changed" in compiled(folder, "--accept-compiled-changes", exit_code=0).text
 
 
@@ -73,8 +74,13 @@ def test_a_lost_collective_fails_and_is_never_stored(folder: Folder, options: li
 
 @pytest.mark.exhaustive
 def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder: Folder) -> None:
+    too_large = {"payload_bytes": 1 << 20, "then": "out_of_memory"}
+    script(folder, too_large)
+    unknown = compiled(folder, exit_code=0)
+    assert list(outcomes(unknown).values()) == ["NO_BASELINE", "OUT_OF_MEMORY"]
+    script(folder)
     stored(folder)
-    script(folder, {"payload_bytes": 1 << 20, "then": "out_of_memory"})
+    script(folder, too_large)
     new = compiled(folder, exit_code=1)
     assert "needs 16.00 GiB, 15.75 GiB available" in new.text
     assert list(outcomes(new).values()) == ["PASS", "OUT_OF_MEMORY"]
@@ -100,13 +106,14 @@ def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder
         ]
     ),
 )
-def test_a_compiler_that_dies_costs_one_case(
+def test_a_compiler_that_dies_costs_one_case_which_is_not_stored(
     folder: Folder, then: str, outcome: str, said: str
 ) -> None:
     script(folder, {"payload_bytes": 1024, "then": then})
-    ran = compiled(folder, "--case-timeout=2", exit_code=1)
+    ran = compiled(folder, "--case-timeout=2", "--update-baselines=all", exit_code=1)
     assert list(outcomes(ran).values()) == [outcome, "NO_BASELINE"]
     assert said in ran.text
+    assert [entry["payload"] for entry in folder.stored["entries"]] == ["1M"]
 
 
 @pytest.mark.exhaustive

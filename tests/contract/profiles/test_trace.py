@@ -197,6 +197,9 @@ def _of_pytorch(rank: int, *stats: tuple[str, Any]) -> bytes:
     }
     rows = []
     for at, dur in enumerate((900.0, 100.0 + rank)):
+        # The annotation of the call is longer than the kernel and does not count.
+        annotation = complete("nccl:all_reduce", pid=9, tid=1, ts=1e4 * at, dur=dur + 50)
+        rows.append({**annotation, "cat": "user_annotation", "args": noted})
         row = complete("ncclDevKernel_Generic(x)", pid=rank, tid=7, ts=1e4 * at, dur=dur)
         rows.append({**row, "cat": "kernel", "args": {"device": rank, "Group size": 2, **noted}})
     return json.dumps({"schemaVersion": 1, "traceEvents": rows}).encode()

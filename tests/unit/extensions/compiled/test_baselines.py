@@ -57,13 +57,6 @@ def test_what_is_saved_is_found_with_its_release_and_date(tmp_path: Path) -> Non
     )
 
 
-def test_out_of_memory_is_kept_with_its_bytes(tmp_path: Path) -> None:
-    compiled(tmp_path, None, needed_bytes=16, available_bytes=15)
-    found = baselines.find(tmp_path, CHIPS, PROGRAM)
-    assert found is not None
-    assert (found.compiled, found.needed_bytes, found.available_bytes) == (None, 16, 15)
-
-
 def test_others_stay_and_each_has_a_line_of_its_own(tmp_path: Path) -> None:
     compiled(tmp_path, made.compiled(), case=SECOND)
     compiled(tmp_path, made.compiled(), date="2026-11-21")
@@ -71,13 +64,6 @@ def test_others_stay_and_each_has_a_line_of_its_own(tmp_path: Path) -> None:
     dates = [json.loads(line.rstrip(","))["date"] for line in lines]
     assert len(lines) == 2
     assert sorted(dates) == ["2026-11-20", "2026-11-21"]
-
-
-def test_what_is_as_it_was_is_not_written_again(tmp_path: Path) -> None:
-    compiled(tmp_path, made.compiled(), date="2026-11-20")
-    before = path_in(tmp_path).stat().st_mtime_ns
-    assert compiled(tmp_path, made.compiled(), date="2026-11-21") == []
-    assert path_in(tmp_path).stat().st_mtime_ns == before
 
 
 def test_only_new_leaves_what_is_there(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw.extensions.compiled.judge import collectives_changed, differences
-from busbw.extensions.compiled.worker_values import Compiled
+from busbw.extensions.compiled.judge import collectives_changed
 from busbw.model.program import Use
 
 GATHER = Use(
@@ -104,9 +103,3 @@ def test_a_long_list_of_lines_is_cut() -> None:
     many = tuple(replace(GATHER, source=f"train.py:{line}") for line in range(5))
     (text,) = _texts((), many)
     assert text.endswith("none -> 60 per step (train.py:0, train.py:1 and 3 more)")
-
-
-def test_memory_of_a_program_is_compared_as_ever() -> None:
-    before = Compiled(collectives={"all_gather": 12}, groups="", peak_bytes=1 << 30, uses=(GATHER,))
-    grown = replace(before, peak_bytes=2 << 30)
-    assert [one.text for one in differences(before, grown)] == ["peak memory: 1.0 GiB -> 2.0 GiB"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from busbw.extensions.compiled.judge import (
     CompileTerms,
     judge_compiled,
@@ -50,15 +48,6 @@ def test_what_no_compiler_published_is_the_same_as_before() -> None:
     assert found.text.endswith("not published")
 
 
-def test_out_of_memory_is_expected_new_or_not_judged() -> None:
-    expected, new, unknown = judged(OOM, OOM_BEFORE), judged(OOM), judged(OOM, None)
-    assert [one.outcome for one in (expected, new, unknown)] == [Outcome.OUT_OF_MEMORY] * 3
-    assert [one.failed for one in (expected, new, unknown)] == [False, True, False]
-    assert [one.expected for one in (expected, new, unknown)] == [True, False, False]
-    assert "needs 16.00 GiB, 15.00 GiB available" in new.text
-    assert "it compiled in the baseline (libtpu 0.0.40)" in new.text
-
-
 def test_a_case_without_baseline_fails_only_where_one_is_required() -> None:
     assert judged(made.compiled(), None).outcome is Outcome.NO_BASELINE
     assert not judged(made.compiled(), None).failed
@@ -70,31 +59,6 @@ def test_a_case_without_baseline_fails_only_where_one_is_required() -> None:
 def test_another_program_is_not_comparable() -> None:
     before = made.baseline(made.compiled(), case=build.case(protocol="device/chain1"))
     assert judged(made.compiled(), before).outcome is Outcome.INCOMPARABLE
-
-
-def test_an_update_accepts_all_that_can_be_stored_and_nothing_else() -> None:
-    fine = (made.compiled(algorithm={}, peak_bytes=2**30), OOM)
-    assert not any(judged(now, accept_all=True).failed for now in fine)
-    lost = build.failure(FailureKind.NOT_A_COLLECTIVE, message="expected 1 all-reduce")
-    error = build.failure(FailureKind.COMPILE_ERROR, message="INTERNAL: refused\nmore")
-    assert all(judged(now, accept_all=True, accept_changes=True).failed for now in (lost, error))
-
-
-@pytest.mark.parametrize(
-    ("kind", "outcome", "text"),
-    [
-        (FailureKind.COMPILE_ERROR, Outcome.COMPILE_ERROR, "INTERNAL: refused"),
-        (FailureKind.NOT_A_COLLECTIVE, Outcome.FAILED, "not a collective: INTERNAL: refused"),
-        (FailureKind.CRASHED, Outcome.FAILED, "crashed: INTERNAL: refused"),
-        (FailureKind.TIMEOUT, Outcome.FAILED, "timeout: INTERNAL: refused"),
-    ],
-)
-def test_an_error_fails_with_the_compiler_s_sentence(
-    kind: FailureKind, outcome: Outcome, text: str
-) -> None:
-    found = judged(build.failure(kind, message="INTERNAL: refused\nmore"))
-    assert (found.outcome, found.failed, found.text) == (outcome, True, text)
-    assert "more" in found.explain()
 
 
 def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_skipped() -> None:
@@ -118,17 +82,3 @@ def test_what_was_skipped_was_not_compiled() -> None:
     assert found.headline() == (
         "NO_VERDICT: topologies that have a baseline were not compiled: h100:8: gone"
     )
-
-
-def test_failed_cases_are_counted_and_no_such_session_is_called_fine() -> None:
-    found = judge_compiled_session([judged(made.compiled()), judged(OOM)])
-    assert found.outcomes == (SessionOutcome.FAILED,)
-    assert found.headline() == (
-        "FAILED: 1 of 2 cases failed: 1 OUT_OF_MEMORY; 2 cases for 1 topology compiled by new"
-    )
-
-
-def test_out_of_memory_alone_is_a_session_only_where_it_is_expected() -> None:
-    unexpected, expected = judged(OOM), judged(OOM, OOM_BEFORE)
-    assert SessionOutcome.NO_VERDICT in judge_compiled_session([unexpected]).outcomes
-    assert judge_compiled_session([expected]).outcome is SessionOutcome.FINE

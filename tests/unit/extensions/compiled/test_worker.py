@@ -140,23 +140,6 @@ def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
     assert isinstance(compiled(Counting(), to=enough), Compiled)
 
 
-def test_where_there_is_no_compiler_the_case_is_unavailable(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"missing": {"tpu": "no libtpu"}}')
-    found = compiled()
-    assert isinstance(found, Failure)
-    assert (found.kind, found.message) == (FailureKind.UNAVAILABLE, "no libtpu")
-
-
-def test_a_program_that_lost_its_collective_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
-    lost = compiled()
-    assert isinstance(lost, Failure)
-    assert lost.kind is FailureKind.NOT_A_COLLECTIVE
-    assert "expected 1 all-reduce of " in lost.message
-
-
 def _case(name: str, clock: str, **changes: str) -> Case:
     asked = COLLECTIVES[name]
     return build.case(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import zlib
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as Tree
@@ -125,19 +124,6 @@ def test_every_color_has_one_in_the_dark_theme() -> None:
     colors = {element.get(kind, "none") for element in elements for kind in ("fill", "stroke")}
     assert colors - {"none", "transparent"} <= set(DARK)
     assert all(f'[fill="{light}"]{{fill:{dark}}}' in picture for light, dark in DARK.items())
-
-
-def test_only_figures_of_busbw_are_recognized() -> None:
-    figure = _bandwidth(verdict(4096, 6.0))
-    content = drawing.png(figure)
-    size, kind = int.from_bytes(content[33:37]), content[37:41]
-    assert (kind, content[41 : 41 + size]) == (b"tEXt", b"Software\x00busbw figure")
-    assert int.from_bytes(content[41 + size : 45 + size]) == zlib.crc32(content[37 : 41 + size])
-    assert int.from_bytes(content[16:20]) >= 1000
-    texts = [drawing.svg(figure), content.decode(errors="replace")]
-    assert all(map(drawing.is_figure, texts))
-    others = [f"<p>{texts[0]}</p>", "<svg></svg>", texts[1].replace("figure", "x")]
-    assert not any(map(drawing.is_figure, others))
 
 
 def test_what_cannot_be_drawn_is_an_error_with_its_reason(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -13,7 +12,7 @@ import pytest
 
 from busbw.extensions.page import drawing
 from busbw.extensions.page.figures import Figure
-from busbw.extensions.page.page import Page, html, is_page, page
+from busbw.extensions.page.page import Page, html, page
 from tests.helpers.results_files import session, verdict
 from tests.helpers.sweep import sweep
 from tests.unit.extensions.page import made
@@ -132,19 +131,3 @@ def test_several_sessions_have_a_chapter_each_below_what_they_share() -> None:
     for words in ("3 sessions", "Bandwidth of all sessions"):
         assert words in text
     assert ">jax psum, on a<" in text and "ring -&gt; tree" in text
-
-
-def test_a_page_is_recognized_and_nothing_else_is() -> None:
-    text = html(Page(title="a", chapters=()))
-    assert is_page(text)
-    assert not is_page(text.replace("busbw page", "other"))
-    assert not is_page("<!DOCTYPE html><html>")
-
-
-@pytest.mark.parametrize("name", ["altair", "jinja2", "vl_convert"])
-def test_without_a_library_the_sentence_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(drawing.DrawingError, match=r"pip install 'busbw\[page\]'"):
-        html(made.whole_page())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from busbw.extensions.profiles.recordings import (
     collectives,
     read,
 )
-from tests.helpers.recordings import complete
 
 DATA = Path(__file__).with_name("data")
 MOST_BYTES = 2**28
@@ -201,29 +199,6 @@ def test_a_kernel_is_known_by_what_is_noted_at_it_and_else_by_its_name(
     assert [collective.kind for collective in collectives([event], "h")] == [kind] * bool(kind)
 
 
-def _of_pytorch(device: int, durations_us: Sequence[float]) -> bytes:
-    """Return a recording by PyTorch's profiler, which notes the size at a kernel."""
-    args = {"device": device, "stream": 20, "Collective name": "allreduce", "dtype": "Float"}
-    args |= {"In msg nelems": 2**20, "Out msg nelems": 2**20, "Group size": 2}
-    rows: list[dict[str, Any]] = [{"ph": "M", "pid": device, "name": "process_labels", "args": {}}]
-    for at, dur in enumerate(durations_us):
-        row = complete("nccl:all_reduce", pid=1, tid=1, ts=100.0 * at, dur=dur + 50)
-        rows.append({**row, "cat": "user_annotation", "args": args})
-        row = complete("ncclDevKernel_AllReduce", pid=device, tid=20, ts=100.0 * at, dur=dur)
-        rows.append({**row, "cat": "kernel", "args": args})
-    return json.dumps({"schemaVersion": 1, "distributedInfo": {}, "traceEvents": rows}).encode()
-
-
-def test_the_kernels_of_pytorch_say_payload_and_ranks(tmp_path: Path) -> None:
-    path = tmp_path / "rank1.pt.trace.json"
-    path.write_bytes(_of_pytorch(1, [10.0, 20.0]))
-    result = collectives(read(path, MOST_BYTES), "h")
-    assert [collective[:4] for collective in result] == [
-        ("all_reduce", 2**22, GroupSize(1, 2), "h/1")
-    ] * 2
-    assert [collective.duration_s for collective in result] == pytest.approx([1e-5, 2e-5])
-
-
 def test_tensorflow_s_replicas_are_the_nodes_of_one_instance_in_the_order_of_their_numbers() -> (
     None
 ):
@@ -244,12 +219,6 @@ def test_tensorflow_s_replicas_are_the_nodes_of_one_instance_in_the_order_of_the
         "h/2": 1.0,
     }
     assert {collective.call for collective in result.values()} == {"7"}
-
-
-@pytest.mark.parametrize("duration", [-1.0, math.nan, math.inf])
-def test_a_time_that_no_collective_takes_is_an_error(duration: float) -> None:
-    with pytest.raises(ValueError, match=r"'all-reduce\.1' takes"):
-        collectives([_event("all-reduce.1", s=duration)], "h")
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from busbw.extensions.stragglers.fit import Racks
 from busbw.extensions.stragglers.result import NoAnswer, Result
 from busbw.extensions.stragglers.sequential import Slow
@@ -21,34 +19,6 @@ HOST = Slow(name="host c", hosts=("c",), quantity=SIZE, ratio=1.8, p=0.0006)
 LINK = Slow(name="link a - d", hosts=("a", "d"), quantity=SIZE, ratio=2.3, p=0.003)
 SILENT = NoAnswer(name="host b", hosts=("b",), reason="it hangs")
 FAR = Racks(hosts=(("a", "b"), ("c", "d")), ratio=2.0, alone=1.9)
-
-
-def test_a_healthy_cluster_has_the_loss_that_would_have_been_found() -> None:
-    assert list(HEALTHY.sentences()) == [
-        "no host, link or chip is slow: a loss of 15 % in all-reduce 16M would have been found; "
-        "at most 1 healthy cluster in 100 is reported"
-    ]
-    assert HEALTHY.is_healthy
-
-
-@pytest.mark.parametrize(
-    ("result", "sentence"),
-    [
-        (
-            replace(HEALTHY, slow=(HOST,)),
-            "host c: all-reduce 16M takes 1.80 x as long as the others' (p <= 0.0006)",
-        ),
-        (replace(HEALTHY, unreachable=(SILENT,)), "host b: no answer: it hangs"),
-        (
-            replace(HEALTHY, racks={SIZE: FAR}),
-            "a, b | c, d: all-reduce 16M takes 2.00 x as long between them as within, and 1.90 x "
-            "by itself: they are far from each other",
-        ),
-    ],
-)
-def test_each_problem_has_a_sentence(result: Result, sentence: str) -> None:
-    assert list(result.sentences()) == [sentence]
-    assert result.is_slow
 
 
 def test_racks_that_share_a_connection_are_healthy() -> None:
