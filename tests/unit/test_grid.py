@@ -25,40 +25,77 @@ def _grid(**changes: Any) -> tuple[Spec, ...]:
     return grid.specs(_asked(**changes))
 
 
-def test_the_grid_is_ordered_by_framework_strategy_dtype_and_payload() -> None:
-    grid = _grid(
-        frameworks=("tensorflow", "jax"),
-        strategies=("default", "ring", "psum"),
-        dtypes=("float32", "float16"),
-        payloads=(1024, 2048),
-    )
-    assert [spec.id for spec in grid[:3]] == [
-        "tensorflow-default-float32-1K",
-        "tensorflow-default-float32-2K",
-        "tensorflow-default-float16-1K",
-    ]
-    assert grid[-1].id == "jax-psum-float16-2K"
+_GATHER = "jax-all_gather-out_of_place-default-float32-1K"
+_PERMUTE = "jax-permute-out_of_place-default"
+_SUM = "jax-default-float32-1K"
 
 
-def test_a_framework_takes_the_strategies_that_it_knows() -> None:
-    grid = _grid(frameworks=("jax", "tensorflow"), strategies=("psum", "ring"))
-    assert [(s.framework, s.strategy) for s in grid] == [("jax", "psum"), ("tensorflow", "ring")]
-
-
-def test_collectives_follow_each_other_in_the_order_asked_for_payloads_running_fastest() -> None:
-    grid = _grid(
-        collectives=("permute", "all_reduce"), dtypes=("int32", "float32"), payloads=(1024, 2048)
-    )
-    assert [spec.id for spec in grid] == [
-        "jax-permute-out_of_place-default-int32-1K",
-        "jax-permute-out_of_place-default-int32-2K",
-        "jax-permute-out_of_place-default-float32-1K",
-        "jax-permute-out_of_place-default-float32-2K",
-        "jax-default-int32-1K",
-        "jax-default-int32-2K",
-        "jax-default-float32-1K",
-        "jax-default-float32-2K",
-    ]
+@pytest.mark.parametrize(
+    ("changes", "ids"),
+    [
+        # By framework, then strategy, then payload; each framework takes the strategies it knows.
+        (
+            {
+                "frameworks": ("tensorflow", "jax"),
+                "strategies": ("default", "ring", "psum"),
+                "payloads": (1024, 2048),
+            },
+            [
+                *("tensorflow-default-float32-1K", "tensorflow-default-float32-2K"),
+                *("tensorflow-ring-float32-1K", "tensorflow-ring-float32-2K"),
+                *("jax-default-float32-1K", "jax-default-float32-2K"),
+                *("jax-psum-float32-1K", "jax-psum-float32-2K"),
+            ],
+        ),
+        (
+            {
+                "collectives": ("permute", "all_reduce"),
+                "dtypes": ("int32", "float32"),
+                "payloads": (1024, 2048),
+            },
+            [
+                *(f"{_PERMUTE}-int32-1K", f"{_PERMUTE}-int32-2K"),
+                *(f"{_PERMUTE}-float32-1K", f"{_PERMUTE}-float32-2K"),
+                *("jax-default-int32-1K", "jax-default-int32-2K"),
+                *("jax-default-float32-1K", "jax-default-float32-2K"),
+            ],
+        ),
+        # Collectives without a reduce op appear once.
+        (
+            {
+                "collectives": ("all_reduce", "reduce_scatter", "permute"),
+                "reduce_ops": ("max", "sum", "min"),
+            },
+            [
+                *("jax-max-default-float32-1K", _SUM, "jax-min-default-float32-1K"),
+                *("jax-reduce_scatter-out_of_place-default-float32-1K", f"{_PERMUTE}-float32-1K"),
+            ],
+        ),
+        (
+            {
+                "collectives": ("all_reduce", "all_gather"),
+                "placements": ("out_of_place", "in_place"),
+            },
+            ["jax-out_of_place-default-float32-1K", _SUM, _GATHER],
+        ),
+        ({"placements": ("default", "in_place")}, [_SUM]),
+        # Strategies are those of the all-reduce.
+        (
+            {"collectives": ("all_reduce", "permute"), "strategies": ("psum", "default")},
+            ["jax-psum-float32-1K", _SUM, f"{_PERMUTE}-float32-1K"],
+        ),
+        (
+            {
+                "frameworks": ("tensorflow",),
+                "collectives": ("all_reduce", "permute"),
+                "reduce_ops": ("sum", "max"),
+            },
+            ["tensorflow-default-float32-1K"],
+        ),
+    ],
+)
+def test_options_give_these_specs_in_this_order(changes: dict[str, Any], ids: list[str]) -> None:
+    assert [spec.id for spec in _grid(**changes)] == ids
 
 
 def test_every_id_of_the_whole_grid_is_unique() -> None:
@@ -92,56 +129,12 @@ def test_left_alone_a_collective_is_in_place_where_it_can_be(
     assert (spec.collective, spec.placement, spec.reduce_op) == (collective, placement, reduce_op)
 
 
-def test_reduce_ops_are_for_collectives_that_have_them_and_the_others_appear_once() -> None:
-    grid = _grid(
-        collectives=("all_reduce", "reduce_scatter", "permute"), reduce_ops=("max", "sum", "min")
-    )
-    assert [(spec.collective, spec.reduce_op) for spec in grid] == [
-        ("all_reduce", "max"),
-        ("all_reduce", "sum"),
-        ("all_reduce", "min"),
-        ("reduce_scatter", "sum"),
-        ("permute", "none"),
-    ]
-
-
-def test_placements_are_taken_as_far_as_the_collective_has_them() -> None:
-    grid = _grid(collectives=("all_reduce", "all_gather"), placements=("out_of_place", "in_place"))
-    assert [(spec.collective, spec.placement) for spec in grid] == [
-        ("all_reduce", "out_of_place"),
-        ("all_reduce", "in_place"),
-        ("all_gather", "out_of_place"),
-    ]
-
-
-def test_the_default_placement_and_its_name_are_one_spec() -> None:
-    assert len(_grid(placements=("default", "in_place"))) == 1
-
-
 @pytest.mark.parametrize(
     "changes", [{"collectives": ("all_gather",)}, {"reduce_ops": ("max",)}, {"mesh": "2x2"}]
 )
 def test_what_tensorflow_has_not_drops_it_where_nobody_named_it(changes: dict[str, Any]) -> None:
     grid = _grid(frameworks=("tensorflow", "jax"), named=False, **changes)
     assert [spec.framework for spec in grid] == ["jax"]
-
-
-def test_tensorflow_takes_its_sum_and_its_all_reduce_out_of_many() -> None:
-    grid = _grid(
-        frameworks=("tensorflow",),
-        collectives=("all_reduce", "permute"),
-        reduce_ops=("sum", "max"),
-    )
-    assert [(spec.collective, spec.reduce_op) for spec in grid] == [("all_reduce", "sum")]
-
-
-def test_strategies_of_the_all_reduce_leave_other_collectives_to_the_default() -> None:
-    grid = _grid(collectives=("all_reduce", "permute"), strategies=("psum", "default"))
-    assert [(spec.collective, spec.strategy) for spec in grid] == [
-        ("all_reduce", "psum"),
-        ("all_reduce", "default"),
-        ("permute", "default"),
-    ]
 
 
 def test_ranks_mesh_axes_and_clock_are_in_every_spec() -> None:
@@ -238,18 +231,31 @@ def test_a_single_device_is_no_collective_and_is_passed_over_aloud() -> None:
     assert "1 rank (GPU), two are needed" in target.why
 
 
-def test_a_device_asked_for_is_never_replaced_by_another() -> None:
-    with pytest.raises(GridError, match=r"no TPU to measure on \(jax: no libtpu\)"):
-        _target(CPU, device=Device.TPU)
-
-
 def test_a_device_asked_for_is_there_because_it_was_asked_for() -> None:
     assert _target(CPU, device=Device.CPU).why == "asked for"
 
 
-def test_more_ranks_than_devices_are_an_error_with_both_numbers() -> None:
-    with pytest.raises(GridError, match=r"4 ranks \(TPU\), 8 asked for"):
-        _target(build.probe(build.device_set(Device.TPU)), device=Device.TPU, ranks=8)
+TPU = build.probe(build.device_set(Device.TPU))
+UNREACHED = build.probe(framework="tensorflow", tpu="not built for it", cpu="import failed")
+
+
+@pytest.mark.parametrize(
+    ("probes", "options", "message"),
+    [
+        ([CPU], {"device": Device.TPU}, r"no TPU to measure on \(jax: no libtpu\)"),
+        ([TPU], {"device": Device.TPU, "ranks": 8}, r"4 ranks \(TPU\), 8 asked for"),
+        (
+            [TPU, UNREACHED],
+            {"named": ("tensorflow",)},
+            "tensorflow does not reach the TPU: not built for it",
+        ),
+    ],
+)
+def test_no_other_device_and_no_other_framework_replaces_a_named_one(
+    probes: list[Probe], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(GridError, match=message):
+        _target(*probes, **options)
 
 
 @pytest.mark.parametrize(
@@ -275,16 +281,9 @@ def test_virtual_devices_come_in_any_number() -> None:
 
 
 def test_a_framework_that_does_not_reach_the_device_is_listed_with_its_words() -> None:
-    tensorflow = build.probe(framework="tensorflow", tpu="not built for it")
-    target = _target(build.probe(build.device_set(Device.TPU)), tensorflow)
+    target = _target(TPU, UNREACHED)
     assert target.unreached == {"tensorflow": "not built for it"}
     assert {"jax"} == set(target.sets)
-
-
-def test_a_framework_asked_for_by_name_must_reach_the_device() -> None:
-    tensorflow = build.probe(framework="tensorflow", tpu="not built for it")
-    with pytest.raises(GridError, match="tensorflow does not reach the TPU: not built for it"):
-        _target(build.probe(build.device_set(Device.TPU)), tensorflow, named=("tensorflow",))
 
 
 def test_the_key_of_a_target_says_where_a_time_holds() -> None:
@@ -309,19 +308,33 @@ def test_default_and_its_true_name_are_the_same_case() -> None:
     assert named == grid.resolve(build.spec(strategy="default"), target)
 
 
-def test_a_strategy_that_the_device_lacks_is_an_error_that_names_those_it_has() -> None:
-    with pytest.raises(
-        GridError, match=r"jax has no strategy ring for all_reduce on the CPU; it has .*psum"
-    ):
-        grid.resolve(build.spec(strategy="ring"), _target(CPU))
+TWO_CLOCKS = build.probe(build.device_set(clocks=(Clock.HOST, Clock.DISPATCH)))
 
 
-def test_a_spec_of_a_framework_off_the_device_is_an_error_with_its_words() -> None:
-    target = _target(CPU, build.probe(framework="tensorflow", cpu="import failed"))
-    with pytest.raises(GridError, match="tensorflow does not reach the CPU: import failed"):
-        grid.resolve(build.spec(framework="tensorflow"), target)
-    with pytest.raises(GridError, match="fake does not reach the CPU: not probed"):
-        grid.resolve(build.spec(framework="fake"), target)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"strategy": "ring"},
+            "jax has no strategy ring for all_reduce on the CPU; it has .*psum",
+        ),
+        (
+            {"collective": "permute", "strategy": "psum"},
+            "no strategy psum for permute on the CPU; it has default",
+        ),
+        ({"framework": "tensorflow"}, "tensorflow does not reach the CPU: import failed"),
+        ({"framework": "fake"}, "fake does not reach the CPU: not probed"),
+        ({"clock": "device"}, "^jax has no clock device on the CPU; it has host, dispatch$"),
+        ({"mesh": "2x4"}, r"mesh of 2x4 has 8 ranks, there are 4 \(CPU\); --ranks says how many"),
+        ({"mesh": "2x1"}, r"mesh of 2x1 has 2 ranks, there are 4 \(CPU\); --ranks says how many"),
+        ({"mesh": "3"}, r"mesh of 3 has 3 ranks, there are 4 \(CPU\); --ranks says how many"),
+    ],
+)
+def test_a_spec_that_the_device_cannot_measure_is_an_error_that_names_what_it_can(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(GridError, match=message):
+        grid.resolve(build.spec(**changes), _target(TWO_CLOCKS, UNREACHED))
 
 
 ALL_CLOCKS = (Clock.HOST, Clock.DISPATCH, Clock.DEVICE)
@@ -340,30 +353,12 @@ def test_a_clock_asked_for_is_in_the_protocol(clock: Clock) -> None:
     assert (case.protocol.text, case.clock) == (f"{clock.value}/chain2", clock)
 
 
-def test_a_clock_that_the_device_has_not_is_an_error_that_names_its_own() -> None:
-    clocks = (Clock.HOST, Clock.DISPATCH)
-    target = _target(build.probe(build.device_set(clocks=clocks)))
-    with pytest.raises(
-        GridError, match=r"^jax has no clock device on the CPU; it has host, dispatch$"
-    ):
-        grid.resolve(build.spec(clock="device"), target)
-
-
 def test_a_mesh_and_its_axes_are_in_the_case_and_the_mesh_in_the_key() -> None:
     target = _target(CPU, ranks=8)
     spec = build.spec(ranks=8, mesh="2x4", axes="y")
     case = grid.resolve(spec, target)
     assert (case.mesh, case.axes, case.ranks, case.group_size) == ("2x4", "y", 8, 4)
     assert target.key(spec) == build.key(ranks=8, mesh="2x4")
-
-
-@pytest.mark.parametrize(("mesh", "ranks"), [("2x4", 8), ("2x1", 2), ("3", 3)])
-def test_a_mesh_that_is_not_all_the_ranks_is_an_error_with_both_numbers(
-    mesh: str, ranks: int
-) -> None:
-    wanted = rf"a mesh of {mesh} has {ranks} ranks, there are 4 \(CPU\); --ranks says how many"
-    with pytest.raises(GridError, match=wanted):
-        grid.resolve(build.spec(mesh=mesh), _target(CPU))
 
 
 @pytest.mark.parametrize(
@@ -381,11 +376,6 @@ def test_other_collectives_than_the_all_reduce_have_the_framework_s_own_strategy
     target = _target(build.probe(build.device_set(), framework=framework))
     spec = build.spec(framework=framework, collective=collective)
     assert grid.resolve(spec, target).strategy == strategy
-
-
-def test_a_strategy_named_for_another_collective_is_an_error() -> None:
-    with pytest.raises(GridError, match=r"no strategy psum for permute on the CPU; it has default"):
-        grid.resolve(build.spec(collective="permute", strategy="psum"), _target(CPU))
 
 
 @pytest.mark.parametrize(

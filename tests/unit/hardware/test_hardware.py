@@ -109,44 +109,50 @@ def test_links_are_counted_in_both_directions(shape: str, links: int) -> None:
     assert directed_links(shape) == links
 
 
-def test_a_full_torus_is_bounded_by_what_a_chip_can_send() -> None:
-    found = _ceiling(_key("TPU v5 lite", 256, "16x16"))
-    assert found.bytes_per_s == pytest.approx(200e9)
-    assert found.sure
+TORUS, SQUARE = _key("TPU v5 lite", 256, "16x16"), _key("TPU v5 lite", 4, "2x2")
+A100, H100 = _key("NVIDIA A100-SXM4-80GB", 8), _key("NVIDIA H100 80GB HBM3", 8)
+ADDED = {"bytes_per_s": 450e9, "most_bytes_per_s": 2 * 7 / 8 * 450e9, "in_switch": True}
+MOVED = {"bytes_per_s": 450e9, "most_bytes_per_s": 450e9, "in_switch": False}
 
 
-def test_an_open_slice_is_bounded_by_the_links_in_use() -> None:
-    """2x2: 8 directed links of 50 GB/s over 4 chips, two a chip."""
-    found = _ceiling(_key("TPU v5 lite", 4, "2x2"))
-    assert found.bytes_per_s == pytest.approx(100e9)
-    assert found.text == "links: 2 of 4 links of 50.0 GB/s in use"
-
-
-def test_colors_bound_the_links_that_a_chip_sends_on() -> None:
-    key = _key("TPU v5 lite", 256, "16x16")
-    two = _ceiling(key, algorithm={"colors": "2"})
-    four = _ceiling(key, algorithm={"colors": "4"})
-    assert two.bytes_per_s == pytest.approx(100e9)
-    assert two.most_bytes_per_s == four.bytes_per_s == pytest.approx(200e9)
-    assert two.text.endswith(", 2 colors")
-
-
-def test_what_is_not_a_number_of_colors_bounds_nothing() -> None:
-    key = _key("TPU v5 lite", 4, "2x2")
-    assert _ceiling(key, algorithm={"colors": "2+4"}) == _ceiling(key)
-
-
-def test_two_devices_of_a_chip_share_its_links() -> None:
-    """8 devices on 4 chips of TPU7x: 2 (c-1) S over 8 links of 100 GB/s, busbw 7/8 of 800/3."""
-    found = _ceiling(_key("TPU7x", 8, "2x2"))
-    assert found.bytes_per_s == pytest.approx(7 / 8 * 8 * 100e9 / 3)
-    assert not found.sure
-
-
-def test_a_switch_lets_each_gpu_send_on_all_its_links() -> None:
-    found = _ceiling(_key("NVIDIA A100-SXM4-80GB", 8))
-    assert found.bytes_per_s == found.most_bytes_per_s == pytest.approx(300e9)
-    assert not found.in_switch
+@pytest.mark.parametrize(
+    ("key", "options", "expected"),
+    [
+        # A chip of a full torus sends on all its links.
+        (TORUS, {}, {"bytes_per_s": 200e9, "sure": True}),
+        # 8 directed links of 50 GB/s over 4 chips, two a chip.
+        (
+            SQUARE,
+            {},
+            {"bytes_per_s": 100e9, "text": "links: 2 of 4 links of 50.0 GB/s in use"},
+        ),
+        (SQUARE, {"collective": "all_gather"}, {"bytes_per_s": 100e9}),
+        (
+            TORUS,
+            {"algorithm": {"colors": "2"}},
+            {"bytes_per_s": 100e9, "most_bytes_per_s": 200e9},
+        ),
+        (TORUS, {"algorithm": {"colors": "4"}}, {"bytes_per_s": 200e9}),
+        # Not a number of colors.
+        (SQUARE, {"algorithm": {"colors": "2+4"}}, {"bytes_per_s": 100e9}),
+        # 8 devices on 4 chips: 2 (c-1) S over 8 links of 100 GB/s, busbw 7/8 of 800/3.
+        (_key("TPU7x", 8, "2x2"), {}, {"bytes_per_s": 7 / 8 * 8 * 100e9 / 3, "sure": False}),
+        (
+            A100,
+            {},
+            {"bytes_per_s": 300e9, "most_bytes_per_s": 300e9, "in_switch": False},
+        ),
+        # A switch that adds up saves nothing where each rank still moves all.
+        (H100, {}, ADDED),
+        (H100, {"collective": "all_gather"}, MOVED),
+        (H100, {"collective": "reduce_scatter"}, MOVED),
+    ],
+)
+def test_a_ceiling_is_what_the_links_in_use_allow(
+    key: EnvironmentKey, options: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    ceiling = _ceiling(key, **options)
+    assert {name: getattr(ceiling, name) for name in expected} == pytest.approx(expected)
 
 
 def test_ranks_on_one_device_pass_no_link_that_could_bound_them() -> None:
@@ -205,9 +211,3 @@ def test_where_nothing_sure_is_known_there_is_no_ceiling(
     key: EnvironmentKey, changes: dict[str, object]
 ) -> None:
     assert ceiling_of(key, build.case(ranks=key.ranks, **changes)) is None
-
-
-def test_gathering_and_scattering_have_the_same_ceiling() -> None:
-    key = _key("TPU v5 lite", 4, "2x2")
-    found = {_ceiling(key, collective=name) for name in ("all_gather", "all_reduce")}
-    assert len(found) == 1
