@@ -122,7 +122,7 @@ def test_every_id_of_the_whole_grid_is_unique() -> None:
         ("permute", "out_of_place", "none"),
     ],
 )
-def test_left_alone_a_collective_is_in_place_where_it_can_be(
+def test_by_default_a_collective_is_in_place_where_it_can_be(
     collective: str, placement: str, reduce_op: str
 ) -> None:
     (spec,) = _grid(collectives=(collective,))
@@ -132,7 +132,9 @@ def test_left_alone_a_collective_is_in_place_where_it_can_be(
 @pytest.mark.parametrize(
     "changes", [{"collectives": ("all_gather",)}, {"reduce_ops": ("max",)}, {"mesh": "2x2"}]
 )
-def test_what_tensorflow_has_not_drops_it_where_nobody_named_it(changes: dict[str, Any]) -> None:
+def test_tensorflow_is_left_out_of_what_it_lacks_where_it_was_not_named(
+    changes: dict[str, Any],
+) -> None:
     grid = _grid(frameworks=("tensorflow", "jax"), named=False, **changes)
     assert [spec.framework for spec in grid] == ["jax"]
 
@@ -185,7 +187,7 @@ BOTH = {"frameworks": ("jax", "tensorflow")}
         ),
     ],
 )
-def test_what_cannot_be_measured_is_an_error_that_names_what_can(
+def test_options_that_give_no_spec_are_an_error_that_names_the_valid_ones(
     changes: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(GridError, match=f"^{said}"):
@@ -208,14 +210,14 @@ def _target(
 CPU = build.probe(build.device_set(), tpu="no libtpu", gpu="no CUDA")
 
 
-def test_left_to_itself_it_takes_a_tpu_before_a_gpu_before_a_cpu() -> None:
+def test_by_default_a_tpu_is_taken_before_a_gpu_before_a_cpu() -> None:
     every = [build.device_set(device) for device in Device]
     assert Device.TPU is _target(build.probe(*every)).device
     without_tpu = [found for found in every if found.device is not Device.TPU]
     assert Device.GPU is _target(build.probe(*without_tpu)).device
 
 
-def test_without_an_accelerator_it_takes_the_cpu_and_says_why() -> None:
+def test_without_an_accelerator_the_cpu_is_taken_and_the_reason_is_given() -> None:
     target = _target(CPU)
     assert Device.CPU is target.device
     assert target.why == "using CPU: no TPU or GPU found"
@@ -231,7 +233,7 @@ def test_a_single_device_is_no_collective_and_is_passed_over_aloud() -> None:
     assert "1 rank (GPU), two are needed" in target.why
 
 
-def test_a_device_asked_for_is_there_because_it_was_asked_for() -> None:
+def test_a_named_device_is_taken_because_it_was_named() -> None:
     assert _target(CPU, device=Device.CPU).why == "asked for"
 
 
@@ -347,7 +349,7 @@ def test_the_protocol_begins_with_the_device_s_first_clock_where_nobody_chose_on
 
 
 @pytest.mark.parametrize("clock", ALL_CLOCKS)
-def test_a_clock_asked_for_is_in_the_protocol(clock: Clock) -> None:
+def test_a_named_clock_is_in_the_protocol(clock: Clock) -> None:
     target = _target(build.probe(build.device_set(clocks=ALL_CLOCKS)))
     case = grid.resolve(build.spec(clock=clock.value), target)
     assert (case.protocol.text, case.clock) == (f"{clock.value}/chain2", clock)

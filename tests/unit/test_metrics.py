@@ -33,7 +33,7 @@ def test_a_size_counts_in_powers_of_1024(text: str, payload_bytes: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "0", "0K", "-1K", "1.5M", "1T", "K", "1 K", "4KiB", "1KB", "one"]
 )
-def test_what_is_no_size_is_refused_with_what_is_accepted(text: str) -> None:
+def test_an_invalid_size_is_refused_with_the_grammar(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a size; expected a whole number of bytes"):
         metrics.parse_payload(text)
 
@@ -59,7 +59,7 @@ def test_payloads_are_ranges_that_double_and_sizes_sorted_without_repeats(
 
 
 @pytest.mark.parametrize("text", ["", "4K,", "1K:", ":1K", "1K:2K:4K", "4K;8K"])
-def test_what_is_no_list_of_sizes_is_refused_with_the_grammar(text: str) -> None:
+def test_an_invalid_list_of_sizes_is_refused_with_the_grammar(text: str) -> None:
     with pytest.raises(ValueError, match="; expected "):
         metrics.parse_payloads(text)
 

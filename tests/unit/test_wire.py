@@ -161,14 +161,12 @@ def test_a_long_wrong_value_is_shown_in_part() -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_is_no_json_is_refused_with_the_place_and_nothing_worse(
-    content: bytes, says: str
-) -> None:
+def test_text_without_json_is_refused_with_its_place(content: bytes, says: str) -> None:
     with pytest.raises(wire.WireError, match=says):
         wire.parsed(content)
 
 
-def test_what_is_json_is_parsed_from_text_and_from_bytes() -> None:
+def test_json_is_parsed_from_text_and_from_bytes() -> None:
     assert wire.parsed('{"a": [1, 2.5, null, true, "\u00e4"]}') == {"a": [1, 2.5, None, True, "ä"]}
     assert wire.parsed(json.dumps({"a": "ä"}).encode()) == {"a": "ä"}
 
@@ -196,11 +194,11 @@ def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
         ("a::b ::c # [d] ##", "a::b ::c # [d] ##"),
     ],
 )
-def test_what_github_would_run_gets_a_space(text: str, harmless: str) -> None:
+def test_workflow_commands_of_github_get_a_space(text: str, harmless: str) -> None:
     assert wire.without_commands(text) == harmless
 
 
-def test_what_is_nested_without_end_is_shown_in_part() -> None:
+def test_a_deeply_nested_value_is_shown_in_part() -> None:
     document: Any = []
     for _ in range(100_000):
         document = [document]
@@ -219,12 +217,12 @@ def test_what_is_nested_without_end_is_shown_in_part() -> None:
         ("{\n<<<<<<<<<<<<< a row\n}", "2:1: not JSON"),
     ],
 )
-def test_what_git_left_in_a_file_is_named_for_what_it_is(text: str, said: str) -> None:
+def test_conflict_markers_and_lfs_pointers_of_git_are_named(text: str, said: str) -> None:
     with pytest.raises(wire.WireError) as refused:
         wire.parsed(text.encode())
     assert str(refused.value).startswith(said)
     assert str(refused.value).isprintable()
 
 
-def test_the_words_of_git_in_a_value_are_a_value() -> None:
+def test_a_conflict_marker_within_a_value_is_a_value() -> None:
     assert wire.parsed('{"a": "<<<<<<< HEAD"}') == {"a": "<<<<<<< HEAD"}

@@ -40,7 +40,7 @@ def stored(folder: Folder) -> bytes:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_it_is_not_green_and_loses_nothing(folder: Folder, name: str) -> None:
+def test_an_attack_is_not_green_and_loses_nothing(folder: Folder, name: str) -> None:
     attack = ATTACKS[name]
     folder.script(**SLOW)
     folder.with_baselines("--history=history")

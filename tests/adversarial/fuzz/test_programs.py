@@ -70,7 +70,7 @@ def test_any_damaged_program_is_read_or_refused(content: bytes, mesh: dict[str, 
     words=st.lists(st.sampled_from(_WORDS), min_size=1, max_size=4),
     text=st.sampled_from((_LOOPED, FUSED)),
 )
-def test_any_lines_in_any_order_are_read_or_refused(
+def test_lines_of_a_program_in_any_order_are_read_or_refused(
     changes: list[tuple[float, float, str]], words: list[str], text: str
 ) -> None:
     lines = text.splitlines()
@@ -90,7 +90,7 @@ def test_any_lines_in_any_order_are_read_or_refused(
 
 
 @pytest.mark.parametrize("name", ["fsdp.v5e_2x4", "experts.cpu"])
-def test_what_is_not_damaged_has_collectives(name: str) -> None:
+def test_an_undamaged_program_has_collectives(name: str) -> None:
     assert len(_read(dump(name), {"data": 8})) > 2
 
 
@@ -122,6 +122,6 @@ _HOSTILE = {
 
 
 @pytest.mark.parametrize("name", _HOSTILE)
-def test_a_text_that_is_made_to_take_long_does_not(name: str) -> None:
+def test_a_program_that_is_written_to_take_long_is_read_in_time(name: str) -> None:
     for mesh in _MESHES:
         _read(_HOSTILE[name], mesh)

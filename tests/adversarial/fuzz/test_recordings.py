@@ -66,7 +66,7 @@ def _shown(path: Path) -> None:
         assert json.dumps(figures, allow_nan=False)
 
 
-def test_what_is_not_damaged_is_shown(tmp_path: Path) -> None:
+def test_an_undamaged_recording_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "a.trace.json.gz"
     path.write_bytes(PACKED)
     _shown(path)
@@ -108,7 +108,7 @@ LONG = (
 
 
 @pytest.mark.parametrize("text", LONG, ids=lambda text: text[:12])
-def test_a_long_text_takes_no_longer_than_it_takes_to_read_it(text: str, folder: Path) -> None:
+def test_a_long_text_in_a_recording_is_read_in_time(text: str, folder: Path) -> None:
     rows = process(1, f"TPU:{'9' * 5000}", {1: text})
     named = {"long_name": text, "device_ordinal": "9" * 5000, "hlo_op": text, "tf_op": text}
     for name in ("all-reduce.1", text, f"x_{'9' * 5000}:CollectiveReduceV2", "call-start.1"):
@@ -118,7 +118,7 @@ def test_a_long_text_takes_no_longer_than_it_takes_to_read_it(text: str, folder:
     _shown(path)
 
 
-def test_many_nodes_of_one_step_take_no_longer_than_to_sort_them(folder: Path) -> None:
+def test_many_nodes_of_one_step_are_read_in_time(folder: Path) -> None:
     rows = process(1, "/host:CPU", {1: "collective_ops"})
     for number in range(20_000):
         name = f"x_{number}:CollectiveReduceV2"

@@ -84,7 +84,7 @@ def test_any_line_of_a_worker_is_a_reply_or_refused(kind: type, data: st.DataObj
             _taken(reply.answer)
 
 
-def test_what_is_not_damaged_is_a_reply() -> None:
+def test_an_undamaged_line_of_a_worker_is_a_reply() -> None:
     for kind, values in VALID.items():
         for value in values:
             line = json.dumps(_reply(value)).encode()

@@ -33,11 +33,11 @@ def test_a_page_looks_the_same_without_network_and_without_scripts(
         assert other.screenshot() == usual.screenshot()
 
 
-def test_a_year_takes_less_than_1_5_mb(pages: Mapping[str, Path]) -> None:
+def test_the_page_of_a_year_takes_less_than_1_5_mb(pages: Mapping[str, Path]) -> None:
     assert pages["year"].stat().st_size < 1_500_000
 
 
-def test_what_names_hold_is_shown_as_text(pages: Mapping[str, Path], look: Open) -> None:
+def test_markup_in_names_is_shown_as_text(pages: Mapping[str, Path], look: Open) -> None:
     with look(pages["hostile"]) as found:
         found.measure("unfold")
         text = found.measure("text")

@@ -51,7 +51,7 @@ NO_JSON = {
 
 
 @pytest.mark.parametrize(("become", "says"), (NO_JSON | ENDLESS).items())
-def test_what_is_no_file_of_json_is_refused_by_name(
+def test_a_file_without_json_is_refused_by_name(
     tmp_path: Path, become: Callable[[Path], None], says: str
 ) -> None:
     path = tmp_path / "named.json"
@@ -91,7 +91,7 @@ def named(path: Path, how: str) -> Path | str:
 @pytest.mark.parametrize(
     ("read", "how"), [*((one, "path") for one in READ), *((READ[1], how) for how in NAMES)]
 )
-def test_what_is_read_is_not_written_over(
+def test_an_input_is_not_overwritten(
     tmp_path: Path, read: tuple[Callable[[Path], Path], str, str], how: str
 ) -> None:
     made, asked, option = read
@@ -130,7 +130,7 @@ def asked(name: str, folder: Path, output: Path) -> Answer:
 
 
 @each_command
-def test_somebody_s_file_is_not_written_over(tmp_path: Path, name: str) -> None:
+def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path, name: str) -> None:
     output = tmp_path / "notes"
     output.write_text("# My notes\n\nkeep them\n")
     asked(name, tmp_path, output).refuses(
@@ -140,7 +140,7 @@ def test_somebody_s_file_is_not_written_over(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sweep(ASKED))
-def test_what_it_wrote_itself_is_written_again(
+def test_an_earlier_output_is_overwritten(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BUSBW_FAKE", raising=False)
@@ -152,7 +152,7 @@ def test_what_it_wrote_itself_is_written_again(
 
 
 @each_command
-def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+def test_an_output_that_is_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "fifo")
     asked(name, tmp_path, tmp_path / "fifo").refuses(f"{OPTIONS[name]}: ", "is not a regular file")
 

@@ -34,7 +34,7 @@ def test_every_file_is_written_and_named(tmp_path: Path) -> None:
     assert reported(answer) == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
 
 
-def test_it_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path) -> None:
+def test_init_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path) -> None:
     found = steps(tmp_path / "cpu")
     assert [step[:2] for step in found] == ["1.", "2.", "3."]
     assert "BUSBW_REQUIREMENT" in found[1] and "busbw[jax,page] @ git+https://" in found[1]
@@ -42,7 +42,7 @@ def test_it_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path) -
     assert steps(tmp_path / "cpu") == []
 
 
-def test_what_is_there_is_left_as_it_is_and_named(tmp_path: Path) -> None:
+def test_existing_files_are_left_unchanged_and_named(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("theirs = 1\n")
     answer = asked_here("init", tmp_path)
     assert answer.code == 0
@@ -58,7 +58,9 @@ def test_what_is_there_is_left_as_it_is_and_named(tmp_path: Path) -> None:
     assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
 
 
-def test_what_cannot_be_written_is_an_error_and_the_rest_is_written(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_an_error_and_the_others_are_written(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "baselines").write_text("a file")
     answer = asked_here("init", tmp_path)
     assert answer.code == 1
@@ -98,7 +100,7 @@ def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_workflow_installs_and_measures_what_is_asked_for(
+def test_the_workflow_installs_and_measures_the_requested_framework_and_device(
     options: list[str], extra: str, runner: str, tmp_path: Path
 ) -> None:
     assert asked_here("init", tmp_path, *options).code == 0
@@ -110,7 +112,9 @@ def test_the_workflow_installs_and_measures_what_is_asked_for(
     assert text.count(f'busbw" run --device={device} --frameworks={framework} \\\n') == 2
 
 
-def test_the_workflow_takes_what_it_installs_from_a_variable_or_the_option(tmp_path: Path) -> None:
+def test_the_workflow_installs_the_requirement_of_a_variable_or_of_the_option(
+    tmp_path: Path,
+) -> None:
     asked_here("init", tmp_path / "variable")
     assert "BUSBW_REQUIREMENT: ${{ vars.BUSBW_REQUIREMENT }}\n" in workflow(tmp_path / "variable")
     named = "busbw[jax] @ git+https://example.com/o/busbw@abc"
@@ -140,7 +144,7 @@ def test_a_requirement_with_a_secret_or_an_expression_is_refused(
     assert not (tmp_path / "new").exists()
 
 
-def test_the_name_that_ssh_is_given_is_no_secret(tmp_path: Path) -> None:
+def test_a_user_name_for_ssh_is_no_secret(tmp_path: Path) -> None:
     named = "busbw @ git+ssh://git@example.com:22/o/busbw@abc"
     assert asked_here("init", tmp_path, "--requirement", named).code == 0
 
@@ -233,7 +237,7 @@ def test_an_option_of_the_same_name_is_found_and_the_plugin_named_nowhere(tmp_pa
         (".venv/lib/conftest.py", "parser.addoption('--device')", ""),
     ],
 )
-def test_names_are_compared_by_what_they_are_kept_as(
+def test_options_and_fixtures_of_the_repository_with_names_of_busbw_are_found(
     file: str, text: str, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ from tests.helpers.command_line import asked_here, command
         ([], "the following arguments are required: COMMAND"),
     ],
 )
-def test_what_is_mistyped_is_a_usage_error(arguments: list[str], said: str) -> None:
+def test_a_mistyped_word_is_a_usage_error(arguments: list[str], said: str) -> None:
     ran = command(*arguments)
     assert ran.code == 2
     assert said in ran.err

@@ -72,7 +72,7 @@ def files(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_in_an_empty_folder_it_measures_records_and_compares(bare: Folder, installed: Path) -> None:
+def test_run_measures_stores_and_compares_in_an_empty_folder(bare: Folder, installed: Path) -> None:
     before = files(installed)
     first = run(*SMALL, "--update-baselines", package=installed)
     assert first.code == 0, first.text
@@ -96,7 +96,7 @@ def test_several_processes_of_pytest_xdist_are_one_error(bare: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_root_directory_and_settings_are_those_of_the_current_folder(bare: Folder) -> None:
+def test_run_uses_root_directory_and_settings_of_the_current_folder(bare: Folder) -> None:
     bare.ini(
         {
             "busbw_frameworks": "fake",
@@ -125,7 +125,7 @@ def test_root_directory_and_settings_are_those_of_the_current_folder(bare: Folde
 
 
 @pytest.mark.exhaustive
-def test_tests_that_are_named_are_run_in_place_of_what_is_shipped(folder: Folder) -> None:
+def test_named_tests_are_run_in_place_of_shipped_tests(folder: Folder) -> None:
     folder.environment.chdir(folder.path)
     said = run("perf/", *SMALL, "-v")
     assert said.code == 0, said.text
@@ -138,7 +138,7 @@ def test_tests_that_are_named_are_run_in_place_of_what_is_shipped(folder: Folder
 
 
 @pytest.mark.parametrize("options", sweep([["--version"], ["--", "--", "nowhere.py"], ["--help"]]))
-def test_options_are_pytest_s_own(bare: Folder, options: list[str]) -> None:
+def test_options_of_pytest_are_options_of_run(bare: Folder, options: list[str]) -> None:
     said = run(*options)
     wanted = {
         "--version": (0, "pytest "),
@@ -158,7 +158,7 @@ def test_help_shows_the_options_of_busbw_before_those_of_pytest(pytester: pytest
 
 
 @pytest.mark.exhaustive
-def test_compiled_baselines_are_one_s_own_first_and_else_those_that_are_shipped(
+def test_compiled_baselines_of_the_user_come_before_shipped_ones(
     bare: Folder, installed: Path
 ) -> None:
     own, package = bare.path / "baselines" / "compiled", bare.path / "site-packages"

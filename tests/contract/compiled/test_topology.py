@@ -9,7 +9,9 @@ from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 
 
-def test_without_a_baseline_nothing_is_judged_and_nothing_measured(folder: Folder) -> None:
+def test_without_a_baseline_programs_are_compiled_and_nothing_is_judged_or_measured(
+    folder: Folder,
+) -> None:
     ran = compiled(folder, exit_code=0)
     assert outcomes(ran) == {
         "v5e:2x4-fake-default-float32-1K": "NO_BASELINE",
@@ -20,7 +22,7 @@ def test_without_a_baseline_nothing_is_judged_and_nothing_measured(folder: Folde
     assert "= 2 without baseline in " in ran.text
 
 
-def test_what_is_stored_passes_and_is_not_written_again(folder: Folder) -> None:
+def test_a_stored_program_passes_and_is_not_written_again(folder: Folder) -> None:
     stored(folder)
     (path,) = folder.path.glob("baselines/compiled/tpu-v5-lite/8r-2x4/fake.all_reduce.fake.json")
     before = path.read_bytes()
@@ -31,7 +33,7 @@ def test_what_is_stored_passes_and_is_not_written_again(folder: Folder) -> None:
     assert "wrote" not in ran.text
 
 
-def test_another_algorithm_fails_with_both_sides_unless_accepted(folder: Folder) -> None:
+def test_another_algorithm_fails_and_shows_both_sides_unless_it_is_accepted(folder: Folder) -> None:
     stored(folder)
     script(folder, {"payload_bytes": 1 << 20, "strategy": "FakeTree"})
     ran = compiled(folder, exit_code=1)
@@ -44,7 +46,7 @@ def test_another_algorithm_fails_with_both_sides_unless_accepted(folder: Folder)
 
 
 @pytest.mark.exhaustive
-def test_an_update_takes_the_change_and_prints_both_sides(folder: Folder) -> None:
+def test_an_update_stores_a_changed_program_and_prints_both_sides(folder: Folder) -> None:
     stored(folder)
     script(folder, {"strategy": "FakeTree"})
     ran = compiled(folder, "--update-baselines=all", exit_code=0)
@@ -167,7 +169,7 @@ def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
         in_gate=2,
     ),
 )
-def test_what_makes_no_sense_is_a_usage_error(
+def test_invalid_options_of_compiling_are_usage_errors(
     folder: Folder, options: tuple[str, ...], said: str
 ) -> None:
     assert said in compiled(folder, *options, exit_code=4).sentence
@@ -181,7 +183,9 @@ def test_a_named_topology_without_a_compiler_is_a_usage_error(folder: Folder) ->
 
 
 @pytest.mark.exhaustive
-def test_all_takes_what_can_be_compiled_for_and_says_what_cannot(folder: Folder) -> None:
+def test_topology_all_compiles_for_installed_compilers_and_names_missing_ones(
+    folder: Folder,
+) -> None:
     script(folder, missing={"gpu": "no such compiler here"})
     ran = compiled(folder, "--topology=all", "--compile-cache=none", exit_code=0)
     assert "10 skipped, 14 without baseline" in ran.text
@@ -220,7 +224,7 @@ def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_
 
 
 @pytest.mark.exhaustive
-def test_a_family_leaves_the_other_s_baselines_alone(folder: Folder) -> None:
+def test_a_family_of_topologies_needs_no_baselines_of_another_family(folder: Folder) -> None:
     compiled(folder, *ALL, "--update-baselines=all", exit_code=0)
     script(folder, missing=NO_LIBTPU)
     ran = compiled(folder, "--topology=gpu", "--compile-cache=none", exit_code=0)
@@ -230,7 +234,9 @@ def test_a_family_leaves_the_other_s_baselines_alone(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_without_any_program_there_is_no_verdict_unless_that_is_expected(folder: Folder) -> None:
+def test_a_session_that_compiles_no_program_has_no_verdict_unless_that_is_expected(
+    folder: Folder,
+) -> None:
     script(folder, {"then": "out_of_memory"})
     ran = compiled(folder, exit_code=1)
     assert "NO_VERDICT: nothing was compiled" in ran.text
@@ -250,9 +256,7 @@ def two_releases(folder: Folder) -> tuple[str, ...]:
 
 
 @pytest.mark.exhaustive
-def test_two_releases_are_held_against_each_other(
-    folder: Folder, two_releases: tuple[str, ...]
-) -> None:
+def test_two_releases_of_libtpu_are_compared(folder: Folder, two_releases: tuple[str, ...]) -> None:
     script(folder, {"release": "libtpu 2.0", "payload_bytes": 1 << 20, "strategy": "FakeTree"})
     ran = compiled(folder, *two_releases, exit_code=1)
     assert outcomes(ran) == {
@@ -276,7 +280,7 @@ def test_a_named_library_is_no_way_around_baselines_that_are_required(
 
 
 @pytest.mark.exhaustive
-def test_a_release_that_does_not_know_a_chip_is_said_and_no_error(
+def test_a_release_that_lacks_a_chip_is_named_and_no_error(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
     script(folder, missing={"libtpu 1.0": "what is a v5e?"})
@@ -286,7 +290,7 @@ def test_a_release_that_does_not_know_a_chip_is_said_and_no_error(
 
 
 @pytest.mark.exhaustive
-def test_a_release_that_knows_the_chip_compiles_what_the_baselines_promise(
+def test_baselines_are_compared_with_the_release_that_has_the_chip(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
     stored(folder)

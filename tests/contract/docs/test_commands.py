@@ -67,7 +67,7 @@ def test_every_session_of_the_pages_is_collected(
 @pytest.mark.exhaustive
 @needs_frameworks
 @pytest.mark.parametrize("option", _WRONG)
-def test_what_a_session_does_not_accept_is_seen(
+def test_a_session_with_an_invalid_option_is_seen(
     option: str, collected: Mapping[tuple[str, ...], str]
 ) -> None:
     assert collected[("perf/", option)].startswith("exit code 4: ")
@@ -106,6 +106,6 @@ def _options(page: Path) -> list[tuple[int, str]]:
         ("python -m pytest tests/none", "no tests/none"),
     ],
 )
-def test_what_does_not_exist_is_seen(text: str, problem: str) -> None:
+def test_a_command_that_names_something_missing_is_seen(text: str, problem: str) -> None:
     (words,) = Command(page="", line=0, text=text).calls
     assert problem in programs.problem(words, lambda words: _paths(list(words)))

@@ -107,7 +107,7 @@ def test_two_hosts_measure_all_payloads_with_jax(launcher: Launcher) -> None:
     assert ran.hosts == 2
 
 
-def test_a_worker_too_few_is_red(launcher: Launcher) -> None:
+def test_a_session_that_lacks_a_worker_is_red(launcher: Launcher) -> None:
     ran = launcher.ran(*FAKE, "--device-wait=15", processes=3)
     assert ran.exit_code == 4, ran.text
     assert "2 of 3 Dask workers joined within 15 s" in ran.text, ran.text

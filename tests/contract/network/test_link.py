@@ -31,12 +31,12 @@ def test_two_ranks_wait_before_every_further_segment_of_a_mebibyte() -> None:
     assert more_s == pytest.approx(32 * each_s)
 
 
-def test_four_ranks_are_limited_by_round_trips_first() -> None:
+def test_with_a_small_payload_four_ranks_are_limited_by_round_trips() -> None:
     payload = 512 * 1024
     assert all_reduce_s(PLAIN, 4, payload) == pytest.approx(12 * 0.005 + payload / RATE, rel=0.01)
 
 
-def test_four_ranks_are_limited_by_the_link_then() -> None:
+def test_with_a_large_payload_four_ranks_are_limited_by_the_link() -> None:
     payload = 8 * MIB
     expected_s = 4 * 0.005 + 2 * 3 / 4 * payload / RATE
     assert all_reduce_s(PLAIN, 4, payload) == pytest.approx(expected_s)
@@ -55,7 +55,7 @@ def test_a_larger_payload_never_takes_less() -> None:
 @pytest.mark.parametrize(
     ("ranks", "groups", "latency_s", "per_byte"), [(2, 1, 0.02, 1.0), (2, 2, 0.02, 2.0)]
 )
-def test_what_is_fitted_to_two_ranks_is_near_the_closed_form(
+def test_the_curve_of_two_ranks_is_near_the_closed_form(
     ranks: int, groups: int, latency_s: float, per_byte: float
 ) -> None:
     found = curve(CABLE, ranks, GRID, groups)
@@ -63,7 +63,7 @@ def test_what_is_fitted_to_two_ranks_is_near_the_closed_form(
     assert found.bandwidth_bytes_per_s == pytest.approx(RATE / per_byte, rel=0.1)
 
 
-def test_what_is_fitted_to_four_ranks_is_between_the_two_forms() -> None:
+def test_the_curve_of_four_ranks_is_between_the_closed_forms() -> None:
     found = curve(CABLE, 4, GRID)
     assert 4 * 0.005 < found.latency_s < 12 * 0.005
     assert RATE / 1.5 < found.bandwidth_bytes_per_s < RATE

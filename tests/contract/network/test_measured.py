@@ -59,11 +59,15 @@ def agree(ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE) -> tuple[b
     )
 
 
-def test_one_rank_per_host(several: Network, tmp_path: Path) -> None:
+def test_one_rank_on_each_host_measures_what_the_formula_says(
+    several: Network, tmp_path: Path
+) -> None:
     assert agree(measured(several, tmp_path), len(several.hosts)) == (True, True)
 
 
-def test_two_ranks_per_host_along_the_hosts(several: Network, tmp_path: Path) -> None:
+def test_two_ranks_on_each_host_measure_along_the_hosts_what_the_formula_says(
+    several: Network, tmp_path: Path
+) -> None:
     count = len(several.hosts)
     mesh = (f"--mesh=hosts:{count},devices:2", "--axes=hosts")
     assert agree(measured(several, tmp_path, *mesh), count, groups=2) == (True, True)

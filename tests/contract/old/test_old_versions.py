@@ -107,7 +107,7 @@ def test_a_collective_that_needs_no_copy_has_none(session: Session) -> None:
                 assert run["proof"]["payload_copies"] == run["proof"]["copies_per_call"] == 0
 
 
-def test_it_takes_the_memory_that_was_predicted(session: Session) -> None:
+def test_a_case_takes_the_memory_that_was_predicted(session: Session) -> None:
     for run in session.runs:
         assert 0.75 < run["predicted_memory_bytes"] / run["peak_memory_bytes"] < 1.25
 

@@ -84,7 +84,7 @@ def test_the_picture_in_docs_is_what_the_command_writes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "library"), [("figure", "altair"), ("figure", "vl_convert"), ("page", "jinja2")]
 )
-def test_without_a_library_it_says_what_to_install(
+def test_without_a_library_the_error_says_what_to_install(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, library: str
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
@@ -96,7 +96,7 @@ def test_without_a_library_it_says_what_to_install(
 
 @pytest.mark.parametrize("command", ["figure", "page"])
 @pytest.mark.parametrize(("content", "said"), [(None, "No such file"), ("", "not JSON")])
-def test_a_bad_document_is_named(
+def test_results_that_cannot_be_read_are_named(
     tmp_path: Path, command: str, content: str | None, said: str
 ) -> None:
     path = tmp_path / "x.json"
@@ -145,7 +145,7 @@ def test_a_page_shows_the_session(results: Path, tmp_path: Path) -> None:
         assert word in text
 
 
-def test_with_a_history_the_sessions_of_its_machine_are_there(
+def test_a_page_with_a_history_has_the_sessions_of_its_machine(
     results: Path, nights: Path, tmp_path: Path
 ) -> None:
     text = _page(results, f"--history={nights}", "-o", tmp_path / "a.html")
@@ -201,7 +201,7 @@ def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, wh
         ("page --history=history --machine=x/4r -o a.html", ["--machine: ", THERE]),
     ],
 )
-def test_what_cannot_be_drawn_is_a_usage_error(
+def test_options_that_cannot_be_drawn_are_usage_errors(
     asked: str, words: list[str], nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

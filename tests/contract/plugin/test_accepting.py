@@ -24,7 +24,7 @@ def stored(folder: Folder) -> dict[str, list[float] | str]:
 
 
 @pytest.mark.exhaustive
-def test_without_the_flag_nothing_is_written(folder: Folder) -> None:
+def test_without_update_baselines_nothing_is_written(folder: Folder) -> None:
     folder.run(exit_code=0)
     assert not (folder.path / "baselines").exists()
     folder.with_baselines()
@@ -66,13 +66,13 @@ def test_twenty_small_losses_end_at_the_budget(folder: Folder) -> None:
     assert "the budget is 10 %" in text
 
 
-def test_a_session_without_a_verdict_writes_nothing_and_says_why(folder: Folder) -> None:
+def test_a_session_without_a_verdict_writes_no_baseline_and_says_why(folder: Folder) -> None:
     ran = folder.run("--update-baselines", "--benchmark-skip", exit_code=1)
     assert "note: no baseline was written: NO_VERDICT: --benchmark-skip asks" in ran.text
     assert not (folder.path / "baselines").exists()
 
 
-def test_improved_writes_only_what_improved(folder: Folder) -> None:
+def test_update_baselines_improved_writes_only_improved_cases(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1M,2M")
     before = stored(folder)
@@ -87,7 +87,7 @@ def test_improved_writes_only_what_improved(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_new_ones_only_leave_what_is_there_and_judge_by_it(folder: Folder) -> None:
+def test_update_baselines_new_leaves_stored_times_and_judges_by_them(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
     before = stored(folder)["1M"]
@@ -114,7 +114,7 @@ def test_out_of_memory_in_all_launches_is_written_as_such(folder: Folder) -> Non
 
 
 @pytest.mark.exhaustive
-def test_it_works_where_baselines_are_required(folder: Folder) -> None:
+def test_baselines_can_be_accepted_where_they_are_required(folder: Folder) -> None:
     folder.environment.setenv("CI", "1")
     folder.with_baselines("--launches=2")
     times = stored(folder)["1M"]
@@ -123,7 +123,7 @@ def test_it_works_where_baselines_are_required(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_file_has_one_line_a_payload_in_order_of_size(folder: Folder) -> None:
+def test_a_baseline_file_has_a_line_for_each_payload_in_order_of_size(folder: Folder) -> None:
     folder.with_baselines("--payloads=4K,1M")
     folder.with_baselines("--payloads=1K,64K")
     (path,) = folder.baseline_files
@@ -232,7 +232,9 @@ def payloads(folder: Folder) -> list[str]:
 
 
 @pytest.mark.exhaustive
-def test_what_was_not_asked_for_goes_and_is_shown(folder: Folder) -> None:
+def test_prune_baselines_removes_cases_that_were_not_requested_and_shows_them(
+    folder: Folder,
+) -> None:
     folder.with_baselines("--payloads=1K:4K")
     ran = folder.run("--prune-baselines", "--payloads=2K", exit_code=0)
     assert payloads(folder) == ["2K"]
@@ -241,19 +243,19 @@ def test_what_was_not_asked_for_goes_and_is_shown(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_what_was_deselected_was_asked_for(folder: Folder) -> None:
+def test_prune_baselines_keeps_deselected_cases(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K:8K")
     folder.run("--prune-baselines", "--payloads=1K:4K", "-k", "2K", exit_code=0)
     assert payloads(folder) == ["1K", "2K", "4K"]
 
 
 @pytest.mark.exhaustive
-def test_a_session_without_a_verdict_removes_nothing_and_says_why(folder: Folder) -> None:
+def test_a_session_without_a_verdict_removes_no_baseline_and_says_why(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K,2K")
     ran = folder.run("--prune-baselines", "--payloads=1K", "--benchmark-skip", exit_code=1)
     assert "note: no baseline was written: NO_VERDICT" in ran.text
     assert payloads(folder) == ["1K", "2K"]
 
 
-def test_it_takes_no_value(folder: Folder) -> None:
+def test_prune_baselines_takes_no_value(folder: Folder) -> None:
     folder.run("--prune-baselines=all", exit_code=4)

@@ -60,7 +60,7 @@ WHERE = {
 
 
 @pytest.mark.parametrize("case", sweep(WHERE))
-def test_nonsense_is_a_usage_error_that_says_where_and_nothing_is_touched(
+def test_nonsense_in_a_baseline_file_is_a_usage_error_that_says_where(
     folder: Folder, case: str
 ) -> None:
     path = edited(folder, case)
@@ -85,7 +85,7 @@ def edited(folder: Folder, case: str) -> Path:
     return path
 
 
-def test_two_sessions_at_once_lose_nothing(folder: Folder) -> None:
+def test_two_sessions_that_store_baselines_at_once_lose_none(folder: Folder) -> None:
     sessions = [
         folder.start("--update-baselines", f"--payloads={sizes}") for sizes in ("1K,4K", "2K,8K")
     ]
@@ -129,7 +129,7 @@ def test_published_figures_are_shown_and_never_a_reason_to_fail(folder: Folder) 
 
 
 @pytest.mark.exhaustive
-def test_figures_that_busbw_ships_are_shown_where_one_s_own_folder_has_none(
+def test_shipped_figures_are_shown_where_the_folder_of_baselines_has_none(
     folder: Folder,
 ) -> None:
     publish(folder, {"payload": "1M", "payload_bytes": 2**20, "status": "oom"})
@@ -168,7 +168,7 @@ os.replace = _killed
 
 
 @pytest.mark.exhaustive
-def test_what_a_killed_writer_left_goes_with_the_next_write_and_nothing_else(
+def test_the_file_of_a_killed_writer_is_removed_with_the_next_write_and_no_other_file_is(
     folder: Folder,
 ) -> None:
     conftest = folder.path / "conftest.py"

@@ -10,7 +10,7 @@ from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 
 
-def test_another_folder_is_read_and_written(folder: Folder) -> None:
+def test_baselines_are_read_and_written_in_the_named_folder(folder: Folder) -> None:
     ran = folder.updated("--baselines=elsewhere")
     assert not folder.baseline_files
     (path,) = (folder.path / "elsewhere").rglob("*.json")
@@ -20,7 +20,7 @@ def test_another_folder_is_read_and_written(folder: Folder) -> None:
     assert f"busbw baselines: {path.parent.relative_to(folder.path)}\n" in ran.text
 
 
-def test_it_is_relative_to_the_root_directory_wherever_pytest_is_started(folder: Folder) -> None:
+def test_the_folder_of_baselines_is_relative_to_the_root_directory(folder: Folder) -> None:
     folder.with_baselines()
     folder.environment.chdir(folder.path / "perf")
     options = (".", "--frameworks=fake", "--payloads=1M", "--launches=1", "-p", "no:cacheprovider")
@@ -28,7 +28,7 @@ def test_it_is_relative_to_the_root_directory_wherever_pytest_is_started(folder:
     assert ran.outcomes == {"1M": "PASS"}
 
 
-def test_where_nobody_names_a_folder_there_may_be_none_yet_and_none_is_made(
+def test_the_default_folder_of_baselines_may_be_missing_and_is_not_made(
     folder: Folder,
 ) -> None:
     ran = folder.run(exit_code=0)
@@ -46,7 +46,9 @@ def refused(folder: Folder, *options: str) -> str:
 
 
 @pytest.mark.parametrize("also", sweep(["", "--prune-baselines", "--against=python"]))
-def test_a_folder_that_is_named_and_not_there_is_a_usage_error(folder: Folder, also: str) -> None:
+def test_a_named_folder_of_baselines_that_is_missing_is_a_usage_error(
+    folder: Folder, also: str
+) -> None:
     said = refused(folder, "--baselines=nowhere", *([also] if also else []))
     assert said.endswith(
         f"--baselines: there is no folder {folder.path / 'nowhere'}; --update-baselines makes it"
@@ -65,7 +67,7 @@ WRONG = {
 
 @pytest.mark.parametrize("also", sweep([[], ["--update-baselines"]]))
 @pytest.mark.parametrize("name", sweep(WRONG))
-def test_what_is_no_folder_is_a_usage_error_at_once(
+def test_baselines_that_are_no_folder_are_a_usage_error_before_measuring(
     folder: Folder, name: str, also: list[str]
 ) -> None:
     (folder.path / "file").write_text("kept")
@@ -78,7 +80,7 @@ def test_what_is_no_folder_is_a_usage_error_at_once(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("asked", sweep(["--update-baselines", "--prune-baselines"]))
-def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
+def test_a_read_only_folder_of_baselines_is_a_usage_error_where_it_is_to_be_written(
     folder: Folder, asked: str
 ) -> None:
     folder.with_baselines("--baselines=theirs")
@@ -92,9 +94,7 @@ def test_a_folder_that_may_not_be_written_is_a_usage_error_where_that_is_asked(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("what", sweep(["folder", "file"]))
-def test_a_file_that_may_not_be_written_is_found_before_measuring(
-    folder: Folder, what: str
-) -> None:
+def test_a_read_only_baseline_is_a_usage_error_before_measuring(folder: Folder, what: str) -> None:
     folder.with_baselines()
     (path,) = folder.baseline_files
     folder.without_root()
@@ -125,7 +125,7 @@ def test_a_baseline_that_cannot_be_read_is_a_usage_error_and_not_missing(
     path.parent.chmod(0o700)
 
 
-def test_with_the_flag_a_case_without_a_baseline_fails_and_one_with_it_passes(
+def test_require_baselines_fails_a_case_without_a_baseline_and_no_other(
     folder: Folder,
 ) -> None:
     ran = folder.run("--require-baselines", exit_code=1)
@@ -137,7 +137,9 @@ def test_with_the_flag_a_case_without_a_baseline_fails_and_one_with_it_passes(
 
 
 @pytest.mark.parametrize(("value", "exit_code"), sweep([("1", 1), ("", 0), ("true", 1)], in_gate=2))
-def test_ci_set_and_not_empty_requires_them(folder: Folder, value: str, exit_code: int) -> None:
+def test_ci_in_the_environment_requires_baselines(
+    folder: Folder, value: str, exit_code: int
+) -> None:
     folder.environment.setenv("CI", value)
     assert folder.run(exit_code=exit_code).outcomes == {"1M": "NO_BASELINE"}
 
@@ -147,7 +149,7 @@ def test_ci_set_and_not_empty_requires_them(folder: Folder, value: str, exit_cod
     ("setting", "ci", "exit_code"),
     sweep([("true", "", 1), ("false", "1", 0), ("auto", "1", 1), ("auto", "", 0)]),
 )
-def test_the_ini_setting_decides_over_ci(
+def test_the_ini_setting_of_require_baselines_overrides_ci(
     folder: Folder, setting: str, ci: str, exit_code: int
 ) -> None:
     folder.ini({"busbw_require_baselines": setting})
@@ -156,7 +158,7 @@ def test_the_ini_setting_decides_over_ci(
 
 
 @pytest.mark.exhaustive
-def test_the_flag_decides_over_the_ini_setting(folder: Folder) -> None:
+def test_the_option_require_baselines_overrides_the_ini_setting(folder: Folder) -> None:
     folder.ini({"busbw_require_baselines": "false"})
     folder.run("--require-baselines", exit_code=1)
 

@@ -17,7 +17,7 @@ def rows(folder: Folder) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_json_holds_every_sample_exactly_what_was_measured_and_no_objects(
+def test_the_json_of_pytest_benchmark_has_every_sample_as_measured_and_no_objects(
     folder: Folder,
 ) -> None:
     json_option = f"--benchmark-json={folder.path / 'benchmark.json'}"
@@ -47,7 +47,9 @@ def test_the_json_holds_every_sample_exactly_what_was_measured_and_no_objects(
 
 
 @pytest.mark.exhaustive
-def test_its_table_shows_the_cases_that_have_samples_and_no_others(folder: Folder) -> None:
+def test_the_table_of_pytest_benchmark_has_the_cases_with_samples_and_no_others(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
     ran = folder.run("--payloads=1K,1M", "--benchmark-verbose", exit_code=0)
     table = ran.text.split("benchmark 'fake.fake'")[1]
@@ -56,7 +58,7 @@ def test_its_table_shows_the_cases_that_have_samples_and_no_others(folder: Folde
 
 
 @pytest.mark.exhaustive
-def test_its_own_compare_is_not_the_judge(folder: Folder) -> None:
+def test_the_comparison_of_pytest_benchmark_fails_no_case(folder: Folder) -> None:
     storage = f"--benchmark-storage={folder.path / 'storage'}"
     folder.run(storage, "--benchmark-autosave", exit_code=0)
     folder.script(cases=[{"slower": 3}])

@@ -43,7 +43,7 @@ def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
     "kind",
     sweep(["TPU v2", "TPU v5 lite", "v5litepod-8", "TPU7x", "NVIDIA V100-SXM2-32GB"]),
 )
-def test_what_no_link_of_the_chip_allows_is_an_error_whatever_the_slices_shape(
+def test_a_rate_that_no_link_of_the_chip_allows_fails_whatever_the_shape_of_the_slice(
     folder: Folder, kind: str
 ) -> None:
     folder.script(
@@ -61,7 +61,7 @@ def test_what_no_link_of_the_chip_allows_is_an_error_whatever_the_slices_shape(
     assert text.endswith("an error of measurement, not a record")
 
 
-def test_more_than_the_hardware_allows_is_an_error_and_no_number(folder: Folder) -> None:
+def test_a_rate_above_the_ceiling_fails_and_is_no_number(folder: Folder) -> None:
     folder.script(**A100, gb_per_s=IMPOSSIBLE)
     ran = folder.run(exit_code=1)
     assert ran.outcomes == {"1M": "FAILED"}
@@ -77,7 +77,7 @@ def test_more_than_the_hardware_allows_is_an_error_and_no_number(folder: Folder)
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("wanted", sweep(["all", "new", "improved"]))
-def test_it_is_never_written_neither_as_new_nor_as_better(folder: Folder, wanted: str) -> None:
+def test_a_rate_above_the_ceiling_is_never_stored(folder: Folder, wanted: str) -> None:
     folder.script(**A100, gb_per_s=POSSIBLE)
     folder.with_baselines("--payloads=1M")
     before = folder.baseline_file.read_bytes()

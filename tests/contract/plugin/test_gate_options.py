@@ -14,7 +14,7 @@ from tests.helpers.sweep import sweep
 PAIRS = (AGAINST, "--launches=2")
 
 
-def test_a_delay_of_one_payload_fails_that_one_alone_and_is_recorded(folder: Folder) -> None:
+def test_a_delay_of_one_payload_fails_that_payload_alone_and_is_recorded(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "4M": "PASS"}
@@ -25,7 +25,7 @@ def test_a_delay_of_one_payload_fails_that_one_alone_and_is_recorded(folder: Fol
 
 
 @pytest.mark.exhaustive
-def test_what_it_was_measured_to_be_is_reported_beside_what_was_asked_for(folder: Folder) -> None:
+def test_the_measured_delay_is_reported_beside_the_requested_delay(folder: Folder) -> None:
     folder.script(**SLOW, injected_more=2.0)
     ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M+4M", exit_code=1)
     assert "busbw injected: delay:10%@1M+4M; the times are not real" in ran.text
@@ -49,7 +49,7 @@ def test_a_case_that_the_delay_did_not_slow_down_has_failed(folder: Folder) -> N
 
 
 @pytest.mark.exhaustive
-def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder: Folder) -> None:
+def test_a_case_that_only_the_reference_has_memory_for_fails_and_is_named(folder: Folder) -> None:
     ran = folder.run(*PAIRS, "--payloads=1K,16M", "--inject=memory:96M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
     (words,) = ran.failures
@@ -58,7 +58,7 @@ def test_memory_that_the_reference_has_and_we_have_not_fails_and_is_named(folder
 
 
 @pytest.mark.parametrize("limit", sweep(["25%", "1.25x"]))
-def test_a_case_beyond_it_has_regressed(folder: Folder, limit: str) -> None:
+def test_a_case_beyond_fail_above_has_regressed(folder: Folder, limit: str) -> None:
     folder.slower(1.3)
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
     ran = folder.run(f"--fail-above={limit}", exit_code=1)
@@ -66,14 +66,14 @@ def test_a_case_beyond_it_has_regressed(folder: Folder, limit: str) -> None:
     assert "(limit 1.250 x by --fail-above, provisional" in ran.case()["text"]
 
 
-def test_a_case_within_it_passes_whatever_the_rule_says(folder: Folder) -> None:
+def test_a_case_within_fail_above_passes_whatever_the_rule_says(folder: Folder) -> None:
     folder.slower(1.9)
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
     assert folder.run("--fail-above=4x", exit_code=0).outcomes == {"1M": "PASS"}
 
 
 @pytest.mark.exhaustive
-def test_a_limit_of_one_s_own_is_never_too_wide_to_judge_by(folder: Folder) -> None:
+def test_fail_above_is_never_too_wide_to_judge_by(folder: Folder) -> None:
     folder.slower(1.5, script=TPU)
     assert folder.run("--fail-above=60%", exit_code=0).outcomes == {"1M": "NOISY"}
     assert folder.run("--fail-above=2.5x", exit_code=0).outcomes == {"1M": "PASS"}
@@ -81,7 +81,7 @@ def test_a_limit_of_one_s_own_is_never_too_wide_to_judge_by(folder: Folder) -> N
 
 
 @pytest.mark.exhaustive
-def test_the_setting_of_a_repository_is_the_limit_too(folder: Folder) -> None:
+def test_the_ini_setting_of_fail_above_is_the_limit_too(folder: Folder) -> None:
     folder.slower(1.3)
     ran = folder.run("-o", "busbw_fail_above=25%", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
@@ -96,7 +96,9 @@ SIZES = "--payloads=1K,16M"
 LIMIT = "--memory-limit=96M"
 
 
-def test_what_does_not_fit_is_predicted_with_needed_and_available_bytes(folder: Folder) -> None:
+def test_a_case_beyond_the_memory_limit_is_predicted_with_needed_and_available_bytes(
+    folder: Folder,
+) -> None:
     ran = folder.run(SIZES, LIMIT, exit_code=0)
     assert ran.outcomes == {"1K": "NO_BASELINE", "16M": "OUT_OF_MEMORY"}
     failure = ran.case("16M")["failure"]
@@ -108,7 +110,7 @@ def test_what_does_not_fit_is_predicted_with_needed_and_available_bytes(folder: 
 
 
 @pytest.mark.exhaustive
-def test_saved_it_is_expected_under_the_same_limit_and_says_nothing_without_it(
+def test_stored_out_of_memory_is_expected_under_the_same_memory_limit_only(
     folder: Folder,
 ) -> None:
     folder.with_baselines(SIZES, LIMIT)
@@ -126,7 +128,7 @@ def test_saved_it_is_expected_under_the_same_limit_and_says_nothing_without_it(
 
 
 @pytest.mark.exhaustive
-def test_saved_beside_a_time_it_hides_nothing_later(folder: Folder) -> None:
+def test_out_of_memory_stored_beside_a_time_hides_no_regression(folder: Folder) -> None:
     """Neither that it got slower, nor that it does not fit in the machine's own memory."""
     folder.script(**SLOW)
     folder.with_baselines(SIZES)
@@ -158,7 +160,7 @@ def test_a_limit_that_a_worker_exceeds_by_itself_is_a_usage_error_with_what_it_t
 
 
 @pytest.mark.exhaustive
-def test_the_memory_of_a_device_is_not_the_host_s(folder: Folder) -> None:
+def test_a_memory_limit_for_a_device_does_not_limit_the_host(folder: Folder) -> None:
     folder.script(device="tpu", device_kind="TPU v2", ranks=8)
     assert "a worker of fake takes" not in folder.ended("--memory-limit=1M")[1]
 
@@ -173,7 +175,7 @@ def test_a_session_of_cases_that_are_all_expected_to_run_out_of_memory_is_fine(
 
 
 @pytest.mark.exhaustive
-def test_what_fits_under_the_limit_again_is_out_of_memory_no_more(folder: Folder) -> None:
+def test_a_case_that_fits_under_the_memory_limit_again_has_improved(folder: Folder) -> None:
     sizes = "--payloads=1K,1M"
     folder.script(cases=[{"payload_bytes": 2**20, "then": "out_of_memory"}])
     folder.with_baselines(sizes, LIMIT)
@@ -184,7 +186,7 @@ def test_what_fits_under_the_limit_again_is_out_of_memory_no_more(folder: Folder
 
 
 @pytest.mark.exhaustive
-def test_where_the_baseline_has_a_time_it_fails_and_both_are_said(folder: Folder) -> None:
+def test_out_of_memory_fails_where_the_baseline_has_a_time(folder: Folder) -> None:
     folder.with_baselines(SIZES)
     ran = folder.run(SIZES, LIMIT, exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
@@ -243,7 +245,7 @@ def test_by_the_device_s_clock_every_rank_has_a_time_and_the_host_s_stands_besid
     assert launch["dispatch_s"] == pytest.approx(5e-4, rel=0.2)
 
 
-def test_left_alone_the_device_s_first_clock_is_read(folder: Folder) -> None:
+def test_by_default_the_first_clock_of_the_device_is_read(folder: Folder) -> None:
     folder.script(**{**SCRIPT, "clocks": ["device", "host"]})
     case = folder.run(exit_code=0).case()
     assert (case["id"], case["case"]["protocol"]) == ("fake-default-float32-1M", "device/fake")

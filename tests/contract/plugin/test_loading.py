@@ -42,7 +42,7 @@ def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
     ],
     ids=["itself", "by a fixture"],
 )
-def test_one_that_reads_a_verdict_loads_the_rest_but_no_page_and_no_hosts(
+def test_tests_that_read_a_verdict_load_neither_pages_nor_hosts(
     pytester: pytest.Pytester, test: str
 ) -> None:
     found = _loaded(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")

@@ -19,7 +19,7 @@ def _page(folder: Folder) -> str:
     return (folder.path / "page.html").read_text()
 
 
-def test_it_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
+def test_a_page_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--page=page.html", "--payloads=1K,2K", exit_code=1)
     text = _page(folder)
@@ -28,7 +28,7 @@ def test_it_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_history_has_the_session_and_only_an_earlier_page_is_replaced(
+def test_a_page_has_the_history_and_replaces_only_an_earlier_page(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)

@@ -69,7 +69,7 @@ def test_a_session_of_other_tests_is_as_it_is_without_the_plugin(beside: Folder)
 @pytest.mark.parametrize(
     "setting", [{"busbw_launches": "0"}, {"busbw_baselines": "nowhere"}, {"busbw_python": "none"}]
 )
-def test_what_is_wrong_in_the_ini_file_is_said_where_busbw_measures(
+def test_a_wrong_ini_setting_is_a_usage_error_only_where_busbw_measures(
     beside: Folder, setting: dict[str, str]
 ) -> None:
     beside.ini(setting)
@@ -78,7 +78,7 @@ def test_what_is_wrong_in_the_ini_file_is_said_where_busbw_measures(
     assert ran.sentence.startswith("ERROR: busbw: --")
 
 
-def test_what_is_wrong_on_the_command_line_is_said_where_the_tests_are_deselected_too(
+def test_a_wrong_option_is_a_usage_error_where_the_tests_that_measure_are_deselected_too(
     beside: Folder,
 ) -> None:
     assert "busbw" not in said(beside, "--launches=0")
@@ -86,20 +86,20 @@ def test_what_is_wrong_on_the_command_line_is_said_where_the_tests_are_deselecte
     assert "--launches: '0'" in ran.sentence
 
 
-def test_in_one_session_with_the_promises_both_are_run(beside: Folder) -> None:
+def test_other_tests_and_tests_that_measure_run_in_one_session(beside: Folder) -> None:
     ran = beside.run("tests", exit_code=0)
     assert f"{OF_OTHER} passed, 1 without baseline" in ran.last_line
     assert "busbw: fake, 1 payload (" in ran.text
 
 
-def test_where_the_promises_are_deselected_nothing_is_said_or_measured(beside: Folder) -> None:
+def test_where_the_tests_that_measure_are_deselected_nothing_is_measured(beside: Folder) -> None:
     ran = beside.run("tests", "-k", "test_nothing", exit_code=0)
     assert "1 passed" in ran.last_line
     assert "busbw" not in ran.text.split("collected")[1]
 
 
 @pytest.mark.exhaustive
-def test_a_fixture_that_changes_ours_reads_ours(folder: Folder) -> None:
+def test_a_fixture_that_overrides_busbw_verdict_can_read_it(folder: Folder) -> None:
     ours = "busbw_verdict"
     changed = f"import pytest\n\n@pytest.fixture\ndef {ours}({ours}):\n    return {ours}\n"
     (folder.path / "perf" / "conftest.py").write_text(changed)

@@ -24,13 +24,13 @@ def _conftest(folder: Folder, text: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sweep(["verdict", "compiled"]))
-def test_an_ordinary_name_of_a_fixture_is_in_nobody_s_way(folder: Folder, name: str) -> None:
+def test_fixtures_named_verdict_and_compiled_change_no_verdict(folder: Folder, name: str) -> None:
     folder.slower(5)
     _conftest(folder, SHADOW.format(name=name))
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 
-def test_a_fixture_in_place_of_ours_is_a_usage_error(folder: Folder) -> None:
+def test_a_fixture_in_place_of_busbw_verdict_is_a_usage_error(folder: Folder) -> None:
     folder.slower(5)
     _conftest(folder, SHADOW.format(name="busbw_verdict"))
     ran = folder.run(exit_code=4)
@@ -49,9 +49,7 @@ def test_the_exit_code_follows_the_verdict_whoever_runs_the_tests(
 
 
 @pytest.mark.parametrize("conftest", sweep([PROTOCOL, LOOP]), ids=["protocol", "loop"])
-def test_what_nobody_read_is_not_green_though_all_is_as_fast_as_ever(
-    folder: Folder, conftest: str
-) -> None:
+def test_a_session_whose_verdicts_no_test_reads_is_not_green(folder: Folder, conftest: str) -> None:
     folder.with_baselines()
     _conftest(folder, conftest)
     assert folder.run(exit_code=1).outcomes == {"1M": "PASS"}
@@ -132,7 +130,9 @@ def pytest_unconfigure(config):
     sweep([REPLACED, DESELECTED, AS_IF_ASKED, KEYWORD], in_gate=2),
     ids=["replaced", "deselected", "as-if-asked", "keyword"],
 )
-def test_another_test_in_the_place_of_ours_is_not_green(folder: Folder, conftest: str) -> None:
+def test_a_test_in_place_of_a_test_that_measures_is_not_green(
+    folder: Folder, conftest: str
+) -> None:
     folder.with_baselines()
     _conftest(folder, conftest)
     ran = folder.run(exit_code=1)
@@ -150,7 +150,7 @@ def test_no_hook_turns_the_exit_code_into_a_green_one(folder: Folder, conftest: 
 
 
 @pytest.mark.parametrize("option", sweep(["--collect-only", "--fixtures-per-test"]))
-def test_looking_at_tests_is_green(folder: Folder, option: str) -> None:
+def test_a_session_that_only_lists_tests_is_green(folder: Folder, option: str) -> None:
     folder.run(option, exit_code=0)
 
 
@@ -197,7 +197,7 @@ FORK = "(setup): DeprecationWarning: fork in a process with threads"
         ],
     ),
 )
-def test_an_error_in_a_test_of_ours_is_in_the_verdict_of_the_session(
+def test_an_error_in_a_test_that_measures_is_in_the_verdict_of_the_session(
     folder: Folder, conftest: str, said: str
 ) -> None:
     _conftest(folder, conftest)
@@ -221,7 +221,7 @@ def test_failures_of_other_tests_are_said_beside_a_fine_session(folder: Folder) 
 
 
 @pytest.mark.exhaustive
-def test_a_hook_that_raises_ends_in_no_verdict_that_is_fine(folder: Folder) -> None:
+def test_a_session_whose_hook_raises_is_not_fine(folder: Folder) -> None:
     _conftest(folder, "def pytest_runtest_logfinish():\n    raise RuntimeError('theirs')\n")
     ran = folder.run(exit_code=3)
     assert "INTERNALERROR" in ran.text and "FINE" not in ran.text

@@ -59,7 +59,9 @@ def test_values_are_recorded_by_prefix_without_secrets_and_home_directories(full
 
 
 @pytest.mark.exhaustive
-def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
+def test_values_recorded_with_compiled_programs_have_no_secrets_and_home_directories(
+    full: Folder,
+) -> None:
     asked = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
     ran = full.pytest("perf", *asked, "-p", "no:cacheprovider", "--update-baselines", exit_code=0)
     assert SECRET not in written(full, ran)
@@ -70,7 +72,7 @@ def test_so_it_is_of_what_was_compiled(full: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_flag_that_was_newly_set_is_named_by_header_and_last_lines_with_the_night(
+def test_a_newly_set_flag_is_named_by_the_header_and_the_last_lines(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)

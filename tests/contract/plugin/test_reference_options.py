@@ -31,7 +31,9 @@ def test_the_same_stack_five_times_in_a_row_gives_no_alarm(folder: Folder) -> No
 
 
 @pytest.mark.exhaustive
-def test_both_sides_are_shown_and_no_baseline_is_read_or_written(folder: Folder) -> None:
+def test_with_a_reference_both_stacks_are_shown_and_no_baseline_is_read_or_written(
+    folder: Folder,
+) -> None:
     folder.regressed()
     before = folder.baseline_file.read_bytes()
     ran = folder.run(f"--against=fake={sys.executable}", "--launches=2", exit_code=0)
@@ -46,14 +48,14 @@ def test_both_sides_are_shown_and_no_baseline_is_read_or_written(folder: Folder)
     assert folder.baseline_file.read_bytes() == before
 
 
-def test_six_launches_of_each_side_are_the_default(folder: Folder) -> None:
+def test_six_launches_of_each_stack_are_the_default(folder: Folder) -> None:
     options = ("perf", "--frameworks=fake", "--payloads=1K", *WITHOUT_CACHE, AGAINST)
     ran = folder.pytest(*options, "--collect-only", exit_code=0)
     assert "float32, 6 launches of each side" in ran.text
 
 
 @pytest.mark.exhaustive
-def test_one_launch_of_each_is_too_few_and_more_are_added(folder: Folder) -> None:
+def test_one_launch_of_each_stack_is_too_few_and_more_are_added(folder: Folder) -> None:
     ran = folder.run(AGAINST, exit_code=0)
     assert "busbw: 1 more launch of fake-default-float32-1M" in ran.text
     assert len(ran.case()["launches"]) == 2
@@ -78,7 +80,7 @@ def reference(**fields: object) -> str:
     return f"--against-env=BUSBW_FAKE={json.dumps(fields)}"
 
 
-def test_what_is_slower_than_the_reference_fails_after_it_was_seen_again(folder: Folder) -> None:
+def test_a_case_slower_than_the_reference_fails_after_additional_launches(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 1.1}])
     ran = folder.run(reference(**SLOW), PAIRS, "--payloads=1K,1M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED"}
@@ -90,7 +92,7 @@ def test_what_is_slower_than_the_reference_fails_after_it_was_seen_again(folder:
 
 
 @pytest.mark.exhaustive
-def test_what_is_faster_than_the_reference_has_improved(folder: Folder) -> None:
+def test_a_case_faster_than_the_reference_has_improved(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(reference(**SLOW, cases=[{"slower": 1.2}]), PAIRS, exit_code=0)
     assert ran.outcomes == {"1M": "IMPROVED"}
@@ -132,7 +134,7 @@ def candidate(**fields: object) -> str:
     return f"--try-env=BUSBW_FAKE={json.dumps(fields)}"
 
 
-def test_what_the_variable_makes_slower_is_slower_than_the_reference_without(
+def test_a_variable_that_makes_a_case_slower_is_a_regression(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -150,7 +152,7 @@ def test_what_the_variable_makes_slower_is_slower_than_the_reference_without(
         ]
     ),
 )
-def test_the_flag_is_in_the_title_the_results_the_page_and_the_history(
+def test_a_variable_of_one_stack_is_in_the_title_the_results_the_page_and_the_history(
     option: str, changed: str, folder: Folder
 ) -> None:
     folder.script(**SLOW)
@@ -164,7 +166,7 @@ def test_the_flag_is_in_the_title_the_results_the_page_and_the_history(
     assert json.loads(path.read_text())["changed"] == changed
 
 
-def test_a_value_that_is_not_recorded_elsewhere_is_not_shown(folder: Folder) -> None:
+def test_the_value_of_a_secret_variable_is_not_shown(folder: Folder) -> None:
     ran = folder.run(
         "--try-env=MY_TOKEN=hunter2", "--against-env=TF_KEY=swordfish", PAIRS, exit_code=0
     )
@@ -235,7 +237,7 @@ STANDS = (
 
 
 @pytest.mark.exhaustive
-def test_while_there_is_time_a_suspicion_is_measured_again(folder: Folder) -> None:
+def test_within_the_time_budget_a_suspicion_is_measured_again(folder: Folder) -> None:
     folder.regressed()
     ran = folder.run("--time-budget=60", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
@@ -254,7 +256,7 @@ def test_a_suspicion_that_fresh_launches_do_not_show_is_dropped(folder: Folder) 
     assert len(ran.case()["launches"]) == 4
 
 
-def test_when_it_is_spent_a_suspicion_is_no_regression_and_not_green(folder: Folder) -> None:
+def test_after_the_time_budget_a_suspicion_is_no_regression_and_not_green(folder: Folder) -> None:
     folder.regressed()
     ran = folder.run(NONE, exit_code=1)
     assert ran.outcomes == {"1M": "NOISY"}
@@ -264,7 +266,7 @@ def test_when_it_is_spent_a_suspicion_is_no_regression_and_not_green(folder: Fol
 
 
 @pytest.mark.exhaustive
-def test_in_turn_a_suspicion_that_stands_is_not_green_either(folder: Folder) -> None:
+def test_an_unconfirmed_suspicion_between_interleaved_stacks_is_not_green(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"slower": 1.1}])
     ran = folder.run(reference(**SLOW), PAIRS, NONE, exit_code=1)
     assert ran.outcomes == {"1M": "NOISY"}

@@ -42,7 +42,7 @@ def texts(folder: Folder, ran: Ran) -> dict[str, str]:
     }
 
 
-def test_what_a_worker_prints_moves_no_terminal_and_is_shown_escaped(folder: Folder) -> None:
+def test_the_log_of_a_worker_moves_no_terminal_and_is_shown_escaped(folder: Folder) -> None:
     ran = folder.run(says(folder, f"\ttab\n{EVIL}\rback\n"), *WITH_PAGE, exit_code=1)
     found = texts(folder, ran)
     assert [name for name, text in found.items() if MOVES.search(text)] == []
@@ -62,7 +62,7 @@ def test_what_a_worker_prints_moves_no_terminal_and_is_shown_escaped(folder: Fol
     ),
     ids=["version", "device"],
 )
-def test_nor_does_what_it_says_of_versions_and_devices(
+def test_versions_and_devices_of_a_worker_move_no_terminal(
     folder: Folder, script: Mapping[str, object], exit_code: int
 ) -> None:
     folder.script(**SLOW, **script)
@@ -119,7 +119,7 @@ def _summary(folder: Folder, *options: str) -> list[str]:
     ).stdout.splitlines()
 
 
-def test_the_summary_says_what_changed_and_what_shows_it_again(folder: Folder) -> None:
+def test_the_summary_names_changes_and_the_command_that_repeats_the_session(folder: Folder) -> None:
     folder.regressed("--payloads=1K,1M,2M,4M", "--launches=2")
     folder.scale_baseline(3, "2M")
     folder.run("--payloads=1K,1M,2M,4M", "--launches=2", exit_code=1)
@@ -134,7 +134,7 @@ def test_the_summary_says_what_changed_and_what_shows_it_again(folder: Folder) -
 
 
 @pytest.mark.exhaustive
-def test_a_level_that_changed_is_in_the_summary_with_its_night_and_what_changed_then(
+def test_a_changed_level_is_in_the_summary_with_its_session_and_what_changed_then(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)

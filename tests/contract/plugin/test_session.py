@@ -12,7 +12,9 @@ def items(ran: Ran) -> list[str]:
     return [line.split("::", 1)[1] for line in ran.text.splitlines() if "::" in line]
 
 
-def test_collect_only_shows_it_last_and_starts_no_process(folder: Folder) -> None:
+def test_collect_only_shows_the_item_of_the_session_last_and_starts_no_process(
+    folder: Folder,
+) -> None:
     folder.script(probe="exit")
     ran = folder.run("--collect-only", "-q", "--payloads=1K,2K", exit_code=0)
     assert items(ran) == [
@@ -24,7 +26,7 @@ def test_collect_only_shows_it_last_and_starts_no_process(folder: Folder) -> Non
     assert not list(folder.temporary.iterdir())
 
 
-def test_it_is_the_last_whatever_k_leaves_and_only_that_is_measured(folder: Folder) -> None:
+def test_k_selects_the_measured_cases_and_keeps_the_item_of_the_session(folder: Folder) -> None:
     ran = folder.run("-k", "2K", "-v", "--payloads=1K:4K", exit_code=0)
     assert ran.outcomes == {"2K": "NO_BASELINE"}
     assert "session NOTHING_COMPARED" in ran.text

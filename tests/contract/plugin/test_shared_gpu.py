@@ -41,7 +41,7 @@ def test_a_single_gpu_is_taken_before_the_cpu_where_no_device_is_named(folder: F
 
 
 @pytest.mark.exhaustive
-def test_processes_share_gpus_where_that_is_asked_for(folder: Folder) -> None:
+def test_processes_share_gpus_with_share_devices(folder: Folder) -> None:
     folder.script(**TWO)
     ran = folder.run("--processes=3", "--share-devices", "--update-baselines", exit_code=0)
     assert "on a shared device; --share-devices: 3 processes share 2 GPUs; NCCL" in ran.text
@@ -58,7 +58,7 @@ def test_processes_share_gpus_where_that_is_asked_for(folder: Folder) -> None:
         (ONE, [], "--share-devices: expected several --processes, such as --processes=2"),
     ],
 )
-def test_where_nothing_is_shared_the_option_is_a_usage_error(
+def test_share_devices_is_a_usage_error_where_nothing_is_shared(
     folder: Folder, script: dict[str, Any], options: list[str], said: str
 ) -> None:
     folder.script(**script)
@@ -73,7 +73,7 @@ def test_another_number_of_ranks_is_no_reason_to_share_by_itself(folder: Folder)
 
 
 @pytest.mark.exhaustive
-def test_with_and_without_sharing_nothing_is_compared_and_a_lost_gpu_is_said(
+def test_times_with_and_without_sharing_are_not_compared_and_a_lost_gpu_is_named(
     folder: Folder,
 ) -> None:
     folder.script(**TWO)

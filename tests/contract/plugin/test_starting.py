@@ -50,7 +50,7 @@ def test_a_launch_that_is_cut_short_twice_is_lost_and_no_other(folder: Folder) -
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("side", sweep(["reference", "candidate"]))
-def test_each_side_is_started_once_more(folder: Folder, side: str) -> None:
+def test_a_launch_of_either_stack_is_started_once_more(folder: Folder, side: str) -> None:
     python = interpreter(folder.path, f"1.fake.{side}", times=1)
     ours, theirs = (sys.executable, python) if side == "reference" else (python, sys.executable)
     options = (f"--python=fake={ours}", f"--against=fake={theirs}")

@@ -41,7 +41,7 @@ def test_the_end_is_the_answer_which_says_a_failure_once_then_the_line_of_pytest
 
 
 @pytest.mark.exhaustive
-def test_what_other_tests_failed_of_is_shown_where_pytest_shows_it(folder: Folder) -> None:
+def test_failures_of_other_tests_are_shown_where_pytest_shows_them(folder: Folder) -> None:
     (folder.path / "test_own.py").write_text("def test_own():\n    assert 1 == 2\n")
     text = _regressed(folder, "test_own.py").text
     failures = text.split("= FAILURES =")[1].split("= busbw =")[0]
@@ -59,7 +59,7 @@ def test_a_test_that_fails_by_itself_is_shown_though_its_case_passed(folder: Fol
 
 
 @pytest.mark.exhaustive
-def test_in_a_log_there_is_a_line_for_each_round(folder: Folder) -> None:
+def test_a_log_has_a_line_for_each_round(folder: Folder) -> None:
     text = folder.run("--payloads=1K,1M", "--launches=3", exit_code=0).text
     found = re.findall(r"^busbw: round (\d)/3", text, flags=re.MULTILINE)
     assert found == ["1", "2", "3"]

@@ -58,7 +58,9 @@ def test_earlier_results_stay_whole_where_new_ones_do_not_fit(folder: Folder) ->
         in_gate=2,
     ),
 )
-def test_a_file_that_holds_something_else_is_not_written_over(folder: Folder, text: str) -> None:
+def test_results_do_not_overwrite_a_file_that_holds_something_else(
+    folder: Folder, text: str
+) -> None:
     file = folder.path / "mine.py"
     file.write_text(text)
     said = refused(folder, file)
@@ -67,7 +69,7 @@ def test_a_file_that_holds_something_else_is_not_written_over(folder: Folder, te
 
 
 @pytest.mark.parametrize("how", sweep(["path", "relative", "symbolic", "hard", "new"], in_gate=3))
-def test_a_baseline_is_never_written_over_by_whichever_name(folder: Folder, how: str) -> None:
+def test_results_do_not_overwrite_a_baseline_by_whichever_name(folder: Folder, how: str) -> None:
     folder.with_baselines()
     (baseline,) = folder.baseline_files
     before, link = baseline.read_bytes(), folder.path / "link.json"
@@ -87,7 +89,7 @@ def test_a_baseline_is_never_written_over_by_whichever_name(folder: Folder, how:
 
 
 @pytest.mark.parametrize("is_linked", sweep([False, True]))
-def test_a_file_of_another_option_is_refused(folder: Folder, is_linked: bool) -> None:
+def test_results_in_the_file_of_another_option_are_refused(folder: Folder, is_linked: bool) -> None:
     both, link = folder.path / "report", folder.path / "link"
     link.symlink_to(both)
     other = link if is_linked else both
@@ -95,7 +97,7 @@ def test_a_file_of_another_option_is_refused(folder: Folder, is_linked: bool) ->
 
 
 @pytest.mark.exhaustive
-def test_a_folder_or_a_file_without_permission_is_refused(folder: Folder) -> None:
+def test_results_without_permission_to_write_are_refused(folder: Folder) -> None:
     folder.without_root()
     file = folder.path / "mine.json"
     file.touch(mode=0o444)
@@ -122,7 +124,9 @@ def filled(folder: Folder) -> dict[Path, bytes]:
 
 
 @pytest.mark.exhaustive
-def test_a_file_that_does_not_fit_stays_as_it_was_and_is_named(folder: Folder) -> None:
+def test_a_baseline_that_does_not_fit_on_the_disk_stays_as_it_was_and_is_named(
+    folder: Folder,
+) -> None:
     ((large, before),) = filled(folder).items()
     ran = folder.run("--update-baselines", *THREE, reports=False, exit_code=1)
     assert f"ERROR: not all baselines were written: {large}: File too large" in ran.text

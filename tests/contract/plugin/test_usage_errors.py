@@ -56,7 +56,7 @@ OF_TENSORFLOW = [
         in_gate=2,
     ),
 )
-def test_what_cannot_be_measured_is_said_and_nothing_is(
+def test_options_that_cannot_be_measured_are_a_usage_error(
     folder: Folder, options: list[str], said: str
 ) -> None:
     ran = folder.run(*options, exit_code=4)
@@ -66,7 +66,7 @@ def test_what_cannot_be_measured_is_said_and_nothing_is(
 
 
 @pytest.mark.parametrize(("script", "options", "said"), sweep(ATTACHED, in_gate=2))
-def test_what_the_devices_cannot_do_is_said(
+def test_a_request_that_the_devices_cannot_fulfil_is_a_usage_error(
     folder: Folder, script: dict[str, object], options: list[str], said: str
 ) -> None:
     folder.script(**script)
@@ -76,7 +76,7 @@ def test_what_the_devices_cannot_do_is_said(
 
 
 @pytest.mark.parametrize(("option", "said"), sweep(OF_TENSORFLOW))
-def test_what_a_named_framework_has_not_is_said_without_importing_it(
+def test_an_option_that_a_named_framework_lacks_is_a_usage_error_without_importing_it(
     folder: Folder, option: str, said: str
 ) -> None:
     (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
@@ -99,7 +99,7 @@ def test_what_a_named_framework_has_not_is_said_without_importing_it(
         ]
     ),
 )
-def test_what_a_program_cannot_do_is_refused_before_devices_are_looked_for(
+def test_an_injection_that_cannot_be_timed_is_refused_before_devices_are_looked_for(
     folder: Folder, options: tuple[str, ...], said: str
 ) -> None:
     usual = ("perf", "--frameworks=jax", "--payloads=1M", *WITHOUT_CACHE)
@@ -110,7 +110,9 @@ def test_what_a_program_cannot_do_is_refused_before_devices_are_looked_for(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("option", ["--hosts", "--against"])
-def test_dashes_are_a_usage_error_and_no_value(folder: Folder, option: str) -> None:
+def test_two_dashes_are_a_usage_error_and_no_value_of_an_option(
+    folder: Folder, option: str
+) -> None:
     """The argparse of Python 3.11 makes an empty list of them."""
     assert f"busbw: {option}: " in folder.run(f"{option}=--", exit_code=4).sentence
 
@@ -124,7 +126,7 @@ def test_dashes_are_a_usage_error_and_no_value(folder: Folder, option: str) -> N
         ]
     ),
 )
-def test_a_choice_that_there_is_not_is_refused_with_those_that_there_are(
+def test_an_invalid_choice_is_refused_with_the_valid_choices(
     folder: Folder, option: str, choices: tuple[str, ...]
 ) -> None:
     ran = folder.run(option, exit_code=4)

@@ -46,7 +46,7 @@ def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Fol
     assert "1 failed" in ran.last_line
 
 
-def test_a_mark_makes_no_regression_an_expected_one(folder: Folder) -> None:
+def test_a_mark_xfail_hides_no_regression(folder: Folder) -> None:
     folder.regressed()
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark="xfail(strict=False)"))
     folder.environment.setenv("PYTHONPATH", str(folder.path))

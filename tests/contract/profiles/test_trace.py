@@ -103,7 +103,7 @@ def test_the_warm_up_does_not_enter_and_below_the_table_is_what_a_column_comes_f
 @pytest.mark.parametrize(
     "deep", ["", "plugins", "plugins/profile/t", "plugins/profile/t/a.trace.json.gz"]
 )
-def test_a_folder_further_up_the_files_own_and_the_file_itself_are_the_same(
+def test_a_recording_is_named_by_its_file_or_by_any_folder_above_it(
     tmp_path: Path, deep: str
 ) -> None:
     put(tmp_path, session="t", a_chrome=of_today(TWO))
@@ -129,7 +129,7 @@ def test_a_folder_of_2019_says_payload_and_slice(
     assert (head[1], size) == (f"{column} (GB/s)", payload)
 
 
-def test_what_is_named_twice_counts_once(tmp_path: Path) -> None:
+def test_a_recording_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     once = trace(tmp_path, "--payload=16M")
     other = os.path.relpath(tmp_path / "plugins", ROOT)
@@ -317,7 +317,7 @@ def test_a_recording_without_the_collective_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "missing", "a.txt"])
-def test_where_there_is_nothing_to_read_that_is_an_error(tmp_path: Path, name: str) -> None:
+def test_a_folder_without_recordings_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.txt").write_text("text")
     answer = trace(tmp_path / name)
     assert answer.errors == ["no recording; expected *.xplane.pb, *trace.json.gz, *trace.json"]

@@ -41,7 +41,7 @@ def test_a_locked_stack_is_listed_before_and_after_it_is_built(machine: Machine)
         ("--stack-cache=none", "--stack-cache: expected a folder, got 'none'"),
     ],
 )
-def test_what_is_not_there_is_a_usage_error(option: str, said: str, tmp_path: Path) -> None:
+def test_a_missing_folder_is_a_usage_error(option: str, said: str, tmp_path: Path) -> None:
     asked_here("stack", "list", f"--baselines={tmp_path}", option).refuses(said)
 
 

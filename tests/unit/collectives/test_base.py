@@ -61,7 +61,7 @@ def test_groups_are_read_from_lists_from_iota_form_and_from_a_mesh(
         "mesh['x'=2,'y'=2,device_ids=(3,2,1,0)] {'x'}",
     ],
 )
-def test_of_groups_of_a_mesh_that_cannot_be_told_nothing_is_known(groups: str) -> None:
+def test_groups_along_an_unknown_axis_of_a_mesh_are_unknown(groups: str) -> None:
     assert groups_of(_line(groups), 8) is None
 
 
@@ -177,7 +177,7 @@ def test_values_come_in_as_many_blocks_as_are_put_in_and_taken_out(name: str, ra
         ("permute", ("out_of_place",), ()),
     ],
 )
-def test_in_place_is_only_what_never_gives_back_what_was_put_in(
+def test_a_collective_is_in_place_only_where_no_rank_gets_back_its_input(
     name: str, placements: tuple[str, ...], reduce_ops: tuple[str, ...]
 ) -> None:
     collective = COLLECTIVES[name]

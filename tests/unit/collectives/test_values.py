@@ -49,7 +49,7 @@ def test_after_one_round_every_rank_holds_what_the_collective_gives(
 @each_dtype
 @each_size
 @pytest.mark.parametrize("rounds", [2, 5])
-def test_after_chained_rounds_too_as_far_as_they_stay_exact(
+def test_after_chained_rounds_every_rank_holds_what_the_collective_gives(
     name: str, reduce_op: str, dtype: str, ranks: int, rounds: int
 ) -> None:
     draw = _draw(dtype, reduce_op, ranks, number=1)
@@ -177,7 +177,7 @@ def test_the_values_of_two_ranks_that_are_swapped_show(name: str, ranks: int) ->
 
 @each_kind
 @each_size
-def test_one_element_off_by_one_bit_shows(name: str, reduce_op: str, ranks: int) -> None:
+def test_an_element_that_is_off_by_one_bit_shows(name: str, reduce_op: str, ranks: int) -> None:
     draw = _draw("float32", reduce_op, ranks)
     wanted = afters(COLLECTIVES[name], draw, 1)
     for rank, place in itertools.product(range(ranks), (0, len(wanted[0]) - 1)):
@@ -313,7 +313,7 @@ def test_each_round_to_the_last_exact_round_is_exact_in_every_element(
         *((dtype, ranks) for dtype in ("float32", "bfloat16", "float16") for ranks in (3, 5, 7, 9)),
     ],
 )
-def test_one_round_more_would_not_be_exact(dtype: str, ranks: int) -> None:
+def test_a_round_after_the_last_exact_round_is_not_exact(dtype: str, ranks: int) -> None:
     draw = _draw(dtype, "sum", ranks)
     beyond = ALL_REDUCE.exact_rounds(draw, "in_place") + 1
     (ended,) = ALL_REDUCE.after(draw, 0, beyond)
@@ -322,7 +322,7 @@ def test_one_round_more_would_not_be_exact(dtype: str, ranks: int) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 256, 257])
-def test_out_of_place_one_exact_round_is_as_good_as_any_number(dtype: str, ranks: int) -> None:
+def test_out_of_place_any_number_of_rounds_is_exact_if_one_round_is(dtype: str, ranks: int) -> None:
     draw = _draw(dtype, "sum", ranks)
     chained = ALL_REDUCE.exact_rounds(draw, "in_place")
     apart = ALL_REDUCE.exact_rounds(draw, "out_of_place")
@@ -330,7 +330,7 @@ def test_out_of_place_one_exact_round_is_as_good_as_any_number(dtype: str, ranks
 
 
 @pytest.mark.parametrize(("name", "reduce_op"), [kind for kind in kinds() if kind[1] != "sum"])
-def test_what_adds_nothing_stays_exact(name: str, reduce_op: str) -> None:
+def test_collectives_without_a_sum_stay_exact(name: str, reduce_op: str) -> None:
     draw = _draw("bfloat16", reduce_op, 250)
     assert COLLECTIVES[name].exact_rounds(draw, COLLECTIVES[name].placements[0]) == MOST_ROUNDS
 

@@ -15,12 +15,12 @@ from busbw.model.workload import Framework
 from tests.helpers import build
 
 
-def test_those_that_there_are_come_before_those_that_are_made_up() -> None:
+def test_installed_frameworks_come_before_the_fake_framework() -> None:
     assert tuple(FRAMEWORKS) == ("jax", "tensorflow", "fake")
     assert USUAL == ("jax", "tensorflow")
 
 
-def test_every_file_of_the_room_is_found() -> None:
+def test_every_file_of_the_package_is_a_framework() -> None:
     room = Path(frameworks.__file__).parent
     there = {path.stem for path in room.glob("*.py")} - {"__init__", "base"}
     assert there == set(FRAMEWORKS)
@@ -35,7 +35,7 @@ def test_the_oldest_version_is_that_of_the_back_end(name: str) -> None:
 
 
 @pytest.mark.parametrize("one", FRAMEWORKS.values(), ids=lambda one: one.name)
-def test_the_usual_strategy_comes_first_and_the_ring_is_one_of_them(one: Framework) -> None:
+def test_the_default_strategy_comes_first_and_the_ring_is_a_strategy(one: Framework) -> None:
     assert one.strategies[0] == "default"
     assert one.ring in one.strategies
 

@@ -50,7 +50,7 @@ def test_the_estimate_of_launches_is_student_s_own() -> None:
     assert estimate.error == pytest.approx(math.sqrt(5 / 3) / 2)
 
 
-def test_a_bound_is_so_many_errors_from_the_mean_on_its_side() -> None:
+def test_a_confidence_bound_is_that_of_student_s_distribution() -> None:
     estimate = Estimate(mean=1.0, error=0.1, freedom=5)
     assert estimate.lower(0.05) == pytest.approx(1 - 0.201504837)
     assert estimate.upper(0.05) == pytest.approx(1 + 0.201504837)
@@ -77,7 +77,7 @@ def test_launches_of_unequal_length_are_compared_all_with_all() -> None:
     assert shift_of_samples([1.0, 1.0], [2.0, 2.0, 90.0]) == pytest.approx(math.log(2))
 
 
-def test_the_shift_back_is_the_same_the_other_way() -> None:
+def test_the_shift_of_exchanged_sides_is_the_negative_shift() -> None:
     first, other = [1.0, 1.3, 0.8], [1.1, 1.2, 1.4]
     assert shift_of_samples(first, other) == pytest.approx(-shift_of_samples(other, first))
 
@@ -91,7 +91,7 @@ def _bounds(counts: tuple[int, ...], rate: float, shape: float) -> list[float]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_nothing_is_spent_at_first_and_all_at_last_and_ever_more_in_between(shape: float) -> None:
+def test_the_spent_error_rate_grows_from_nothing_to_all(shape: float) -> None:
     shares = [spent(tenths / 10, shape) for tenths in range(11)]
     assert shares[0] == 0 and shares[-1] == pytest.approx(1)
     assert shares == sorted(set(shares))
@@ -119,7 +119,7 @@ def test_the_looks_err_more_often_than_the_last_alone_and_less_than_their_sum(sh
 
 
 @pytest.mark.parametrize("shape", (0.0, 1.0))
-def test_so_many_of_normal_sums_cross_any_bound_as_may(shape: float) -> None:
+def test_normal_sums_cross_a_bound_as_often_as_the_error_rate_says(shape: float) -> None:
     counts, rate, draws = (2, 3, 5, 9), 0.1, 4000
     bounds = _bounds(counts, rate, shape)
     chance = random.Random(20260104)

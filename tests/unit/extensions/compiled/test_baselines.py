@@ -40,7 +40,7 @@ def path_in(root: Path) -> Path:
     return path
 
 
-def test_what_is_saved_is_found_with_its_release_and_date(tmp_path: Path) -> None:
+def test_a_stored_program_is_found_with_its_release_and_date(tmp_path: Path) -> None:
     (change,) = compiled(tmp_path, made.compiled(), date="2026-11-21")
     assert change[2:4] == ("none", "Ring, colors 2")
     found = baselines.find(tmp_path, CHIPS, PROGRAM)
@@ -57,7 +57,7 @@ def test_what_is_saved_is_found_with_its_release_and_date(tmp_path: Path) -> Non
     )
 
 
-def test_others_stay_and_each_has_a_line_of_its_own(tmp_path: Path) -> None:
+def test_other_stored_programs_stay_and_each_has_a_line(tmp_path: Path) -> None:
     compiled(tmp_path, made.compiled(), case=SECOND)
     compiled(tmp_path, made.compiled(), date="2026-11-21")
     lines = [line for line in path_in(tmp_path).read_text().splitlines() if '"payload"' in line]
@@ -66,7 +66,7 @@ def test_others_stay_and_each_has_a_line_of_its_own(tmp_path: Path) -> None:
     assert sorted(dates) == ["2026-11-20", "2026-11-21"]
 
 
-def test_only_new_leaves_what_is_there(tmp_path: Path) -> None:
+def test_saving_only_new_programs_leaves_stored_programs(tmp_path: Path) -> None:
     compiled(tmp_path, made.compiled(), date="2026-11-20")
     changed = made.compiled(algorithm={})
     assert compiled(tmp_path, changed, date="2026-11-21", only_new=True) == []
@@ -74,7 +74,7 @@ def test_only_new_leaves_what_is_there(tmp_path: Path) -> None:
     assert change[2:4] == ("Ring, colors 2", "not published")
 
 
-def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
+def test_a_program_that_is_not_stored_is_not_found(tmp_path: Path) -> None:
     assert baselines.find(tmp_path, CHIPS, PROGRAM) is None
     compiled(tmp_path, made.compiled(), date="2026-11-20")
     assert baselines.find(tmp_path, CHIPS, SECOND) is None

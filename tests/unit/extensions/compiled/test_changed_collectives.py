@@ -45,12 +45,14 @@ def _texts(before: tuple[Use, ...], now: tuple[Use, ...]) -> list[str]:
         ({"algorithm": {"emitter": "Tree"}}, "Ring -> Tree (train.py:88)"),
     ],
 )
-def test_a_change_says_both_sides_and_the_place(changes: dict[str, Any], text: str) -> None:
+def test_a_changed_collective_is_named_with_both_sides_and_its_line(
+    changes: dict[str, Any], text: str
+) -> None:
     found = _texts((GATHER, SUM), (replace(GATHER, **changes), SUM))
     assert found == [f"all-gather of float32 4M along model: {text}"]
 
 
-def test_what_came_and_what_went_are_said_with_their_lines() -> None:
+def test_added_and_removed_collectives_are_named_with_their_lines() -> None:
     assert _texts((GATHER, SUM), (replace(SUM, source="train.py:90"),)) == [
         "all-gather of float32 4M along model: 12 per step -> none (train.py:88)"
     ]
@@ -78,11 +80,11 @@ def test_another_dtype_is_another_collective_the_larger_first() -> None:
     ],
     ids=lambda one: next(iter(one)),
 )
-def test_what_moves_no_collective_is_no_change(changes: dict[str, Any]) -> None:
+def test_another_line_or_name_of_a_collective_is_no_change(changes: dict[str, Any]) -> None:
     assert _texts((GATHER, SUM), (SUM, replace(GATHER, **changes))) == []
 
 
-def test_equal_ones_at_several_lines_are_counted_together() -> None:
+def test_equal_collectives_at_several_lines_are_counted_together() -> None:
     apart = (replace(GATHER, times=5), replace(GATHER, times=7, source="train.py:90"))
     assert _texts((GATHER,), apart) == []
     more = (*apart, replace(GATHER, times=2, source="train.py:91"))
@@ -91,7 +93,7 @@ def test_equal_ones_at_several_lines_are_counted_together() -> None:
     ]
 
 
-def test_some_that_wait_are_told_from_those_that_do_not() -> None:
+def test_synchronous_and_asynchronous_collectives_are_counted_apart() -> None:
     mixed = (replace(GATHER, times=4), replace(GATHER, times=8, asynchronous=False))
     assert _texts((GATHER,), mixed) == [
         "all-gather of float32 4M along model: asynchronous -> 4 asynchronous, 8 synchronous "

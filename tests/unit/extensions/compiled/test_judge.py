@@ -41,7 +41,7 @@ def test_small_memory_may_grow_by_a_mebibyte_and_any_may_shrink() -> None:
     assert judged(made.compiled(temporary_bytes=MIB + 1)).failed
 
 
-def test_what_no_compiler_published_is_the_same_as_before() -> None:
+def test_an_algorithm_that_no_compiler_published_is_no_change() -> None:
     before = made.baseline(made.compiled(algorithm={}))
     found = judged(made.compiled(algorithm={}), before)
     assert found.outcome is Outcome.PASS
@@ -71,7 +71,7 @@ def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_ski
     assert skipped.outcome is SessionOutcome.NO_VERDICT
 
 
-def test_what_was_skipped_was_not_compiled() -> None:
+def test_skipped_cases_are_counted_apart_from_compiled_cases() -> None:
     skipped = CompiledVerdict(
         spec=replace(SPEC, topology="h100:8"), outcome=Outcome.SKIPPED, failed=False, text="gone"
     )

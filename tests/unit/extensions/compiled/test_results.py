@@ -20,7 +20,7 @@ from tests.helpers.compiled import RELEASE, program
 from tests.unit.report.schemas import PUBLISHED
 
 
-def test_what_is_written_is_what_the_schema_says_and_read_back() -> None:
+def test_compiled_results_follow_their_schema_and_are_read_back() -> None:
     verdicts = program(4096, 8192), program(8192, None)
     text = made.text(*verdicts, missing="no plugin")
     schema = json.loads(PUBLISHED[CompiledResults].read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def test_a_case_that_failed_is_named_with_its_topology() -> None:
     ]
 
 
-def test_what_was_compiled_has_a_table_for_each_topology_and_release() -> None:
+def test_compiled_cases_have_a_table_for_each_topology_and_release() -> None:
     first, second = program(1024, 2048), program(4096, 8192)
     found = compiled_tables([first, second, program(1024, 2048, topology="h100:8")])
     assert [(one.title and one.title.text, len(one.rows)) for one in found] == [

@@ -43,11 +43,11 @@ def test_gpus_are_of_one_host_or_of_several() -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_every_known_name_is_taken(name: str) -> None:
+def test_every_known_name_is_a_topology(name: str) -> None:
     assert topology_of(name).ranks >= 2
 
 
-def test_the_usual_ones_are_known_and_there_is_one_of_each_chip() -> None:
+def test_the_usual_topologies_are_one_known_topology_of_each_chip() -> None:
     chips = [name.partition(":")[0] for name in USUAL_TOPOLOGIES]
     assert len(set(chips)) == len(chips) == len({n.partition(":")[0] for n in KNOWN})
     assert set(USUAL_TOPOLOGIES) <= set(KNOWN)

@@ -63,7 +63,7 @@ def compiled(
         return error.failure(LAUNCH)
 
 
-def test_the_second_time_nothing_is_compiled_unless_there_is_no_cache(tmp_path: Path) -> None:
+def test_a_cached_program_is_not_compiled_again(tmp_path: Path) -> None:
     compiler = Counting()
     first = compiled(compiler, tmp_path)
     assert compiled(compiler, tmp_path) == first
@@ -74,7 +74,7 @@ def test_the_second_time_nothing_is_compiled_unless_there_is_no_cache(tmp_path: 
     assert compiler.compiled == 3
 
 
-def test_what_was_refused_is_kept_too(tmp_path: Path) -> None:
+def test_a_program_that_the_compiler_refused_is_kept_in_the_cache(tmp_path: Path) -> None:
     compiler = Counting("INTERNAL: no")
     found = [compiled(compiler, tmp_path) for _ in range(2)]
     assert compiler.compiled == 1

@@ -128,7 +128,7 @@ def test_the_algorithm_depends_on_the_payload(tpus: Asked) -> None:
 
 
 @needs_libtpu
-def test_a_tpu7x_hands_it_to_the_sparse_cores_with_memory_of_its_own(tpus: Asked) -> None:
+def test_a_tpu7x_runs_all_reduce_on_sparse_cores_with_additional_memory(tpus: Asked) -> None:
     found = tpus.compiled("tpu7x")
     assert found.algorithm["offload"] == "SparseCore"
     assert found.algorithm["colors"].isdecimal()
@@ -137,7 +137,9 @@ def test_a_tpu7x_hands_it_to_the_sparse_cores_with_memory_of_its_own(tpus: Asked
 
 
 @needs_libtpu
-def test_what_does_not_fit_is_out_of_memory_with_the_compiler_s_figures(tpus: Asked) -> None:
+def test_a_program_that_does_not_fit_is_out_of_memory_with_the_compiler_s_figures(
+    tpus: Asked,
+) -> None:
     assert tpus.compiled("v5e fits").peak_bytes >= 12 * GIB
     for name, needed in (("v5e too large", 16), ("v5e out of place", 24)):
         found = tpus.out_of_memory(name)
@@ -151,7 +153,7 @@ def test_groups_and_other_collectives_are_compiled_as_they_are_measured(tpus: As
 
 
 @needs_libtpu
-def test_between_hosts_and_within_one_it_is_compiled_by_itself(tpus: Asked) -> None:
+def test_all_reduce_along_hosts_and_along_devices_is_compiled_by_itself(tpus: Asked) -> None:
     for name in ("v5e along hosts", "v5e along devices"):
         assert tpus.compiled(name).collectives == {"all-reduce": 1}
     said = "2 processes are not 4 equal parts of the mesh"
@@ -189,7 +191,7 @@ def test_a_small_chain_is_two_all_reduces_a_turn_in_place_with_nothing_beside_th
 
 
 @needs_cuda
-def test_a_large_chain_is_one_a_turn(gpus: Asked) -> None:
+def test_a_large_chain_on_gpus_has_one_all_reduce_in_each_turn(gpus: Asked) -> None:
     assert gpus.compiled("large").collectives == {"all-reduce": 1}
 
 
@@ -202,7 +204,7 @@ def test_the_compiler_s_own_kernels_are_published_and_depend_on_the_payload(
 
 
 @needs_cuda
-def test_an_a100_has_none_of_them_and_waits_at_once(gpus: Asked) -> None:
+def test_an_a100_has_no_kernels_of_the_compiler_and_waits_at_once(gpus: Asked) -> None:
     found = gpus.compiled("a100:8")
     assert (found.algorithm, found.starts) == ({}, False)
     assert gpus.compiled("h100:8").starts
@@ -227,7 +229,7 @@ def test_the_other_collectives_are_themselves_without_a_copy(gpus: Asked, name: 
 
 
 @needs_cuda
-def test_what_is_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
+def test_a_program_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
     gpus: Asked,
 ) -> None:
     assert gpus.compiled("fits").peak_bytes >= 64 * GIB

@@ -63,7 +63,7 @@ def text() -> str:
     return html(made.whole_page())
 
 
-def test_it_has_the_outcome_of_the_session_and_of_each_case(text: str) -> None:
+def test_a_page_has_the_outcome_of_the_session_and_of_each_case(text: str) -> None:
     for outcome in ("FAILED", "The stack is slower.", "The machine is not slower."):
         assert f"<strong>{outcome}</strong>" in text
     for verdict_ in made.regression().verdicts:
@@ -81,7 +81,7 @@ def test_it_has_the_outcome_of_the_session_and_of_each_case(text: str) -> None:
     assert "night" not in text.replace("night.json", "")
 
 
-def test_it_has_every_figure_with_a_name_and_a_table(text: str) -> None:
+def test_a_page_has_every_figure_with_a_name_and_a_table(text: str) -> None:
     titles = [figure.title for figure in figures_of(made.whole_page())]
     assert titles == [
         *("All-reduce: bus bandwidth", "Time over that of the reference", "Launches"),
@@ -97,7 +97,7 @@ def test_it_has_every_figure_with_a_name_and_a_table(text: str) -> None:
     assert "OUT_OF_MEMORY" in labels[0] and "6 to 7" in labels[0]
 
 
-def test_it_loads_nothing_and_runs_nothing(text: str) -> None:
+def test_a_page_loads_nothing_and_runs_nothing(text: str) -> None:
     read = Read(text)
     assert set(read.values("href", "src", "xlink:href", "srcset", "data")) == {"data:,"}
     assert not {tag for tag, _ in read.elements} & _ACTIVE

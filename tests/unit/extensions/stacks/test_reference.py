@@ -162,7 +162,7 @@ def test_a_stack_that_no_index_provides_is_not_locked_and_the_note_says_why(
         (None, "No such file"),
     ],
 )
-def test_what_is_no_lock_is_refused_with_its_path(
+def test_an_invalid_lock_is_refused_with_its_path(
     text: str | None, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "pylock.fake.toml"

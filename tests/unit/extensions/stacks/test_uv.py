@@ -18,14 +18,14 @@ def _half_built(new: Path) -> None:
     raise SystemExit(143)
 
 
-def test_of_an_interrupted_build_nothing_is_left(tmp_path: Path) -> None:
+def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "stacks" / "a"
     with pytest.raises(SystemExit):
         uv.build_once(folder, _half_built)
     assert list(folder.parent.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_built_again(tmp_path: Path) -> None:
+def test_a_folder_that_a_killed_process_left_is_built_again(tmp_path: Path) -> None:
     (tmp_path / "a.new").mkdir()
     (tmp_path / "a.new" / "half").touch()
     uv.build_once(tmp_path / "a", Path.mkdir)
