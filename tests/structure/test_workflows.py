@@ -31,7 +31,7 @@ def _test_command() -> str:
     return str(command)
 
 
-def test_the_workflows_are_those_for_a_push_compiling_the_night_and_a_refresh() -> None:
+def test_the_workflows_are_push_compiled_nightly_and_refresh_baselines() -> None:
     names = ["ci.yml", "compiled.yml", "nightly.yml", "refresh-baselines.yml"]
     assert [path.name for path in WORKFLOWS] == names
 
@@ -44,7 +44,7 @@ def test_every_action_is_pinned_by_a_commit_with_its_version_beside_it(path: Pat
 
 
 @each_workflow
-def test_a_workflow_has_no_permission_that_its_jobs_do_not_ask_for(path: Path) -> None:
+def test_a_workflow_has_only_the_permissions_that_its_jobs_request(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert re.findall(r"^permissions:.*$", text, re.MULTILINE) == ["permissions: {}"]
     jobs = re.findall(r"^    runs-on:", text, re.MULTILINE)
@@ -74,7 +74,7 @@ def test_pre_commit_installs_the_versions_that_lint_does() -> None:
 
 
 @each_workflow
-def test_no_machine_of_one_s_own_runs_what_a_pull_request_says(path: Path) -> None:
+def test_no_machine_of_the_repository_runs_the_code_of_a_pull_request(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     own = re.findall(r"^    runs-on: (?!ubuntu-|\$\{\{ matrix\.).*$", text, re.MULTILINE)
     started = re.findall(
@@ -84,7 +84,7 @@ def test_no_machine_of_one_s_own_runs_what_a_pull_request_says(path: Path) -> No
     assert own or "--against" not in text
 
 
-def test_the_night_measures_by_its_schedule_or_by_hand_alone() -> None:
+def test_the_nightly_workflow_measures_by_its_schedule_or_by_hand_alone() -> None:
     text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
     asked = """contains(fromJSON('["schedule", "workflow_dispatch"]'), github.event_name)"""
     (condition,) = re.findall(
@@ -100,7 +100,7 @@ def test_the_gate_and_the_push_workflow_run_the_test_command_of_the_readme() -> 
     assert f"run: {command}" in [line.strip() for line in push.splitlines()]
 
 
-def test_every_push_runs_what_the_gate_leaves_out() -> None:
+def test_every_push_runs_the_tests_that_the_gate_leaves_out() -> None:
     ini = configparser.ConfigParser(interpolation=None)
     ini.read(ROOT / "tox.ini", encoding="utf-8")
     left_out = re.findall(r'-m "not (\w+)"', ini["testenv:tests"]["commands"])
@@ -123,10 +123,9 @@ def test_the_inner_loop_installs_and_runs_what_the_environment_quick_does() -> N
     assert f"-m {chosen}\n" in text
 
 
-def test_the_gate_can_be_run_and_stops_at_the_first_error() -> None:
-    run = ROOT / ".ci" / "run"
-    assert os.access(run, os.X_OK)
-    assert "set -euo pipefail" in run.read_text(encoding="utf-8").splitlines()
+def test_the_gate_stops_at_the_first_error() -> None:
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert "set -euo pipefail" in lines
 
 
 PYTHONS = ("python3", "python3.13", "python3.12", "python3.11", "python")
@@ -258,7 +257,7 @@ def _ran(folder: Path, of: tuple[Path, str, str, str], fail: str) -> tuple[str, 
 
 @pytest.mark.parametrize("of", [NIGHT, INIT], ids=["nightly", "init"])
 @pytest.mark.parametrize("fail", PROBLEMS)
-def test_whatever_a_page_or_a_summary_fails_by_the_night_is_not_red_and_says_so(
+def test_a_summary_or_page_that_fails_is_a_warning_and_no_failure_of_the_job(
     fail: str, of: tuple[Path, str, str, str], tmp_path: Path
 ) -> None:
     said, files = _ran(tmp_path, of, fail)
@@ -273,19 +272,13 @@ def test_whatever_a_page_or_a_summary_fails_by_the_night_is_not_red_and_says_so(
     assert files["shown"] == files[f"{report}/summary.md"]
     if of is NIGHT:
         assert files.get("output", "") == ("" if no_page else "made=true\n")
-
-
-@pytest.mark.parametrize("of", [NIGHT, INIT], ids=["nightly", "init"])
-@pytest.mark.parametrize("fail", ["", "history"])
-def test_summary_and_page_have_the_history_if_there_is_one(
-    fail: str, of: tuple[Path, str, str, str], tmp_path: Path
-) -> None:
-    _, files = _ran(tmp_path, of, fail)
-    asked, report = files["asked"].splitlines(), tmp_path / of[3]
-    given = "" if fail else f" --history={tmp_path}/history"
-    assert asked[0] == f"summary {report}/results.json --history={tmp_path}/history"
-    assert asked[-1] == f"page {report}/results.json{given} -o {report}/busbw.html"
-    assert (asked[1] == f"summary {report}/results.json") == bool(fail)
+    if fail in ("", "history"):
+        commands = files["asked"].splitlines()
+        history, results = f" --history={tmp_path}/history", f"{tmp_path}/{report}/results.json"
+        without = "" if fail else history
+        assert commands[0] == f"summary {results}{history}"
+        assert (commands[1] == f"summary {results}") == bool(fail)
+        assert commands[-1] == f"page {results}{without} -o {tmp_path}/{report}/busbw.html"
 
 
 # In place of GitHub's own command: one issue is open, if $OPEN says which.
@@ -298,7 +291,9 @@ if [ "$2" = list ]; then echo "$OPEN"; fi
 
 @pytest.mark.parametrize("path", [NIGHTLY, OF_INIT], ids=["nightly", "init"])
 @pytest.mark.parametrize("number", ["", "7"])
-def test_one_issue_is_opened_or_written_into(number: str, path: Path, tmp_path: Path) -> None:
+def test_a_failure_opens_an_issue_or_writes_into_the_open_one(
+    number: str, path: Path, tmp_path: Path
+) -> None:
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "summary.md").write_text("x" * 70_000)
     (tmp_path / "gh").write_text(_GH)
@@ -323,7 +318,7 @@ def test_one_issue_is_opened_or_written_into(number: str, path: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("path", [NIGHTLY, OF_INIT], ids=["nightly", "init"])
-def test_only_the_job_that_tells_may_write_issues_where_it_is_asked_for_and_runs_no_code_of_ours(
+def test_only_the_job_that_reports_a_failure_may_write_issues_and_it_runs_no_code_of_the_repository(
     path: Path,
 ) -> None:
     text = path.read_text(encoding="utf-8")
@@ -340,9 +335,7 @@ def test_only_the_job_that_tells_may_write_issues_where_it_is_asked_for_and_runs
 
 
 @pytest.mark.parametrize(("path", "step"), [NIGHT[:2], INIT[:2]], ids=["nightly", "init"])
-def test_a_page_is_made_of_a_night_that_failed_and_is_part_of_the_artifact(
-    path: Path, step: str
-) -> None:
+def test_a_failed_nightly_session_has_a_page_in_the_artifact(path: Path, step: str) -> None:
     text = path.read_text(encoding="utf-8")
     begun = text[text.index(f"- name: {step}\n") :]
     assert "        if: always()\n" in begun[: begun.index("run: |")]
@@ -350,7 +343,9 @@ def test_a_page_is_made_of_a_night_that_failed_and_is_part_of_the_artifact(
     assert "uses: actions/upload-artifact@" in begun
 
 
-def test_only_the_job_that_publishes_may_write_to_pages_and_it_runs_no_code_of_ours() -> None:
+def test_only_the_job_that_publishes_may_write_to_pages_and_it_runs_no_code_of_the_repository() -> (
+    None
+):
     text = NIGHTLY.read_text(encoding="utf-8")
     measure, publish = text.split("\n  publish:\n")
     for permission in ("pages: write", "id-token: write"):
@@ -360,7 +355,7 @@ def test_only_the_job_that_publishes_may_write_to_pages_and_it_runs_no_code_of_o
     assert "    runs-on: ubuntu-latest\n" in publish
 
 
-def test_a_page_is_published_only_where_it_is_asked_for_and_was_made() -> None:
+def test_a_page_is_published_only_where_the_repository_requests_it_and_it_was_written() -> None:
     text = NIGHTLY.read_text(encoding="utf-8")
     (condition,) = re.findall(r"  publish:\n.*\n.*\n    if: (.*)\n", text)
     assert condition == (

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import package_index as index
 from tests.helpers.command_line import ROOT, Answer, command
-from tests.helpers.package_index import PACKAGE
-from tests.helpers.wheels import use_index
+from tests.helpers.wheels import use_index, wheel
 
 pytestmark = [pytest.mark.sessions, pytest.mark.workers]
 
+PACKAGE = "busbw-made-up"
 VERSIONS = [f"1.{number}" for number in range(9)]
 SLOW = {"latency_s": 3e-3}
 
@@ -38,7 +37,9 @@ class Bisected:
 
     def __init__(self, folder: Path, environment: pytest.MonkeyPatch) -> None:
         self.folder, self._environment = folder, environment
-        use_index(environment, index.written(folder / "index", VERSIONS))
+        for version in VERSIONS:
+            wheel(folder / "index", PACKAGE, version)
+        use_index(environment, folder / "index")
         environment.setenv("UV_CACHE_DIR", str(folder / "uv"))
         self.state = folder / "state.json"
 

@@ -10,17 +10,18 @@ import pytest
 from busbw.commands import UsageError
 from busbw.extensions.bisect.releases import releases_between
 from busbw.extensions.stacks.uv import StackError
-from tests.helpers import package_index
-from tests.helpers.package_index import PACKAGE
-from tests.helpers.wheels import use_index
+from tests.helpers.wheels import use_index, wheel
+
+PACKAGE = "busbw-made-up"
 
 
 @pytest.mark.slow
 def test_release_candidates_are_listed_only_if_an_end_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    versions = ["0.4.30", "0.7.0", "0.7.1rc1", "0.7.1", "0.9.0", "0.9.0.1", "0.10.2"]
-    use_index(monkeypatch, package_index.written(tmp_path, versions))
+    for version in ("0.4.30", "0.7.0", "0.7.1rc1", "0.7.1", "0.9.0", "0.9.0.1", "0.10.2"):
+        wheel(tmp_path, PACKAGE, version)
+    use_index(monkeypatch, tmp_path)
 
     def between(first: str, last: str) -> tuple[str, ...]:
         return releases_between(PACKAGE, first, last, sys.executable)
