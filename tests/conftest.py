@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from busbw import storage
 from tests.helpers import frameworks as real
 from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.watch import sitecustomize as watch
@@ -37,7 +36,7 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
         patch.setenv("TMPDIR", folder)
-        patch.setenv(storage.MACHINE, folder)
+        patch.setenv("BUSBW_MACHINE", folder)
         yield
 
 

@@ -1,9 +1,11 @@
-"""README.md lists 40 guarantees, and the tests that it names exist."""
+"""README.md lists 40 guarantees; the tests that it names exist and see busbw from outside."""
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +39,24 @@ def _functions(path: str) -> frozenset[str]:
     file = ROOT / path
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     return frozenset(re.findall(r"^(?:    )?def (\w+)\(", text, re.MULTILINE))
+
+
+def test_no_contract_test_imports_busbw() -> None:
+    importing = [
+        path.name
+        for path in sorted(Path(__file__).parent.rglob("test_*.py"))
+        if any(name.split(".")[0] == "busbw" for name in _imports(path))
+    ]
+    assert importing == []
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Yield the name of each module that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
 
 
 def test_files_that_are_named_exist() -> None:

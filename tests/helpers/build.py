@@ -55,11 +55,6 @@ def _with_workload(usual: Workload, changes: dict[str, Any]) -> dict[str, Any]:
     return {"workload": replace(usual, **own), **others} if own else others
 
 
-def workload_of(case: Case, **changes: Any) -> Case:
-    """`case` with another collective, placement, reduce op or axes."""
-    return replace(case, workload=replace(case.workload, **changes))
-
-
 def plan(**changes: Any) -> Plan:
     """Three launches of four samples."""
     return replace(Plan(samples=4), **changes)

@@ -20,8 +20,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from busbw import storage
-from busbw.model.words import payload_text
 from tests.helpers.forked import Forked, Session
 from tests.helpers.stored_sessions import Written
 
@@ -99,7 +97,7 @@ class Ran:
     @property
     def outcomes(self) -> dict[str, str]:
         """The outcome of each case by its payload."""
-        return {payload_text(c["case"]["payload_bytes"]): c["outcome"] for c in self.cases}
+        return {name.rpartition("-")[2]: outcome for name, outcome in self.ids.items()}
 
     @property
     def tests(self) -> dict[str, ElementTree.Element]:
@@ -159,7 +157,7 @@ class Folder:
         for name in ("CI", "BUSBW_FAKE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("TMPDIR", str(self.temporary))
-        monkeypatch.setenv(storage.MACHINE, str(self.path))
+        monkeypatch.setenv("BUSBW_MACHINE", str(self.path))
         self.ini({})
 
     def ini(self, settings: Mapping[str, str]) -> None:

@@ -11,9 +11,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from busbw import storage
-from busbw.worker.backends.fake.backend import HOST
-
 # Two names of one machine.
 HERE = ("localhost", "127.0.0.1")
 # The command there finds a Python that is no Python; no connection at all; and no address.
@@ -25,9 +22,9 @@ echo "$@" >> "$0.log"
 while [ "$1" != "--" ]; do shift; done
 case "$2" in
 {" | ".join(HERE)}) ;;
-*) export {storage.MACHINE}="${storage.MACHINE}/$2";;
+*) export BUSBW_MACHINE="$BUSBW_MACHINE/$2";;
 esac
-export {HOST}="$2"
+export BUSBW_FAKE_HOST="$2"
 case "$2" in
 {UNREACHED}) echo "ssh: connect to host {UNREACHED} port 22: No route to host" >&2; exit 255;;
 {BROKEN}) exec sh -c "exec python-that-is-not-there";;

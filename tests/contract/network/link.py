@@ -64,7 +64,7 @@ of the link, and follow from no property of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from busbw.judge import curve as judged
@@ -158,6 +158,11 @@ def _phase_end_s(sender: _Sender, ranks: int, count: int, size: float, start_s: 
 
 def curve(link: Link, ranks: int, payloads: Iterable[int], groups: int = 1) -> Curve:
     """Latency and bandwidth of these payloads, fitted to the formula as to what is measured."""
-    found = judged.fit_curve({size: all_reduce_s(link, ranks, size, groups) for size in payloads})
-    assert found, "too few payloads, or too close together, for a latency and a bandwidth"
-    return found
+    return fit({size: all_reduce_s(link, ranks, size, groups) for size in payloads})
+
+
+def fit(times_s: Mapping[int, float]) -> Curve:
+    """Fit latency and bandwidth to the times of payloads, as the judge does."""
+    curve = judged.fit_curve(times_s)
+    assert curve, "too few payloads, or too close together, for a latency and a bandwidth"
+    return curve

@@ -207,12 +207,11 @@ def remove(namespace: str) -> None:
             raise
 
 
-def remove_leftovers() -> list[str]:
-    """Remove the namespaces whose owner is gone; their names."""
-    found = [name for name in _ours() if not _is_alive(name)]
-    for name in found:
-        remove(name)
-    return found
+def remove_leftovers() -> None:
+    """Remove the namespaces whose owner has ended."""
+    for name in _ours():
+        if not _is_alive(name):
+            remove(name)
 
 
 def _ours() -> list[str]:

@@ -56,9 +56,6 @@ class Network:
         names = {"from": [one.name for one in sources], "to": [one.name for one in targets]}
         self._order({"do": "narrow", **names, "bits_per_s": bits_per_s})
 
-    def delivered(self) -> int:
-        return int(self._order({"do": "count"})["delivered"])
-
     def runs_only(self, *programs: str) -> bool:
         return self.programs() <= {*programs}
 
@@ -69,8 +66,8 @@ class Network:
                 found.add(Path(path).read_text().strip())
         return found
 
-    def _order(self, order: dict[str, Any]) -> dict[str, Any]:
-        return _ask(self.relay, order)
+    def _order(self, order: dict[str, Any]) -> None:
+        _ask(self.relay, order)
 
 
 @contextlib.contextmanager
@@ -109,7 +106,7 @@ def _relay() -> Iterator[subprocess.Popen[str]]:
                 process.kill()
 
 
-def _ask(relay: subprocess.Popen[str], order: dict[str, Any]) -> dict[str, Any]:
+def _ask(relay: subprocess.Popen[str], order: dict[str, Any]) -> None:
     assert relay.stdin and relay.stdout
     try:
         relay.stdin.write(json.dumps(order) + "\n")
@@ -119,7 +116,6 @@ def _ask(relay: subprocess.Popen[str], order: dict[str, Any]) -> dict[str, Any]:
         raise HostError(f"the relay does not answer to {order}") from error
     if "error" in answer:
         raise HostError(answer["error"])
-    return dict(answer)
 
 
 def _as_asked(host: Host) -> dict[str, str]:

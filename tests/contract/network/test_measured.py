@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.judge import curve as judged
-from busbw.model.words import payload_text
-from tests.contract.network.link import CABLE, Link, all_reduce_s, curve
+from tests.contract.network.link import CABLE, Link, all_reduce_s, curve, fit
 from tests.contract.network.network import Network, network
 from tests.contract.network.sessions import PYTHON_THERE, Place, Ran
 from tests.contract.network.sshd import sshd
@@ -49,9 +47,8 @@ def agree(ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE) -> tuple[b
     found = {one["case"]["payload_bytes"]: one["now"]["median_s"] for one in ran.results["cases"]}
     for size, seconds in found.items():
         said_s = all_reduce_s(cable, ranks, size, groups)
-        print(f"{payload_text(size):>6} {1e3 * seconds:8.2f} ms, formula {1e3 * said_s:8.2f} ms")
-    ours, theirs = judged.fit_curve(found), curve(cable, ranks, found, groups)
-    assert ours is not None
+        print(f"{size:>8} {1e3 * seconds:8.2f} ms, formula {1e3 * said_s:8.2f} ms")
+    ours, theirs = fit(found), curve(cable, ranks, found, groups)
     print(f"{ranks} ranks, {groups} groups: {ours}\n      formula: {theirs}")
     return (
         ours.latency_s == pytest.approx(theirs.latency_s, rel=WITHIN),

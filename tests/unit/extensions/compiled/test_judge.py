@@ -18,7 +18,6 @@ from tests.helpers import compiled as made
 
 SPEC = made.spec()
 BEFORE = made.baseline(made.compiled())
-OOM_BEFORE = made.baseline(None)
 OOM = Failure(
     kind=FailureKind.OUT_OF_MEMORY,
     message="Ran out of memory on HBM",
