@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -109,3 +111,12 @@ def _options(page: Path) -> list[tuple[int, str]]:
 def test_a_command_that_names_something_missing_is_seen(text: str, problem: str) -> None:
     (words,) = Command(page="", line=0, text=text).calls
     assert problem in programs.problem(words, lambda words: _paths(list(words)))
+
+
+# Later releases of argparse write the names of an option in another way.
+@pytest.mark.exhaustive
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="another format of help")
+def test_the_reference_is_the_help_of_every_command() -> None:
+    write = [sys.executable, str(ROOT / "docs/write_reference.py")]
+    written = subprocess.run(write, capture_output=True, text=True, check=True).stdout
+    assert (ROOT / "docs/reference.md").read_text("utf-8") == written

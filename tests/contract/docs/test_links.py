@@ -39,7 +39,8 @@ def test_every_page_is_in_the_contents() -> None:
     listed = {target.partition("#")[0] for _, target in links(contents)}
     there = {path.name for path in contents.parent.iterdir() if path.suffix in (".md", ".json")}
     assert there - listed == {"README.md"}
-    assert listed - there <= {"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md"}
+    outside = {"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../studies/README.md"}
+    assert listed - there <= outside
 
 
 @pytest.mark.parametrize(

@@ -154,29 +154,16 @@ def test_an_option_wins_over_its_setting(folder: Folder) -> None:
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "install.md"
-
-
-def documented(heading: str) -> set[str]:
-    """The options of the page's table below `heading`."""
-    table = PAGE.read_text("utf-8").partition(f"| {heading} |")[2].partition("\n\n")[0]
-    rows = re.findall(r"^\| `(.*?)` \|", table, re.M)
-    assert len(set(rows)) == len(rows)
-    return set(rows)
-
-
-def test_the_table_of_options_is_that_of_the_parser(pytester: pytest.Pytester) -> None:
+def test_the_reference_has_every_option_and_setting_of_a_session(
+    pytester: pytest.Pytester,
+) -> None:
     parser = pytester.parseconfig("-p", "busbw.plugin")._parser
-    groups = [one for one in parser._groups if one.name.startswith("busbw")]
-    assert len(groups) == 4
-    assert all(one.options for one in groups)
-    options = [option.names()[0] for one in groups for option in one.options]
+    groups = [group for group in parser._groups if group.name.startswith("busbw")]
+    options = {option.names()[0] for group in groups for option in group.options}
     settings = {name for name in parser._inidict if name.startswith("busbw_")}
-    named = {flag: "busbw_" + flag.removeprefix("--").replace("-", "_") for flag in options}
-    with_setting = {flag for flag in named if named[flag] in settings}
-    assert documented("option, setting") == with_setting
-    assert documented("no setting") == set(named) - with_setting
-    assert settings <= set(named.values())
+    page = (Path(__file__).parents[3] / "docs" / "reference.md").read_text("utf-8")
+    assert set(re.findall(r"^  (--[a-z-]+)", page.partition("## Commands")[0], re.M)) == options
+    assert set(re.findall(r"^- `(busbw_\w+)`$", page, re.M)) == settings
 
 
 def test_a_path_taken_for_the_value_of_update_baselines_runs_no_other_tests(
