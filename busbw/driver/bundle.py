@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import busbw
@@ -24,17 +23,14 @@ main()
 """
 _ROOMS = ("model", "collectives", "program", "worker")
 _FILES = ("__init__.py", "wire.py", "storage.py")
-_EXTENSIONS = "extensions"
 
 
-def _copy_package(source: Path, package: Path, extensions: Iterable[str]) -> None:
+def _copy_package(source: Path, package: Path) -> None:
     """Copy what a worker may import; the first worker compiles it."""
-    files = [*_FILES, f"{_EXTENSIONS}/__init__.py"]
-    for name in extensions:
-        folder = source / _EXTENSIONS / name
-        parts = [folder / "__init__.py", *sorted(folder.glob("worker*.py"))]
-        files += [part.relative_to(source).as_posix() for part in parts]
-    for name in files:
+    files = [source / name for name in (*_FILES, "extensions/__init__.py")]
+    for path in (source / "extensions").glob("*/worker*.py"):
+        files += [path, path.with_name("__init__.py")]
+    for name in (path.relative_to(source) for path in files):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, package / name)
     for name in _ROOMS:
@@ -72,13 +68,13 @@ def worker_hash() -> str:
 class Bundle(Folder):
     """A folder with what a worker may import, its logs and its temporary files.
 
-    Workers have the core's code, and that of the `extensions` that a session uses.
+    Workers have the core's code, and the files worker*.py of extensions.
     """
 
-    def __init__(self, extensions: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         super().__init__()
         try:
-            _copy_package(Path(busbw.__file__).parent, self.path / "busbw", extensions)
+            _copy_package(Path(busbw.__file__).parent, self.path / "busbw")
             (self.path / "__main__.py").write_text(_DOOR)
         except BaseException:
             self.remove()

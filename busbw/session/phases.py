@@ -65,13 +65,11 @@ def judged(
     within: Surroundings,
     *,
     run: Callable[[Collected, Running], Judged] | None = None,
-    extensions: Sequence[str] = (),
 ) -> Judged:
     """Run `specs`, the collected cases that are selected, and judge them.
 
-    They are measured, or go to `run`; its workers have the code of `extensions`. If the probe is
-    cut short, or a host is lost in it, every case fails. Raises UsageError, also where the session
-    reaches a limit of the operating system.
+    They are measured, or go to `run`. If the probe is cut short, or a host is lost in it, every
+    case fails. Raises UsageError, also where the session reaches a limit of the operating system.
     """
     notes, given_up = list[str](), partial(judgement.given_up, collected, specs)
 
@@ -81,7 +79,7 @@ def judged(
     with contextlib.ExitStack() as held:
         held.enter_context(os_limits.explained_as(UsageError))
         held.enter_context(usage_error(BusyError, HostError, UnreachableError))
-        bundle = Bundle(extensions)
+        bundle = Bundle()
         held.callback(bundle.remove)
         transport = transport_of(collected.settings.cluster, bundle)
         running = Running(

@@ -110,8 +110,8 @@ def said(script: str, *arguments: str, timeout_s: float = TIMEOUT_S, **environ: 
 
 
 @contextlib.contextmanager
-def _executor(*extensions: str) -> Iterator[Executor]:
-    bundle = Bundle(extensions)
+def _executor() -> Iterator[Executor]:
+    bundle = Bundle()
     try:
         yield Executor(LocalTransport(bundle))
     finally:
@@ -277,7 +277,7 @@ def compiling() -> Iterator[Parallel]:
         service="compile",
         defaults=compilation.VARIABLES["jax"],
     )
-    with _executor("compiled") as executor:
+    with _executor() as executor:
         yield Parallel(executor, {"": starter}, workers=2, timeout_s=TIMEOUT_S)
 
 

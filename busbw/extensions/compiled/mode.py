@@ -32,7 +32,7 @@ def mode_of(given: Given) -> Mode | None:
         collected=Collected(settings=settings),
         with_specs=partial(_with_specs, compiling),
         header=partial(_header, compiling),
-        judged=partial(phases.judged, run=partial(_run, compiling), extensions=("compiled",)),
+        judged=partial(phases.judged, run=partial(_run, compiling)),
         written=lambda judged: outputs.with_outputs(
             acceptance.accepted(judged, compilation.accepted), results_of
         ),

@@ -15,7 +15,7 @@ from tests.helpers.workers import processes
 def bundle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bundle]:
     """Make a private folder below the test's own; at the end no process of it is left."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    bundle = Bundle(("compiled",))
+    bundle = Bundle()
     yield bundle
     assert not processes(bundle.path)
     bundle.remove()
