@@ -27,10 +27,10 @@ _FILES = ("__init__.py", "wire.py", "storage.py")
 
 def _copy_package(source: Path, package: Path) -> None:
     """Copy what a worker may import; the first worker compiles it."""
-    files = [source / name for name in (*_FILES, "extensions/__init__.py")]
+    names = [*_FILES, "extensions/__init__.py"]
     for path in (source / "extensions").glob("*/worker*.py"):
-        files += [path, path.with_name("__init__.py")]
-    for name in (path.relative_to(source) for path in files):
+        names += [f"extensions/{path.parent.name}/{name}" for name in (path.name, "__init__.py")]
+    for name in names:
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, package / name)
     for name in _ROOMS:

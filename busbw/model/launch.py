@@ -196,21 +196,6 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chips:
-    """What a process measured of each of its chips, whose ranks are `ranks`: seconds by round.
-
-    `links_s` are those of permutes by their way, such as ``x+``, as long as the rank takes that
-    receives; `pairs` are which rank sends to which, of all processes.
-    """
-
-    ranks: tuple[Natural, ...]
-    compute_s: tuple[tuple[Seconds, ...], ...] = ()
-    copy_s: tuple[tuple[Seconds, ...], ...] = ()
-    links_s: Mapping[str, tuple[tuple[Seconds, ...], ...]] = field(default_factory=dict)
-    pairs: Mapping[str, tuple[tuple[Natural, ...], ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
     """How fast a case was in the launch before, by the host's clock.
 

@@ -34,7 +34,6 @@ OPERATIONS: Mapping[str, str] = {
     "turn": "busbw.worker.measure:turn",
     "close": "busbw.worker.measure:MeasureSession.close",
     "release": "busbw.worker.measure:MeasureSession.release",
-    "chips": "busbw.worker.operations.chips:chips",
     "counters": "busbw.worker.operations.counters:reading",
     "program": "busbw.worker.operations.user_program:user_program",
     "soak": "busbw.worker.operations.soak:soak",

@@ -58,10 +58,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
         *("worker/operations/soak", "worker/backends/words"),
     ),
     "stacks": ("extensions/stacks/*",),
-    "stragglers": (
-        *("extensions/stragglers/*", "worker/backends/*/chips"),
-        "worker/operations/chips",
-    ),
+    "stragglers": ("extensions/stragglers/*",),
 }
 
 Edge = tuple[str, str]

@@ -54,7 +54,7 @@ _EXTENSIONS: Mapping[str, set[str]] = {
     "extensions/profiles": {"extensions/page"},
     "extensions/setup": set(),
     "extensions/stacks": set(),
-    "extensions/stragglers": set(),
+    "extensions/stragglers": {"extensions/worker"},
 }
 ALLOWED = {
     **_PURE,
@@ -71,10 +71,11 @@ ONLY_BELOW: Mapping[str, str | tuple[str, ...]] = {
         f"{BACKENDS}.jax",
         "busbw.extensions.compiled.worker_jax",
         "busbw.extensions.profiles.recordings",
+        "busbw.extensions.stragglers.worker_jax",
     ),
     "jaxlib": f"{BACKENDS}.jax",
     "tensorflow": f"{BACKENDS}.tensorflow",
-    "numpy": ("busbw.worker", "busbw.stats"),
+    "numpy": ("busbw.worker", "busbw.stats", "busbw.extensions.stragglers.worker_jax"),
     "scipy": "busbw.stats",
     "pytest": "busbw.plugin",
     "_pytest": "busbw.plugin",

@@ -5,3 +5,4 @@ Hosts are measured in pairs, many pairs at once. `search` decides which group is
 """
 
 COMMANDS = {"find-slow": "command"}
+WORKER_OPERATIONS = {"chips": "worker:chips"}

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.extensions.stragglers.sequential import SequentialTest, Slow, detectable_loss
-from busbw.model.launch import Chips
+from busbw.extensions.stragglers.worker import ChipTimes
 
 # Seconds by round, by the name of a chip or link and its host.
 Rows = Mapping[tuple[str, str], Sequence[float]]
@@ -19,7 +19,7 @@ _LEAST_CHIPS = 3
 
 
 def slow_chips(
-    measured: Sequence[Chips], hosts: Sequence[str], least: float, risk: float
+    measured: Sequence[ChipTimes], hosts: Sequence[str], least: float, risk: float
 ) -> tuple[list[Slow], dict[str, float]]:
     """Return slow chips and links, the slowest first, and the detectable loss by quantity.
 
@@ -46,7 +46,7 @@ def slow_chips(
     return sorted(slow, key=lambda chip: -chip.ratio), losses
 
 
-def _quantities(measured: Sequence[Chips], hosts: Sequence[str]) -> Iterator[tuple[str, Rows]]:
+def _quantities(measured: Sequence[ChipTimes], hosts: Sequence[str]) -> Iterator[tuple[str, Rows]]:
     # By rank: the process, the row of the rank in its times, and the host.
     places = {
         rank: (process, row, hosts[index * len(hosts) // len(measured)])

@@ -12,9 +12,10 @@ from busbw import grid
 from busbw.driver.executor import Executor, words_of
 from busbw.driver.transport import HostError, HostsTransport, Request, Starter
 from busbw.extensions.stragglers.liveness import Group, Round, Times
+from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.model.case import GridError, Spec
 from busbw.model.cluster import Cluster
-from busbw.model.launch import Chips, Failure, LaunchId, Plan, Run
+from busbw.model.launch import Failure, LaunchId, Plan, Run
 from busbw.model.machine import Probe
 from busbw.model.words import Device, FailureKind, payload_text
 from busbw.stats.launches import launch_time_s
@@ -81,7 +82,7 @@ class Launch:
     executor: Executor
     ranks: Sequence[int]
     times_s: dict[str, float] = field(default_factory=dict)
-    chips: Sequence[Chips] = ()
+    chips: Sequence[ChipTimes] = ()
     reason: str = ""
     lost: int | None = None
     is_incomplete: bool = False
@@ -138,7 +139,7 @@ class Launch:
     def measure_chips(self, payload_bytes: int, rounds: int) -> Failure | None:
         """Measure chips, and then links, which have a payload."""
         for size in (0, payload_bytes):
-            request = Request("chips", Chips, {"rounds": rounds, "payload_bytes": size})
+            request = Request("chips", ChipTimes, {"rounds": rounds, "payload_bytes": size})
             requests = dict.fromkeys(self._workers.members, request)
             timeout_s = _ALL_HOSTS * self.groups.plan.timeout_s
             doing = "measuring links" if size else "measuring chips"
@@ -147,7 +148,7 @@ class Launch:
             failure = next((reply for reply in replies if isinstance(reply, Failure)), None)
             if failure is not None:
                 return failure
-            chips = [reply for reply in replies if isinstance(reply, Chips)]
+            chips = [reply for reply in replies if isinstance(reply, ChipTimes)]
             self.chips = [
                 replace(chip, links_s=link.links_s, pairs=link.pairs)
                 for chip, link in zip(self.chips or chips, chips)

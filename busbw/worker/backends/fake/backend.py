@@ -21,8 +21,6 @@ In a soak a case's ``{"flips": {"every": 1000, "word": {"rank": 1}, "stays": "de
 last of that many rounds wrong, on that rank or, wherever ranks are moved, its device.
 A ``"signature": [hash, mask]``, of all cases or one, is that of its sums; with ``"counts": true``
 there is a library by which its devices count.
-Of its `chips`, a `count` on each host, single ones are `slower`, by their number there; `then` is
-what happens once they are measured.
 A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
 

@@ -8,7 +8,7 @@ import pytest
 
 from busbw.extensions.stragglers.chips import slow_chips
 from busbw.extensions.stragglers.sequential import Slow
-from busbw.model.launch import Chips
+from busbw.extensions.stragglers.worker import ChipTimes
 
 ROUNDS = 50
 
@@ -30,7 +30,7 @@ def _slow(
     for first in (0, 4):
         ranks = range(first, first + 4)
         chips.append(
-            Chips(
+            ChipTimes(
                 ranks=tuple(ranks),
                 compute_s=tuple(_row(chance, (computing or {}).get(rank, 1.0)) for rank in ranks),
                 copy_s=tuple(_row(chance) for _ in ranks),
@@ -67,5 +67,5 @@ def test_no_chip_is_named_if_all_are_alike() -> None:
 def test_no_chip_of_two_is_named() -> None:
     chance = random.Random(1)
     rows = (_row(chance), _row(chance, 2.0))
-    chips = Chips(ranks=(0, 1), compute_s=rows, copy_s=rows)
+    chips = ChipTimes(ranks=(0, 1), compute_s=rows, copy_s=rows)
     assert slow_chips([chips], ["a"], 0.05, 0.01) == ([], {})

@@ -166,7 +166,7 @@ def test_a_device_has_a_clock_of_its_own_only_where_all_of_it_is_recorded() -> N
 def test_a_folder_offers_what_it_can_and_no_more() -> None:
     with pytest.raises(ValueError, match="offer no 'nothing'"):
         load("nothing", Device.CPU, 2)
-    assert part("tensorflow", "chips") is None
+    assert part("tensorflow", "versions") is None
 
 
 GIB = 2**30

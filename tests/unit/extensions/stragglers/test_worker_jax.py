@@ -17,12 +17,12 @@ from tests.unit.extensions.compiled.test_user_programs_jax import _programs
 
 pytestmark = [real.needs("jax")]
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[4]
 STEP = """
-from busbw.worker.backends.jax import chips
+from busbw.extensions.stragglers import worker_jax
 
 def step(devices):
-    return chips.step(devices)
+    return worker_jax.step(devices)
 """
 
 # The extents of each torus, the devices of a chip, and along which axes it is closed.
@@ -67,7 +67,8 @@ import contextlib, json, jax
 from functools import partial
 from busbw import wire
 from busbw.model.words import Device
-from busbw.worker.backends.jax import chips, profile, versions
+from busbw.extensions.stragglers import worker_jax
+from busbw.worker.backends.jax import profile, versions
 
 jax.config.update("jax_num_cpu_devices", 4)
 
@@ -77,7 +78,8 @@ def recording(folder):
         yield partial(profile.read, folder)
 
 devices = jax.devices("cpu")
-for found in (chips.measured(devices, 5), chips.carried(devices, 5, 4096, recording)):
+times = (worker_jax.time_chips(devices, 5), worker_jax.time_links(devices, 5, 4096, recording))
+for found in times:
     print(json.dumps(wire.to_json(found)))
 """
 
