@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from busbw import commands
+from busbw import cli
 
 # The exit code that a shell gives to a program killed by SIGPIPE, as before `| head`.
 _READER_LEFT = 141
@@ -19,10 +19,10 @@ def main() -> int:
         if isinstance(stream, io.TextIOWrapper):
             # Names of files need not be valid text.
             stream.reconfigure(errors="backslashreplace")
-            write = functools.partial(commands.write_escaped, stream.write)
+            write = functools.partial(cli.write_escaped, stream.write)
             stream.write = write  # type: ignore[method-assign]
     try:
-        code = commands.main()
+        code = cli.main()
         sys.stdout.flush()
     except BrokenPipeError:
         # Else Python would report it again when it flushes at exit.

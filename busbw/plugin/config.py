@@ -11,9 +11,10 @@ import pytest
 
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.session.errors import UsageError
 from busbw.session.folders import shipped_folder
 from busbw.session.mode import Mode, mode_of
-from busbw.session.option import Given, UsageError
+from busbw.session.option import Given
 from busbw.session.options import OPTIONS
 from busbw.session.state import Collected, Judged, Observed, Refused
 

@@ -16,7 +16,7 @@ from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import plural
 from busbw.session.display import Display
-from busbw.session.option import UsageError
+from busbw.session.errors import UsageError
 from busbw.session.phases import Surroundings
 from busbw.session.state import Observed
 

@@ -22,7 +22,7 @@ from busbw.model.machine import VIRTUAL_RANKS
 from busbw.model.words import Device
 
 from . import machine, references, tpu_slice
-from .option import UsageError, usage_error
+from .errors import UsageError, usage_error
 from .settings import Settings
 
 _OLDEST_PYTHON = "3.11"

@@ -16,7 +16,8 @@ from busbw.report.figures import is_csv
 from busbw.report.results import is_results
 
 from . import homes
-from .option import Given, usage_error
+from .errors import usage_error
+from .option import Given
 
 # Names the folder of the history where --history does not.
 HISTORY = "BUSBW_HISTORY"

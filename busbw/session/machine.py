@@ -26,7 +26,7 @@ from busbw.model.machine import Environment, EnvironmentKey, Probe, extents_of
 from busbw.model.words import Device, bytes_text, payload_text
 from busbw.model.workload import Workload
 
-from .option import UsageError, usage_error
+from .errors import UsageError, usage_error
 from .settings import Against, LockedStack, Settings, how_to_get
 from .state import Machine
 

@@ -6,14 +6,11 @@ driven by a `Given`, whoever read the command line.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from busbw import storage
 
 from . import forms
 
@@ -27,29 +24,14 @@ GROUPS = (MEASURE, COMPARE, HOSTS)
 _NO_VALUE = "expected a value, got an empty text"
 
 
-class UsageError(Exception):
-    """The options ask for what cannot be; its sentence says what was wrong and what is accepted."""
-
-
-@contextlib.contextmanager
-def usage_error(*kinds: type[Exception], where: str = "") -> Iterator[None]:
-    """Turn exceptions into a UsageError."""
-    try:
-        yield
-    except kinds as error:
-        words = storage.error_text(error) if isinstance(error, OSError) else error
-        raise UsageError(f"{where}{words}") from error
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
     """``--name`` and, with `ini`, a setting ``busbw_name``.
 
     `parse` makes its value of a text that is not empty, or raises ValueError with what is accepted.
     A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
-    line in the ini file. `choices` are shown in place of a `metavar`. Of a command `short` is
-    another spelling, and one that is `required` must be given; one with `nargs`, which may be
-    empty, is an argument without a name. One that `needs` another option is an error without that.
+    line in the ini file. `choices` are shown in place of a `metavar`. One that `needs` another
+    option is an error without that.
     A command that repeats a session has the options that `repeats` says: those that write files
     would accept or overwrite something.
     """
@@ -65,9 +47,6 @@ class Option:
     flag: bool = False
     const: str = ""
     ini: bool = True
-    short: str = ""
-    required: bool = False
-    nargs: str | None = None
     repeats: bool = True
     needs: str = ""
 
@@ -104,12 +83,6 @@ class Option:
         text = str(given.ini[self.name] if value is None else value).strip()
         return text if text or self.default else None
 
-    def given(self, text: str) -> Any:
-        """The value of a text that a command line has. Raises ValueError if it is empty."""
-        if not text.strip():
-            raise ValueError(_NO_VALUE)
-        return self.parse(text)
-
     def value(self, found: Any) -> Any:
         """What `parse` makes of it. Raises ValueError with the option and what is accepted."""
         if self.flag or found is None:
@@ -126,14 +99,6 @@ class Option:
 def takes(metavar: str, parse: Callable[[str], Any] = str, default: str = "") -> dict[str, Any]:
     """What the value of an option is."""
     return {"metavar": metavar, "parse": parse, "default": default}
-
-
-def file_option(name: str, help: str, **own: Any) -> Option:
-    return Option(name=name, help=help, **{"parse": Path, "metavar": "FILE", **own})
-
-
-def folder_option(name: str, help: str, **own: Any) -> Option:
-    return file_option(name, help, **{"metavar": "DIR", **own})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

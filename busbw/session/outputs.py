@@ -25,8 +25,8 @@ from busbw.report.renderers import render
 from busbw.report.results import CaseResult, Results, case_result, without_homes
 
 from . import references, repeat
+from .errors import UsageError
 from .folders import STANDARD_OUTPUT, is_named_csv, view_of
-from .option import UsageError
 from .state import Judged, Measured
 
 

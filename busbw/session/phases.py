@@ -23,7 +23,6 @@ from . import (
     checks,
     judgement,
     measurement,
-    os_limits,
     programs,
     repeat,
     resolution,
@@ -32,7 +31,7 @@ from . import (
 )
 from .acceptance import accepted
 from .display import Display
-from .option import UsageError, usage_error
+from .errors import UsageError, explain_limits, usage_error
 from .outputs import with_outputs
 from .state import Collected, Judged, Measured, Observed
 
@@ -77,7 +76,7 @@ def judged(
         within.keep(replace(found, notes=tuple(notes)))
 
     with contextlib.ExitStack() as held:
-        held.enter_context(os_limits.explained_as(UsageError))
+        held.enter_context(explain_limits(UsageError))
         held.enter_context(usage_error(BusyError, HostError, UnreachableError))
         bundle = Bundle()
         held.callback(bundle.remove)

@@ -32,7 +32,7 @@ from busbw.model.workload import Workload
 from busbw.program.hlo import ProgramError
 
 from . import dumps, machine
-from .option import UsageError, usage_error
+from .errors import UsageError, usage_error
 from .settings import Settings
 from .state import Weighted
 

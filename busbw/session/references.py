@@ -36,9 +36,9 @@ from busbw.model.verdict import Answer
 from busbw.model.words import Device
 from busbw.stats.launches import launch_time_s, tick_s
 
+from .errors import usage_error
 from .forms import BASELINE
 from .machine import key_on, python_of, surroundings
-from .option import usage_error
 from .settings import LockedStack, Settings
 from .state import Collected, Measured, TimedJob
 

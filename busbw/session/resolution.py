@@ -21,8 +21,8 @@ from busbw.model.words import Outcome
 from busbw.storage import OutputError
 
 from . import machine, references
+from .errors import UsageError, usage_error
 from .folders import shipped_folder
-from .option import UsageError, usage_error
 from .settings import Settings, how_to_get
 from .state import Collected, Machine, Measured, TimedJob
 

@@ -24,9 +24,10 @@ from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
 
+from .errors import usage_error
 from .folders import WRITING, baselines_of, history_of, outputs_of, stack_cache_of
 from .forms import BASELINE, checked, flag
-from .option import Given, usage_error
+from .option import Given
 from .options import OPTIONS
 from .repeat import words_of
 from .user_modules import check_function

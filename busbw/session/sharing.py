@@ -16,7 +16,7 @@ from busbw.model.machine import DeviceSet, Probe
 from busbw.model.words import Device, plural
 
 from . import machine
-from .option import UsageError
+from .errors import UsageError
 from .settings import Settings
 from .state import Machine
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from busbw.commands import main
+from busbw.cli import main
 from tests.helpers.forked import Forked, Session
 from tests.helpers.recordings import complete, packed, process
 

@@ -32,7 +32,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     "estimate": ("extensions/estimate/*",),
     "history": (
         *("history/levels", "history/agreement", "history/failing", "history/changes"),
-        *("commands/history", "session/histories"),
+        *("cli/history", "session/histories"),
     ),
     "injection": ("worker/backends/jax/injection",),
     "metrics": ("report/prometheus",),
@@ -49,7 +49,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     "results": (
         *("report/results", "report/reading"),
         *("report/outline", "report/summary"),
-        *("commands/sessions", "commands/summary"),
+        *("cli/sessions", "cli/summary"),
     ),
     "setup": ("extensions/setup/*",),
     "signature": ("judge/summation_order", "worker/backends/signature"),

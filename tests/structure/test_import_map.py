@@ -43,8 +43,8 @@ _PURE: Mapping[str, set[str]] = {
 _OURS = set(_PURE) - {"worker", "extensions/worker"}
 # Those of the core's packages that the command line and the sessions still import.
 _OPTIONAL: set[str] = set()
-_INTERFACES = {name: _OURS | _OPTIONAL | {"session"} for name in ("plugin", "commands")}
-_MAIN = {"__main__": {"commands"}}
+_INTERFACES = {name: _OURS | _OPTIONAL | {"session"} for name in ("plugin", "cli")}
+_MAIN = {"__main__": {"cli"}}
 # An extension imports anything in the core but the plugin, and these extensions.
 _EXTENSIONS: Mapping[str, set[str]] = {
     "extensions/bisect": {"extensions/stacks"},
@@ -61,7 +61,7 @@ ALLOWED = {
     "session": _OURS | _OPTIONAL,
     **_INTERFACES,
     **_MAIN,
-    **{name: _OURS | {"session", "commands"} | others for name, others in _EXTENSIONS.items()},
+    **{name: _OURS | {"session", "cli"} | others for name, others in _EXTENSIONS.items()},
 }
 
 BACKENDS = "busbw.worker.backends"
@@ -230,7 +230,7 @@ FORBIDDEN = [
     ("busbw/worker/measure.py", "from busbw import metrics, model"),
     ("busbw/worker/backends/base.py", "from ...judge import Policy"),
     ("busbw/driver/local.py", "import busbw.worker.serve as serve"),
-    ("busbw/commands/run.py", "from busbw import __main__"),
+    ("busbw/cli/run.py", "from busbw import __main__"),
     ("busbw/extensions/estimate/costs.py", "from busbw.plugin import terminal"),
     ("busbw/__init__.py", "from .plugin import verdict"),
     ("busbw/__init__.py", "import numpy"),
@@ -269,7 +269,7 @@ FORBIDDEN = [
     ("busbw/wire.py", "import annotationlib"),
     ("busbw/worker/host.py", "import psutil"),
     ("busbw/judge/case.py", "from bench import error_rates"),
-    ("busbw/commands/run.py", "from bench import fidelity"),
+    ("busbw/cli/run.py", "from bench import fidelity"),
 ]
 IN_A_FUNCTION = "def f() -> None:\n    {}\n"
 FOR_TYPES = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {}\n"

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.commands import Commands, UsageError, add_command, command_error, usage_error
+from busbw.cli import Commands, add_command, command_error
 from busbw.extensions.bisect.bisection import Bisection, report
 from busbw.extensions.bisect.flags import NOTHING, read_flags, try_flags
 from busbw.extensions.bisect.progress import Document, Progress
@@ -24,9 +24,10 @@ from busbw.extensions.bisect.sessions import SessionError, Sessions
 from busbw.extensions.stacks.uv import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
+from busbw.session.errors import UsageError, usage_error
 from busbw.session.folders import stack_cache_of
 
-ORDER, PASSES_ON = 1, True
+PASSES_ON = True
 _DESCRIPTION = """
 Find the first release of PACKAGE that shows the problem: slower than the good release (measured
 alternately), another compiled program (with --topology), a wrong value, a crash, or out of memory.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import storage
-from busbw.commands import UsageError
 from busbw.extensions.bisect.criterion import FAILURES, SessionResult
 from busbw.extensions.bisect.sessions import SessionError, Sessions
 from busbw.model.words import Device, Outcome
+from busbw.session.errors import UsageError
 
 _XLA, _LIBTPU = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
 _TPU_FLAGS = ("--xla_tpu", "--libtpu")

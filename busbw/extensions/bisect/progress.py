@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from busbw import storage, wire
-from busbw.commands import UsageError
 from busbw.extensions.bisect.criterion import Criterion
 from busbw.extensions.bisect.search import Status
+from busbw.session.errors import UsageError
 
 DOCUMENT = "busbw bisect 2"
 

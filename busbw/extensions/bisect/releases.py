@@ -15,9 +15,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
-from busbw.commands import UsageError
 from busbw.extensions.stacks import uv
 from busbw.model.words import bytes_text, plural
+from busbw.session.errors import UsageError
 
 # Packages that an environment needs besides the package, in the versions that fit it.
 _FOLLOWS = {"jaxlib": ("jax",), "libtpu": ("jax",)}

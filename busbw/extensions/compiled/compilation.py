@@ -19,7 +19,7 @@ from busbw.model.words import FailureKind, Outcome
 from busbw.report.session import change_tables
 from busbw.session import folders, machine
 from busbw.session.display import Display
-from busbw.session.option import UsageError, usage_error
+from busbw.session.errors import UsageError, usage_error
 from busbw.session.settings import Settings
 from busbw.session.state import Collected, Judged, Observed
 from busbw.storage import OutputError

@@ -16,9 +16,10 @@ from typing import Any
 from busbw import extensions, storage
 from busbw.model.words import Device
 from busbw.session import homes
+from busbw.session.errors import usage_error
 from busbw.session.folders import is_named_csv
 from busbw.session.forms import checked
-from busbw.session.option import Given, usage_error
+from busbw.session.option import Given
 from busbw.session.options import OPTIONS
 from busbw.session.settings import Settings
 from busbw.session.settings import settings_of as core_settings_of

@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from busbw import wire
-from busbw.commands import Commands, UsageError, add_command
+from busbw.cli import Commands, add_command
 from busbw.extensions.estimate import costs, models
 from busbw.extensions.estimate.costs import Cost, Level, Link, Links
 from busbw.model.words import plural, seconds_text
 from busbw.report.renderers import render
 from busbw.report.table import Column, Table, rows_of
-
-ORDER = 3
+from busbw.session.errors import UsageError
 
 _DESCRIPTION = """
 Estimate by formula what gradient synchronization costs a training step. For each placement of the

@@ -8,87 +8,63 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import read_published
-from busbw.commands import (
-    MACHINE,
-    RESULTS,
-    Commands,
-    UsageError,
-    add_command,
-    check_file,
-    command_error,
-    usage_error,
-    write_file,
-)
-from busbw.commands.sessions import machines_in, session_in
+from busbw.cli import Commands, add_command, add_machine, check_file, command_error, write_file
+from busbw.cli.sessions import read_session, select_machines
 from busbw.extensions.page.curves import bandwidth, curves_of, published
 from busbw.extensions.page.drawing import DrawingError, is_figure, png, svg
 from busbw.extensions.page.figures import Figure
 from busbw.extensions.page.history import case_history, heat_map
 from busbw.model.words import refusal
 from busbw.report.reading import Session
+from busbw.session.arguments import parse_path, parse_text
+from busbw.session.errors import UsageError, usage_error
 from busbw.session.folders import shipped_folder
-from busbw.session.option import Option, file_option, folder_option
 
-ORDER = 1
 _FORMS: Mapping[str, Callable[[Figure], str | bytes]] = {".svg": svg, ".png": png}
-
-_OPTIONS = (
-    replace(RESULTS, help="Draw a curve for each of these files of busbw run --results=FILE"),
-    Option(
-        name="published",
-        metavar="DEVICE",
-        help="Draw published figures instead, by the folder of a device such as tpu-v2",
-    ),
-    folder_option(
-        "history", "Draw a heat map of the sessions of a history instead: all cases of one machine"
-    ),
-    MACHINE,
-    Option(
-        name="case",
-        metavar="NAME",
-        help="With --history: draw the sessions of this case, such as "
-        "jax.all_reduce.psum.float32.1M",
-    ),
-    folder_option(
-        "baselines",
-        "Read published figures from this folder (default: those shipped with busbw) or, with "
-        "--history, accepted changes (default: baselines)",
-    ),
-    file_option(
-        "output",
-        "Write the picture to FILE, as SVG or PNG by its suffix",
-        short="-o",
-        required=True,
-    ),
-)
 
 
 def add_to(commands: Commands) -> None:
-    add_command(
+    """Add the command and its arguments."""
+    parser = add_command(
         commands,
         "figure",
         run,
-        *_OPTIONS,
         help="Draw bandwidths or a history as SVG or PNG",
         description="Draw one picture from files of busbw run --results=FILE, from published "
         "figures or from a history: bus bandwidth over payload, or times over "
         "sessions. Measures nothing.",
         example="busbw figure monday.json tuesday.json -o bandwidth.svg",
     )
+    add = parser.add_argument
+    results = "Draw a curve for each of these files of busbw run --results=FILE"
+    add("results", nargs="*", type=parse_path, metavar="RESULTS", help=results)
+    published = "Draw published figures instead, by the folder of a device such as tpu-v2"
+    add("--published", type=parse_text, metavar="DEVICE", help=published)
+    history = "Draw a heat map of the sessions of a history instead: all cases of one machine"
+    add("--history", type=parse_path, metavar="DIR", help=history)
+    add_machine(parser)
+    case = "With --history: draw the sessions of this case, such as jax.all_reduce.psum.float32.1M"
+    add("--case", type=parse_text, metavar="NAME", help=case)
+    add(
+        "--baselines",
+        type=parse_path,
+        metavar="DIR",
+        help="Read published figures from this folder (default: those shipped with busbw) or, with "
+        "--history, accepted changes (default: baselines)",
+    )
+    output = "Write the picture to FILE, as SVG or PNG by its suffix"
+    add("-o", "--output", type=parse_path, required=True, metavar="FILE", help=output)
 
 
 def run(options: argparse.Namespace) -> int:
     chosen = (options.results, options.published is not None, options.history is not None)
     if sum(map(bool, chosen)) != 1:
-        raise UsageError(
-            "what to draw: accepted are files of --results, --published=DEVICE or --history=DIR"
-        )
+        raise UsageError("expected files of --results, --published=DEVICE or --history=DIR")
     tables = [] if options.published is None else _published_files(options)
     read = [*options.results, *tables]
     return write_figure(_figure(options, tables), "--output", options.output, read)
@@ -113,7 +89,7 @@ def _figure(options: argparse.Namespace, tables: Sequence[Path]) -> Figure:
         return _sessions_of_machine(options)
     for name in ("machine", "case"):
         if getattr(options, name) is not None:
-            raise UsageError(f"--{name}: is of a history; give --history=DIR with it")
+            raise UsageError(f"--{name}: expected --history=DIR with it")
     if not tables:
         return _sessions(options.results)
     with usage_error(BaselineError):
@@ -122,7 +98,7 @@ def _figure(options: argparse.Namespace, tables: Sequence[Path]) -> Figure:
 
 def _sessions(paths: Sequence[Path]) -> Figure:
     """Return the bandwidths of sessions."""
-    sessions = [session_in(path) for path in paths]
+    sessions = [read_session(path) for path in paths]
     measured = [session for session in sessions if isinstance(session, Session)]
     with usage_error(ValueError, where=f"{', '.join(map(str, paths))}: "):
         return bandwidth([curve for session in measured for curve in curves_of(session)])
@@ -131,10 +107,10 @@ def _sessions(paths: Sequence[Path]) -> Figure:
 def _sessions_of_machine(options: argparse.Namespace) -> Figure:
     """Return a heat map of a machine's sessions, or the sessions of one case."""
     baselines = options.baselines or Path("baselines")
-    machines = machines_in(options.history, baselines, named=options.machine)
+    machines = select_machines(options.history, baselines, name=options.machine)
     if len(machines) > 1:
-        names = ", ".join(one.folder for one in machines)
-        raise UsageError(f"--machine: {options.history} has {names}; accepted is one of them")
+        names = ", ".join(machine.folder for machine in machines)
+        raise UsageError(f"--machine: expected one of {names}, which {options.history} has")
     (machine,) = machines
     if options.case is None:
         return heat_map(machine)

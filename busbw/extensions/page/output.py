@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from busbw.history.files import HistoryError
 from busbw.report.reading import DocumentError, session_of
+from busbw.session.errors import usage_error
 from busbw.session.folders import View
 from busbw.session.histories import read_machines
-from busbw.session.option import usage_error
 from busbw.session.outputs import document_of
 from busbw.session.state import Judged, Measured
 

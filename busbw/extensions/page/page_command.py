@@ -7,60 +7,54 @@ Measures nothing.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
-from busbw.commands import (
-    BASELINES,
-    MACHINE,
-    RESULTS,
+from busbw.cli import (
     Commands,
-    UsageError,
+    add_baselines,
     add_command,
+    add_machine,
     check_file,
     command_error,
     write_file,
 )
-from busbw.commands.sessions import machines_in, session_in
+from busbw.cli.sessions import read_session, select_machines
 from busbw.extensions.page.drawing import DrawingError
 from busbw.extensions.page.page import html, is_page, page
-from busbw.session.option import file_option, folder_option
-
-ORDER = 1
-
-_OPTIONS = (
-    RESULTS,
-    folder_option("history", "Show all sessions of this history too"),
-    replace(MACHINE, help=f"{MACHINE.help} (default: those of the results, or all)"),
-    BASELINES,
-    file_option(
-        "output", "Write the page to FILE, for example busbw.html", short="-o", required=True
-    ),
-)
+from busbw.session.arguments import parse_path
+from busbw.session.errors import UsageError
 
 
 def add_to(commands: Commands) -> None:
-    add_command(
+    """Add the command and its arguments."""
+    parser = add_command(
         commands,
         "page",
         run,
-        *_OPTIONS,
         help="Write an HTML page with the tables and charts of sessions and their history",
         description="Write one HTML file with the tables and charts of sessions, from files of "
         "busbw run --results=FILE, and of their history. The page loads nothing from the network "
         "and runs no script. Measures nothing.",
         example="busbw page results.json --history=history -o busbw.html",
     )
+    add = parser.add_argument
+    results = "Files that busbw run --results=FILE wrote"
+    add("results", nargs="*", type=parse_path, metavar="RESULTS", help=results)
+    add("--history", type=parse_path, metavar="DIR", help="Show all sessions of this history too")
+    add_machine(parser, " (default: those of the results, or all)")
+    add_baselines(parser)
+    output = "Write the page to FILE, for example busbw.html"
+    add("-o", "--output", type=parse_path, required=True, metavar="FILE", help=output)
 
 
 def run(options: argparse.Namespace) -> int:
     if not options.results and options.history is None:
-        raise UsageError("what to show: accepted are files of --results, --history=DIR, or both")
+        raise UsageError("expected files of --results, --history=DIR, or both")
     if options.machine is not None and options.history is None:
-        raise UsageError("--machine: is of a history; give --history=DIR with it")
+        raise UsageError("--machine: expected --history=DIR with it")
     check_file("--output", options.output, "a page of busbw page", is_page, options.results)
-    sessions = [session_in(path) for path in options.results]
-    machines = machines_in(
-        options.history, options.baselines, named=options.machine, sessions=sessions
+    sessions = [read_session(path) for path in options.results]
+    machines = select_machines(
+        options.history, options.baselines, name=options.machine, sessions=sessions
     )
     with command_error(DrawingError):
         text = html(page(sessions, machines))

@@ -16,16 +16,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import metrics
+from busbw.cli import Commands, add_command
 from busbw.collectives import COLLECTIVES
-from busbw.commands import Commands, add_command, add_options
 from busbw.extensions.profiles.recordings import XPLANE
 from busbw.extensions.profiles.table import Cell, cells, lines
 from busbw.session import forms
-from busbw.session.option import Option, file_option, folder_option
+from busbw.session.arguments import argument, parse_path
 
-ORDER = 1
 # The best format comes first: profilers leave later events out of the others.
 _FORMATS = (XPLANE, "trace.json.gz", "trace.json")
+_PAYLOAD = argument(metrics.parse_payload)
 
 
 def _pattern(group: str, text: str) -> re.Pattern[str]:
@@ -37,64 +37,12 @@ def _pattern(group: str, text: str) -> re.Pattern[str]:
     raise ValueError(f"{text!r} has no group (?P<{group}>...)")
 
 
-# The payload, where the recording does not say it: one of these.
-_PAYLOADS = (
-    Option(
-        name="payload",
-        parse=metrics.parse_payload,
-        metavar="SIZE",
-        help="Use this payload, such as 16M, if the recording does not contain it",
-    ),
-    Option(
-        name="payload_from",
-        parse=functools.partial(_pattern, "payload"),
-        metavar="REGEX",
-        help="Read the payload from the folder's name: a regular expression with a group "
-        "(?P<payload>...)",
-    ),
-)
-_OPTIONS = (
-    folder_option("paths", "A folder with recordings, or a recording", nargs="+"),
-    Option(
-        name="size_limit",
-        parse=metrics.parse_payload,
-        default="256M",
-        metavar="SIZE",
-        help="Read at most this much of an unpacked recording; reading one may take thirty times "
-        "as much memory",
-    ),
-    Option(
-        name="partial",
-        flag=True,
-        help="Show figures of the other devices, too, where a recording lacks collectives, devices "
-        "or hosts",
-    ),
-    Option(
-        name="slice_from",
-        parse=functools.partial(_pattern, "slice"),
-        metavar="REGEX",
-        help="Take the name of the column from the folder's name: a regular expression with a "
-        "group (?P<slice>...). Default: the number of ranks",
-    ),
-    Option(
-        name="collective",
-        parse=forms.words(tuple(COLLECTIVES)),
-        default="all_reduce",
-        metavar="KINDS",
-        help=f"Show these collectives, as a comma list of {', '.join(COLLECTIVES)}",
-    ),
-    Option(name="rate", default="algbw", choices=("algbw", "busbw"), help="Show this rate"),
-    Option(name="json", flag=True, help="Print everything as JSON instead of the table"),
-    file_option("figure", "Draw the table as a chart into FILE, SVG or PNG by its suffix"),
-)
-
-
 def add_to(commands: Commands) -> None:
+    """Add the command and its arguments."""
     parser = add_command(
         commands,
         "trace",
         run,
-        *_OPTIONS,
         help="Print a bandwidth table from profiler recordings of any program",
         description="Print the bandwidth of the collectives in profiler recordings (*.xplane.pb, "
         "*.trace.json.gz), with a row for each payload and a column for each slice. Each figure is "
@@ -102,7 +50,62 @@ def add_to(commands: Commands) -> None:
         "call is left out.",
         example="busbw trace recordings --collective=all_reduce,all_gather",
     )
-    add_options(parser.add_mutually_exclusive_group(), _PAYLOADS)
+    add = parser.add_argument
+    paths = "A folder with recordings, or a recording"
+    add("paths", nargs="+", type=parse_path, metavar="DIR", help=paths)
+    add(
+        "--size-limit",
+        type=_PAYLOAD,
+        default="256M",
+        metavar="SIZE",
+        help="Read at most this much of an unpacked recording; reading one may take thirty times "
+        "as much memory (default: 256M)",
+    )
+    add(
+        "--partial",
+        action="store_true",
+        help="Show figures of the other devices, too, where a recording lacks collectives, devices "
+        "or hosts",
+    )
+    add(
+        "--slice-from",
+        type=argument(functools.partial(_pattern, "slice")),
+        metavar="REGEX",
+        help="Take the name of the column from the folder's name: a regular expression with a "
+        "group (?P<slice>...). Default: the number of ranks",
+    )
+    add(
+        "--collective",
+        type=argument(forms.words(tuple(COLLECTIVES))),
+        default="all_reduce",
+        metavar="KINDS",
+        help=f"Show these collectives, as a comma list of {', '.join(COLLECTIVES)} (default: "
+        "all_reduce)",
+    )
+    rates = ("algbw", "busbw")
+    add("--rate", default="algbw", choices=rates, help="Show this rate (default: algbw)")
+    add("--json", action="store_true", help="Print everything as JSON instead of the table")
+    figure = "Draw the table as a chart into FILE, SVG or PNG by its suffix"
+    add("--figure", type=parse_path, metavar="FILE", help=figure)
+    _add_payload(parser)
+
+
+def _add_payload(parser: argparse.ArgumentParser) -> None:
+    """Add the payload for recordings that do not contain it."""
+    payload = parser.add_mutually_exclusive_group()
+    payload.add_argument(
+        "--payload",
+        type=_PAYLOAD,
+        metavar="SIZE",
+        help="Use this payload, such as 16M, if the recording does not contain it",
+    )
+    payload.add_argument(
+        "--payload-from",
+        type=argument(functools.partial(_pattern, "payload")),
+        metavar="REGEX",
+        help="Read the payload from the folder's name: a regular expression with a group "
+        "(?P<payload>...)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,24 +17,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from busbw import __version__, wire
+from busbw.cli import Commands, add_command, check_file, json_with, write_file
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
-from busbw.commands import Commands, add_command, check_file, json_with, usage_error, write_file
 from busbw.model.case import GridError
 from busbw.model.limits import moment_text
 from busbw.model.words import Device, Outcome, plural, seconds_text
 from busbw.report.answer import answer_lines
 from busbw.report.table import percent_text
-from busbw.session import option, selection
+from busbw.session import selection
+from busbw.session.arguments import parse_path, parse_text
 from busbw.session.display import Display, Screen
-from busbw.session.options import OPTIONS, given
+from busbw.session.errors import UsageError, usage_error
+from busbw.session.options import given
 from busbw.session.outputs import document_of
 from busbw.session.phases import Surroundings, judged
 from busbw.session.settings import settings_of
 from busbw.session.state import Collected, Judged, Measured
 from busbw.stats.launches import launch_time_s
-
-ORDER = -1
 
 # The description of each check, and the options of its session.
 CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -76,8 +76,6 @@ def add_to(commands: Commands) -> None:
         commands,
         "doctor",
         run,
-        # Sessions parse the texts of these.
-        *(replace(o, parse=str) for o in OPTIONS if o.name in ("device", "frameworks")),
         help="Check a new machine: clocks, correctness, memory, noise, bandwidth",
         description="Check a new machine in about ten minutes: that every collective, dtype and "
         "reduce operation gives exact results, that the clocks agree, how the bandwidth compares "
@@ -86,9 +84,14 @@ def add_to(commands: Commands) -> None:
         "results go into one file. Baselines are neither read nor written.",
         example="busbw doctor --device=gpu",
     )
+    devices = ("auto", *(device.value for device in Device))
+    device = "Check this kind of device (default: a TPU if there is one, else a GPU, else the CPU)"
+    parser.add_argument("--device", choices=devices, help=device)
+    frameworks = "Check these frameworks, as a comma list (default: those that are installed)"
+    parser.add_argument("--frameworks", type=parse_text, metavar="LIST", help=frameworks)
     parser.add_argument(
         *("-o", "--output"),
-        type=Path,
+        type=parse_path,
         default=Path("busbw-doctor.json"),
         metavar="FILE",
         help="Write the results to FILE (default: %(default)s)",
@@ -98,7 +101,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     check_file("--output", options.output, "a file of busbw doctor", json_with("checks"))
     shared = {"device": options.device, "frameworks": options.frameworks, **_USUAL}
-    with usage_error(option.UsageError):
+    with usage_error(UsageError):
         settings_of(given(Path(), **shared))
     sessions: dict[str, Judged] = {}
     checks: list[dict[str, object]] = []
@@ -110,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
             sessions[name] = _measured({**shared, **settings})
             problems = list(_problems(name, sessions))
             results = document_of(sessions[name])
-        except (option.UsageError, GridError) as error:
+        except (UsageError, GridError) as error:
             problems, results = [str(error)], None
         print(wire.printable("; ".join(problems) or _outcomes(sessions[name])), flush=True)
         checks.append({"name": name, "problems": problems, "results": results})
@@ -134,7 +137,7 @@ def _measured(settings: Mapping[str, str]) -> Judged:
         collected, specs = selection.with_specs(collected)
         session = judged(collected, specs, Surroundings(display=Display(_Messages())))
     if not isinstance(session.observed, Measured):
-        raise option.UsageError(session.session.text)
+        raise UsageError(session.session.text)
     return session
 
 

@@ -4,45 +4,41 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from busbw.commands import BASELINES, Commands, UsageError, add_command, command_error, usage_error
+from busbw.cli import Commands, add_command, command_error
 from busbw.extensions.stacks import reference
 from busbw.extensions.stacks.uv import StackError
 from busbw.model.words import plural
+from busbw.session.arguments import parse_path
+from busbw.session.errors import UsageError, usage_error
 from busbw.session.folders import stack_cache_of
-from busbw.session.option import Option, folder_option
-
-ORDER = 1
-
-_OPTIONS = (
-    Option(
-        name="action",
-        nargs="?",
-        choices=("list",),
-        metavar="ACTION",
-        help="list: show the locked stacks (default)",
-    ),
-    replace(BASELINES, help="Read the locks beside the baselines in DIR"),
-    folder_option(
-        "stack_cache", "Where stacks are built. Default: busbw in the user's cache folder"
-    ),
-)
 
 
 def add_to(commands: Commands) -> None:
-    add_command(
+    """Add the command and its arguments."""
+    parser = add_command(
         commands,
         "stack",
         run,
-        *_OPTIONS,
         help="List locked reference stacks",
         description="List reference stacks. busbw run --update-baselines locks the Python, "
         "packages and flags that it measured; --against=baseline builds that environment again "
         "with uv, and keeps it in a cache.",
         example="busbw stack list",
     )
+    add = parser.add_argument
+    action = "list: show the locked stacks (default)"
+    add("action", nargs="?", choices=("list",), metavar="ACTION", help=action)
+    add(
+        "--baselines",
+        type=parse_path,
+        default=Path("baselines"),
+        metavar="DIR",
+        help="Read the locks beside the baselines in DIR (default: baselines)",
+    )
+    cache = "Where stacks are built. Default: busbw in the user's cache folder"
+    add("--stack-cache", type=parse_path, metavar="DIR", help=cache)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,18 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw import grid, metrics, wire
-from busbw.collectives import COLLECTIVES
-from busbw.commands import (
+from busbw.cli import (
     Commands,
-    UsageError,
     add_command,
-    argument_type,
     check_file,
     command_error,
     json_with,
-    usage_error,
     write_file,
 )
+from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, ProbeFailed, probe
 from busbw.driver.local import BusyError, alone
@@ -42,10 +39,11 @@ from busbw.model.words import Device, plural
 from busbw.model.workload import Workload
 from busbw.report.renderers import render
 from busbw.session import forms
+from busbw.session.arguments import argument
+from busbw.session.errors import UsageError, usage_error
 from busbw.session.options import OF_HOSTS, OPTIONS
 from busbw.session.settings import hosts_of
 
-ORDER = 1
 _DESCRIPTION = f"""
 Find slow hosts, links and chips. Hosts are measured in pairs, many pairs at once, until every two
 hosts have been measured together. A host that seems slow is measured again, together with other
@@ -61,16 +59,19 @@ def add_to(commands: Commands) -> None:
         commands,
         "find-slow",
         run,
-        *(option for option in OPTIONS if option.name in OF_HOSTS),
         help="Find slow hosts, links and chips in a cluster",
         description=_DESCRIPTION,
         example="busbw find-slow --hosts=node1,node2,node3,node4",
     )
     add = parser.add_argument
+    for option in OPTIONS:
+        if option.name in OF_HOSTS:
+            typed = {"type": argument(option.parse), "default": option.default or None}
+            add(option.flag_name, **option.arguments, **({} if option.flag else typed))
     add("--framework", choices=tuple(FRAMEWORKS), default="jax", help="Measure with this framework")
     add(
         "--payloads",
-        type=argument_type(metrics.parse_payloads),
+        type=argument(metrics.parse_payloads),
         default="64K,16M",
         metavar="SIZES",
         help="Measure a small payload for latency and a large one for bandwidth "
@@ -78,7 +79,7 @@ def add_to(commands: Commands) -> None:
     )
     add(
         "--least",
-        type=argument_type(forms.ratio),
+        type=argument(forms.ratio),
         default="1.05x",
         metavar="LOSS",
         help="Ignore slowdowns below this ratio, such as 5%% (default: %(default)s)",
@@ -86,7 +87,7 @@ def add_to(commands: Commands) -> None:
     add("--pairs", action="store_true", help="Measure every pair of hosts, however many there are")
     add(
         "--case-timeout",
-        type=argument_type(forms.seconds),
+        type=argument(forms.seconds),
         default="60",
         metavar="SECONDS",
         help="Give up on a pair that takes longer to start or to measure one payload "

@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.__main__ import parser as bench_parser
-from busbw import commands as busbw_commands
+from busbw import cli
 from tests.contract.docs.pages import ROOT
 
 # What is not ours is only named here.
@@ -67,14 +67,14 @@ def _of_busbw(words: Sequence[str]) -> str:
         return ""
     if len(words) == 1 or words[1].isupper():
         return "" if words[0] in busbw_parsers() else f"no command {words[0]}"
-    command = next(iter(busbw_commands.find_commands(words[0].replace("-", "_"))), None)
-    own = busbw_commands.parted(command, words)[0] if command else words
+    command = next(iter(cli.find_commands(words[0].replace("-", "_"))), None)
+    own = cli.split_passed(command, words)[0] if command else words
     return _parsed(busbw_parsers(), own)
 
 
 def busbw_parsers() -> Mapping[str, argparse.ArgumentParser]:
     parsers = _Raising().add_subparsers()
-    for command in busbw_commands.find_commands():
+    for command in cli.find_commands():
         command.add_to(parsers)
     return parsers.choices
 

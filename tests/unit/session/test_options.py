@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.session.option import UsageError
+from busbw.session.errors import UsageError
 from busbw.session.options import OPTIONS, given
 from busbw.session.settings import settings_of
 from tests.helpers.sweep import sweep

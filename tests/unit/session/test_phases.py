@@ -15,7 +15,7 @@ from busbw import storage
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.session import selection
 from busbw.session.display import Display, Screen
-from busbw.session.option import UsageError
+from busbw.session.errors import UsageError
 from busbw.session.options import given
 from busbw.session.phases import Surroundings, judged, written
 from busbw.session.settings import settings_of

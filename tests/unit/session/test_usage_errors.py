@@ -14,8 +14,8 @@ import pytest
 from busbw import storage
 from busbw.model.case import GridError
 from busbw.session.display import Display, Screen
+from busbw.session.errors import UsageError
 from busbw.session.mode import mode_of
-from busbw.session.option import UsageError
 from busbw.session.options import OPTIONS as DECLARED
 from busbw.session.options import given
 from busbw.session.phases import Surroundings

@@ -18,10 +18,9 @@ from pathlib import Path
 
 import busbw
 from busbw import extensions, storage
-from busbw.commands import Commands, UsageError, add_command
+from busbw.cli import Commands, add_command
+from busbw.session.errors import UsageError
 from busbw.session.options import OPTIONS
-
-ORDER = -1
 
 _CONFTEST, _WORKFLOW = "conftest.py", ".github/workflows/busbw.yml"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from busbw.commands import UsageError
 from busbw.extensions.bisect.criterion import SessionResult
 from busbw.extensions.bisect.flags import FlagEffect, read_flags, try_flags
 from busbw.extensions.bisect.sessions import SessionError, Sessions
@@ -15,6 +14,7 @@ from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from busbw.model.workload import Workload
+from busbw.session.errors import UsageError
 
 
 class Scripted(Sessions):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.commands import UsageError
+from busbw.session.errors import UsageError
 from busbw.extensions.bisect.releases import releases_between
 from busbw.extensions.stacks.uv import StackError
 from tests.helpers.wheels import use_index, wheel

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw.extensions.compiled import compilers
-from busbw.session.option import UsageError
+from busbw.session.errors import UsageError
 from tests.helpers.wheels import use_index, wheel
 
 

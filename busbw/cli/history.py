@@ -15,39 +15,29 @@ from busbw.history.lines import wrong_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import render
 from busbw.report.table import Column, Row, Table, TextLine
+from busbw.session.arguments import parse_path
+from busbw.session.errors import UsageError, usage_error
 from busbw.session.histories import read_machines
-from busbw.session.option import folder_option
 
-from . import (
-    BASELINES,
-    MACHINE,
-    Commands,
-    UsageError,
-    add_command,
-    usage_error,
-)
-
-ORDER = 1
-
-_OPTIONS = (
-    folder_option("folder", "The folder given to busbw run --history", nargs=""),
-    MACHINE,
-    BASELINES,
-)
+from . import Commands, add_baselines, add_command, add_machine
 
 
 def add_to(commands: Commands) -> None:
-    add_command(
+    """Add the command and its arguments."""
+    parser = add_command(
         commands,
         "history",
         run,
-        *_OPTIONS,
         help="Show the times of all earlier sessions, and since when a case is slower",
         description="Show what sessions measured over time, for each case: its usual time, its "
         "newest time, and when and why the usual time changed. Reads the folder that busbw run "
         "--history=DIR appends to.",
         example="busbw history history",
     )
+    folder = "The folder given to busbw run --history"
+    parser.add_argument("folder", type=parse_path, metavar="DIR", help=folder)
+    add_machine(parser)
+    add_baselines(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _named(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:
+def _name_cases(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:
     """Yield each case with its name, and with the protocol if it was measured by several."""
     counts = Counter((case.series, case.case.name) for case in cases)
     for case in cases:
@@ -118,7 +108,7 @@ def _table(cases: Sequence[CaseHistory]) -> Table:
         for head, text in _COLUMNS.items()
     )
     rows = []
-    for name, history in _named(cases):
+    for name, history in _name_cases(cases):
         ratio = history.newest_s / history.level_s if history.newest_s and history.level_s else None
         noisy, date = history.outcomes.get(Outcome.NOISY, 0), history.baseline_date or None
         cells = (

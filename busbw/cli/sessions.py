@@ -11,25 +11,24 @@ from busbw import storage
 from busbw.history.files import HistoryError, folders
 from busbw.history.levels import MachineHistory
 from busbw.report.reading import DocumentError, Session, SessionRecord, read_results
+from busbw.session.errors import UsageError, usage_error
 from busbw.session.histories import read_machines
 
-from . import UsageError, usage_error
 
-
-def session_in(path: Path) -> SessionRecord:
+def read_session(path: Path) -> SessionRecord:
     """Read the session in a file of `--results`. Raises UsageError."""
     with usage_error(DocumentError), usage_error(storage.InputError, where=f"{path}: "):
         return read_results(storage.read(path), str(path))
 
 
-def machines_in(
+def select_machines(
     root: Path | None,
     baselines: Path,
     *,
-    named: str | None = None,
+    name: str | None = None,
     sessions: Iterable[SessionRecord] = (),
 ) -> Sequence[MachineHistory]:
-    """Return the `named` machine, else those of `sessions`, else all of the history.
+    """Return the machine `name`, else the machines of `sessions`, else all of the history.
 
     `baselines` says which changes are accepted. Raises UsageError if there is no machine. If
     the history only lacks the machines of `sessions`, a note says so.
@@ -37,13 +36,13 @@ def machines_in(
     if root is None:
         return ()
     of_sessions = (session.folders for session in sessions if isinstance(session, Session))
-    names = {named} if named else set(itertools.chain(*of_sessions))
+    names = {name} if name else set(itertools.chain(*of_sessions))
     with usage_error(HistoryError, where="--history: "):
         machines = read_machines(root, baselines, names or None)
         present = ", ".join(folders(root)) or "nothing"
     text = f"{root} has no {', '.join(sorted(names)) or 'sessions'}; it has {present}"
-    if not machines and (named or not names):
-        raise UsageError(f"--{'machine' if named else 'history'}: {text}")
+    if not machines and (name or not names):
+        raise UsageError(f"--{'machine' if name else 'history'}: {text}")
     if not machines:
         print(f"note: --history: {text}", file=sys.stderr)
     return machines

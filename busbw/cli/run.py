@@ -1,4 +1,4 @@
-"""`busbw run [OPTIONS]`: pytest with busbw's plugin and, unless tests are named, its promises.
+"""`busbw run [OPTIONS]`: pytest with busbw's plugin and, unless tests are named, its tests.
 
 This process becomes pytest's, so that its terminal, its signals and its exit code are pytest's own.
 """
@@ -11,9 +11,7 @@ import sys
 
 from . import Commands
 
-ORDER = -2
-
-# -B: no file is written beside installed ones.
+# -B: no file is written beside installed files.
 _PYTEST = ("-B", "-m", "pytest", "-p", "busbw.plugin", "-p", "busbw.plugin.promises")
 _DESCRIPTION = """\
 Measure all-reduce, compare it with baselines (accepted times), and fail if it became slower. This
@@ -28,13 +26,14 @@ work too.
 
 
 def add_to(commands: Commands) -> None:
+    """Add the command, which passes all its arguments on."""
     parser = commands.add_parser(
         "run",
         help="Measure all-reduce, compare with baselines, and fail if it became slower",
         usage="busbw run [OPTIONS] [TESTS]",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        # No argument begins with this, so that all are taken as they are.
+        # No argument begins with this, so that argparse takes none of them for an option.
         prefix_chars="\0",
         add_help=False,
     )

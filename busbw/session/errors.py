@@ -1,0 +1,55 @@
+"""Errors that a user can repair, and the limits of the operating system that busbw can reach."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+from collections.abc import Iterator, Mapping
+
+from busbw import storage
+
+
+class UsageError(Exception):
+    """Options, files or devices that cannot be used; the message says what was expected."""
+
+
+@contextlib.contextmanager
+def raised_as(
+    error_type: type[Exception], *kinds: type[Exception], where: str = ""
+) -> Iterator[None]:
+    """Turn exceptions of `kinds` into `error_type`, with a message that begins with `where`."""
+    try:
+        yield
+    except kinds as error:
+        text = storage.error_text(error) if isinstance(error, OSError) else error
+        raise error_type(f"{where}{text}") from error
+
+
+usage_error = functools.partial(raised_as, UsageError)
+
+_SPACE = "free some space, or set TMPDIR to a folder on another disk"
+_REMEDIES: Mapping[int | None, str] = {
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENFILE: "close files of other programs: the whole machine has too many open",
+    errno.EFBIG: "raise the limit on the size of a file (ulimit -f)",
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EAGAIN: "raise the limit on processes (ulimit -u, pids.max of a container)",
+    errno.ENOMEM: "free some memory, or raise the limit on it (ulimit -v)",
+}
+
+
+@contextlib.contextmanager
+def explain_limits(error_type: type[Exception]) -> Iterator[None]:
+    """Turn an OSError at a limit into an `error_type` that says how to raise the limit.
+
+    Other errors are raised as they are.
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno)
+        if remedy is None:
+            raise
+        raise error_type(f"{storage.error_text(error)}; {remedy}") from error
