@@ -12,7 +12,7 @@ import sys
 from . import Commands
 
 # -B: no file is written beside installed files.
-_PYTEST = ("-B", "-m", "pytest", "-p", "busbw.plugin", "-p", "busbw.plugin.promises")
+_PYTEST = ("-B", "-m", "pytest", "-p", "busbw.plugin", "-p", "busbw.plugin.shipped_tests")
 _DESCRIPTION = """\
 Measure all-reduce, compare it with baselines (accepted times), and fail if it became slower. This
 is pytest with busbw's tests: the options of busbw come first below, then those of pytest, which

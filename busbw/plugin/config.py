@@ -1,6 +1,6 @@
-"""What pytest's config holds: what a session was given, and the last value of it.
+"""The values that pytest's config keeps for a session: its options, its mode and its last state.
 
-A test item names the Spec whose verdict it reads; a session without such items has no value.
+A session without tests of busbw has no state.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from busbw.session.folders import shipped_folder
 from busbw.session.mode import Mode, mode_of
 from busbw.session.option import Given
 from busbw.session.options import OPTIONS
-from busbw.session.state import Collected, Judged, Observed, Refused
+from busbw.session.state import Collected, Judged, Observed
 
-from . import FIXTURES
+from . import FIXTURES, SHIPPED_TESTS
 
 # pytest's own output files, and the options that name them.
 _OF_PYTEST = {
@@ -30,12 +30,14 @@ _OF_PYTEST = {
 # How the session is collected, run and shown.
 MODE = pytest.StashKey[Mode]()
 
-SESSION = pytest.StashKey[Refused | Collected | Observed | Judged]()
+# The last state of the session; an error if the options cannot be used.
+SESSION = pytest.StashKey[UsageError | Collected | Observed | Judged]()
 
+# The verdict that an item has read.
 VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
 
-# The attribute of a failed report whose failure is said in the section of busbw.
-TOLD = "busbw_told"
+# Errors in tests of busbw that no verdict of a case describes.
+ERRORS = pytest.StashKey[list[str]]()
 
 
 def given_of(config: pytest.Config) -> Given:
@@ -91,40 +93,47 @@ def _tests(config: pytest.Config) -> list[str]:
     return [word for word in words if word not in every] if every <= set(words) else words
 
 
-def begun(config: pytest.Config) -> Refused | Collected:
-    """A session without tests of ours is left as it is, whatever is wrong with its options."""
+def command_words(config: pytest.Config) -> list[str]:
+    """Return the words of the command line with which the user started the session."""
+    words = list(config.invocation_params.args)
+    if SHIPPED_TESTS in words:
+        return ["busbw", "run", *words[words.index(SHIPPED_TESTS) + 1 :]]
+    return ["python", "-m", "pytest", *words]
+
+
+def begin(config: pytest.Config) -> UsageError | Collected:
+    """Return the collected session, which begins with the first test that reads a verdict.
+
+    A session without such tests is left as it is, whatever is wrong with the options of busbw.
+    """
+    if hasattr(config, "workerinput"):
+        raise pytest.UsageError(
+            "busbw measures alone on the machine; expected pytest without -n, since pytest-xdist "
+            "would measure several cases at once"
+        )
     if SESSION not in config.stash:
         try:
             config.stash[MODE] = mode_of(given_of(config))
             config.stash[SESSION] = config.stash[MODE].collected
         except UsageError as error:
-            config.stash[SESSION] = Refused(error=str(error))
-    found = config.stash[SESSION]
-    assert isinstance(found, (Refused, Collected))
-    return found
-
-
-def mode_in(config: pytest.Config) -> Mode:
-    """Return the mode of a session that has begun."""
-    return config.stash[MODE]
-
-
-def collected_of(config: pytest.Config) -> Collected:
-    found = config.stash[SESSION]
-    assert isinstance(found, Collected)
-    return found
+            config.stash[SESSION] = error
+    state = config.stash[SESSION]
+    assert isinstance(state, (UsageError, Collected))
+    return state
 
 
 def judged_of(config: pytest.Config) -> Judged | None:
-    found = config.stash.get(SESSION, None)
-    return found if isinstance(found, Judged) else None
-
-
-def under_xdist(config: pytest.Config) -> bool:
-    return hasattr(config, "workerinput")
+    state = config.stash.get(SESSION, None)
+    return state if isinstance(state, Judged) else None
 
 
 def spec_of(item: pytest.Item) -> Spec | None:
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    found = next((parameters[name] for name in FIXTURES if name in parameters), None)
-    return found if isinstance(found, Spec) else None
+    specs = (parameters[name] for name in FIXTURES if name in parameters)
+    return next((spec for spec in specs if isinstance(spec, Spec)), None)
+
+
+def case_items(session: pytest.Session) -> dict[pytest.Item, Spec]:
+    """Return the items of cases with their Specs."""
+    specs = {item: spec_of(item) for item in session.items}
+    return {item: spec for item, spec in specs.items() if spec is not None}

@@ -110,7 +110,7 @@ def _import_all(program: str, folder: str) -> None:
         for name in _ASKED_FOR:
             importlib.import_module(name)
     else:
-        importlib.import_module(f"{program}.commands").find_commands()
+        importlib.import_module(f"{program}.cli").find_commands()
     sys.path[:] = before
     # Else each session would say once more what is still in the buffer.
     sys.stdout.flush()

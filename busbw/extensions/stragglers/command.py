@@ -12,6 +12,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from busbw import grid, metrics, wire
 from busbw.cli import (
@@ -66,7 +67,8 @@ def add_to(commands: Commands) -> None:
     add = parser.add_argument
     for option in OPTIONS:
         if option.name in OF_HOSTS:
-            typed = {"type": argument(option.parse), "default": option.default or None}
+            default = option.default or None
+            typed: dict[str, Any] = {"type": argument(option.parse), "default": default}
             add(option.flag_name, **option.arguments, **({} if option.flag else typed))
     add("--framework", choices=tuple(FRAMEWORKS), default="jax", help="Measure with this framework")
     add(

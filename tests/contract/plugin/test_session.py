@@ -61,17 +61,18 @@ def test_benchmark_skip_is_not_green_and_the_verdicts_are_the_same(folder: Folde
 @pytest.mark.exhaustive
 def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> None:
     folder.regressed()
-    for options in (["--benchmark-disable"], ["--benchmark-only"], ["-p", "no:benchmark"]):
+    for options in (["--benchmark-disable"], ["-p", "no:benchmark"]):
         ran = folder.run(*options, "--payloads=1M,2M", exit_code=1)
         assert ran.outcomes == {"1M": "REGRESSED", "2M": "NO_BASELINE"}
         assert "1 failed, 1 without baseline" in ran.last_line, options
 
 
-def test_under_xdist_every_perf_item_fails_and_says_to_run_without_it(folder: Folder) -> None:
+def test_under_xdist_nothing_is_collected_and_the_error_says_to_run_without_it(
+    folder: Folder,
+) -> None:
     ran = folder.run("-n", "2", "--payloads=1K,2K", exit_code=1)
-    assert "3 failed" in ran.last_line
     assert "passed" not in ran.last_line
-    assert "run perf items without -n" in ran.text
+    assert "expected pytest without -n" in ran.text
     assert ran.results is None
     assert not folder.baseline_files
 

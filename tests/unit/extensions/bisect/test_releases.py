@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.session.errors import UsageError
 from busbw.extensions.bisect.releases import releases_between
 from busbw.extensions.stacks.uv import StackError
+from busbw.session.errors import UsageError
 from tests.helpers.wheels import use_index, wheel
 
 PACKAGE = "busbw-made-up"
