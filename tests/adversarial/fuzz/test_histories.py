@@ -69,7 +69,7 @@ def _draw(figure: Figure) -> None:
 
 
 @fuzzed
-@given(st.lists(lines(), min_size=1, max_size=30))
+@given(st.lists(lines(), min_size=1, max_size=12))
 def test_any_history_is_drawn(found: list[Line]) -> None:
     with bounded():
         machine = _read(found)

@@ -112,8 +112,8 @@ _HOSTILE = {
         + "".join(f"  %v{at + 1} = s32[] add(%v{at}, %v{at})\n" for at in range(59))
         + "  %two = s32[] add(%v59, %v59)\n",
     ),
-    "a line of a million brackets": HEAD
-    + f"ENTRY %m (p: f32[]) -> f32[] {{\n  %x = {'(' * 10**6} all-reduce({'(' * 10**6}\n}}\n",
+    "a line of 200,000 brackets": HEAD
+    + f"ENTRY %m (p: f32[]) -> f32[] {{\n  %x = {'(' * 10**5} all-reduce({'(' * 10**5}\n}}\n",
     "groups of a billion": HEAD + "ENTRY %m (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} "
     "all-reduce(%p), replica_groups=[999999999,999999999]<=[999999999]\n}\n",
     "a million partitions": HEAD.replace("=8", "=1000000")

@@ -120,7 +120,7 @@ def test_a_long_text_in_a_recording_is_read_in_time(text: str, folder: Path) -> 
 
 def test_many_nodes_of_one_step_are_read_in_time(folder: Path) -> None:
     rows = process(1, "/host:CPU", {1: "collective_ops"})
-    for number in range(20_000):
+    for number in range(10_000):
         name = f"x_{number}:CollectiveReduceV2"
         rows.append(complete(name, pid=1, tid=1, ts=1, dur=2, instance_key="1"))
     path = folder / "a.trace.json.gz"
