@@ -22,7 +22,7 @@ from tests.helpers.session_folder import WITHOUT_CACHE, Folder
 def test_a_session_opens_no_connection(folder: Folder, framework: str) -> None:
     log = folder.path / "connections"
     options = ("perf", f"--frameworks={framework}", "--payloads=1K", "--launches=1", *WITHOUT_CACHE)
-    traced = ("strace", "--follow-forks", "--trace=connect", f"--output={log}")
+    traced = ("strace", "--follow-forks", "--seccomp-bpf", "--trace=connect", f"--output={log}")
     done = folder.pytester.run(*traced, *folder.command(*options))
     assert done.ret == 0
     calls = log.read_text().splitlines()
