@@ -185,11 +185,7 @@ def _open_machine() -> int:
         path.touch(0o666, exist_ok=False)
         # Less the umask, the file could not be opened by other users.
         path.chmod(0o666)
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-    if os.fstat(descriptor).st_nlink > 1:
-        os.close(descriptor)
-        raise OSError(errno.EMLINK, "expected a file without other links", str(path))
-    return descriptor
+    return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
 
 
 def _try_lock_machine() -> contextlib.ExitStack | None:

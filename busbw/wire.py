@@ -131,13 +131,9 @@ def check_document(document: Any, name: str, remedy: str) -> None:
     if not isinstance(document, dict):
         raise WireError(f"document: expected an object, got {_shown(document)}")
     kind, version = document.get("document"), document.get("version")
-    if kind == name and type(version) is int and version == VERSION:
-        return
-    if "document" in document:
+    if kind != name or type(version) is not int or version != VERSION:
         text = f"this says {_shown(kind)} of version {_shown(version)}"
-    else:
-        text = "this does not say what it is"
-    raise WireError(f"{text}; expected {name!r} of version {VERSION}: {remedy}")
+        raise WireError(f"{text}; expected {name!r} of version {VERSION}: {remedy}")
 
 
 def to_json(value: Any) -> Any:

@@ -41,7 +41,7 @@ WHERE = {
     "an unknown key": "document.entries[0].time_us: unknown key; accepted are",
     "another payload": "document.entries[0].payload: expected a size such as 4K, got '1048576'",
     "another version": "this says 'busbw baselines' of version 7; expected 'busbw baselines' ",
-    "an earlier busbw": "this does not say what it is; expected 'busbw baselines' ",
+    "an earlier busbw": "this says None of version None; expected 'busbw baselines' ",
     "another place": "document.environment: the file says",
     "times and none": "document.entries[0].times_us: expected times, or the session",
     "an unknown clock": "document.entries[0].protocol: expected a clock first, one of host, ",

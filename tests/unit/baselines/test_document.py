@@ -135,8 +135,8 @@ def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> N
         ({"version": "1"}, "this says 'busbw baselines' of version '1'"),
         ({"document": "busbw history"}, "this says 'busbw history' of version 1"),
         ({"document": None}, "this says None of version 1"),
-        ({"document": ..., "version": ..., "schema": 3}, "this does not say what it is"),
-        ({"document": ...}, "this does not say what it is"),
+        ({"document": ..., "version": ..., "schema": 3}, "this says None of version None"),
+        ({"document": ...}, "this says None of version 1"),
     ],
 )
 def test_another_format_is_refused_with_what_is_accepted_and_what_helps(

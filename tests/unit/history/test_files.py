@@ -205,7 +205,7 @@ def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
     earlier = json.dumps({"schema": 4, **document}).encode() + end
     path.write_bytes(earlier)
     message = (
-        r"2026\.jsonl: line 1: this does not say what it is; expected "
+        r"2026\.jsonl: line 1: this says None of version None; expected "
         "'busbw record' of version 1: move the file away, and the next session begins a new one"
     )
     for use in (

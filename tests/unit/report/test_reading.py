@@ -44,7 +44,7 @@ def test_results_of_an_earlier_busbw_are_refused_with_what_helps() -> None:
     with pytest.raises(DocumentError) as refused:
         read_results(json.dumps({"schema": 12, **written}), "old.json")
     assert str(refused.value) == (
-        "old.json: this does not say what it is; expected 'busbw results' of "
+        "old.json: this says None of version None; expected 'busbw results' of "
         "version 1: record it again with --results"
     )
 
