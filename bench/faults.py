@@ -42,7 +42,7 @@ _LONGEST_S = 120.0
 _PYTEST = """
 import sys, pytest
 from busbw.driver import executor
-executor.START_TIMEOUT_S = executor.PROBE_TIMEOUT_S = 20.0
+executor.START_TIMEOUT_S = 20.0
 sys.exit(pytest.main(sys.argv[1:]))
 """
 

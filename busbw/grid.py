@@ -143,13 +143,14 @@ def _check_elements(request: Asked) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """The devices a session measures on, one set per framework that reaches them, and why.
+    """The devices a session measures on, one set per framework that reaches them.
 
-    `not_found` says of each class of device that was looked for first why it is not measured on.
+    `reason` is the reason for this device. `not_found` has, for each class of device that was
+    looked for before, the reason why it is not measured on.
     """
 
     device: Device
-    why: str
+    reason: str
     not_found: tuple[str, ...] = ()
     sets: Mapping[str, DeviceSet] = field(default_factory=dict)
     unreached: Mapping[str, str] = field(default_factory=dict)
@@ -188,7 +189,7 @@ def choose_target(
         if sets:
             target = Target(
                 device=candidate,
-                why="asked for" if device else _reason(candidate, tried, probes),
+                reason="requested" if device else _reason(candidate, tried, probes),
                 not_found=tuple(tried.values()),
                 sets=sets,
                 unreached=reasons,
@@ -239,14 +240,9 @@ def _single(devices: DeviceSet, framework: str) -> str:
     text = f"{devices.ranks} rank ({devices.device_kind}), two are needed"
     if devices.device is Device.TPU:
         return f"{text}, and two processes cannot share a chip: libtpu belongs to one process"
-    if devices.device is not Device.GPU:
-        return text
-    if FRAMEWORKS[framework].shares_devices:
+    if devices.device is Device.GPU and FRAMEWORKS[framework].shares_devices:
         return f"{text}; several --processes can share it with --share-devices"
-    names = ", ".join(
-        descriptor.name for descriptor in FRAMEWORKS.values() if descriptor.shares_devices
-    )
-    return f"{text}, and its processes share no GPU; those of {names} do"
+    return text
 
 
 def resolve(spec: Spec, target: Target) -> Case:

@@ -18,8 +18,7 @@ from typing import Any
 
 from busbw import wire
 from busbw.collectives import COLLECTIVES
-from busbw.driver.local import alone
-from busbw.driver.network import free_ports
+from busbw.driver.local import alone, free_ports
 from busbw.extensions.profiles.recordings import collectives, read
 from busbw.model import variables
 from busbw.model.cluster import Cluster, members_of

@@ -49,22 +49,22 @@ class Counters:
         if self.starter is None:
             return {}
         if self._group is None or self._group.is_over:
-            group = self.executor.opened(self.starter, LaunchId(name=_NAME))
+            group = self.executor.open(self.starter, LaunchId(name=_NAME))
             if isinstance(group, Failure):
                 return self._give_up(group.message)
             self._group = group
-        asked = dict.fromkeys(self._group.members, Request(_NAME, Reading))
-        answers = self._group.ask_each(asked, _TIMEOUT_S, "reading what devices count")
+        request = Request(_NAME, Reading)
+        answers = self._group.ask_each(request, _TIMEOUT_S, "reading what devices count")
         if isinstance(answers, Failure):
             return self._give_up(answers.message)
         # Of several processes on a host one is enough.
-        found = {one.host: one for one in answers.values() if isinstance(one, Reading)}
+        found = {one.host: one for one in answers if isinstance(one, Reading)}
         problem = next((one.problem for one in found.values() if one.problem), "")
         return self._give_up(problem) if problem else found
 
     def _give_up(self, why: str) -> Mapping[str, Reading]:
         self.starter = None
         if self._group is not None:
-            self.executor.end(self._group)
+            self._group.kill()
         self.executor.on_note(f"what devices count of themselves is not read: {why}")
         return {}

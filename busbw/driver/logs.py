@@ -1,12 +1,19 @@
-"""The line of a process's log that says why it ended.
+"""Why a worker ended, and what its end means for the case that it measured.
 
-A process that aborts logs why, then addresses, the stacks of its threads and the names of extension
-modules; so the last line says nothing.
+Ends without a reply are distinguished by the exit code, by the kernel's count of processes killed
+for memory, and by the log. A process that aborts logs the reason, then addresses, the stacks of its
+threads and the names of extension modules; so the last line says nothing.
 """
 
 from __future__ import annotations
 
 import re
+import signal
+
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.words import FailureKind, FoundBy
+
+from .transport import Exit
 
 REASON_CHARACTERS = 300
 
@@ -29,16 +36,63 @@ _FATAL = re.compile(
     | :\ error\ while\ loading\ shared\ libraries:
     | :\ symbol\ lookup\ error:
     """,
-    re.VERBOSE | re.MULTILINE,
+    re.VERBOSE,
 )
-_PYTHON_FATAL = re.compile(r"^Fatal Python error: ", re.MULTILINE)
-_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
+_PYTHON_FATAL = re.compile(r"^Fatal Python error: ")
+_TRACEBACK = "Traceback (most recent call last):\n"
 _THREAD = re.compile(
     r"^(?:(?P<current>Current t)|T)hread 0x\w+ .*\(most recent call first\):$", re.MULTILINE
 )
 _FRAME = re.compile(r' *File "(?:.*/)?(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)')
 # Date, time and thread before the source file differ from launch to launch.
 _PREFIX = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+|[\d-]+ [\d:.]+: F) ")
+# In the log of a framework that aborts or crashes with SIGSEGV after its allocator failed.
+_OUT_OF_MEMORY = re.compile(
+    r"ran out of memory|[Oo]ut of memory|OOM when allocating|bad_alloc|Cannot allocate memory"
+)
+
+
+def failure_of(end: Exit, launch: LaunchId, doing: str) -> Failure:
+    """Return the failure of a launch whose worker ended while it was `doing` something."""
+    kind, text, found_by = _classify(end)
+    # Memory and signals from outside explain themselves.
+    is_unexplained = kind in (FailureKind.CRASHED, FailureKind.TIMEOUT) and not end.invalid
+    reason = f": {end.reason}" if is_unexplained and end.reason else ""
+    return Failure(
+        kind=kind,
+        message=f"{text} while {doing}{reason}",
+        launch=launch,
+        exit_code=end.exit_code,
+        log=end.log,
+        found=found_by,
+    )
+
+
+def _classify(end: Exit) -> tuple[FailureKind, str, FoundBy | None]:
+    code = end.exit_code
+    if end.lost:
+        return FailureKind.KILLED, end.lost, None
+    if end.invalid:
+        return FailureKind.CRASHED, f"the worker's reply is invalid ({end.invalid})", None
+    if code is None:
+        reason = ", as a signal has stopped it," if end.is_stopped else ""
+        text = f"the worker did not answer within {round(end.waited_s, 1):g} s{reason}"
+        return FailureKind.TIMEOUT, text, None
+    if code == -signal.SIGKILL and end.oom_kills:
+        text = "the kernel killed the worker for memory"
+        return FailureKind.OUT_OF_MEMORY, text, FoundBy.KILLED
+    if code == -signal.SIGKILL:
+        return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
+    if code != 0 and _OUT_OF_MEMORY.search(f"{end.reason}\n{end.log}"):
+        return FailureKind.OUT_OF_MEMORY, "the framework ran out of memory and died", FoundBy.RAISED
+    if code < 0:
+        return FailureKind.CRASHED, f"the worker died of {_signal_name(-code)}", None
+    return FailureKind.CRASHED, f"the worker ended with exit code {code}", None
+
+
+def _signal_name(number: int) -> str:
+    names = {member.value: member.name for member in signal.Signals}
+    return names.get(number, f"signal {number}")
 
 
 def reason(log: str) -> str:
@@ -52,43 +106,29 @@ def reason(log: str) -> str:
     return line if len(line) <= REASON_CHARACTERS else f"{line[:half]} ... {line[-half:]}"
 
 
-def excerpt(log: str, characters: int) -> str:
-    """Return the end of `log`, below the fatal line if that is before."""
-    fatal = _FATAL.search(log)
-    if not fatal or fatal.start() >= len(log) - characters:
-        return log[-characters:]
-    head = f"{_whole_line(log, fatal.start())[:REASON_CHARACTERS]}\n...\n"
-    return head + log[len(head) - characters :]
-
-
 def _line(log: str) -> str:
-    if fatal := _FATAL.search(log):
-        return _whole_line(log, fatal.start())
-    tracebacks = list(_TRACEBACK.finditer(log))
-    if tracebacks and (raised := _exception(log[tracebacks[-1].end() :])):
-        return raised
-    place = _place(log)
-    if fatal := _PYTHON_FATAL.search(log):
-        return f"{_whole_line(log, fatal.start())} {place}"
+    if fatal := _first_line(_FATAL, log):
+        return fatal
+    _, is_traceback, frames = log.rpartition(_TRACEBACK)
+    # Frames are indented.
+    raised = [line for line in frames.splitlines() if line.strip() and not line.startswith(" ")]
+    if is_traceback and raised:
+        return raised[0]
+    place = _innermost_call(log)
+    if fatal := _first_line(_PYTHON_FATAL, log):
+        return f"{fatal} {place}"
     return place or log.strip().rpartition("\n")[2]
 
 
-def _place(log: str) -> str:
+def _first_line(pattern: re.Pattern[str], log: str) -> str:
+    return next((line for line in log.splitlines() if pattern.search(line)), "")
+
+
+def _innermost_call(log: str) -> str:
     """Return the innermost call of the current thread, in a stack that faulthandler printed."""
     threads = list(_THREAD.finditer(log))
     if not threads:
         return ""
-    current = next((one for one in threads if one["current"]), threads[-1])
+    current = next((thread for thread in threads if thread["current"]), threads[-1])
     frame = _FRAME.match(log, current.end() + 1)
     return f"in {frame['function']} ({frame['file']}, line {frame['line']})" if frame else ""
-
-
-def _whole_line(log: str, place: int) -> str:
-    begin = log.rfind("\n", 0, place) + 1
-    return log[begin:].partition("\n")[0]
-
-
-def _exception(text: str) -> str:
-    """Return the first line below the frames of a traceback, which are indented."""
-    lines = text.splitlines()[1:]
-    return next((line for line in lines if line.strip() and not line.startswith(" ")), "")

@@ -1,15 +1,16 @@
 """The schedule: the order of cases and of two stacks over launches, and how much is left.
 
-A case whose worker died is a Failure of its launch; a new process, in a new launch, takes the rest.
-Results are kept as they come, so that an interrupted session still has what it measured.
+A case whose worker died is a Failure of its launch; a new process, in a new launch, measures the
+cases after it. Results are kept as they come, so that an interrupted session still has them.
 """
 
 from __future__ import annotations
 
 import enum
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
@@ -19,18 +20,10 @@ from busbw.driver.group import Group
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
 from busbw.model.counters import Counted
-from busbw.model.launch import (
-    Failure,
-    Injection,
-    LaunchId,
-    Measurement,
-    Pace,
-    Plan,
-    Run,
-)
+from busbw.model.launch import Failure, Injection, LaunchId, Measurement, Pace, Plan, Run
 from busbw.model.machine import EnvironmentKey
 
-# By the name of a request: what answers it, or a Failure.
+# By the name of a request: the type of its reply, unless that is a Failure.
 _KINDS: Mapping[str, type] = {
     "measure": Run,
     "open": bool,
@@ -57,7 +50,7 @@ class Stack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """Where the schedule stands, before `case` is measured."""
+    """How far the schedule is, before `case` is measured."""
 
     pass_number: int
     passes: int
@@ -89,7 +82,7 @@ class Schedule:
     _launched: int = 0
     _to_launch: int = 0
     _done: list[Case] = field(default_factory=list)
-    _asked: list[Case] = field(default_factory=list)
+    _planned: list[Case] = field(default_factory=list)
     _previous: Group | None = None
     _large_first: bool = False
     _shuffler: random.Random = field(init=False)
@@ -101,10 +94,10 @@ class Schedule:
         self.passes(tuple(self.cases), self.plan.launches)
 
     def passes(self, cases: Sequence[Case], passes: int) -> None:
-        """`passes` more passes over `cases`. However it ends, no worker is left."""
+        """Measure `cases` in `passes` more passes. However that ends, no worker is left."""
         # If only one can have the devices, each side has a launch of its own over the cases.
         times = passes * (1 if self.shared else len(self.stacks))
-        self._asked += [*cases] * times
+        self._planned += [*cases] * times
         self._to_launch += len({case.framework for case in cases}) * times
         self._last = self._number + passes
         with self.executor:
@@ -114,115 +107,110 @@ class Schedule:
             self._close_previous()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
-        kept = {case: self._results.get((side, case), []) for case in self.cases}
+        results = {case: self._results.get((side, case), []) for case in self.cases}
         return tuple(
             Measurement(
                 case=case,
-                runs=tuple(one for one in results if isinstance(one, Run)),
-                failures=tuple(one for one in results if isinstance(one, Failure)),
+                runs=tuple(result for result in case_results if isinstance(result, Run)),
+                failures=tuple(result for result in case_results if isinstance(result, Failure)),
             )
-            for case, results in kept.items()
+            for case, case_results in results.items()
         )
 
+    @property
+    def _is_paired(self) -> bool:
+        return len(self.stacks) > 1
+
     def _one_pass(self, cases: Sequence[Case]) -> None:
-        """Frameworks one after the other; sides by turns A B, B A, B A, A B, and so on.
+        """Measure frameworks one after the other; sides take turns A B, B A, B A, A B, and so on.
 
         Large cases of a stack by itself are by turns at the beginning and the end of a launch.
         """
         sides = tuple(self.stacks)
-        paired = len(sides) > 1
         order = sides if self._number % 4 < 2 else sides[::-1]
-        for framework, of_framework in self._frameworks(cases).items():
-            ordered = shuffled(of_framework, self._shuffler, large_first=self._large_first)
-            for at_once in [order] if self.shared else [(side,) for side in order]:
-                self._launches(framework, ordered, at_once, handover=self.shared and not paired)
-            self._large_first = not (paired or self._large_first)
+        frameworks = sorted({case.framework for case in cases})
+        self._shuffler.shuffle(frameworks)
+        for framework in frameworks:
+            selected = [case for case in cases if case.framework == framework]
+            ordered = shuffled(selected, self._shuffler, large_first=self._large_first)
+            for sides_of_launch in [order] if self.shared else [(side,) for side in order]:
+                self._launch(framework, ordered, sides_of_launch)
+            self._large_first = not (self._is_paired or self._large_first)
 
-    def _frameworks(self, cases: Sequence[Case]) -> dict[str, list[Case]]:
-        """Their cases, in random order."""
-        found: dict[str, list[Case]] = {}
-        for name in (name for stack in self.stacks.values() for name in stack.starters):
-            of_framework = [case for case in cases if case.framework == name]
-            found |= {name: of_framework} if of_framework else {}
-        names = list(found)
-        self._shuffler.shuffle(names)
-        return {name: found[name] for name in names}
+    def _launch(self, framework: str, cases: Sequence[Case], sides: Sequence[Side]) -> None:
+        """Measure all `cases`; after a case whose worker died another launch goes on.
 
-    def _launches(
-        self, framework: str, cases: Sequence[Case], sides: Sequence[Side], *, handover: bool
-    ) -> None:
-        """With `handover` a worker exits when the next is ready, which finds the memory it had."""
-        left, attempt = list(cases), 0
+        A single stack that shares its devices hands over: a worker exits when the next is ready,
+        which gets the memory that the worker had.
+        """
         self._launched += 1
-        while left:
+        attempt = 0
+        while cases:
             attempt += 1
-            left = self._launch(framework, left, sides, attempt, handover=handover)
+            groups, failed = self._start(framework, sides, attempt)
+            self._close_previous()
+            for side, failure in failed.items():
+                for case in cases:
+                    self._keep(side, case, failure)
+            if failed:
+                self._done += cases
+            cases = () if failed else self._measure(groups, cases)
+            for group in groups.values():
+                if self.shared and not (self._is_paired or cases or group.is_over):
+                    self._previous = group
+                else:
+                    self.executor.close(group)
 
-    def _launch(
-        self,
-        framework: str,
-        cases: list[Case],
-        sides: Sequence[Side],
-        attempt: int,
-        *,
-        handover: bool,
-    ) -> list[Case]:
-        """Measure `cases` until a worker dies; returns those that are left."""
-        starters = {side: self.stacks[side].starters[framework] for side in sides}
+    def _start(
+        self, framework: str, sides: Sequence[Side], attempt: int
+    ) -> tuple[Mapping[Side, Group], Mapping[Side, Failure]]:
+        """Start both sides together; return what is ready, or the first failure."""
         groups: dict[Side, Group] = {}
         with self.executor.counted("starting"):
-            for side, starter in starters.items():
-                part = side.value if len(self.stacks) > 1 else ""
-                launch = replace(self._launch_id(framework, part), attempt=attempt)
-                groups[side] = self.executor.start(starter, launch)
-            for side, starter in starters.items():
-                begun = self.executor.begun(groups[side], starter)
+            for side in sides:
+                launch = LaunchId(
+                    pass_number=self._number,
+                    framework=framework,
+                    part=side.value if self._is_paired else "",
+                    attempt=attempt,
+                )
+                groups[side] = self.executor.start(self.stacks[side].starters[framework], launch)
+            for side in sides:
+                begun = self.executor.begin(groups[side])
                 if isinstance(begun, Failure):
-                    for case in cases:
-                        self._keep(side, case, begun)
-                        self._done.append(case)
-                    break
+                    return groups, {side: begun}
                 groups[side] = begun
-        self._close_previous()
-        left = [] if isinstance(begun, Failure) else self._cases(groups, cases)
-        for group in groups.values():
-            if handover and not left and not group.is_over:
-                self._previous = group
-            else:
-                self.executor.close(group)
-        return left
+        return groups, {}
 
-    def _launch_id(self, framework: str, part: str) -> LaunchId:
-        return LaunchId(pass_number=self._number, framework=framework, part=part)
-
-    def _cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> list[Case]:
+    def _measure(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:
+        """Measure `cases` until a worker dies; return the cases that are left."""
         # What changes while nothing is measured is of no case.
         self._count(None)
         for index, case in enumerate(cases):
-            self._tell(case)
-            in_turn = len(groups) > 1 and bytes_of(case) < LARGE_BYTES
+            self._report(case)
+            is_interleaved = len(groups) > 1 and bytes_of(case) < LARGE_BYTES
+            measure = self._measure_interleaved if is_interleaved else self._measure_in_a_row
             with self.executor.counted("measuring"):
-                measure = self._in_turn if in_turn else self._in_a_row
                 measure(groups, case)
             self._count(case)
             self._done.append(case)
             if any(group.is_over for group in groups.values()):
-                return list(cases[index + 1 :])
-        return []
+                return cases[index + 1 :]
+        return ()
 
     def _count(self, case: Case | None) -> None:
         since = self.counters.since() if self.counters is not None else None
         if since and case:
             self.counted[case] = self.counted.get(case, Counted()).plus(since)
 
-    def _in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
+    def _measure_in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
         for side, group in groups.items():
             self._ask(side, group, case, "measure")
-            if len(groups) > 1 and not any(one.is_over for one in groups.values()):
+            if len(groups) > 1 and not any(group.is_over for group in groups.values()):
                 self._ask(side, group, case, "release")
 
-    def _in_turn(self, groups: Mapping[Side, Group], case: Case) -> None:
-        """Samples A B B A; a side that fails is dropped, and the other one goes on alone."""
+    def _measure_interleaved(self, groups: Mapping[Side, Group], case: Case) -> None:
+        """Take samples A B B A; a side that fails is dropped, and the other one goes on alone."""
         enough = {
             side: False
             for side, group in groups.items()
@@ -244,19 +232,19 @@ class Schedule:
         """Return the answer; a Run or a Failure is kept as the case's."""
         values: dict[str, object] = {}
         if name in ("measure", "open"):
-            injection = self.stacks[side].injection
-            key = self.cases[case]
-            values = {"case": case, "plan": self.plan, "key": key, "injection": injection}
-            values["pace"] = self._pace(side, case)
-        doing = f"measuring {case.name}"
-        answer = group.ask(Request(name, _KINDS[name], values), self.plan.timeout_s, doing)
-        if isinstance(answer, (Run, Failure)):
+            runs = [run for run in self._results.get((side, case), ()) if isinstance(run, Run)]
+            values = {
+                "case": case,
+                "plan": self.plan,
+                "key": self.cases[case],
+                "injection": self.stacks[side].injection,
+                "pace": Pace.of(runs[-1]) if runs else None,
+            }
+        request: Request[Any] = Request(name, _KINDS[name], values)
+        answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")
+        if isinstance(answer, Run | Failure):
             self._keep(side, case, answer)
         return answer
-
-    def _pace(self, side: Side, case: Case) -> Pace | None:
-        runs = [one for one in self._results.get((side, case), ()) if isinstance(one, Run)]
-        return Pace.of(runs[-1]) if runs else None
 
     def _close_previous(self) -> None:
         group, self._previous = self._previous, None
@@ -266,28 +254,25 @@ class Schedule:
     def _keep(self, side: Side, case: Case, result: Run | Failure) -> None:
         self._results.setdefault((side, case), []).append(result)
 
-    def _tell(self, case: Case) -> None:
+    def _report(self, case: Case) -> None:
         self.on_progress(
             Progress(
                 pass_number=self._number,
                 passes=self._last,
                 case=case,
                 done=len(self._done),
-                total=len(self._asked),
+                total=len(self._planned),
                 remaining_s=self._remaining_s() if self._done else None,
             )
         )
 
     def _remaining_s(self) -> float:
-        """What is left takes as long as what is done: a launch to start and end, a case by cost."""
-        spent_s = self.executor.spent_s
-        measured_s, launched_s = (
-            sum(spent_s.get(phase, 0.0) for phase in phases)
-            for phases in (("measuring",), ("starting", "ending"))
-        )
-        done, asked = (sum(map(cost, cases)) for cases in (self._done, self._asked))
-        to_launch = self._to_launch - self._launched
-        return measured_s / done * (asked - done) + launched_s / self._launched * to_launch
+        """Estimate the time that is left: a launch takes its mean, a case in proportion to cost."""
+        spent_s = Counter(self.executor.spent_s)
+        done, planned = (sum(map(cost, cases)) for cases in (self._done, self._planned))
+        case_s = spent_s["measuring"] / done * (planned - done)
+        launch_s = (spent_s["starting"] + spent_s["ending"]) / self._launched
+        return case_s + launch_s * (self._to_launch - self._launched)
 
 
 LARGE_BYTES = 2**30
@@ -295,12 +280,12 @@ _FIXED_COST = 2**26
 
 
 def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
-    """`cases` in random order, but the large ones together at one end, the largest outermost.
+    """Return `cases` in random order, but large ones together at one end, the largest outermost.
 
-    The large cases of one launch are then next to those of the following one, and each reuses the
-    memory that the one before released. Memory that was in use a moment ago is available at once;
-    what a virtual machine returned to its host comes back at half a GiB/s (observed), which would
-    take most of the session.
+    The large cases of one launch are then next to the large cases of the following launch, and each
+    reuses the memory that the case before released. Memory that was in use a moment ago is
+    available at once; what a virtual machine returned to its host comes back at half a GiB/s
+    (observed), which would take most of the session.
     """
     small = [case for case in cases if bytes_of(case) < LARGE_BYTES]
     large = [case for case in cases if bytes_of(case) >= LARGE_BYTES]

@@ -79,7 +79,7 @@ class Soaking:
         launch = LaunchId(pass_number=self._number, framework=framework)
         begun_s = self.clock()
         with self.executor.counted("starting"):
-            group = self.executor.opened(self.starters[framework], launch)
+            group = self.executor.open(self.starters[framework], launch)
         if isinstance(group, Failure):
             for case in cases:
                 self._keep(case, group)
@@ -142,10 +142,10 @@ class Soaking:
         """What each process answers, or the one failure of all."""
         values: dict[str, object] = {"case": case, "plan": self.plan, "key": self.cases[case]}
         values |= {"seconds": seconds, "turned": turned}
-        asked = dict.fromkeys(group.members, Request("soak", Soaked, values))
+        request = Request("soak", Soaked, values)
         doing = f"soaking {case.name}"
-        answers = group.ask_each(asked, self.plan.timeout_s + seconds, doing, together=True)
-        return [answers] if isinstance(answers, Failure) else list(answers.values())
+        answers = group.ask_each(request, self.plan.timeout_s + seconds, doing)
+        return [answers] if isinstance(answers, Failure) else answers
 
     def _keep(self, case: Case, answer: Soaked | Failure, process: int = 0) -> None:
         self.tallies[case] = self.tallies[case].plus(answer, process)

@@ -1,17 +1,16 @@
-"""Where workers run, what they are asked, and what comes from one: a checked reply, or its end.
+"""Where worker processes run, what is requested from them, and what they reply.
 
-Each transport has a file that implements Transport and Member; groups and schedules know nothing
-else of it. A worker runs code that is not ours, under an interpreter that is not ours: anything but
-a valid reply to the request ends the worker, and is never part of a result. Ends without a reply
-are distinguished by the exit code, by the kernel's count of processes killed for memory, and by the
-end of the log.
+A transport starts workers on this host or on other hosts. It implements Transport and Worker;
+groups and schedules know nothing else of it. A worker runs code that is not ours, under an
+interpreter that is not ours: anything but a valid reply to the request ends the process, and is
+never part of a result.
 """
 
 from __future__ import annotations
 
+import enum
 import json
-import re
-import signal
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,33 +20,49 @@ from typing import Any, Generic, TypeVar
 from busbw import wire
 from busbw.model.cluster import ALONE, Cluster, ClusterMember
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import FailureKind, FoundBy
 
 from .bundle import Bundle
-from .process import Exit
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+# A Run of a thousand ranks takes less than one MiB.
+MOST_REPLY_BYTES = 16 * 2**20
+
+
+class HostError(Exception):
+    """A host cannot measure; the message is the sentence that the user reads."""
+
+
+class HostLostError(HostError):
+    """A host or a worker that took part ended or does not reply, so that every case fails."""
+
+
+class IncomparableHostsError(HostError):
+    """Hosts or processes that cannot measure together, since they do not run the same software."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Starter:
     """How to start a worker: which interpreter, for which framework, service and device.
 
-    `service` is the session that the worker opens, of a table in `busbw.worker.serve` or of an
-    extension.
-    With several `processes` a worker is a group of them, each with its part of the ranks; they
-    share `shared_devices` GPUs, or have devices of their own where that is 0.
-    `environment` is added to pytest's own without `unset`, and holds under every interpreter.
-    `defaults` are variables for those that neither sets.
+    An empty `python` is the interpreter of the process that starts the worker. `service` is the
+    session that the worker opens, from a table in `busbw.worker.serve` or in an extension.
+    With several `processes` a worker is a group of processes, each with its part of the ranks; the
+    processes share `shared_devices` GPUs, or have devices of their own where that is 0.
+    The environment is that of the process that starts the worker without `unset`, with
+    `environment`, and with `defaults` for variables that neither has.
     """
 
-    python: str
     framework: str
+    python: str = ""
     service: str = "measure"
     device: str = ""
     ranks: int | None = None
     processes: int = 1
     shared_devices: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
-    unset: frozenset[str] = frozenset()
+    unset: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -57,208 +72,178 @@ class Starter:
         return Cluster(processes=self.processes, shared_devices=self.shared_devices)
 
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
+class Ending(enum.StrEnum):
+    """How a process is ended: it exits by itself, prints its stack first, or is killed."""
+
+    CLOSE = "close"
+    STACK = "stack"
+    KILL = "kill"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exit:
+    """How a worker ended that gave no reply, or was closed.
+
+    `exit_code` is negative for a signal, and None where the process had to be ended: it hung, or
+    its reply was invalid. `log` is the end of its log, and `reason` the line of the log that says
+    why the process ended. `oom_kills` is how many processes the kernel killed for memory since the
+    request, which was `waited_s` ago. `invalid` says what is wrong with a reply. `is_stopped`: a
+    signal had stopped the process, so that it could not reply. `lost` says that the host is not
+    reached any more, so that nothing else is known.
+    """
+
+    exit_code: int | None
+    log: str = ""
+    reason: str = ""
+    oom_kills: int = 0
+    waited_s: float = 0.0
+    invalid: str = ""
+    is_stopped: bool = False
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[T_co]):
-    """A request by name, such as ``measure``, and its values; a `kind` or a Failure answers it."""
+    """A request by name, such as ``measure``; the reply is a `kind` or a Failure."""
 
     name: str
     kind: type[T_co]
     values: Mapping[str, object] = field(default_factory=dict)
 
+    def line(self) -> bytes:
+        values = {name: wire.to_json(value) for name, value in self.values.items()}
+        return json.dumps({"request": self.name, **values}).encode() + b"\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a worker answered, checked: a value of the request's kind, or a Failure."""
+    """A worker's checked reply: a value of the request's kind, or a Failure."""
 
     answer: Any
 
 
-# A Run of a thousand ranks takes less than one MiB.
-MOST_REPLY_BYTES = 16 * 2**20
+class Worker(ABC):
+    """A worker process on any host: takes requests, and its replies are checked.
 
-# In the log of a framework that aborts or crashes with SIGSEGV after its allocator failed.
-_MEMORY_LAST_WORDS = re.compile(
-    r"ran out of memory|[Oo]ut of memory|OOM when allocating|bad_alloc|Cannot allocate memory"
-)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
-    """A worker that gave no reply: it hung until the deadline, or its process is over.
-
-    `exit_code` is negative for a signal; None for a hang, and if the worker was killed for an
-    invalid reply: `refused` says what is wrong with it. `stopped`: a signal had stopped it, so that
-    it could not answer. `reason` is the line of its log that says why it ended. `oom_kills` is how
-    many processes the kernel killed for memory meanwhile, and `pids_max` a limit of processes and
-    threads that was reached meanwhile.
-    `lost`: what is not reached any more, with its host, so that nothing else is known.
+    `host` is "" for this host.
     """
-
-    exit_code: int | None
-    log: str
-    oom_kills: int
-    waited_s: float
-    refused: str = ""
-    stopped: bool = False
-    lost: str = ""
-    reason: str = ""
-    pids_max: int | None = None
-
-
-def ended_of(found: Exit | None, waited_s: float, lost: str = "") -> Ended:
-    """A worker that must be ended hung; of one that is `lost` nothing is known."""
-    if found is None:
-        return Ended(exit_code=None, log="", oom_kills=0, waited_s=waited_s, lost=lost)
-    return Ended(
-        exit_code=found.exit_code if found.by_itself else None,
-        log=found.log,
-        oom_kills=found.oom_kills,
-        waited_s=waited_s,
-        reason=found.reason,
-        pids_max=found.pids_max,
-    )
-
-
-class Member(ABC):
-    """A running worker; every way out ends its process. `host` is "" for this host."""
 
     host: str = ""
 
-    def __init__(self, launch: LaunchId, clock: Callable[[], float]) -> None:
+    def __init__(self, launch: LaunchId, clock: Callable[[], float] = time.monotonic) -> None:
         self.launch = launch
         self._clock = clock
-        self._begun_s = clock()
         self._kind: type = NoneType
-        self._said = bytearray()
+        self._content = bytearray()
+        self._begin_s = clock()
+
+    def send(self, request: Request[Any] | None) -> None:
+        """Send `request` without waiting; `receive` reads the reply.
+
+        A worker that was just started says that it is ready, without a request.
+        """
+        self._begin_s = self._clock()
+        self._kind = NoneType if request is None else request.kind
+        if request is not None:
+            self.write(request.line())
+
+    def receive(self) -> Reply | Exit | None:
+        """Read once the worker is readable; return None for a part of a reply.
+
+        Return an Exit at the end of the process, and for anything that is not a reply to the
+        request; the process has ended then.
+        """
+        content = self.read()
+        if not content:
+            return self.finish(Ending.CLOSE)
+        try:
+            return self._reply(content)
+        except wire.WireError as error:
+            # No later reply could be trusted.
+            return replace(self.finish(Ending.KILL), exit_code=None, invalid=str(error))
+
+    def finish(self, ending: Ending) -> Exit:
+        """End the process, and wait for it."""
+        waited_s = self._clock() - self._begin_s
+        is_stopped = ending is Ending.STACK and self.is_stopped
+        self.end(ending)
+        return replace(self.wait(), waited_s=waited_s, is_stopped=is_stopped)
+
+    def _reply(self, content: bytes) -> Reply | None:
+        """Return None while the reply is incomplete. Raises WireError for an invalid reply."""
+        self._content += content
+        if len(self._content) > MOST_REPLY_BYTES:
+            raise wire.WireError(f"more than {MOST_REPLY_BYTES} bytes")
+        if b"\n" not in content:
+            return None
+        line, _, following = bytes(self._content).partition(b"\n")
+        self._content.clear()
+        if following:
+            raise wire.WireError("more than one")
+        return checked_reply(line, self._kind)
 
     @property
     @abstractmethod
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped the process, which nothing but another one continues."""
+        """Whether a signal has stopped the process, which only another signal continues."""
 
     @abstractmethod
     def fileno(self) -> int:
-        """The descriptor of the replies, so that `select` can watch several workers at once."""
-
-    def send(self, request: Request[Any] | None) -> None:
-        """Send `request` (None: just listen) without waiting; the reply is read by `received`.
-
-        A worker that was just started says that it is ready, without a request and a value.
-        """
-        self._begun_s = self._clock()
-        self._kind = request.kind if request else NoneType
-        self._write(request_line(request) if request is not None else b"")
+        """Return the descriptor that is readable once `read` does not wait."""
 
     @abstractmethod
-    def received(self) -> Reply | Ended | None:
-        """Read what there is, once `select` says so; None while a reply is incomplete.
-
-        An Ended at the end of the channel, and for anything that is not a reply to the request;
-        the process has ended then.
-        """
-
-    def timed_out(self) -> Ended:
-        """Have the worker print its stack into the log, then kill it."""
-        waited_s, stopped = self._waited_s, self.is_stopped
-        self._print_stack()
-        self.kill()
-        return replace(self._end(waited_s), exit_code=None, stopped=stopped)
+    def write(self, line: bytes) -> None:
+        """Send a request; its end is lost if the process does not read."""
 
     @abstractmethod
-    def hang_up(self) -> None:
-        """Close the channel, at which the worker exits by itself; does not wait for it."""
+    def read(self) -> bytes:
+        """Wait for a part of a reply; return nothing once the process replies no more."""
 
     @abstractmethod
-    def close(self) -> bool:
-        """Wait for the worker to exit, and kill it if it does not; whether it exited."""
+    def end(self, ending: Ending) -> None:
+        """Begin to end the process, from any thread; `read` returns nothing then."""
 
     @abstractmethod
-    def interrupt(self) -> None:
-        """Kill the process, from any thread; the thread that asks then sees its end."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """Kill the worker, with what it started, and wait for it."""
-
-    @property
-    def _waited_s(self) -> float:
-        return self._clock() - self._begun_s
-
-    def _answered(self, read: bytes) -> Reply | Ended | None:
-        """A worker that answers something else is killed: no later reply could be trusted."""
-        try:
-            return self._reply(read)
-        except wire.WireError as error:
-            waited_s = self._waited_s
-            self.kill()
-            return replace(self._end(waited_s), exit_code=None, refused=str(error))
-
-    def _reply(self, read: bytes) -> Reply | None:
-        """None while it is incomplete. Raises WireError for anything that is not the reply."""
-        self._said += read
-        if b"\n" not in read:
-            if len(self._said) > MOST_REPLY_BYTES:
-                raise wire.WireError(f"more than {MOST_REPLY_BYTES} bytes")
-            return None
-        line, _, more = bytes(self._said).partition(b"\n")
-        self._said.clear()
-        if more:
-            raise wire.WireError("more than one")
-        return checked_reply(line, self._kind)
-
-    @abstractmethod
-    def _write(self, line: bytes) -> None:
-        """Send the line of a request; it is empty for none."""
-
-    @abstractmethod
-    def _print_stack(self) -> None:
-        """Have it print its stack, for which it has time, and end it."""
-
-    @abstractmethod
-    def _end(self, waited_s: float) -> Ended:
-        """How it ended, as far as that is its own doing."""
+    def wait(self) -> Exit:
+        """Wait for the end, which has begun, and kill the process after its grace period."""
 
 
-class HostError(Exception):
-    """Why a host cannot measure; the message is the sentence that the user reads."""
-
-
-class HostLostError(HostError):
-    """A host that took part does not answer any more, and is not reached again."""
-
-
-class IncomparableHostsError(HostError):
-    """Hosts that cannot measure together, since they do not run the same software."""
+def checked_reply(line: bytes, kind: type) -> Reply:
+    """Read the reply to a request for a `kind`. Raises WireError, with what was expected."""
+    document = wire.parsed(line)
+    if not isinstance(document, dict) or set(document) != {"reply", "value"}:
+        raise wire.WireError("expected an object with a reply and a value")
+    name, value = wire.from_json(str, document["reply"], "reply.reply"), document["value"]
+    kinds = {kind.__name__: kind, Failure.__name__: Failure}
+    if name not in kinds:
+        raise wire.WireError(f"reply: expected {' or '.join(kinds)}, got {name[:60]!r}")
+    return Reply(wire.from_json(kinds[name], value, name))
 
 
 class Transport(ABC):
     """Starts workers, on this host or elsewhere."""
 
-    def join(self, wait_s: float) -> None:  # noqa: B027 this host is there
+    def join(self, wait_s: float) -> None:  # noqa: B027 this host takes part
         """Wait until all hosts take part. Raises HostError."""
 
-    def lock(  # noqa: B027 this host is locked already
-        self, wait_s: float, say: Callable[[str], None] = lambda words: None
+    def lock(  # noqa: B027 the session has locked this host
+        self, wait_s: float, report: Callable[[str], None] = lambda text: None
     ) -> None:
-        """Keep other sessions from measuring there. Raises BusyError and HostLostError."""
+        """Keep other sessions from measuring on the hosts. Raises HostError."""
 
-    def close(self) -> None:  # noqa: B027 nothing of this host's is left
+    def close(self) -> None:  # noqa: B027 nothing was started on this host
         """End what was started to start workers."""
-
-    def interpreter(self, starter: Starter) -> str:
-        return starter.python
 
     @abstractmethod
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
-        """Where the members of `cluster` are, with addresses by which they reach each other."""
+        """Return the members of `cluster`, with addresses by which they reach each other."""
 
     @abstractmethod
-    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Member:
-        """Start a worker, as a `member` of its cluster or, with None, by itself."""
+    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
+        """Start a worker, as a `member` of its cluster or, with None, by itself.
+
+        Raises HostError, and OSError where this session has too many open files.
+        """
 
 
 class HostsTransport(Transport):
@@ -278,70 +263,3 @@ class Hosts:
 
     count: int
     transport: Callable[[Bundle], HostsTransport]
-
-
-def request_line(request: Request[Any]) -> bytes:
-    values = {name: wire.to_json(value) for name, value in request.values.items()}
-    return json.dumps({"request": request.name, **values}).encode() + b"\n"
-
-
-def checked_reply(line: bytes, kind: type) -> Reply:
-    """Read the reply to a request for a `kind`. Raises WireError, with what was expected."""
-    document = wire.parsed(line)
-    if not isinstance(document, dict) or set(document) != {"reply", "value"}:
-        raise wire.WireError("expected an object with a reply and a value")
-    name, value = wire.from_json(str, document["reply"], "reply.reply"), document["value"]
-    kinds = {one.__name__: one for one in (kind, Failure)}
-    if name not in kinds:
-        raise wire.WireError(f"reply: expected {' or '.join(kinds)}, got {name[:60]!r}")
-    return Reply(wire.from_json(kinds[name], value, name))
-
-
-def failure_of(ended: Ended, launch: LaunchId, doing: str) -> Failure:
-    kind, message, found = _classified(ended)
-    return Failure(
-        kind=kind,
-        message=f"{message} while {doing}{_why(ended, kind)}",
-        launch=launch,
-        exit_code=ended.exit_code,
-        log=ended.log,
-        found=found,
-    )
-
-
-def _classified(ended: Ended) -> tuple[FailureKind, str, FoundBy | None]:
-    code = ended.exit_code
-    if ended.lost:
-        return FailureKind.KILLED, ended.lost, None
-    if ended.refused:
-        return FailureKind.CRASHED, f"the worker's reply is invalid ({ended.refused})", None
-    if code is None:
-        waited = f"{round(ended.waited_s, 1):g} s"
-        why = ", as a signal has stopped it," if ended.stopped else ""
-        return FailureKind.TIMEOUT, f"the worker did not answer within {waited}{why}", None
-    if code == -signal.SIGKILL and ended.oom_kills:
-        text = "the kernel killed the worker for memory"
-        return FailureKind.OUT_OF_MEMORY, text, FoundBy.KILLED
-    if code == -signal.SIGKILL:
-        return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
-    if code != 0 and _MEMORY_LAST_WORDS.search(ended.log):
-        return FailureKind.OUT_OF_MEMORY, "the framework ran out of memory and died", FoundBy.RAISED
-    if code < 0:
-        return FailureKind.CRASHED, f"the worker died of {_signal_name(-code)}", None
-    return FailureKind.CRASHED, f"the worker ended with exit code {code}", None
-
-
-def _why(ended: Ended, kind: FailureKind) -> str:
-    """Return what the kernel and the log say of an end that does not explain itself."""
-    if ended.refused or kind not in (FailureKind.CRASHED, FailureKind.TIMEOUT):
-        return ""
-    limit, reason = ended.pids_max, ended.reason
-    reached = f"; pids.max ({limit} processes and threads) was reached" if limit else ""
-    return f"{reached}: {reason}" if reason else reached
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -11,7 +11,6 @@ FRAMEWORK = Framework(
     ring="psum",
     extra="jax",
     packages=("jax", "libtpu"),
-    oldest="0.5.0",
     shares_devices=True,
     environment={"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TPU_SKIP_MDS_QUERY": "1"},
 )

@@ -27,7 +27,6 @@ FRAMEWORK = Framework(
     ring="ring",
     extra="tf",
     packages=("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu"),
-    oldest="2.16",
     only_sums=True,
     injects=False,
     environment=_VARIABLES,

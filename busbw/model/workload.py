@@ -46,10 +46,9 @@ class Framework:
     first; `only_strategy` is the one that its other collectives have. With `only_sums` it has sums
     over all ranks and nothing else. `ring` is the strategy whose all-reduce is a ring. `extra` is
     what installs it, such as ``tf`` in ``busbw[tf]``, and `packages` are those that it can be
-    installed as, with libraries of chips that nothing asks for; `oldest` is the first version that
-    is measured. `injects`: extra work can be injected into its programs. `shares_devices`: several
-    of its processes can measure on one GPU. A `scripted` one is always installed, and measured only
-    when it is named.
+    installed as, with libraries of chips that nothing asks for. `injects`: extra work can be
+    injected into its programs. `shares_devices`: several of its processes can measure on one GPU. A
+    `scripted` one is always installed, and measured only when it is named.
     `environment` are variables to set before it measures; a value that the user has set takes
     precedence.
     """
@@ -60,7 +59,6 @@ class Framework:
     ring: str
     extra: str
     packages: tuple[str, ...]
-    oldest: str = "0"
     only_sums: bool = False
     injects: bool = True
     shares_devices: bool = False

@@ -10,10 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from packaging.version import InvalidVersion, Version
-
-from busbw.driver.executor import Executor, Interpreter, ProbeFailed, interpreter
-from busbw.driver.schedules import Side
+from busbw.driver.executor import Executor
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import check_blocks
 from busbw.history.files import HistoryError, acknowledged
@@ -25,26 +22,22 @@ from . import machine, references, tpu_slice
 from .errors import UsageError, usage_error
 from .settings import Settings
 
-_OLDEST_PYTHON = "3.11"
-
 
 def check(settings: Settings, specs: Sequence[Spec]) -> None:
-    """Raises UsageError: it may be selection, interpreters or locks."""
+    """Raise UsageError for a selection that cannot be measured, and for a missing lock."""
     frameworks = machine.frameworks_of(settings, specs)
     _check_slice(settings, frameworks)
     _check_blocks(settings, specs)
     if settings.against is None:
         with usage_error(HistoryError, OSError):
             acknowledged(settings.baselines)
-    # Each of them is probed, and a failed probe is a usage error.
-    ours = {name: _interpreter(settings, name, Side.CANDIDATE) for name in frameworks}
     errors = []
-    for name in frameworks:
+    for name in frameworks if settings.against is not None and settings.against.is_baseline else ():
         try:
-            _check_reference(settings, name, ours[name])
+            references.check_locked(settings, name)
         except UsageError as error:
             errors.append(error)
-    # One that is named must reach the device; of others, one does.
+    # A framework that is named must reach the device; of others, one does.
     if errors and (settings.asked.named or len(errors) == len(frameworks)):
         raise errors[0]
 
@@ -88,50 +81,3 @@ def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
         for spec in specs:
             if ranks is not None and spec.workload.is_sized:
                 check_blocks(spec, ranks)
-
-
-def _interpreter(settings: Settings, framework: str, side: Side) -> Interpreter | None:
-    """The interpreter of `framework`; None where only the probe can tell."""
-    known = FRAMEWORKS[framework]
-    if known.scripted:
-        return None
-    starter = machine.starter_of(settings, framework, side)
-    named = side is Side.REFERENCE or framework in settings.pythons
-    option = "--against" if side is Side.REFERENCE else "--python"
-    where = f"{option}: " if named else ""
-    with usage_error(ProbeFailed, where=where):
-        found = interpreter(starter, known.packages)
-    problem = _problem(framework, found) if found is not None else ""
-    if problem:
-        raise UsageError(f"{where}{starter.python}: {problem}")
-    return found
-
-
-def _problem(framework: str, found: Interpreter) -> str:
-    if found.missing:
-        return f"no {' and no '.join(found.missing)} there; needed are {framework} and numpy"
-    if _is_before(found.python, _OLDEST_PYTHON):
-        return f"Python {found.python} is too old: expected {_OLDEST_PYTHON} or newer"
-    oldest = FRAMEWORKS[framework].oldest
-    if found.version and _is_before(found.version, oldest):
-        return f"{framework} {found.version} is too old: expected {oldest} or newer"
-    return ""
-
-
-def _is_before(found: str, oldest: str) -> bool:
-    try:
-        return Version(found.rstrip("+")).release < Version(oldest).release
-    except InvalidVersion:
-        return False
-
-
-def _check_reference(settings: Settings, framework: str, ours: Interpreter | None) -> None:
-    """Check the stack of --against: that it is locked, or another one than ours."""
-    if settings.against is None:
-        return
-    if settings.against.is_baseline:
-        references.check_locked(settings, framework)
-        return
-    theirs = _interpreter(settings, framework, Side.REFERENCE)
-    if ours is not None and theirs is not None and ours.path:
-        machine.check_stacks(settings, framework, ours.path, theirs.path)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from busbw import grid
 from busbw.driver.counters import Counters
-from busbw.driver.executor import Executor, ProbeCutShort, ProbeFailed, ProbesDiffer, probe
+from busbw.driver.executor import Executor, probe
 from busbw.driver.schedules import Side
-from busbw.driver.transport import Starter
+from busbw.driver.transport import HostError, Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
 from busbw.model import variables
@@ -40,7 +40,7 @@ def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) ->
 def probes_of(
     settings: Settings, frameworks: Sequence[str], executor: Executor
 ) -> tuple[Probe, ...]:
-    """Return the devices that each framework finds. Raises UsageError without an answer."""
+    """Return the devices that each framework finds. Raises HostError without an answer."""
     device = settings.device
     return tuple(_probed(settings, name, device, executor, Side.CANDIDATE) for name in frameworks)
 
@@ -87,15 +87,14 @@ def with_reference(
 def _probed(
     settings: Settings, framework: str, device: Device | None, executor: Executor, side: Side
 ) -> Probe:
-    """A usage error without an answer, unless workers were cut short or are not of one stack."""
+    """Return the devices that one framework finds. Raises HostError."""
     ranks = ranks_asked(settings)
     try:
         return probe(starter_of(settings, framework, side, device=device, ranks=ranks), executor)
-    except (ProbeCutShort, ProbesDiffer):
-        raise
-    except ProbeFailed as error:
-        whose = "the reference: " if side is Side.REFERENCE else ""
-        raise UsageError(f"{whose}{error}") from error
+    except HostError as error:
+        if side is Side.CANDIDATE:
+            raise
+        raise type(error)(f"the reference: {error}") from error
 
 
 def python_of(settings: Settings, framework: str) -> str:
@@ -128,7 +127,7 @@ def starter_of(
         starter,
         python=against.pythons.get(framework, ours),
         environment=_flags(locked) if locked else against.environment,
-        unset=variables.STACK if locked else frozenset(),
+        unset=tuple(variables.STACK) if locked else (),
     )
 
 
@@ -195,7 +194,7 @@ def environment(
     return Environment(
         key=key or key_on(target, reached[0].framework),
         device=target.device,
-        why=target.why,
+        why=target.reason,
         versions={one.framework: one.versions for one in reached},
         flags={name: value for one in reached for name, value in one.flags.items()},
         framework_paths={one.framework: one.framework_path for one in reached},

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from busbw.driver.executor import Executor
-from busbw.driver.network import UnreachableError
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
@@ -39,7 +38,7 @@ def measured(
         if again:
             schedule.passes(again, resolved.plan.launches)
         _measure_undecided(resolved, schedule, display)
-    except (HostError, UnreachableError) as error:
+    except HostError as error:
         lost = str(error)
     except KeyboardInterrupt:
         interrupted = True

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor, ProbeCutShort, ProbesDiffer
-from busbw.driver.local import BusyError, alone, transport_of
-from busbw.driver.network import UnreachableError
+from busbw.driver.executor import Executor
+from busbw.driver.local import alone, transport_of
 from busbw.driver.transport import HostError, HostLostError, IncomparableHostsError, Transport
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
@@ -77,7 +76,7 @@ def judged(
 
     with contextlib.ExitStack() as held:
         held.enter_context(explain_limits(UsageError))
-        held.enter_context(usage_error(BusyError, HostError, UnreachableError))
+        held.enter_context(usage_error(HostError))
         bundle = Bundle()
         held.callback(bundle.remove)
         transport = transport_of(collected.settings.cluster, bundle)
@@ -89,9 +88,9 @@ def judged(
         )
         try:
             found = (run or _measured)(collected, running)
-        except (ProbeCutShort, HostLostError) as error:
+        except HostLostError as error:
             found = given_up(str(error))
-        except (ProbesDiffer, IncomparableHostsError) as error:
+        except IncomparableHostsError as error:
             found = given_up(str(error), Outcome.INCOMPARABLE)
     return replace(found, notes=tuple(notes))
 

@@ -16,9 +16,8 @@ from busbw import storage
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES, AbstractCollective
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor, words_of
-from busbw.driver.local import BusyError, alone, transport_of
-from busbw.driver.network import UnreachableError
+from busbw.driver.executor import Executor
+from busbw.driver.local import alone, transport_of
 from busbw.driver.schedules import Side
 from busbw.driver.transport import HostError, Request
 from busbw.grid import check_blocks, is_dump, program_spec
@@ -95,21 +94,21 @@ def _compiled(settings: Settings, framework: str, source: str) -> ProgramCollect
     wait_s = settings.device_wait_s
     with contextlib.ExitStack() as within:
         within.callback(bundle.remove)
-        within.enter_context(usage_error(BusyError, HostError, UnreachableError))
+        within.enter_context(usage_error(HostError))
         transport = within.enter_context(contextlib.closing(transport_of(settings.cluster, bundle)))
         # A device has one user at a time.
         within.enter_context(alone(wait_s, lambda who: None))
         transport.join(wait_s)
         transport.lock(wait_s)
         executor = within.enter_context(Executor(transport))
-        group = executor.opened(starter, LaunchId(name="program"))
+        group = executor.open(starter, LaunchId(name="program"))
         answer = (
             group
             if isinstance(group, Failure)
             else group.ask(request, settings.case_timeout_s, "compiling")
         )
     if isinstance(answer, Failure):
-        raise UsageError(f"--program={source}: {answer.kind.words}: {words_of(answer)}")
+        raise UsageError(f"--program={source}: {answer.kind.words}: {answer.message}")
     return answer
 
 

@@ -83,7 +83,7 @@ def _shared(
         )
     ]
     found = machine.machine_with(settings, probes)
-    return settings, replace(found, target=replace(found.target, why=_why(settings)))
+    return settings, replace(found, target=replace(found.target, reason=_why(settings)))
 
 
 def _why(settings: Settings) -> str:

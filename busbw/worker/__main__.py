@@ -31,8 +31,8 @@ def main() -> None:
     from busbw.worker.serve import Channel
 
     # JSON is UTF-8 whatever the locale says.
-    requests = os.fdopen(options.requests, "r", encoding="utf-8")
-    replies = os.fdopen(options.replies, "w", encoding="utf-8")
+    requests = os.fdopen(options.socket, "r", encoding="utf-8")
+    replies = os.fdopen(os.dup(options.socket), "w", encoding="utf-8")
     with requests, replies:
         _serve(Channel(requests=requests, replies=replies), options)
 
@@ -84,8 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--member", help="index and addresses in a cluster, in JSON")
     parser.add_argument("--launch", default="")
     parser.add_argument("--parent", type=int, required=True, help="process id of the driver")
-    parser.add_argument("--requests", type=int, required=True, help="file descriptor to read")
-    parser.add_argument("--replies", type=int, required=True, help="file descriptor to write")
+    parser.add_argument("--socket", type=int, required=True, help="descriptor of the channel")
     return parser
 
 

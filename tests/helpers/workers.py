@@ -1,4 +1,4 @@
-"""Workers of the fake back end as tests want them: scripted, asked, dying, watched, looked for."""
+"""Workers of the fake back end: scripted, requested, dying, watched, searched for."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
-from busbw.driver.local import LocalTransport, Worker
+from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.schedules import Stack
-from busbw.driver.transport import Ended, Reply, Request, Starter
+from busbw.driver.transport import Ending, Exit, Reply, Request, Starter
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
@@ -32,7 +32,7 @@ KEY = build.key(device_kind="Fake CPU")
 
 
 def starter(python: str = sys.executable, **script: object) -> Starter:
-    """How to start a worker with the fake back end, which plays `script`."""
+    """Return how to start a worker with the fake back end, which plays `script`."""
     return Starter(
         python=python, framework="fake", ranks=4, environment={"BUSBW_FAKE": json.dumps(script)}
     )
@@ -57,7 +57,7 @@ def case(payload_bytes: int, framework: str = "fake") -> Case:
 
 
 def keyed(*cases: Case, key: EnvironmentKey = KEY) -> dict[Case, EnvironmentKey]:
-    """These cases, all resolved on one world."""
+    """Key these cases, all resolved on one world."""
     return dict.fromkeys(cases, key)
 
 
@@ -65,26 +65,26 @@ STEP_S = 0.02
 
 
 def processes(folder: Path) -> list[int]:
-    """Process ids whose command line names `folder` or something in it; zombies have none."""
-    found = []
+    """Return ids of processes whose command line names `folder` or something in it."""
+    pids = []
     names = re.compile(rf"(^|[=\0]){re.escape(str(folder))}([/\0]|$)")
     # Not by a pattern: it looks at what it finds, and a process may end meanwhile.
     for number in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             if names.search(Path(f"/proc/{number}/cmdline").read_text(errors="replace")):
-                found.append(int(number))
-    return found
+                pids.append(int(number))
+    return pids
 
 
 def state(process: int) -> str:
-    """What the kernel says of a process, such as T for one that is stopped; empty for none."""
+    """Return the state of a process, such as T for one that is stopped; empty for none."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     return ""
 
 
 def can_unshare(*namespaces: str) -> bool:
-    """Whether a program can be run in such namespaces of its own."""
+    """Tell whether a program can be run in such namespaces of its own."""
     try:
         done = subprocess.run(["unshare", *namespaces, "true"], capture_output=True, check=False)
     except FileNotFoundError:
@@ -107,20 +107,24 @@ def failure(answer: object) -> Failure:
     return answer
 
 
-def answer_of(worker: Worker, request: Request[Any] | None, timeout_s: float) -> Reply | Ended:
-    """What the worker answers to `request` (None: just listen), or how it ended."""
+def answer_of(worker: LocalWorker, request: Request[Any] | None, timeout_s: float) -> Reply | Exit:
+    """Return the worker's reply to `request` (None: just listen), or how it ended."""
     worker.send(request)
     end_s = time.monotonic() + timeout_s
     while True:
         ready, _, _ = select.select([worker], [], [], max(0.0, end_s - time.monotonic()))
         if not ready:
-            return worker.timed_out()
-        answer = worker.received()
+            return worker.finish(Ending.STACK)
+        answer = worker.receive()
         if answer is not None:
             return answer
 
 
-def await_ready(worker: Worker, timeout_s: float = 60.0) -> None:
+def kill(worker: LocalWorker) -> None:
+    worker.finish(Ending.KILL)
+
+
+def await_ready(worker: LocalWorker, timeout_s: float = 60.0) -> None:
     assert answer_of(worker, None, timeout_s) == Reply(None)
 
 
@@ -136,7 +140,7 @@ exec {python} "$@"
 
 
 def interpreter(folder: Path, launch: str, *, times: int, act: str = "kill -KILL $$") -> str:
-    """The path of one below `folder`: `act` is what its shell does to itself."""
+    """Write one below `folder`: `act` is what its shell does to itself."""
     path = folder / f"hit-{times}"
     text = _PROGRAM.format(
         launch=launch, count=folder / f"hits-{times}", times=times, act=act, python=sys.executable
@@ -147,7 +151,7 @@ def interpreter(folder: Path, launch: str, *, times: int, act: str = "kill -KILL
 
 
 # Gets the worker, and ``start``, ``listen``, ``end`` (however it ends) or the name of a request.
-OnEvent = Callable[[Worker, str], None]
+OnEvent = Callable[[LocalWorker, str], None]
 
 
 class Watched(LocalTransport):
@@ -157,14 +161,16 @@ class Watched(LocalTransport):
         super().__init__(bundle)
         self._on_event = on_event
 
-    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
+    def start(
+        self, starter: Starter, launch: LaunchId, member: ClusterMember | None
+    ) -> LocalWorker:
         worker = _WatchedWorker(starter, self._bundle, launch, member)
         worker.on_event = self._on_event
         self._on_event(worker, "start")
         return worker
 
 
-class _WatchedWorker(Worker):
+class _WatchedWorker(LocalWorker):
     on_event: OnEvent
     is_over = False
 
@@ -172,15 +178,8 @@ class _WatchedWorker(Worker):
         self.on_event(self, request.name if request else "listen")
         super().send(request)
 
-    def close(self) -> bool:
-        self._tell_end()
-        return super().close()
-
-    def kill(self) -> None:
-        self._tell_end()
-        super().kill()
-
-    def _tell_end(self) -> None:
+    def end(self, ending: Ending) -> None:
         if not self.is_over:
             self.is_over = True
             self.on_event(self, "end")
+        super().end(ending)

@@ -220,7 +220,7 @@ def test_by_default_a_tpu_is_taken_before_a_gpu_before_a_cpu() -> None:
 def test_without_an_accelerator_the_cpu_is_taken_and_the_reason_is_given() -> None:
     target = _target(CPU)
     assert Device.CPU is target.device
-    assert target.why == "using CPU: no TPU or GPU found"
+    assert target.reason == "using CPU: no TPU or GPU found"
     assert target.not_found == (
         "no TPU to measure on (jax: no libtpu)",
         "no GPU to measure on (jax: no CUDA)",
@@ -230,11 +230,11 @@ def test_without_an_accelerator_the_cpu_is_taken_and_the_reason_is_given() -> No
 def test_a_single_device_is_no_collective_and_is_passed_over_aloud() -> None:
     target = _target(build.probe(build.device_set(Device.GPU, ranks=1), build.device_set()))
     assert Device.CPU is target.device
-    assert "1 rank (GPU), two are needed" in target.why
+    assert "1 rank (GPU), two are needed" in target.reason
 
 
 def test_a_named_device_is_taken_because_it_was_named() -> None:
-    assert _target(CPU, device=Device.CPU).why == "asked for"
+    assert _target(CPU, device=Device.CPU).reason == "requested"
 
 
 TPU = build.probe(build.device_set(Device.TPU))

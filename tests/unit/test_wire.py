@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.driver.process import Exit
+from busbw.driver.transport import Exit
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import DeviceSet

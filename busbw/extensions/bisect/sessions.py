@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw import storage
-from busbw.driver.process import child
+from busbw.driver.local import child
 from busbw.extensions.bisect.criterion import Criterion, SessionResult
 from busbw.extensions.bisect.search import Status
 from busbw.judge.paired import pair_launches

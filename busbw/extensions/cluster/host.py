@@ -1,7 +1,7 @@
-"""The half of a session that runs on a host: it starts, feeds and ends worker processes.
+"""The half of a session that runs on a host: it starts, feeds and ends workers.
 
 A request has a channel of execnet for its answers, the name of a method of Host, and values. Each
-request runs in its own thread, which has to outlive the worker process that it starts.
+request runs in its own thread, which has to outlive the worker that it starts.
 """
 
 from __future__ import annotations
@@ -9,37 +9,41 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
-import select
 import shutil
 import socket
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 from busbw import storage, wire
-from busbw.driver.folder import Folder
-from busbw.driver.local import alone
-from busbw.driver.network import free_ports
-from busbw.driver.process import Exit, Order, Process
-
-# How to end a worker process: close its channel, at which it exits by itself; have it print its
-# stack first; or kill it.
-CLOSE, STACK, KILL = "close", "stack", "kill"
+from busbw.driver.bundle import Folder
+from busbw.driver.local import EXIT_GRACE_S, LocalWorker, alone, free_ports
+from busbw.driver.transport import Ending, Exit, Starter
+from busbw.model.cluster import ClusterMember
+from busbw.model.launch import LaunchId
 
 # A session sends a message at least every BEAT_S; its host ends after SILENCE_S without any.
 BEAT_S, SILENCE_S = 5.0, 30.0
 
 _CANNOT_START = 127
-_LOOK_S = 0.01
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """A worker that the session starts on a host."""
+
+    starter: Starter
+    launch: LaunchId
+    member: ClusterMember | None
 
 
 class Host:
-    """The worker processes of one session on this host."""
+    """The workers of one session on this host, each with the thread that started it."""
 
     def __init__(self, files: str) -> None:
         self._folder = Folder()
         shutil.copytree(files, self._folder.path, dirs_exist_ok=True)
-        self._processes: list[Process] = []
+        self._workers: dict[LocalWorker, threading.Thread] = {}
         self._lock = contextlib.ExitStack()
 
     def serve(self, channel: Any) -> None:
@@ -53,8 +57,11 @@ class Host:
                     if request := channel.receive(SILENCE_S):
                         threading.Thread(target=self._answer, args=request, daemon=True).start()
         finally:
-            for process in self._processes:
-                process.kill()
+            for worker in list(self._workers):
+                worker.end(Ending.KILL)
+            for thread in list(self._workers.values()):
+                # A thread that sends to a session which is unreachable does not end.
+                thread.join(EXIT_GRACE_S)
             self._lock.close()
             self._folder.remove()
 
@@ -80,59 +87,33 @@ class Host:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         channel.send(list(free_ports(count, address, family)))
 
-    def run(self, channel: Any, order: str) -> None:
-        """Run the worker process of an Order; send its replies as bytes, and its Exit as JSON.
+    def run(self, channel: Any, text: str) -> None:
+        """Run the worker of an Order; send its replies as bytes, and its Exit as JSON.
 
-        Of what the session sends, bytes are a request to the process, None asks whether a signal
-        has stopped the process, and text says how to end it.
+        Of what the session sends, bytes are a request to the worker, None asks whether a signal
+        has stopped the worker, and text is the Ending by which to end the worker.
         """
-        messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        woken, waking = socket.socketpair()
-
-        def receive(message: Any) -> None:
-            messages.put(message)
-            # OSError: the process has ended. An exception would close the channel.
-            with contextlib.suppress(OSError):
-                waking.send(b".")
-
+        order = wire.from_json(Order, json.loads(text), "order")
         try:
-            process = Process(wire.from_json(Order, json.loads(order), "order"), self._folder)
+            worker = LocalWorker(order.starter, self._folder, order.launch, order.member)
         except (OSError, ValueError) as error:
             # ValueError: a variable with "=" in its name, or a null character in a value.
-            why = f"{json.loads(order)['python']}: {getattr(error, 'strerror', '') or error}"
-            _send_exit(channel, Exit(exit_code=_CANNOT_START, log=why, reason=why))
-            return
-        self._processes.append(process)
-        os.set_blocking(process.requests, False)
-        channel.setcallback(receive, endmarker=KILL)
-        end = None
-        with woken, waking:
-            while end is None:
-                watched: list[Any] = [woken] if process.is_ending else [woken, process.replies]
-                timeout_s = _LOOK_S if process.is_ending else None
-                ready, _, _ = select.select(watched, [], [], timeout_s)
-                if woken in ready:
-                    woken.recv(1)
-                    _obey(process, channel, messages.get())
-                elif ready and (content := process.read()):
-                    channel.send(content)
-                end = process.look() if process.is_ending else None
-        _send_exit(channel, end)
+            reason = f"{order.starter.python}: {getattr(error, 'strerror', '') or error}"
+            end = Exit(exit_code=_CANNOT_START, log=reason, reason=reason)
+        else:
+            self._workers[worker] = threading.current_thread()
 
+            def obey(message: bytes | str | None) -> None:
+                if message is None:
+                    channel.send(worker.is_stopped)
+                elif isinstance(message, bytes):
+                    worker.write(message)
+                else:
+                    worker.end(Ending(message))
 
-def _obey(process: Process, channel: Any, message: bytes | str | None) -> None:
-    if message is None:
-        channel.send(process.is_stopped)
-    elif isinstance(message, bytes):
-        process.write(message)
-    elif message == CLOSE:
-        process.close()
-    elif message == STACK:
-        process.print_stack()
-    else:
-        process.interrupt()
-        process.end()
-
-
-def _send_exit(channel: Any, end: Exit) -> None:
-    channel.send(json.dumps(wire.to_json(end)))
+            channel.setcallback(obey, endmarker=Ending.KILL.value)
+            while content := worker.read():
+                channel.send(content)
+            worker.end(Ending.CLOSE)
+            end = worker.wait()
+        channel.send(json.dumps(wire.to_json(end)))

@@ -98,25 +98,21 @@ class DaskLink:
 
 
 async def _carry(stream: socket.socket, actor: Any) -> None:
-    """Carry bytes between a stream here and an actor until either ends."""
+    """Carry bytes between a stream here and an actor until the actor ends."""
     loop = asyncio.get_running_loop()
 
     async def upload() -> None:
         while content := await loop.sock_recv(stream, _AT_ONCE):
             await actor.write(content)
 
-    async def download() -> None:
+    uploading = loop.create_task(upload())
+    # What goes wrong with the actor is raised by its `read` too.
+    uploading.add_done_callback(lambda task: task.cancelled() or task.exception())
+    try:
         while (content := await actor.read()) != b"":
             await loop.sock_sendall(stream, content or b"")
-
-    tasks = [loop.create_task(upload()), loop.create_task(download())]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
     finally:
-        for task in tasks:
-            task.cancel()
+        uploading.cancel()
         stream.close()
 
 
@@ -259,12 +255,12 @@ def _check_workers(workers: Mapping[str, Any]) -> None:
 def _check_versions(client: Any, workers: Mapping[str, Any]) -> None:
     """Raise IncomparableHostsError where Python or Dask differ, before anything is sent."""
     versions = client.get_versions()
-    known = {
+    stacks = {
         f"Dask worker {worker['name']}": versions["workers"].get(address)
         for address, worker in workers.items()
     }
-    known["the Dask scheduler"] = versions["scheduler"]
-    texts = {name: _version_text(version) for name, version in known.items() if version}
+    stacks["the Dask scheduler"] = versions["scheduler"]
+    texts = {name: _version_text(stack) for name, stack in stacks.items() if stack}
     ours = _version_text(versions["client"])
     other = [f"{name} has {text}" for name, text in texts.items() if text != ours]
     if other:

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.driver import logs
-from busbw.driver.folder import Folder
-from busbw.driver.process import log_text
+from busbw.driver.bundle import Folder
+from busbw.driver.local import log_text
 
 from .bootstrap import PYTHON_CODE
 

@@ -1,4 +1,4 @@
-"""The session's half: one transport for the processes of all hosts, in the order of ranks.
+"""The session's half: one transport for the workers of all hosts, in the order of ranks.
 
 An Engine runs a Python on each host and connects a socket to it, over which execnet starts a Host.
 """
@@ -11,39 +11,35 @@ import io
 import json
 import queue
 import socket
+import sys
 import threading
-import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import execnet
 from execnet.gateway_base import Popen2IO, get_execmodel
 from execnet.gateway_bootstrap import bootstrap_exec
 
-import busbw
 from busbw import storage, wire
-from busbw.driver.bundle import Bundle
-from busbw.driver.local import order_of
-from busbw.driver.process import Exit
+from busbw.driver.bundle import MAIN, Bundle, package_folder
 from busbw.driver.transport import (
-    Ended,
+    Ending,
+    Exit,
     HostError,
     HostLostError,
     HostsTransport,
-    Member,
-    Reply,
     Starter,
-    ended_of,
+    Worker,
 )
 from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.launch import LaunchId
 
 from . import bootstrap
-from .host import BEAT_S, CLOSE, KILL, STACK
+from .host import BEAT_S, Order
 
 if TYPE_CHECKING:
     from .over_dask import DaskEngine, DaskLink
@@ -56,7 +52,7 @@ _CONNECT_S = 60.0
 # What a Host imports, besides the files of its workers.
 _HOST_FILES = ("driver/*.py", "extensions/__init__.py", "extensions/cluster/*.py")
 
-Say: TypeAlias = Callable[[str], None]
+Report: TypeAlias = Callable[[str], None]
 # Runs a Python on each host, and gives a link to its stdin and stdout.
 Engine: TypeAlias = "SshEngine | DaskEngine"
 Link: TypeAlias = "SshLink | DaskLink"
@@ -64,22 +60,20 @@ Link: TypeAlias = "SshLink | DaskLink"
 
 def archive_of(bundle: Bundle) -> bytes:
     """Return the zip file from which `bootstrap` starts a Host."""
-    package = Path(busbw.__file__).parent
-    paths = [bundle.path / "__main__.py", *(bundle.path / "busbw").rglob("*.py")]
-    files = {path.relative_to(bundle.path): path for path in paths}
-    hosts = (path for pattern in _HOST_FILES for path in package.glob(pattern))
-    files |= {path.relative_to(package.parent): path for path in hosts}
+    package = package_folder()
+    host_files = [path for pattern in _HOST_FILES for path in package.glob(pattern)]
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in files.items():
-            archive.write(path, name)
+        archive.writestr("__main__.py", MAIN)
+        for path in {*bundle.files, *host_files}:
+            archive.write(path, path.relative_to(package.parent))
     return content.getvalue()
 
 
 class ClusterHost:
-    """A host as the session sees it; `lost` says why it does not answer any more.
+    """A host as the session sees it; `lost` says why the host does not answer any more.
 
-    `first` are variables for it, and the files of busbw. Raises HostError.
+    `first` are variables for the host, and the files of busbw. Raises HostError.
     """
 
     def __init__(self, name: str, link: Link, first: tuple[dict[str, str], bytes]) -> None:
@@ -106,24 +100,24 @@ class ClusterHost:
         return answers
 
     def result(self, answers: execnet.Channel | None, timeout_s: float = _ANSWER_S) -> Any:
-        """Raise HostLostError where the host does not answer, HostError where it refuses."""
-        why = ""
+        """Return an answer. Raises HostLostError without an answer, HostError for a refusal."""
+        reason = ""
         try:
             if answers is not None and not self.lost:
                 return answers.receive(timeout_s)
         except execnet.RemoteError as error:
             raise HostError(f"{self.name}: {error}") from error
         except execnet.TimeoutError:
-            why = "it does not answer"
+            reason = "it does not answer"
         except (OSError, EOFError):
             pass
-        self.drop(why)
+        self.drop(reason)
         raise HostLostError(self.lost)
 
-    def drop(self, why: str = "") -> None:
+    def drop(self, reason: str = "") -> None:
         """End the connection for good."""
         if not self.lost:
-            self.lost = f"{self.name} is gone: {why or self._link.reason()}"
+            self.lost = f"{self.name} is gone: {reason or self._link.reason()}"
             _hang_up(self._link)
             self._link.close()
 
@@ -154,7 +148,7 @@ def _hang_up(link: Link) -> None:
 
 
 class ClusterTransport(HostsTransport):
-    """Worker processes on the hosts of an engine, as many on each."""
+    """Workers on the hosts of an engine, as many on each."""
 
     def __init__(self, bundle: Bundle, engine: Engine) -> None:
         self._engine = engine
@@ -173,15 +167,11 @@ class ClusterTransport(HostsTransport):
     def join(self, wait_s: float) -> None:
         names = self._engine.join(wait_s)
         threading.Thread(target=self._beat, daemon=True).start()
-        pool = ThreadPoolExecutor(len(names))
-        try:
+        with ThreadPoolExecutor(len(names)) as pool, contextlib.ExitStack() as stack:
+            # The other threads would wait for links, which end here.
+            stack.callback(self.close)
             self._hosts.extend(pool.map(self._connected, names))
-        except BaseException:
-            # The other threads wait for links, which end here.
-            self.close()
-            raise
-        finally:
-            pool.shutdown()
+            stack.pop_all()
         machines = [host.machine for host in self._hosts]
         # The ranks of a machine follow each other.
         self._hosts.sort(key=lambda host: machines.index(host.machine))
@@ -189,21 +179,21 @@ class ClusterTransport(HostsTransport):
         self._ranks = tuple(range(len(names)))
         counts = Counter(machines)
         if max(counts.values()) > (min(counts.values()) if self._engine.shares_machines else 1):
-            twice = max(machines, key=machines.count)
-            same = [host.name for host in self._hosts if host.machine == twice]
+            ((machine, count),) = counts.most_common(1)
+            same = [host.name for host in self._hosts if host.machine == machine]
             raise HostError(
-                f"{' and '.join(same)} are the same machine, which would count as {len(same)} "
-                "hosts; expected as many names for each machine, and one with --hosts"
+                f"{' and '.join(same)} are the same machine, which would count as {count} hosts; "
+                "expected as many names for each machine, and one with --hosts"
             )
 
-    def lock(self, wait_s: float, say: Say = lambda words: None) -> None:
+    def lock(self, wait_s: float, report: Report = lambda text: None) -> None:
         """Keep other sessions from measuring on any host; this one's own host is locked already."""
         machines = {storage.machine_identity(), *self.names}
         for rank, host in enumerate(self._hosts):
             if host.machine not in machines:
                 machines.add(host.machine)
                 self._locked.add(rank)
-                _lock(host, wait_s, say)
+                _lock(host, wait_s, report)
 
     def close(self) -> None:
         self._is_closed.set()
@@ -213,13 +203,10 @@ class ClusterTransport(HostsTransport):
             link.close()
         self._engine.close()
 
-    def interpreter(self, starter: Starter) -> str:
-        return order_of(starter, LaunchId()).python or "the Python of its host"
-
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
-        each = self._each(cluster.processes)
         hosts = [self._host(rank) for rank in self._ranks]
-        requested = [(host, host.begin("ports", each, host.address)) for host in hosts]
+        count = cluster.processes // len(hosts)
+        requested = [(host, host.begin("ports", count, host.address)) for host in hosts]
         addresses = [
             f"[{host.address}]:{port}" if ":" in host.address else f"{host.address}:{port}"
             for host, answers in requested
@@ -227,17 +214,13 @@ class ClusterTransport(HostsTransport):
         ]
         return members_of(cluster, addresses, len({host.machine for host in hosts}))
 
-    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Member:
-        """Start a process on the host of the member; a process by itself is on the first host."""
-        at = member.index // self._each(member.count) if member is not None else 0
-        return ClusterWorker(self._host(self._ranks[at]), starter, launch, member)
-
-    def _each(self, processes: int) -> int:
-        each, left = divmod(processes, len(self._ranks))
-        if left:
-            hosts = len(self._ranks)
-            raise HostError(f"{processes} processes cannot be shared equally by {hosts} hosts")
-        return each
+    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
+        """Start a worker on the host of the member; a worker by itself is on the first host."""
+        index = member.index * len(self._ranks) // member.count if member is not None else 0
+        if starter.python == sys.executable:
+            starter = replace(starter, python="")
+        order = Order(starter=starter, launch=launch, member=member)
+        return RemoteWorker(self._host(self._ranks[index]), order)
 
     def _connected(self, name: str) -> ClusterHost:
         try:
@@ -267,76 +250,53 @@ class ClusterTransport(HostsTransport):
                     host.requests.send(None)
 
 
-def _lock(host: ClusterHost, wait_s: float, say: Say = lambda words: None) -> None:
+def _lock(host: ClusterHost, wait_s: float, report: Report = lambda text: None) -> None:
     answers, timeout_s = host.begin("lock", wait_s), wait_s + _ANSWER_S
     if host.result(answers, timeout_s):
-        say(f"another busbw session measures on {host.name}; waiting for its end")
+        report(f"another busbw session measures on {host.name}; waiting for its end")
         host.result(answers, timeout_s)
 
 
-class ClusterWorker(Member):
-    """A worker process on a host; a byte in a socket tells `select` of a message."""
+class RemoteWorker(Worker):
+    """A worker on a host; a byte in a socket tells `select` of a message."""
 
-    def __init__(
-        self,
-        host: ClusterHost,
-        starter: Starter,
-        launch: LaunchId,
-        member: ClusterMember | None,
-    ) -> None:
-        super().__init__(launch, time.monotonic)
+    def __init__(self, host: ClusterHost, order: Order) -> None:
+        super().__init__(order.launch)
         self.host = host.name
-        self._at = host
-        self._reading, self._telling = socket.socketpair()
+        self._cluster_host = host
+        self._socket, self._signals = socket.socketpair()
         # bytes, the JSON of the Exit, whether the process is stopped; None once there are no more.
         self._messages: queue.SimpleQueue[bytes | str | bool | None] = queue.SimpleQueue()
         self._exit: Exit | None = None
-        order = json.dumps(wire.to_json(order_of(starter, launch, member)))
-        self._channel = host.begin("run", order)
-        if self._channel is not None:
-            self._channel.setcallback(self._receive, endmarker=None)
+        self._channel = host.begin("run", json.dumps(wire.to_json(order)))
+        if self._channel is None:
+            self._keep(None)
+        else:
+            self._channel.setcallback(self._keep, endmarker=None)
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether a signal has stopped it, or its host, which does not answer then."""
+        """Whether a signal has stopped it, or its host, which does not answer then."""
         self._send(None)
-        return bool(self._next(bool, _STATE_S)) or bool(self._at.lost)
+        return bool(self._next(bool, _STATE_S)) or bool(self._cluster_host.lost)
 
     def fileno(self) -> int:
-        return self._reading.fileno()
+        return self._socket.fileno()
 
-    def _write(self, line: bytes) -> None:
-        if line:
-            self._send(line)
+    def write(self, line: bytes) -> None:
+        self._send(line)
 
-    def received(self) -> Reply | Ended | None:
-        content = self._next(bytes)
-        return self._end(self._waited_s) if content is None else self._answered(content)
+    def read(self) -> bytes:
+        return self._next(bytes) or b""
 
-    def _print_stack(self) -> None:
-        self._finish(STACK)
+    def end(self, ending: Ending) -> None:
+        self._send(ending.value)
 
-    def _end(self, waited_s: float) -> Ended:
-        return ended_of(self._exit, waited_s, "" if self._exit is not None else self._at.lost)
-
-    def hang_up(self) -> None:
-        self._send(CLOSE)
-
-    def close(self) -> bool:
-        self.kill(CLOSE)
-        return self._exit is not None and self._exit.by_itself
-
-    def interrupt(self) -> None:
-        self._send(KILL)
-
-    def kill(self, how: str = KILL) -> None:
-        self._finish(how)
-        self._reading.close()
-        self._telling.close()
-
-    def _finish(self, how: str) -> None:
-        self._send(how)
+    def wait(self) -> Exit:
         self._next(type(None))
+        self._socket.close()
+        self._signals.close()
+        return self._exit or Exit(exit_code=None, lost=self._cluster_host.lost)
 
     def _send(self, message: bytes | str | None) -> None:
         # OSError: the process has ended, or its host is lost, of which there is a message.
@@ -344,24 +304,24 @@ class ClusterWorker(Member):
             with contextlib.suppress(OSError):
                 self._channel.send(message)
 
-    def _receive(self, message: bytes | str | bool | None) -> None:
+    def _keep(self, message: bytes | str | bool | None) -> None:
         """Keep a message, in a thread of execnet."""
         self._messages.put(message)
-        # OSError: this worker was closed meanwhile.
+        # OSError: this worker has ended.
         with contextlib.suppress(OSError):
-            self._telling.send(b".")
+            self._signals.send(b".")
 
     def _next(self, kind: type, timeout_s: float = _ANSWER_S) -> Any:
         """Return the next message of a type; None once the process or its host is gone."""
-        while self._exit is None and not self._at.lost:
+        while self._exit is None and not self._cluster_host.lost:
             try:
                 message = self._messages.get(timeout=timeout_s)
             except queue.Empty:
-                self._at.drop("it does not answer")
+                self._cluster_host.drop("it does not answer")
                 break
-            self._reading.recv(1)
+            self._socket.recv(1)
             if message is None:
-                self._at.drop()
+                self._cluster_host.drop()
             elif isinstance(message, str):
                 self._exit = wire.from_json(Exit, json.loads(message), "exit")
             elif isinstance(message, kind):

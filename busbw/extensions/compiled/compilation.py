@@ -131,7 +131,7 @@ def case_on(spec: CompiledSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKe
 
     How many hosts they are on the compiler knows, which checks the mesh. Raises GridError.
     """
-    target = grid.Target(device=devices.device, why="", sets={spec.framework: devices})
+    target = grid.Target(device=devices.device, reason="", sets={spec.framework: devices})
     return grid.case_on(spec, target)
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.driver.executor import Executor, words_of
+from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, Starter, T
 from busbw.model.case import Case
@@ -61,7 +61,7 @@ class Parallel:
                 request = Request("describe", Compiler, {"topology": topology})
                 answer = self._answer(compiler, request, "starting the compiler")
                 if isinstance(answer, Failure):
-                    answer = Compiler(topology=topology.name, missing=words_of(answer))
+                    answer = Compiler(topology=topology.name, missing=answer.message)
                 compilers.append(answer)
         return compilers
 
@@ -87,7 +87,7 @@ class Parallel:
         place = threading.get_ident(), compiler
         if place not in self._groups or self._groups[place].is_over:
             launch = LaunchId(name=f"compile-{next(self._numbers)}")
-            group = self.executor.opened(self.starters[compiler], launch)
+            group = self.executor.open(self.starters[compiler], launch)
             if isinstance(group, Failure):
                 return group
             self._groups[place] = group

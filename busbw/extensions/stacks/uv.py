@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from busbw import storage, wire
-from busbw.driver.process import tied_to
+from busbw.driver.local import tied_to
 
 # Another process that builds may have gigabytes of CUDA's libraries to download.
 _WAIT_S = 3600.0

@@ -25,8 +25,8 @@ from busbw.cli import (
 )
 from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor, ProbeFailed, probe
-from busbw.driver.local import BusyError, alone
+from busbw.driver.executor import Executor, probe
+from busbw.driver.local import alone
 from busbw.driver.transport import HostError, HostsTransport, Starter
 from busbw.extensions.stragglers.chips import slow_chips
 from busbw.extensions.stragglers.groups import Groups
@@ -102,7 +102,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     check_file("--results", options.results, "results of find-slow", json_with("slow", "hosts"))
     check_file("--write-good", options.write_good, "lists of hosts", _is_host_list)
-    with command_error(HostError, BusyError, NoHostAnswersError), usage_error(ValueError):
+    with command_error(HostError, NoHostAnswersError), usage_error(ValueError):
         result = _find(options)
     print(f"{plural(len(result.hosts), 'host')}, {plural(result.rounds, 'round')}", "", sep="\n")
     print(*render("text", result.table()), "", *result.sentences(), sep="\n")
@@ -199,7 +199,7 @@ def _device(starter: Starter, transport: HostsTransport, processes: int) -> Devi
                 replace(starter, processes=count, ranks=count),
                 Executor(transport.for_ranks(group)),
             )
-        except (HostError, ProbeFailed) as error:
+        except HostError as error:
             reason = str(error)
         else:
             devices = {devices.device for devices in answer.devices}

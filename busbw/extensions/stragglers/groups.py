@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from busbw import grid
-from busbw.driver.executor import Executor, words_of
+from busbw.driver.executor import Executor
 from busbw.driver.transport import HostError, HostsTransport, Request, Starter
 from busbw.extensions.stragglers.liveness import Group, Round, Times
 from busbw.extensions.stragglers.worker import ChipTimes
@@ -100,7 +100,7 @@ class Launch:
             self.reason, self.is_incomplete = str(error), True
             return
         if failure is not None:
-            self.reason = words_of(failure)
+            self.reason = failure.message
             self.is_incomplete = failure.kind is not FailureKind.UNAVAILABLE
             index = failure.launch.member.removeprefix("worker")
             # "worker 1, worker 2: ..." did not answer in time, and may all have waited for another.
@@ -140,11 +140,10 @@ class Launch:
         """Measure chips, and then links, which have a payload."""
         for size in (0, payload_bytes):
             request = Request("chips", ChipTimes, {"rounds": rounds, "payload_bytes": size})
-            requests = dict.fromkeys(self._workers.members, request)
             timeout_s = _ALL_HOSTS * self.groups.plan.timeout_s
             doing = "measuring links" if size else "measuring chips"
-            answers = self._workers.ask_each(requests, timeout_s, doing, together=True)
-            replies = [answers] if isinstance(answers, Failure) else list(answers.values())
+            answers = self._workers.ask_each(request, timeout_s, doing)
+            replies = [answers] if isinstance(answers, Failure) else answers
             failure = next((reply for reply in replies if isinstance(reply, Failure)), None)
             if failure is not None:
                 return failure

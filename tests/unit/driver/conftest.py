@@ -1,4 +1,4 @@
-"""A bundle for the test, removed at its end; and what must not be left after one."""
+"""A bundle for the test, removed at its end; and what must not be remaining after one."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.helpers.workers import processes, wait_until
 
 @pytest.fixture
 def bundle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bundle]:
-    """A private folder below the test's own."""
+    """Make a private folder below the test's own."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    found = Bundle()
-    yield found
-    left = processes(found.path)
-    found.remove()
-    assert not left
-    assert not found.path.exists()
+    made = Bundle()
+    yield made
+    remaining = processes(made.path)
+    made.remove()
+    assert not remaining
+    assert not made.path.exists()
 
 
 @pytest.fixture
 def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No worker, no descriptor and no thread is left."""
+    """Check that no worker, no descriptor and no thread is remaining."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     yield

@@ -21,10 +21,10 @@ import pytest
 import busbw
 from busbw import storage
 from busbw.driver.bundle import Bundle, worker_hash
-from busbw.driver.local import Worker
+from busbw.driver.local import LocalWorker
 from busbw.driver.transport import Reply, Request, Starter
 from busbw.model.launch import LaunchId
-from tests.helpers.workers import answer_of, await_ready, starter
+from tests.helpers.workers import answer_of, await_ready, kill, starter
 
 ROOMS = ("collectives", "program", "model", "worker")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
@@ -32,8 +32,8 @@ STANDARD_AND_OURS = {*sys.stdlib_module_names, "busbw"}
 
 
 def test_it_holds_what_a_worker_may_import_and_nothing_else(bundle: Bundle) -> None:
-    there = sorted(path.name for path in bundle.path.iterdir())
-    assert there == ["__main__.py", "busbw", "temporary"]
+    files = sorted(path.name for path in bundle.path.iterdir())
+    assert files == ["__main__.py", "busbw", "temporary"]
     assert not list(bundle.temporary.iterdir())
     package = sorted(path.name for path in (bundle.path / "busbw").iterdir())
     files = ["__init__.py", "wire.py", "storage.py"]
@@ -56,11 +56,11 @@ def test_an_operation_is_a_function_that_an_extension_declares(package: Path) ->
     code = "def add(session, request):\n    return request['first'] + request['second']\n"
     (folder / "worker.py").write_text(code)
     bundle = Bundle()
-    worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
+    worker = LocalWorker(starter(), bundle, LaunchId.parse("1.fake"))
     await_ready(worker)
     request = Request("add", int, {"first": 2, "second": 3})
     assert answer_of(worker, request, 60) == Reply(5)
-    worker.kill()
+    kill(worker)
     bundle.remove()
 
 
@@ -87,20 +87,20 @@ def test_times_are_of_other_code_only_where_the_code_that_measures_changed(
 def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:
     shown = "import tempfile\nprint('temporary:', tempfile.gettempdir(), flush=True)\n"
     (bundle.path / "__main__.py").write_text(shown)
-    worker = Worker(starter(), bundle, LaunchId.parse("1"))
+    worker = LocalWorker(starter(), bundle, LaunchId.parse("1"))
     answer_of(worker, None, 10)
-    worker.kill()
+    kill(worker)
     assert f"temporary: {bundle.temporary}" in bundle.log_path("1.fake").read_text()
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of busbw without byte code, of which bundles are made."""
-    found = tmp_path / "busbw"
+    """Copy busbw without byte code, of which bundles are made."""
+    package = tmp_path / "busbw"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(busbw.__file__).parent, found, ignore=ignored)
-    monkeypatch.setattr(busbw, "__file__", str(found / "__init__.py"))
-    return found
+    shutil.copytree(Path(busbw.__file__).parent, package, ignore=ignored)
+    monkeypatch.setattr(busbw, "__file__", str(package / "__init__.py"))
+    return package
 
 
 def test_outside_the_back_ends_it_needs_the_standard_library_only(bundle: Bundle) -> None:
@@ -110,7 +110,7 @@ def test_outside_the_back_ends_it_needs_the_standard_library_only(bundle: Bundle
 
 
 def imported(path: Path) -> set[str]:
-    """The top names of the absolute imports in a file."""
+    """Return the top names of the absolute imports in a file."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -121,12 +121,12 @@ def imported(path: Path) -> set[str]:
 
 
 def path_of(begin: Starter, bundle: Bundle) -> list[Any]:
-    """Where a worker that shows it imports from."""
-    worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
+    """Return where a worker that shows it imports from."""
+    worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker)
     finally:
-        worker.kill()
+        kill(worker)
     lines = bundle.log_path("1.fake.fake").read_text().splitlines()
     path = ast.literal_eval(lines[-1].removeprefix("path: "))
     assert isinstance(path, list)
@@ -135,7 +135,7 @@ def path_of(begin: Starter, bundle: Bundle) -> list[Any]:
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """A virtual environment whose interpreter shows its path as it starts."""
+    """Make a virtual environment whose interpreter shows its path as it starts."""
     home = tmp_path / "foreign"
     venv.create(home, symlinks=True)
     (packages,) = home.glob("lib/python*/site-packages")
@@ -163,8 +163,8 @@ def test_what_a_starter_says_of_the_path_holds_for_a_foreign_interpreter_too(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", sysconfig.get_path("purelib"))
     begin = starter(str(foreign / "bin" / "python"))
-    given = {**begin.environment, "PYTHONPATH": str(tmp_path)}
-    path = path_of(replace(begin, environment=given), bundle)
+    environment = {**begin.environment, "PYTHONPATH": str(tmp_path)}
+    path = path_of(replace(begin, environment=environment), bundle)
     assert str(tmp_path) in path
     assert sysconfig.get_path("purelib") not in path
 
@@ -184,11 +184,11 @@ def test_a_worker_starts_once_with_huge_pages_and_the_users_own_tunables(
     shows = tmp_path / "python"
     shows.write_text(f'#!/bin/sh\necho "$GLIBC_TUNABLES" >&2\nexec {sys.executable} "$@"\n')
     shows.chmod(0o755)
-    worker = Worker(starter(str(shows)), bundle, LaunchId.parse("1.fake"))
+    worker = LocalWorker(starter(str(shows)), bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker)
     finally:
-        worker.kill()
+        kill(worker)
     tunables = "glibc.malloc.check=0:glibc.malloc.hugetlb=1"
     assert bundle.log_path("1.fake.fake").read_text() == f"{tunables}\n"
 
@@ -204,7 +204,7 @@ def test_a_python_that_is_too_old_says_so_before_it_reads_anything_else(bundle: 
 
 @pytest.fixture
 def orphan(bundle: Bundle) -> Path:
-    """What a session left that is no more, beside the bundle of one that lives."""
+    """Make what a session left that is no more, beside the bundle of one that lives."""
     folder = bundle.path.parent / f"busbw-{os.getuid()}.abcdefgh"
     (folder / "busbw").mkdir(parents=True)
     (folder / "busbw" / "wire.py").write_text("")
@@ -214,10 +214,10 @@ def orphan(bundle: Bundle) -> Path:
 def test_what_a_session_left_that_is_no_more_goes_and_what_a_live_one_has_stays(
     bundle: Bundle, orphan: Path
 ) -> None:
-    there = sorted(bundle.path.rglob("*"))
+    files = sorted(bundle.path.rglob("*"))
     Bundle().remove()
     assert not orphan.exists()
-    assert there == sorted(bundle.path.rglob("*"))
+    assert files == sorted(bundle.path.rglob("*"))
 
 
 def test_two_that_tidy_up_at_once_do_not_trouble_each_other(orphan: Path) -> None:
@@ -285,15 +285,15 @@ def test_an_interrupt_while_it_is_removed_leaves_nothing(monkeypatch: pytest.Mon
 
 _FEW_DESCRIPTORS = """
 import os, resource, sys
-from busbw.driver.folder import Folder
+from busbw.driver.bundle import Folder
 
 folder = Folder()
-deep = folder.temporary.joinpath(*"abcdefghij")
+deep = folder.temporary.joinpath(*"abcdefghijklmnop")
 deep.mkdir(parents=True)
 (deep / "file").write_text("x")
 (folder.temporary / "link").symlink_to(sys.argv[1])
 held = len(os.listdir("/proc/self/fd"))
-resource.setrlimit(resource.RLIMIT_NOFILE, (held + 1, held + 1))
+resource.setrlimit(resource.RLIMIT_NOFILE, (held + 8, held + 8))
 try:
     folder.remove()
 except OSError as error:

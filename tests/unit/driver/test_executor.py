@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor, ProbeFailed, probe
+from busbw.driver.executor import Executor, probe
 from busbw.driver.group import Group
-from busbw.driver.local import Worker
+from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import Schedule, Side
-from busbw.driver.transport import Starter
+from busbw.driver.transport import Ending, Exit, HostError, HostLostError, Starter
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind
 from tests.helpers.workers import (
@@ -50,7 +50,7 @@ Stops = Callable[[str, int], None]
 def stops(monkeypatch: pytest.MonkeyPatch) -> Stops:
     """A start is given up as soon as its worker has stopped; all others have their whole time."""
     begin = Group.begin
-    monkeypatch.setattr("busbw.driver.process.STACK_GRACE_S", SHORT_S)
+    monkeypatch.setattr("busbw.driver.local.STACK_GRACE_S", SHORT_S)
 
     def shorten(launch: str, times: int) -> None:
         left = [None] * times
@@ -68,7 +68,7 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Stops:
 
 def _await_stop(group: Group, launch: str) -> bool:
     """Return whether `launch` is of `group`, after it has stopped."""
-    workers = [worker for worker in group.members.values() if isinstance(worker, Worker)]
+    workers = [worker for worker in group.members if isinstance(worker, LocalWorker)]
     stopping = [worker for worker in workers if worker.launch.text.startswith(launch)]
     # The others wait for the stopped one before they say anything.
     return bool(stopping) and wait_until(
@@ -77,12 +77,12 @@ def _await_stop(group: Group, launch: str) -> bool:
 
 
 def passes(
-    bundle: Bundle, begin: Starter, *, handover: bool = False, **of: Any
+    bundle: Bundle, begin: Starter, *, handover: bool = False, **options: Any
 ) -> tuple[Schedule, list[str]]:
     notes: list[str] = []
-    asked = of.get("executor", executor(bundle, notes.append))
+    driver = options.get("executor", executor(bundle, notes.append))
     stacks = {Side.CANDIDATE: stack(begin)}
-    return Schedule(asked, keyed(case(1024)), PLAN, stacks, shared=handover), notes
+    return Schedule(driver, keyed(case(1024)), PLAN, stacks, shared=handover), notes
 
 
 @pytest.mark.parametrize("handover", [True, False])
@@ -102,10 +102,10 @@ def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
 
 
 def opened(starting: Executor, then: str = "") -> Group:
-    """A group of one that is ready; `then` is what happens to it in mid-case."""
-    found = starting.opened(starter(cases=[{"then": then}]), LAUNCH)
-    assert isinstance(found, Group)
-    return found
+    """Return a group of one that is ready; `then` is what happens to it in mid-case."""
+    group = starting.open(starter(cases=[{"then": then}]), LAUNCH)
+    assert isinstance(group, Group)
+    return group
 
 
 def test_whatever_ends_it_no_group_is_left(bundle: Bundle) -> None:
@@ -130,21 +130,21 @@ def test_an_interrupt_while_it_ends_groups_leaves_none_alive(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is impatient interrupts twice."""
-    workers: list[Worker] = []
+    workers: list[LocalWorker] = []
     starting = Executor(Watched(bundle, lambda worker, event: workers.append(worker)))
     opened(starting)
     opened(starting)
 
-    def interrupted(worker: Worker) -> None:
+    def interrupted(worker: LocalWorker) -> Exit:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Worker, "kill", interrupted)
+        patch.setattr(LocalWorker, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             starting.kill()
     assert wait_until(lambda: not processes(bundle.path), 5)
     for worker in workers:
-        worker.kill()
+        worker.finish(Ending.KILL)
 
 
 def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again(
@@ -161,7 +161,7 @@ def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again
         assert isinstance(failure, Failure)
         assert failure.kind is FailureKind.KILLED
         assert starting.is_stopped
-        late = starting.opened(starter(), LaunchId.parse("2.fake"))
+        late = starting.open(starter(), LaunchId.parse("2.fake"))
     assert isinstance(late, Failure)
     assert late.kind is FailureKind.KILLED
     assert late.launch.text == "2.fake"
@@ -178,18 +178,30 @@ def test_a_framework_that_is_too_old_is_told_in_one_sentence(
 ) -> None:
     (tmp_path / f"{framework}.py").write_text(f"__version__ = {version!r}\n")
     old = replace(starter(), framework=framework, environment={"PYTHONPATH": str(tmp_path)})
-    with pytest.raises(ProbeFailed) as told:
+    with pytest.raises(HostError) as refused:
         probe(old, executor(bundle))
-    said = f"{framework} {version} is too old: expected {oldest} or newer"
-    assert str(told.value).endswith(f"looking for devices with {framework}: {said}")
-    assert (bundle.log_path(f"probe.{framework}")).read_text().strip() == said
+    reason = f"{framework} {version} is too old: expected {oldest} or newer"
+    assert str(refused.value).endswith(f"looking for devices with {framework}: {reason}")
+    assert (bundle.log_path(f"probe.{framework}")).read_text().strip() == reason
+
+
+@pytest.mark.parametrize(
+    ("python", "reason"),
+    [
+        ("/bin/false", "exit code 1 while looking for devices with fake$"),
+        ("/nowhere/python", "/nowhere/python cannot be started: No such file or directory"),
+    ],
+)
+def test_an_interpreter_that_is_none_is_refused(bundle: Bundle, python: str, reason: str) -> None:
+    with pytest.raises(HostError, match=reason):
+        probe(starter(python), executor(bundle))
 
 
 @pytest.mark.exhaustive
-def test_it_has_a_deadline(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("busbw.driver.executor"), "PROBE_TIMEOUT_S", 1.0)
+def test_a_probe_has_a_deadline(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("busbw.driver.executor"), "START_TIMEOUT_S", 1.0)
     with pytest.raises(
-        ProbeFailed, match=r"did not answer within 1[.\d]* s while looking for devices"
+        HostLostError, match=r"did not answer within 1[.\d]* s while looking for devices"
     ):
         probe(starter(probe="hang"), executor(bundle))
     assert not processes(bundle.path)

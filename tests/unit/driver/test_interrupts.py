@@ -9,7 +9,7 @@ import pytest
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
-from busbw.driver.local import Worker
+from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.model.case import Case
 from tests.helpers.sweep import sweep
@@ -22,10 +22,10 @@ BOTH: Mapping[Side, Stack] = {Side.REFERENCE: stack(), Side.CANDIDATE: stack()}
 LAUNCHES = 2
 
 
-def at(event: str, launch: str = "") -> Callable[[Worker, str], None]:
-    """Interrupts the driver as it does `event` to a worker of that launch, or to any."""
+def interrupt_at(event: str, launch: str = "") -> Callable[[LocalWorker, str], None]:
+    """Interrupt the driver as it does `event` to a worker of that launch, or to any."""
 
-    def interrupted(worker: Worker, done: str) -> None:
+    def interrupted(worker: LocalWorker, done: str) -> None:
         if done == event and worker.launch.text.startswith(launch):
             raise KeyboardInterrupt
 
@@ -33,12 +33,12 @@ def at(event: str, launch: str = "") -> Callable[[Worker, str], None]:
 
 
 def schedule(
-    bundle: Bundle, name: str, event: str, launch: str, *, shared: bool, asked: Case
+    bundle: Bundle, name: str, event: str, launch: str, *, shared: bool, measured: Case
 ) -> Schedule:
     stacks = ONE if name == "passes" else BOTH
     plan = replace(PLAN, launches=LAUNCHES)
-    executor = Executor(Watched(bundle, at(event, launch)))
-    return Schedule(executor, keyed(asked), plan, stacks, shared=shared)
+    executor = Executor(Watched(bundle, interrupt_at(event, launch)))
+    return Schedule(executor, keyed(measured), plan, stacks, shared=shared)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def schedule(
 def test_an_interrupt_of_a_schedule_leaves_no_worker_and_keeps_what_was_measured(
     bundle: Bundle, name: str, shared: bool, event: str, launch: str, runs: list[int]
 ) -> None:
-    running = schedule(bundle, name, event, launch, shared=shared, asked=case(1024))
+    running = schedule(bundle, name, event, launch, shared=shared, measured=case(1024))
     with pytest.raises(KeyboardInterrupt):
         running.run()
     assert not processes(bundle.path)
-    found = [one for side in running.stacks for one in running.measurements(side)]
-    assert [len(one.runs) for one in found] == runs
-    assert not any(one.failures for one in found)
+    measurements = [m for side in running.stacks for m in running.measurements(side)]
+    assert [len(measurement.runs) for measurement in measurements] == runs
+    assert not any(measurement.failures for measurement in measurements)

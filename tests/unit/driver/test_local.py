@@ -1,4 +1,4 @@
-"""Workers on this host: started, asked, ended, and what an end means; who measures alone."""
+"""Workers on this host: started, asked, ended; what an end means; the lock of the machine."""
 
 from __future__ import annotations
 
@@ -9,21 +9,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import packaging
 import pytest
 
 from busbw import storage
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Interpreter, ProbeFailed, interpreter
-from busbw.driver.local import BusyError, LocalTransport, Worker, alone, order_of
-from busbw.driver.process import environment_of, log_text, oom_kill_count
-from busbw.driver.transport import Ended, HostError, Reply, Starter, failure_of
+from busbw.driver.local import (
+    LocalTransport,
+    LocalWorker,
+    alone,
+    environment_of,
+    log_text,
+    oom_kill_count,
+)
+from busbw.driver.logs import failure_of
+from busbw.driver.transport import Exit, HostError, Reply, Starter
 from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, FoundBy
 from tests.helpers.damage import bounded
-from tests.helpers.workers import answer_of, await_ready, processes, starter, state, wait_until
+from tests.helpers.workers import (
+    answer_of,
+    await_ready,
+    kill,
+    processes,
+    starter,
+    state,
+    wait_until,
+)
 from tests.helpers.workers import measure as request
 
 pytestmark = pytest.mark.workers
@@ -34,7 +48,7 @@ CLOSING = """\
 import os, sys, time
 
 for word in sys.argv:
-    if word.startswith("--replies="):
+    if word.startswith("--socket="):
         os.close(int(word.split("=")[1]))
 time.sleep(60)
 """
@@ -43,7 +57,7 @@ TWICE = """\
 import os, sys, time
 
 for word in sys.argv:
-    if word.startswith("--replies="):
+    if word.startswith("--socket="):
         os.write(int(word.split("=")[1]), b'{{"reply": "NoneType", "value": null}}\\n' * 2)
 time.sleep(60)
 """
@@ -51,31 +65,31 @@ SHORT_S = 0.4
 
 
 @contextmanager
-def ready(bundle: Bundle, begin: Starter) -> Iterator[Worker]:
-    worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
+def ready(bundle: Bundle, begin: Starter) -> Iterator[LocalWorker]:
+    worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker, LONG_S)
         yield worker
     finally:
-        worker.kill()
+        kill(worker)
 
 
-def measure(worker: Worker, timeout_s: float = LONG_S) -> Reply | Ended:
+def measure(worker: LocalWorker, timeout_s: float = LONG_S) -> Reply | Exit:
     return answer_of(worker, request(), timeout_s)
 
 
-def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Ended:
-    """How a worker ended that the script has `event` happen in mid-case."""
+def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Exit:
+    """Return how a worker ended that the script has `event` happen in mid-case."""
     with ready(bundle, starter(cases=[{"then": event}])) as worker:
         answer = measure(worker, timeout_s)
-        assert isinstance(answer, Ended)
+        assert isinstance(answer, Exit)
         assert f"the script says {event}" in answer.log
         assert wait_until(lambda: not processes(bundle.path), 5)
         return answer
 
 
-def answered(answer: Reply | Ended) -> object:
-    assert not isinstance(answer, Ended), answer.log
+def answered(answer: Reply | Exit) -> object:
+    assert not isinstance(answer, Exit), answer.log
     return answer.answer
 
 
@@ -84,30 +98,29 @@ def test_an_exception_that_nobody_expected_is_an_exit_code_with_its_traceback(
 ) -> None:
     with ready(bundle, starter(cases=[{"then": "no such event"}])) as worker:
         answer = measure(worker)
-    assert isinstance(answer, Ended)
+    assert isinstance(answer, Exit)
     assert answer.exit_code == 1
     assert "ValueError: BUSBW_FAKE: no event 'no such event'" in answer.log
 
 
 def test_a_hang_that_holds_the_interpreter_lock_has_a_stack_too(bundle: Bundle) -> None:
-    found = ended(bundle, "hang_with_lock", SHORT_S)
-    assert found.exit_code is None
-    assert 'fake/backend.py", line' in found.log
+    hung = ended(bundle, "hang_with_lock", SHORT_S)
+    assert hung.exit_code is None
+    assert 'fake/backend.py", line' in hung.log
 
 
 def test_a_worker_that_closes_its_replies_and_goes_on_hung_and_was_not_killed_by_others(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """So that what the driver itself ends is not taken for the cause of what others did."""
-    monkeypatch.setattr("busbw.driver.process.EXIT_GRACE_S", SHORT_S)
+    monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
     program = tmp_path / "closing"
     program.write_text(CLOSING.format(python=sys.executable))
     program.chmod(0o755)
-    worker = Worker(
-        Starter(python=str(program), framework="fake"), bundle, LaunchId.parse("1.fake")
-    )
+    begin = Starter(python=str(program), framework="fake")
+    worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     answer = answer_of(worker, None, LONG_S)
-    assert isinstance(answer, Ended)
+    assert isinstance(answer, Exit)
     assert answer.exit_code is None
     assert failure_of(answer, LaunchId.parse("1.fake"), "starting").kind is FailureKind.TIMEOUT
     assert not processes(bundle.path)
@@ -118,11 +131,11 @@ def test_a_worker_that_answers_twice_is_ended(bundle: Bundle, tmp_path: Path) ->
     program.write_text(TWICE.format(python=sys.executable))
     program.chmod(0o755)
     begin = Starter(python=str(program), framework="fake")
-    worker = Worker(begin, bundle, LaunchId.parse("1.fake"))
+    worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     answer = answer_of(worker, None, LONG_S)
-    worker.kill()
-    assert isinstance(answer, Ended)
-    assert answer.refused == "more than one"
+    kill(worker)
+    assert isinstance(answer, Exit)
+    assert answer.invalid == "more than one"
     assert not processes(bundle.path)
 
 
@@ -130,7 +143,7 @@ def test_a_worker_that_was_killed_between_two_requests_is_an_ending_too(bundle: 
     with ready(bundle, starter()) as worker:
         os.kill(worker.pid, signal.SIGKILL)
         answer = measure(worker)
-    assert isinstance(answer, Ended)
+    assert isinstance(answer, Exit)
     assert answer.exit_code == -signal.SIGKILL
 
 
@@ -138,11 +151,11 @@ def test_one_that_ends_before_anybody_listens_has_said_why(bundle: Bundle, tmp_p
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho too old >&2\nexit 1\n")
     python.chmod(0o755)
-    worker = Worker(starter(str(python)), bundle, LaunchId.parse("1.fake"))
+    worker = LocalWorker(starter(str(python)), bundle, LaunchId.parse("1.fake"))
     assert wait_until(lambda: state(worker.pid) == "Z", LONG_S)
     answer = answer_of(worker, None, LONG_S)
-    worker.kill()
-    assert isinstance(answer, Ended)
+    kill(worker)
+    assert isinstance(answer, Exit)
     assert (answer.exit_code, answer.log) == (1, "too old")
 
 
@@ -151,16 +164,16 @@ def test_what_was_logged_before_a_request_is_not_why_it_failed(bundle: Bundle) -
         with bundle.log_path("1.fake.fake").open("a") as log:
             log.write("ran out of memory, and went on\n")
         answer = measure(worker)
-    assert isinstance(answer, Ended)
+    assert isinstance(answer, Exit)
     assert answer.log == "the script says exit"
     assert failure_of(answer, worker.launch, "measuring").kind is FailureKind.CRASHED
 
 
 def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    worker = Worker(starter(), bundle, LaunchId.parse("1.fake"))
-    worker.kill()
-    worker.kill()
+    worker = LocalWorker(starter(), bundle, LaunchId.parse("1.fake"))
+    kill(worker)
+    kill(worker)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -172,17 +185,17 @@ def test_a_worker_that_the_system_does_not_start_is_a_sentence(bundle: Bundle) -
 
 
 @pytest.mark.parametrize(
-    ("user", "asked", "found"), [("", {}, "1"), ("0", {}, "0"), ("", {"NOISE": "2"}, "2")]
+    ("user", "options", "noise"), [("", {}, "1"), ("0", {}, "0"), ("", {"NOISE": "2"}, "2")]
 )
 def test_what_a_framework_is_told_is_the_user_s_to_change(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, user: str, asked: dict[str, str], found: str
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, user: str, options: dict[str, str], noise: str
 ) -> None:
     monkeypatch.delenv("NOISE", raising=False)
     if user:
         monkeypatch.setenv("NOISE", user)
-    environment = {**starter().environment, **asked}
+    environment = {**starter().environment, **options}
     begin = replace(starter(), defaults={"NOISE": "1"}, environment=environment)
-    assert environment_of(order_of(begin, LaunchId()), os.environ)["NOISE"] == found
+    assert environment_of(begin, os.environ)["NOISE"] == noise
 
 
 def test_a_member_has_its_index_and_the_addresses_of_all(bundle: Bundle) -> None:
@@ -192,80 +205,16 @@ def test_a_member_has_its_index_and_the_addresses_of_all(bundle: Bundle) -> None
     assert len(set(members[2].addresses)) == 4
 
 
-def asked(framework: str, packages: tuple[str, ...] = (), **values: str) -> Interpreter:
-    """The answer of this test's own interpreter for a `framework` of any name."""
-    starter = Starter(python=sys.executable, framework=framework, environment=values)
-    found = interpreter(starter, packages)
-    assert found is not None
-    return found
-
-
-def test_what_is_missing_is_named_and_what_is_there_is_found() -> None:
-    found = asked("no_such_framework")
-    assert found.missing[0] == "no_such_framework"
-    assert (found.path, found.version) == ("", "")
-    assert found.python.split(".")[:2] == [str(part) for part in sys.version_info[:2]]
-
-
-def test_a_package_says_its_file_and_its_version() -> None:
-    found = asked("packaging", ("no-such-package", "packaging"))
-    assert found.path == str(Path(packaging.__file__).parent)
-    assert found.version[0].isdigit()
-    assert "packaging" not in found.missing
-
-
-def test_a_package_in_place_of_the_installed_one_has_no_version(tmp_path: Path) -> None:
-    (tmp_path / "packaging").mkdir()
-    (tmp_path / "packaging" / "__init__.py").write_text("raise ImportError")
-    found = asked("packaging", ("packaging",), PYTHONPATH=str(tmp_path))
-    assert found.path == str(tmp_path / "packaging")
-    assert found.version == ""
-
-
-def test_what_lies_in_the_current_folder_is_not_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "elsewhere.py").write_text("")
-    monkeypatch.chdir(tmp_path)
-    assert "elsewhere" in asked("elsewhere").missing
-
-
-@pytest.mark.parametrize(
-    ("program", "said"),
-    [
-        ("/bin/false", "/bin/false does not run as Python: it said nothing"),
-        ("/bin/echo", "does not run"),
-    ],
-)
-def test_what_is_no_python_is_refused_with_its_last_words(program: str, said: str) -> None:
-    with pytest.raises(ProbeFailed, match=said):
-        interpreter(Starter(python=program, framework="jax"), ("jax",))
-
-
-@pytest.fixture
-def own_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(storage.MACHINE, str(tmp_path))
-
-
 def test_where_the_machine_cannot_be_locked_nothing_is_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(storage.MACHINE, str(tmp_path / "missing" / "machine"))
-    with pytest.raises(BusyError, match=r"the machine cannot be locked: .*missing/machine\.lock"):
+    with pytest.raises(HostError, match=r"the machine cannot be locked: .*missing/machine\.lock"):
         alone(0).__enter__()
 
 
-def failed(
-    exit_code: int | None, *, log: str = "", oom_kills: int = 0, reason: str = "", pids: int = 0
-) -> Failure:
-    ended = Ended(
-        exit_code=exit_code,
-        log=log,
-        oom_kills=oom_kills,
-        waited_s=1.5,
-        reason=reason,
-        pids_max=pids or None,
-    )
+def failed(exit_code: int | None, **fields: Any) -> Failure:
+    ended = Exit(exit_code=exit_code, waited_s=1.5, **fields)
     return failure_of(ended, LaunchId.parse("2.fake"), "measuring a case")
 
 
@@ -284,37 +233,34 @@ def failed(
 def test_each_ending_has_its_kind_and_its_words(
     exit_code: int | None, kind: FailureKind, message: str
 ) -> None:
-    found = failed(exit_code, log="last words")
-    assert found.kind is kind
-    assert found.message == f"{message} while measuring a case"
-    assert (found.launch.text, found.exit_code, found.log) == ("2.fake", exit_code, "last words")
+    failure = failed(exit_code, log="last words")
+    assert failure.kind is kind
+    assert failure.message == f"{message} while measuring a case"
+    assert (failure.launch.text, failure.exit_code) == ("2.fake", exit_code)
+    assert failure.log == "last words"
 
 
-def test_why_a_worker_ended_is_told_by_its_log_and_by_the_limit_that_it_reached() -> None:
-    why = "LLVM ERROR: pthread_create failed"
-    assert failed(-signal.SIGABRT, reason=why, pids=30).message == (
-        "the worker died of SIGABRT while measuring a case; pids.max (30 processes and threads) "
-        f"was reached: {why}"
-    )
-    hung = failed(None, pids=30).message
-    assert hung.endswith("while measuring a case; pids.max (30 processes and threads) was reached")
-    killed = failed(-signal.SIGKILL, reason=why, pids=30).message
+def test_the_log_says_why_a_worker_ended_unless_the_end_explains_itself() -> None:
+    reason = "LLVM ERROR: pthread_create failed"
+    aborted = failed(-signal.SIGABRT, reason=reason).message
+    assert aborted == f"the worker died of SIGABRT while measuring a case: {reason}"
+    killed = failed(-signal.SIGKILL, reason=reason).message
     assert killed == "the worker was killed (SIGKILL) while measuring a case"
 
 
 def test_a_kill_while_the_kernel_counts_one_for_memory_is_out_of_memory() -> None:
-    found = failed(-signal.SIGKILL, oom_kills=1)
-    assert found.kind is FailureKind.OUT_OF_MEMORY
-    assert found.found is FoundBy.KILLED
+    failure = failed(-signal.SIGKILL, oom_kills=1)
+    assert failure.kind is FailureKind.OUT_OF_MEMORY
+    assert failure.found is FoundBy.KILLED
 
 
 @pytest.mark.parametrize(
     "words", ["std::bad_alloc", "Out of memory", "ran out of memory", "Cannot allocate memory"]
 )
 def test_a_crash_after_last_words_of_memory_is_out_of_memory(words: str) -> None:
-    found = failed(-signal.SIGABRT, log=f"terminate called: {words}")
-    assert found.kind is FailureKind.OUT_OF_MEMORY
-    assert found.found is FoundBy.RAISED
+    failure = failed(-signal.SIGABRT, log=f"terminate called: {words}")
+    assert failure.kind is FailureKind.OUT_OF_MEMORY
+    assert failure.found is FoundBy.RAISED
 
 
 def test_words_of_memory_do_not_turn_a_hang_or_a_clean_exit_into_out_of_memory() -> None:
@@ -333,7 +279,6 @@ def test_the_kernels_count_is_read_and_is_0_where_there_is_none(tmp_path: Path) 
 
 def test_the_end_of_a_log_begins_at_the_request(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert log_text(log, 0) == ""
     log.write_bytes(b"before\nafter \xff\n")
     assert log_text(log, 7) == "after \N{REPLACEMENT CHARACTER}"
 

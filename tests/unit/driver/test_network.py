@@ -9,11 +9,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from busbw.driver import local
-from busbw.driver.network import UnreachableError, free_ports, no_proxy
-from busbw.driver.process import environment_of
+from busbw.driver.local import environment_of, free_ports, without_proxy
+from busbw.driver.transport import HostError
 from busbw.model.cluster import ClusterMember
-from busbw.model.launch import LaunchId
 from tests.helpers.workers import can_unshare, starter
 
 HOSTS = ("10.0.0.1", "fd00::1")
@@ -22,36 +20,27 @@ MEMBER = ClusterMember(index=1, addresses=("10.0.0.1:1", "10.0.0.1:2", "[fd00::1
 
 
 @pytest.mark.parametrize(
-    ("user", "found"),
+    ("user", "listed"),
     [
-        ({}, {"no_grpc_proxy": LISTED, "no_proxy": LISTED, "NO_PROXY": LISTED}),
-        (
-            {"no_proxy": "a,b", "NO_PROXY": "c"},
-            dict.fromkeys(["no_grpc_proxy", "no_proxy", "NO_PROXY"], f"a,b,c,{LISTED}"),
-        ),
-        (
-            {"no_proxy": "a", "no_grpc_proxy": "d"},
-            dict.fromkeys(["no_grpc_proxy", "no_proxy", "NO_PROXY"], f"d,a,{LISTED}"),
-        ),
-        (
-            {"no_proxy": "*"},
-            {"no_grpc_proxy": f"*,{LISTED}", "NO_PROXY": f"*,{LISTED}"},
-        ),
+        ({}, LISTED),
+        ({"NO_PROXY": "c"}, f"c,{LISTED}"),
+        ({"no_proxy": "a,b", "NO_PROXY": "c"}, f"a,b,{LISTED}"),
+        ({"no_proxy": "a", "no_grpc_proxy": "d"}, f"d,{LISTED}"),
     ],
 )
-def test_members_are_added_to_the_hosts_that_need_no_proxy(
-    user: Mapping[str, str], found: Mapping[str, str]
+def test_members_are_added_to_the_hosts_that_grpc_reaches_without_a_proxy(
+    user: Mapping[str, str], listed: str
 ) -> None:
-    assert no_proxy(user, HOSTS) == found
+    assert without_proxy(user, HOSTS) == {"no_grpc_proxy": listed}
 
 
-def test_a_member_asks_no_proxy_for_any_other_and_a_single_process_for_what_it_would() -> None:
+def test_a_member_has_no_proxy_to_other_members_and_a_single_process_keeps_its_own() -> None:
     base = {"http_proxy": "http://127.0.0.1:9", "NO_PROXY": "a"}
-    member = environment_of(local.order_of(starter(), LaunchId(), MEMBER), base)
-    assert member["no_proxy"] == member["NO_PROXY"] == member["no_grpc_proxy"] == f"a,{LISTED}"
+    member = environment_of(starter(), base, MEMBER)
+    assert (member["no_grpc_proxy"], member["NO_PROXY"]) == (f"a,{LISTED}", "a")
     assert member["http_proxy"] == base["http_proxy"]
-    alone = environment_of(local.order_of(starter(), LaunchId()), base)
-    assert (alone["NO_PROXY"], alone.get("no_proxy")) == ("a", None)
+    single = environment_of(starter(), base)
+    assert (single["NO_PROXY"], single.get("no_grpc_proxy")) == ("a", None)
 
 
 def test_free_ports_differ_and_are_above_the_reserved_ones() -> None:
@@ -61,16 +50,16 @@ def test_free_ports_differ_and_are_above_the_reserved_ones() -> None:
 
 
 def test_an_address_that_the_host_does_not_have_is_refused() -> None:
-    with pytest.raises(UnreachableError, match=r"192\.0\.2\.1 .*no network interface of this host"):
+    with pytest.raises(HostError, match=r"192\.0\.2\.1 .*no network interface of this host"):
         free_ports(1, "192.0.2.1", socket.AF_INET)
 
 
 @pytest.mark.skipif(not can_unshare("--net"), reason="no network namespace can be made")
 def test_without_a_loopback_a_port_is_refused_with_a_sentence() -> None:
     code = (
-        "import socket\nfrom busbw.driver import network\n"
-        "try: network.free_ports(2, '127.0.0.1', socket.AF_INET)\n"
-        "except network.UnreachableError as error: print(error)"
+        "import socket\nfrom busbw.driver import local, transport\n"
+        "try: local.free_ports(2, '127.0.0.1', socket.AF_INET)\n"
+        "except transport.HostError as error: print(error)"
     )
     done = subprocess.run(
         ["unshare", "--net", sys.executable, "-c", code],

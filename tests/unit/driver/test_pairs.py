@@ -12,7 +12,7 @@ import pytest
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
-from busbw.driver.local import Worker
+from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import Schedule, Side
 from busbw.driver.transport import Starter
 from busbw.model.case import Case
@@ -37,7 +37,7 @@ class Log:
     events: list[tuple[str, str]] = field(default_factory=list)
     kill_before: tuple[str, str] = ("", "")
 
-    def add(self, worker: Worker, event: str) -> None:
+    def add(self, worker: LocalWorker, event: str) -> None:
         self.events.append((worker.launch.text, event))
         if self.kill_before == (worker.launch.text, event):
             os.kill(worker.pid, signal.SIGKILL)
@@ -69,27 +69,30 @@ def pairs(bundle: Bundle, log: Log) -> Make:
     """Makes pairs of the fake back end over these cases, by default one pair of launches."""
 
     def make(
-        *cases: Case, reference: Starter | None = None, candidate: Starter | None = None, **of: Any
+        *cases: Case,
+        reference: Starter | None = None,
+        candidate: Starter | None = None,
+        **more: Any,
     ) -> Schedule:
         ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "shared": True}
         ordinary["stacks"] = {R: stack(reference), C: stack(candidate)}
         executor = Executor(Watched(bundle, log.add))
-        return Schedule(executor, **{**ordinary, **of})
+        return Schedule(executor, **{**ordinary, **more})
 
     return make
 
 
-def by_case(found: Schedule, side: Side) -> dict[Case, Measurement]:
-    return {measurement.case: measurement for measurement in found.measurements(side)}
+def by_case(schedule: Schedule, side: Side) -> dict[Case, Measurement]:
+    return {measurement.case: measurement for measurement in schedule.measurements(side)}
 
 
-def runs(found: Schedule, side: Side) -> list[int]:
-    """How many runs each case has, in the order of the cases."""
-    return [len(measurement.runs) for measurement in found.measurements(side)]
+def runs(schedule: Schedule, side: Side) -> list[int]:
+    """Count the runs that each case has, in the order of the cases."""
+    return [len(measurement.runs) for measurement in schedule.measurements(side)]
 
 
-def kinds(found: Schedule, side: Side) -> list[list[FailureKind]]:
-    measurements = found.measurements(side)
+def kinds(schedule: Schedule, side: Side) -> list[list[FailureKind]]:
+    measurements = schedule.measurements(side)
     return [[failure.kind for failure in measurement.failures] for measurement in measurements]
 
 
@@ -112,9 +115,9 @@ def test_who_begins_changes_from_pass_to_pass_a_b_b_a(pairs: Make, log: Log) -> 
 @pytest.mark.exhaustive
 def test_both_sides_have_as_many_samples_though_one_had_enough_before(pairs: Make) -> None:
     # By itself the slow one would have enough after a single sample.
-    found = pairs(SMALL, reference=starter(latency_s=1.0), plan=plan(samples=5))
-    found.run()
-    (slow,), (quick,) = (found.measurements(side) for side in Side)
+    schedule = pairs(SMALL, reference=starter(latency_s=1.0), plan=plan(samples=5))
+    schedule.run()
+    (slow,), (quick,) = (schedule.measurements(side) for side in Side)
     assert len(slow.runs[0].samples_s) == len(quick.runs[0].samples_s) == 5
     assert min(slow.runs[0].samples_s) > max(quick.runs[0].samples_s)
 
@@ -138,12 +141,12 @@ def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
 def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
     pairs: Make, log: Log
 ) -> None:
-    found = pairs(SMALL, OTHER, shared=False, plan=plan(launches=4))
-    found.run()
+    schedule = pairs(SMALL, OTHER, shared=False, plan=plan(launches=4))
+    schedule.run()
     order = ["1.r", "1.c", "2.c", "2.r", "3.c", "3.r", "4.r", "4.c"]
-    assert log.lives == [f"{event} {one}" for one in order for event in ("start", "end")]
+    assert log.lives == [f"{event} {launch}" for launch in order for event in ("start", "end")]
     assert log.sides("turn") == ""
-    assert runs(found, R) == runs(found, C) == [4, 4]
+    assert runs(schedule, R) == runs(schedule, C) == [4, 4]
 
 
 @pytest.mark.parametrize("dying", sweep(Side))
@@ -151,25 +154,25 @@ def test_a_worker_that_dies_fails_its_case_on_its_side_and_new_ones_take_the_res
     pairs: Make, dying: Side, log: Log
 ) -> None:
     script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": "kill"}])
-    found = pairs(SMALL, DYING, OTHER, **{dying.value: script})
-    found.run()
+    schedule = pairs(SMALL, DYING, OTHER, **{dying.value: script})
+    schedule.run()
     living = R if dying is C else C
-    assert runs(found, living) == [1, 1, 1]
-    assert runs(found, dying) == [1, 0, 1]
-    assert kinds(found, dying) == [[], [FailureKind.KILLED], []]
-    assert kinds(found, living) == [[], [], []]
-    (failure,) = by_case(found, dying)[DYING].failures
+    assert runs(schedule, living) == [1, 1, 1]
+    assert runs(schedule, dying) == [1, 0, 1]
+    assert kinds(schedule, dying) == [[], [FailureKind.KILLED], []]
+    assert kinds(schedule, living) == [[], [], []]
+    (failure,) = by_case(schedule, dying)[DYING].failures
     assert failure.launch.text == f"1.fake.{dying.value}"
     assert failure.message.endswith("while measuring fake.all_reduce.fake.float32.2K")
-    _check_launches(found, log)
+    _check_launches(schedule, log)
 
 
-def _check_launches(found: Schedule, log: Log) -> None:
+def _check_launches(schedule: Schedule, log: Log) -> None:
     """Pairs are of the same launch on both sides; the second has a name of its own."""
     launches = [
         [
             run.launch.text.replace(side.value, "")
-            for m in found.measurements(side)
+            for m in schedule.measurements(side)
             for run in m.runs
         ]
         for side in Side
@@ -184,22 +187,22 @@ def test_a_worker_that_dies_in_mid_turn_fails_and_the_other_goes_on_alone(
     pairs: Make, log: Log
 ) -> None:
     log.kill_before = ("1.fake.candidate", "turn")
-    found = pairs(SMALL, plan=plan(samples=3))
-    found.run()
-    assert (runs(found, R), runs(found, C)) == ([1], [0])
-    assert kinds(found, C) == [[FailureKind.KILLED]]
+    schedule = pairs(SMALL, plan=plan(samples=3))
+    schedule.run()
+    assert (runs(schedule, R), runs(schedule, C)) == ([1], [0])
+    assert kinds(schedule, C) == [[FailureKind.KILLED]]
     assert log.sides("turn") == "rcrr"
-    assert len(found.measurements(R)[0].runs[0].samples_s) == 3
+    assert len(schedule.measurements(R)[0].runs[0].samples_s) == 3
 
 
 @pytest.mark.exhaustive
 def test_a_worker_that_dies_at_the_end_of_a_case_gave_no_run(pairs: Make, log: Log) -> None:
     log.kill_before = ("1.fake.reference", "close")
-    found = pairs(SMALL, OTHER)
-    found.run()
-    assert sorted(runs(found, R)) == [0, 1]
-    assert sorted(kinds(found, R)) == [[], [FailureKind.KILLED]]
-    assert runs(found, C) == [1, 1]
+    schedule = pairs(SMALL, OTHER)
+    schedule.run()
+    assert sorted(runs(schedule, R)) == [0, 1]
+    assert sorted(kinds(schedule, R)) == [[], [FailureKind.KILLED]]
+    assert runs(schedule, C) == [1, 1]
 
 
 @pytest.mark.parametrize("lacking", sweep(Side))
@@ -207,11 +210,11 @@ def test_a_side_that_runs_out_of_memory_leaves_the_other_measured_alone(
     pairs: Make, lacking: Side, log: Log
 ) -> None:
     script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": "out_of_memory"}])
-    found = pairs(SMALL, DYING, OTHER, **{lacking.value: script})
-    found.run()
+    schedule = pairs(SMALL, DYING, OTHER, **{lacking.value: script})
+    schedule.run()
     other = R if lacking is C else C
-    assert (runs(found, lacking), runs(found, other)) == ([1, 0, 1], [1, 1, 1])
-    assert kinds(found, lacking) == [[], [FailureKind.OUT_OF_MEMORY], []]
+    assert (runs(schedule, lacking), runs(schedule, other)) == ([1, 0, 1], [1, 1, 1])
+    assert kinds(schedule, lacking) == [[], [FailureKind.OUT_OF_MEMORY], []]
     # It answered: the same processes go on.
     assert log.lives == ["start 1.r", "start 1.c", "end 1.r", "end 1.c"]
 
@@ -222,10 +225,10 @@ def test_where_a_large_case_kills_one_side_the_other_is_measured_and_not_asked_f
 ) -> None:
     log.kill_before = ("1.fake.reference", "measure")
     script = starter(device="tpu", device_kind="Fake TPU")
-    found = pairs(LARGE, cases=keyed(LARGE, key=TPU_KEY), reference=script, candidate=script)
-    found.run()
-    assert (runs(found, R), runs(found, C)) == ([0], [1])
-    assert kinds(found, R) == [[FailureKind.KILLED]]
+    schedule = pairs(LARGE, cases=keyed(LARGE, key=TPU_KEY), reference=script, candidate=script)
+    schedule.run()
+    assert (runs(schedule, R), runs(schedule, C)) == ([0], [1])
+    assert kinds(schedule, R) == [[FailureKind.KILLED]]
     assert log.sides("release") == ""
 
 
@@ -240,14 +243,15 @@ def test_a_side_that_does_not_start_fails_in_every_case(
         *TWO, reference=begin[R], candidate=begin[C], shared=shared, plan=plan(launches=2)
     )
     running.run()
-    for found in running.measurements(broken):
-        assert not found.runs
-        assert [failure.kind for failure in found.failures] == [FailureKind.CRASHED] * 2
-        assert "while starting" in found.failures[0].message
+    for measurement in running.measurements(broken):
+        assert not measurement.runs
+        kinds_of_side = [failure.kind for failure in measurement.failures]
+        assert kinds_of_side == [FailureKind.CRASHED] * 2
+        assert "while starting" in measurement.failures[0].message
     other = running.measurements(R if broken is C else C)
-    assert not any(found.failures for found in other)
+    assert not any(measurement.failures for measurement in other)
     # Nobody to be in turn with: nothing is measured where both would be alive at once.
-    assert [len(found.runs) for found in other] == ([0, 0] if shared else [2, 2])
+    assert [len(measurement.runs) for measurement in other] == ([0, 0] if shared else [2, 2])
 
 
 @pytest.mark.parametrize("shared", sweep([True, False]))

@@ -13,7 +13,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
-from busbw.driver.local import Worker
+from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import (
     LARGE_BYTES,
     Progress,
@@ -52,11 +52,11 @@ LARGE = (2**28, 2**29, 2**30)
 def passes(
     executor: Executor,
     cases: Mapping[Case, EnvironmentKey],
-    of: Stack | None = None,
+    candidate: Stack | None = None,
     **options: Any,
 ) -> Schedule:
-    """Of the fake back end, in one launch if nothing else is said."""
-    stacks = {Side.CANDIDATE: of or stack()}
+    """Make passes of the fake back end, by default in one launch."""
+    stacks = {Side.CANDIDATE: candidate or stack()}
     return Schedule(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
 
 
@@ -70,23 +70,23 @@ def measured(
     key: EnvironmentKey = KEY,
     on_note: Callable[[str], None] = lambda note: None,
 ) -> tuple[list[Progress], tuple[Measurement, ...]]:
-    """What passes of the fake back end tell on their way, and what they measured."""
-    told: list[Progress] = []
+    """Return the progress of passes of the fake back end, and what they measured."""
+    reports: list[Progress] = []
     running = passes(
         executor(bundle, on_note),
         keyed(*(case(size) for size in sizes), key=key),
         stack(begin),
         plan=replace(PLAN, launches=launches, seed=seed),
-        on_progress=told.append,
+        on_progress=reports.append,
     )
     running.run()
-    return told, running.measurements()
+    return reports, running.measurements()
 
 
 def order(bundle: Bundle, seed: int) -> list[int]:
-    """The payloads of two launches in the order in which they were measured."""
-    told, _ = measured(bundle, SMALL, starter(), launches=2, seed=seed)
-    return [progress.case.payload_bytes for progress in told]
+    """Return the payloads of two launches in the order in which they were measured."""
+    reports, _ = measured(bundle, SMALL, starter(), launches=2, seed=seed)
+    return [progress.case.payload_bytes for progress in reports]
 
 
 def launches_of(measurement: Measurement) -> list[str]:
@@ -106,19 +106,19 @@ def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) ->
 def test_a_worker_is_told_the_pace_of_the_launch_before(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[object] = []
+    paces: list[object] = []
     ask = Group.ask
 
     def noted(group: Group, request: Request[Any], *rest: Any) -> Any:
-        asked.append(request.values.get("pace"))
+        paces.append(request.values.get("pace"))
         return ask(group, request, *rest)
 
     monkeypatch.setattr(Group, "ask", noted)
     script = starter(cases=[{"passes": [2], "then": "kill"}])
-    _, (found,) = measured(bundle, [1024], script, launches=4)
-    first, third, _ = found.runs
+    _, (measurement,) = measured(bundle, [1024], script, launches=4)
+    first, third, _ = measurement.runs
     # After a launch that gave none it is the one before that.
-    assert asked == [None, Pace.of(first), Pace.of(first), Pace.of(third)]
+    assert paces == [None, Pace.of(first), Pace.of(first), Pace.of(third)]
     assert Pace.of(first) == Pace(
         iterations=first.iterations, time_s=first.clocks_s["host"], dispatch_s=first.dispatch_s or 0
     )
@@ -141,10 +141,10 @@ def test_a_dead_case_costs_one_launch_and_still_gets_its_other_passes(bundle: Bu
 @pytest.mark.exhaustive
 def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle) -> None:
     script = starter(cases=[{"payload_bytes": size, "then": "exit"} for size in SMALL[:2]])
-    told, found = measured(bundle, SMALL, script)
-    names = {run.launch.text for measurement in found for run in measurement.runs}
-    failures = [failure for measurement in found for failure in measurement.failures]
-    assert len(told) == len(SMALL)
+    reports, measurements = measured(bundle, SMALL, script)
+    names = {run.launch.text for measurement in measurements for run in measurement.runs}
+    failures = [failure for measurement in measurements for failure in measurement.failures]
+    assert len(reports) == len(SMALL)
     assert len(failures) == 2
     names |= {failure.launch.text for failure in failures}
     assert names <= {"1.fake", "1.fake.2", "1.fake.3"}
@@ -152,7 +152,7 @@ def test_those_after_a_dead_case_are_a_new_launch_with_its_own_id(bundle: Bundle
 
 
 def test_the_time_left_counts_down_though_every_launch_has_to_start(bundle: Bundle) -> None:
-    told: list[Progress] = []
+    reports: list[Progress] = []
     ticking = executor(bundle)
     # Each start, each case and each end takes a second.
     ticking.clock = itertools.count().__next__
@@ -161,25 +161,25 @@ def test_the_time_left_counts_down_though_every_launch_has_to_start(bundle: Bund
         keyed(case(1024), case(2048)),
         plan=replace(PLAN, launches=2),
         shared=True,
-        on_progress=told.append,
+        on_progress=reports.append,
     )
     running.run()
-    left_s = [one.remaining_s for one in told[1:] if one.remaining_s is not None]
+    left_s = [p.remaining_s for p in reports[1:] if p.remaining_s is not None]
     assert left_s == pytest.approx([4, 2, 1], rel=1e-3)
 
 
 def test_frameworks_take_turns_in_each_pass_with_their_own_cases(bundle: Bundle) -> None:
     cases: list[Case] = [case(1024), case(1024, framework="other")]
-    told: list[Case] = []
+    measured_cases: list[Case] = []
     running = passes(
         executor(bundle),
         keyed(*cases),
         Stack(starters={"fake": starter(), "other": starter()}),
         plan=replace(PLAN, launches=2),
-        on_progress=lambda progress: told.append(progress.case),
+        on_progress=lambda progress: measured_cases.append(progress.case),
     )
     running.run()
-    assert set(told[:2]) == set(told[2:]) == set(cases)
+    assert set(measured_cases[:2]) == set(measured_cases[2:]) == set(cases)
     names = [launches_of(measurement) for measurement in running.measurements()]
     assert names == [["1.fake", "2.fake"], ["1.other", "2.other"]]
 
@@ -198,7 +198,7 @@ def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
 ) -> None:
     events: list[str] = []
 
-    def watch(worker: Worker, event: str) -> None:
+    def watch(worker: LocalWorker, event: str) -> None:
         if event in ("start", "end"):
             events.append(f"{event} {worker.launch.text[0]}")
 
@@ -217,13 +217,13 @@ def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
 
 
 def test_further_passes_count_on_and_are_of_the_cases_that_are_asked_for(bundle: Bundle) -> None:
-    told: list[Progress] = []
-    running = passes(executor(bundle), keyed(case(1024), case(2048)), on_progress=told.append)
+    reports: list[Progress] = []
+    running = passes(executor(bundle), keyed(case(1024), case(2048)), on_progress=reports.append)
     running.run()
     running.passes([case(2048)], 2)
     names = [launches_of(measurement) for measurement in running.measurements()]
     assert names == [["1.fake"], ["1.fake", "2.fake", "3.fake"]]
-    assert [(p.pass_number, p.passes, p.done, p.total) for p in told[2:]] == [
+    assert [(p.pass_number, p.passes, p.done, p.total) for p in reports[2:]] == [
         (2, 3, 2, 4),
         (3, 3, 3, 4),
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver.process import tied_to
+from busbw.driver.local import tied_to
 from tests.helpers.workers import processes, wait_until
 
 pytestmark = pytest.mark.workers
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.workers
 # Each parent starts a process, and is killed so many seconds later.
 _KILLED_PARENTS = """
 import os, signal, subprocess, sys, time
-from busbw.driver.process import child
+from busbw.driver.local import child
 
 for delay_s in (0, 0.002, 0.005, 0.01, 0.02, 0.05):
     parent = os.fork()
@@ -32,7 +32,7 @@ for delay_s in (0, 0.002, 0.005, 0.01, 0.02, 0.05):
 
 _WITH_FORK_HOOKS = """
 import os, subprocess, sys
-from busbw.driver.process import child
+from busbw.driver.local import child
 
 hooks = []
 os.register_at_fork(

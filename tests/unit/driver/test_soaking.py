@@ -13,7 +13,6 @@ from busbw.driver.group import Group
 from busbw.driver.local import LocalTransport
 from busbw.driver.soaking import Soaking
 from busbw.driver.transport import Starter
-from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId
 from tests.helpers.workers import PLAN, case, keyed, starter
 
@@ -27,16 +26,14 @@ class SlowStarts(Executor):
         self._start_s, self._later_s = start_s, 0.0
         super().__init__(LocalTransport(bundle), clock=lambda: time.monotonic() + self._later_s)
 
-    def opened(
-        self, starter: Starter, launch: LaunchId, cluster: Cluster | None = None
-    ) -> Group | Failure:
+    def open(self, starter: Starter, launch: LaunchId) -> Group | Failure:
         self._later_s += self._start_s
-        return super().opened(starter, launch, cluster)
+        return super().open(starter, launch)
 
 
 def _soaked(bundle: Bundle, *sizes: int, start_s: float = 0.0, **script: Any) -> Soaking:
     starts = SlowStarts(bundle, start_s)
-    found = Soaking(
+    soaking = Soaking(
         executor=starts,
         cases=keyed(*map(case, sizes)),
         starters={"fake": starter(**script)},
@@ -44,8 +41,8 @@ def _soaked(bundle: Bundle, *sizes: int, start_s: float = 0.0, **script: Any) ->
         plan=PLAN,
         clock=starts.clock,
     )
-    found.run()
-    return found
+    soaking.run()
+    return soaking
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -27,13 +27,6 @@ def test_every_file_of_the_package_is_a_framework() -> None:
     assert all(name == one.name for name, one in FRAMEWORKS.items())
 
 
-@pytest.mark.parametrize("name", USUAL)
-def test_the_oldest_version_is_that_of_the_back_end(name: str) -> None:
-    folder = Path(frameworks.__file__).parents[1] / "worker" / "backends" / name
-    texts = [path.read_text() for path in folder.glob("*.py")]
-    assert f'\nOLDEST = "{FRAMEWORKS[name].oldest}"\n' in "".join(texts)
-
-
 @pytest.mark.parametrize("one", FRAMEWORKS.values(), ids=lambda one: one.name)
 def test_the_default_strategy_comes_first_and_the_ring_is_a_strategy(one: Framework) -> None:
     assert one.strategies[0] == "default"
@@ -54,4 +47,4 @@ def test_nccl_by_tensorflow_s_own_collectives_is_a_strategy_where_a_device_has_i
 
 
 def _target(devices: DeviceSet) -> grid.Target:
-    return grid.Target(device=devices.device, why="", sets={"tensorflow": devices})
+    return grid.Target(device=devices.device, reason="", sets={"tensorflow": devices})

@@ -149,10 +149,10 @@ OPTIONS = [
     ([SHARE, "--topology=v5e:2x4"], f"{SHARE}: not with --topology, which measures nothing"),
     (["--libtpu=0.0.40"], "--libtpu: only with --topology"),
     (["--accept-compiled-changes"], "--accept-compiled-changes: only with --topology"),
-    (["--python=fake=/bin/false"], "/bin/false: the worker ended with exit code 1"),
+    (["--python=fake=/bin/false"], "fake: the worker ended with exit code 1"),
     (
         ["--against=/bin/false"],
-        "busbw: the reference: /bin/false: the worker ended with exit code 1",
+        "busbw: the reference: fake: the worker ended with exit code 1",
     ),
     (
         ["--try-env=A=B", "--against=baseline"],

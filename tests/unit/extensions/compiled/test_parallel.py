@@ -9,7 +9,7 @@ import pytest
 
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
-from busbw.driver.local import Worker
+from busbw.driver.local import LocalWorker
 from busbw.extensions.compiled.parallel import Job, Parallel
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import Compiled
@@ -73,7 +73,7 @@ def test_a_worker_that_cannot_start_is_a_failure_of_its_cases(bundle: Bundle) ->
 def interrupted(bundle: Bundle, event: str) -> Parallel:
     """Compile in workers whose driver is interrupted as it does `event` to one of them."""
 
-    def interrupt(worker: Worker, done: str) -> None:
+    def interrupt(worker: LocalWorker, done: str) -> None:
         if done == event:
             raise KeyboardInterrupt
 

@@ -6,7 +6,7 @@ import socket
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from busbw.driver.network import free_ports
+from busbw.driver.local import free_ports
 from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.worker.backends.fake.exchange import Exchange
 
