@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from busbw.judge.decision import decide
 from busbw.judge.expected_times import nearest
 from busbw.judge.lasting_losses import Assessment, assess, record
 from busbw.judge.policy import Policy
-from busbw.judge.rule import CaseTimes, History, compute_limits, decide
+from busbw.judge.rule import CaseTimes, History, compute_limits
 from busbw.model.case import Case
 
 # Launches of a session before any suspicion; as many fresh ones confirm a suspicion.

@@ -20,9 +20,10 @@ from busbw.model.verdict import Reference, Summary, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, relative_mad
 
+from .decision import Decision, decide
 from .expected_times import UNREMARKABLE, State, nearest
 from .policy import Policy
-from .rule import CaseTimes, Decision, Limit, decide
+from .rule import CaseTimes, Limit
 from .validity import find_failed_launches, is_temporary, memory_verdict
 
 

@@ -14,9 +14,10 @@ from statistics import fmean, median
 from busbw.model.case import Case, converted
 from busbw.stats.variance import squares_of
 
+from .decision import decide
 from .expected_times import CaseNoise, Series, State, Window
 from .policy import LAST_SESSIONS, MEDIAN_VARIANCE, RECENT_SESSIONS, Rule
-from .rule import CaseTimes, History, Limit, SessionLimits, Shared, compute_limits, decide
+from .rule import CaseTimes, History, Limit, SessionLimits, Shared, compute_limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

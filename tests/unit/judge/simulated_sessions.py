@@ -9,9 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from busbw.judge.decision import Decision, decide
 from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import Policy
-from busbw.judge.rule import CaseTimes, Decision, decide
+from busbw.judge.rule import CaseTimes
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.stored import Baseline, Record, Session

@@ -7,9 +7,10 @@ import statistics
 
 import pytest
 
+from busbw.judge.decision import decide
 from busbw.judge.expected_times import Launches
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import CaseTimes, decide
+from busbw.judge.rule import CaseTimes
 from busbw.model.words import Clock
 from busbw.model.words import Device as Class
 from tests.unit.judge.simulated_sessions import Device, cases, decide_all, levels, retimed, session
