@@ -20,7 +20,6 @@ from busbw.metrics import parse_payload
 from busbw.model.case import Case, Spec
 from busbw.model.cluster import ClusterMember
 from busbw.model.words import MIB, Device, payload_text
-from busbw.model.workload import Workload
 from busbw.worker import process, sharing
 from busbw.worker.backends.base import AbstractBackend, MeasuringError
 
@@ -61,7 +60,6 @@ class Opened:
         """Return the case of an all-reduce."""
         spec = Spec(
             framework=self.framework,
-            workload=Workload(),
             payload_bytes=parse_payload(payload),
             ranks=self.ranks,
         )

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Asked, Case, GridError, Spec
+from busbw.model.case import Case, GridError, GridOptions, Spec, converted
 from busbw.model.machine import (
     DeviceSet,
     EnvironmentKey,
@@ -27,14 +27,14 @@ from busbw.model.machine import (
     groups_of,
 )
 from busbw.model.words import Clock, Device, payload_text
-from busbw.model.workload import ALL, Workload
+from busbw.model.workload import ALL
 
 _REASON_CHARACTERS = 120
 
 AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 
 
-def specs(request: Asked) -> tuple[Spec, ...]:
+def specs(request: GridOptions) -> tuple[Spec, ...]:
     """Return every Spec of the grid, in a stable order, payloads running fastest.
 
     A framework takes those collectives and strategies that it has. Raises GridError if a named one
@@ -58,7 +58,7 @@ def specs(request: Asked) -> tuple[Spec, ...]:
     return tuple(grid)
 
 
-def _unknown(framework: str, request: Asked) -> str:
+def _unknown(framework: str, request: GridOptions) -> str:
     """Return why `framework` has nothing of the request; empty if it has something."""
     descriptor = FRAMEWORKS[framework]
     checks = [("none of the strategies", request.strategies, descriptor.strategies)]
@@ -73,7 +73,7 @@ def _unknown(framework: str, request: Asked) -> str:
     return ""
 
 
-def _of_framework(framework: str, request: Asked) -> Iterator[Spec]:
+def _of_framework(framework: str, request: GridOptions) -> Iterator[Spec]:
     descriptor = FRAMEWORKS[framework]
     for collective in request.collectives:
         is_all_reduce = collective == "all_reduce"
@@ -90,12 +90,10 @@ def _of_framework(framework: str, request: Asked) -> Iterator[Spec]:
             yield Spec(
                 framework=framework,
                 payload_bytes=size,
-                workload=Workload(
-                    collective=collective,
-                    reduce_op=reduce_op,
-                    placement=placement,
-                    axes=request.axes,
-                ),
+                collective=collective,
+                reduce_op=reduce_op,
+                placement=placement,
+                axes=request.axes,
                 strategy=strategy,
                 dtype=dtype,
                 ranks=request.ranks,
@@ -104,14 +102,14 @@ def _of_framework(framework: str, request: Asked) -> Iterator[Spec]:
             )
 
 
-def _placements(collective: str, request: Asked) -> tuple[str, ...]:
+def _placements(collective: str, request: GridOptions) -> tuple[str, ...]:
     """Return the requested placements that the collective has; `default` is its first."""
     placements = COLLECTIVES[collective].placements
     requested = [placements[0] if name == "default" else name for name in request.placements]
     return _select(collective, "placement", requested, placements)
 
 
-def _reduce_ops(collective: str, request: Asked) -> tuple[str, ...]:
+def _reduce_ops(collective: str, request: GridOptions) -> tuple[str, ...]:
     """Return the requested reduce ops of the collective; ``none`` if it reduces nothing."""
     reduce_ops = COLLECTIVES[collective].reduce_ops
     return (
@@ -132,7 +130,7 @@ def _select(
     return selected
 
 
-def _check_elements(request: Asked) -> None:
+def _check_elements(request: GridOptions) -> None:
     for dtype, size in itertools.product(request.dtypes, request.payloads):
         if size % DTYPES[dtype].size_bytes:
             raise GridError(
@@ -264,22 +262,20 @@ def case_on(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
     Raises GridError with the reason if it cannot be one.
     """
     devices, key = target.sets[spec.framework], target.key(spec)
-    if spec.workload.is_sized:
+    if spec.is_sized:
         _check_mesh(spec, key, devices)
         strategy, clock, program = _strategy(spec, devices), _clock(spec, devices), devices.program
     else:
         strategy, clock, program = spec.strategy, devices.clocks[0], "as-written"
-    case = Case(
-        framework=spec.framework,
-        payload_bytes=spec.payload_bytes,
-        workload=spec.workload,
+    case = converted(
+        Case,
+        spec,
         strategy=strategy,
-        dtype=spec.dtype,
         ranks=key.ranks,
         mesh=key.mesh,
         protocol=Protocol(clock=clock, program=program, allocator=devices.allocator),
     )
-    if spec.workload.is_sized:
+    if spec.is_sized:
         check_blocks(case, case.ranks)
     return case, key
 
@@ -340,6 +336,5 @@ def program_spec(framework: str, source: str) -> Spec:
     place, _, function = source.rpartition(":")
     words = PurePath(source).stem if is_dump(source) else f"{PurePath(place).stem}-{function}"
     name = re.sub(r"\W+", "-", words).strip("-")
-    workload = Workload(collective=ALL, program=source)
     # There is no one payload: 1 stands for it where a document must have one.
-    return Spec(framework=framework, payload_bytes=1, workload=workload, strategy=name)
+    return Spec(framework=framework, payload_bytes=1, collective=ALL, program=source, strategy=name)

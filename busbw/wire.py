@@ -3,8 +3,7 @@
 Standard library only, Python 3.11: a foreign interpreter runs this file. Reading is strict: an
 unknown key, a missing key or a wrong type raises WireError with the path in the document. Text that
 is read moves no terminal on which it is shown.
-Knows dataclasses (one with a `parse` is written as its `text`, one with `of_stored` as what it is
-`stored` as), enums, mappings, tuples and plain
+Knows dataclasses (one with a `parse` is written as its `text`), enums, mappings, tuples and plain
 values; knows nothing of what they mean. What a field accepts stands with it, as
 ``Annotated[int, check]``, and what several of them must be in the class's own `validate`: both
 raise ValueError, the second one that begins with a field.
@@ -142,8 +141,6 @@ def to_json(value: Any) -> Any:
         return value.value
     if hasattr(type(value), "parse"):
         return value.text
-    if hasattr(type(value), "of_stored"):
-        return to_json(value.stored)
     if dataclasses.is_dataclass(value):
         return _fields(value)
     if isinstance(value, Mapping):
@@ -192,8 +189,6 @@ def _reader_of(kind: Any) -> _Reader:
         return functools.partial(_read_mapping, of_key, of_item)
     if hasattr(kind, "parse"):
         return functools.partial(_read_text, kind)
-    if hasattr(kind, "of_stored"):
-        return functools.partial(_read_stored, kind, _reader(stored_kind(kind)))
     if dataclasses.is_dataclass(kind):
         return functools.partial(_read_dataclass, kind)
     if issubclass(kind, enum.Enum):
@@ -253,19 +248,10 @@ def _read_text(kind: Any, document: Any, location: str) -> Any:
     return _checked(kind.parse, _read_plain(str, document, location), f"{location}: ")
 
 
-def stored_kind(kind: Any) -> Any:
-    """Return the dataclass as which a `kind` with `of_stored` is written."""
-    return typing.get_type_hints(kind.of_stored)["stored"]
-
-
 def _read_valid(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
     value = inner(document, location)
     _checked(kind.validate, value, f"{location}.")
     return value
-
-
-def _read_stored(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
-    return _checked(kind.of_stored, inner(document, location), f"{location}.")
 
 
 def _read_dataclass(kind: Any, document: Any, location: str) -> Any:

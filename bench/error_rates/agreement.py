@@ -13,7 +13,6 @@ from busbw.judge.rule import CaseTimes, History
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
 from busbw.model.words import KIB, Device
-from busbw.model.workload import Workload
 
 from .arrays import Array
 from .batched import Judge, Outcomes
@@ -61,7 +60,6 @@ def grid(frameworks: int = 2, sizes: int = 21, families: int = 1) -> tuple[Case,
         _Simulated(
             framework=framework,
             payload_bytes=KIB << power,
-            workload=Workload(),
             strategy="psum",
             dtype=dtype,
             ranks=4,

@@ -85,5 +85,5 @@ def judge(history: History, times_s: Times, policy: Policy) -> Judged:
 
 def _nearest(case: Case, cases: Times) -> list[Case]:
     """Return the two sizes next to a case, which are measured again beside it."""
-    family = [other for other in cases if other.key.family == case.key.family]
+    family = [other for other in cases if other.family == case.family]
     return nearest(case, sorted(family, key=lambda other: other.payload_bytes))

@@ -23,13 +23,12 @@ from busbw.model.limits import (
     Microseconds,
     Natural,
     Signature,
-    check_moment,
     check_some,
+    moment_of,
 )
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.stored import Baseline, Record
 from busbw.model.words import payload_of, payload_text
-from busbw.model.workload import Workload
 
 F = TypeVar("F", bound="StoredFile")
 
@@ -68,7 +67,7 @@ class BaselineFile:
 
     def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
         """Return the baseline of `case`, with the protocol that it was stored with."""
-        line = (case.key.line_key, memory_limit_bytes or 0)
+        line = (case.line_key, memory_limit_bytes or 0)
         for baseline in self.baselines:
             if baseline.line == line:
                 return replace(baseline, case=replace(case, protocol=baseline.case.protocol))
@@ -86,7 +85,7 @@ _SESSION = re.compile(r"(.{20})(?:-[2-9])?")
 
 def _check_session(name: str) -> None:
     match = _SESSION.fullmatch(name)
-    check_moment(match[1] if match else name)
+    moment_of(match[1] if match else name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,7 +220,7 @@ def _case(stored: StoredFile, line: StoredLine, file_name: str, location: str) -
             line,
             framework=stored.framework,
             payload_bytes=payload_of(line.payload),
-            workload=converted(Workload, line, collective=stored.collective),
+            collective=stored.collective,
             strategy=stored.strategy,
             ranks=stored.environment.ranks,
             mesh=stored.environment.mesh,
@@ -241,7 +240,7 @@ def _timed(stored: TimedFile, line: TimedLine, case: Case, location: str) -> Bas
                 f"{location}: the session {name[:60]!r} is none of document.sessions"
             )
         shared = stored.sessions[name]
-        record = converted(Record, shared, at=name[:20], times_us=times_us)
+        record = converted(Record, shared, moment=name[:20], times_us=times_us)
         records.append(replace(record, signature=line.signature))
     return converted(Baseline, line, case=case, records=tuple(records))
 
@@ -263,7 +262,7 @@ def _timed_line(baseline: Baseline, sessions: dict[str, StoredSession]) -> Timed
     times_us: dict[str, tuple[float, ...]] = {}
     for record in baseline.records:
         shared = converted(StoredSession, record)
-        names = (record.at, *(f"{record.at}-{number}" for number in range(2, 10)))
+        names = (record.moment, *(f"{record.moment}-{number}" for number in range(2, 10)))
         name = next(n for n in names if n not in times_us and sessions.get(n, shared) == shared)
         sessions[name] = shared
         times_us[name] = record.times_us

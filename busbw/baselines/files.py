@@ -27,7 +27,7 @@ _HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
 
 def path_of(root: Path, key: EnvironmentKey, case: Case) -> Path:
     """Return the path of the file of `case` on `key` below `root`."""
-    return root / key.folder / case.key.file_name
+    return root / key.folder / case.file_name
 
 
 def exists(path: Path) -> bool:
@@ -65,7 +65,7 @@ def check_place(
     if found_key != key or names != (case.framework, case.collective, case.strategy):
         raise BaselineError(
             f"{path}: document.environment: the file says {_words(found_key)} and "
-            f"{'.'.join(names)}, its place says {_words(key)} and {case.key.file_name}"
+            f"{'.'.join(names)}, its place says {_words(key)} and {case.file_name}"
         )
 
 

@@ -8,13 +8,14 @@ changes. Such a file has a bandwidth per payload, with its source.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from busbw import wire
-from busbw.model.case import Case, CaseKey
+from busbw.model.case import Case
 from busbw.model.limits import Payload, Positive
 from busbw.model.machine import EnvironmentKey, slug
 from busbw.model.stored import Baseline
@@ -96,16 +97,20 @@ def frameworks_below(root: Path) -> frozenset[str]:
     return _frameworks(root.glob("*/*/*.*.*.json"))
 
 
+# A framework, a collective or all those of a program, and a strategy.
+_FILE_NAME = re.compile(r"([^.]+)\.(?:program\.all|(?!all\.)[^.]+)\.([^.]+)\.json")
+
+
 def _frameworks(paths: Iterable[Path]) -> frozenset[str]:
-    keys = (CaseKey.of_file(path.name) for path in paths)
-    return frozenset(key.framework for key in keys if key is not None) - {_PUBLISHED}
+    matches = (_FILE_NAME.fullmatch(path.name) for path in paths)
+    return frozenset(match[1] for match in matches if match) - {_PUBLISHED}
 
 
 def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     folder = root / key.folder
-    for path in sorted(folder.glob(f"{case.key.stem}.*.json")):
-        case_key = CaseKey.of_file(path.name)
-        other = replace(case, strategy=case_key.strategy) if case_key is not None else case
+    for path in sorted(folder.glob(f"{case.stem}.*.json")):
+        match = _FILE_NAME.fullmatch(path.name)
+        other = replace(case, strategy=match[2]) if match else case
         document = files.stored(path, key, other) if other != case else None
         if document is not None and document.find(other):
             return other.strategy
@@ -117,7 +122,7 @@ def _otherwise_shared(root: Path, key: EnvironmentKey, case: Case) -> str:
     for folder in sorted(
         folder for folder in folders if folder.name.endswith("-shared") != key.shared
     ):
-        path = folder / case.key.file_name
+        path = folder / case.file_name
         document = read(path) if files.exists(path) else None
         if document is not None and document.find(case) is not None:
             do = "share" if document.key.shared else "do not share"
@@ -127,7 +132,7 @@ def _otherwise_shared(root: Path, key: EnvironmentKey, case: Case) -> str:
 
 def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
     kind, ranks = key.folder.parts
-    paths = sorted(root.glob(f"*/*/{case.key.file_name}"))
+    paths = sorted(root.glob(f"*/*/{case.file_name}"))
     folders = [path.parent.relative_to(root) for path in paths]
     if not folders:
         return ""

@@ -231,12 +231,12 @@ def prune(
             files.setdefault(path, (file, []))[1].append(case)
     changes: list[Change] = []
     for path, (file, cases) in files.items():
-        kept = {case.key.line_key for case in cases}
-        left = tuple(baseline for baseline in file.baselines if baseline.case.key.line_key in kept)
+        kept = {case.line_key for case in cases}
+        left = tuple(baseline for baseline in file.baselines if baseline.case.line_key in kept)
         removed = [
             Change(path=path, case=baseline.case, before=baseline, after=None)
             for baseline in sorted(file.baselines, key=lambda baseline: baseline.line)
-            if baseline.case.key.line_key not in kept
+            if baseline.case.line_key not in kept
         ]
         if removed:
             draft.put(path, _recorded(replace(file, baselines=left), removed, session, reason))

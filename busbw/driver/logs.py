@@ -11,7 +11,7 @@ import re
 import signal
 
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import FailureKind, FoundBy
+from busbw.model.words import Detection, FailureKind
 
 from .transport import Exit
 
@@ -54,7 +54,7 @@ _OUT_OF_MEMORY = re.compile(
 
 def failure_of(end: Exit, launch: LaunchId, doing: str) -> Failure:
     """Return the failure of a launch whose worker ended while it was `doing` something."""
-    kind, text, found_by = _classify(end)
+    kind, text, detected = _classify(end)
     # Memory and signals from outside explain themselves.
     is_unexplained = kind in (FailureKind.CRASHED, FailureKind.TIMEOUT) and not end.invalid
     reason = f": {end.reason}" if is_unexplained and end.reason else ""
@@ -64,11 +64,11 @@ def failure_of(end: Exit, launch: LaunchId, doing: str) -> Failure:
         launch=launch,
         exit_code=end.exit_code,
         log=end.log,
-        found=found_by,
+        detected=detected,
     )
 
 
-def _classify(end: Exit) -> tuple[FailureKind, str, FoundBy | None]:
+def _classify(end: Exit) -> tuple[FailureKind, str, Detection | None]:
     code = end.exit_code
     if end.lost:
         return FailureKind.KILLED, end.lost, None
@@ -80,11 +80,15 @@ def _classify(end: Exit) -> tuple[FailureKind, str, FoundBy | None]:
         return FailureKind.TIMEOUT, text, None
     if code == -signal.SIGKILL and end.oom_kills:
         text = "the kernel killed the worker for memory"
-        return FailureKind.OUT_OF_MEMORY, text, FoundBy.KILLED
+        return FailureKind.OUT_OF_MEMORY, text, Detection.KILLED
     if code == -signal.SIGKILL:
         return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
     if code != 0 and _OUT_OF_MEMORY.search(f"{end.reason}\n{end.log}"):
-        return FailureKind.OUT_OF_MEMORY, "the framework ran out of memory and died", FoundBy.RAISED
+        return (
+            FailureKind.OUT_OF_MEMORY,
+            "the framework ran out of memory and died",
+            Detection.RAISED,
+        )
     if code < 0:
         return FailureKind.CRASHED, f"the worker died of {_signal_name(-code)}", None
     return FailureKind.CRASHED, f"the worker ended with exit code {code}", None

@@ -238,7 +238,7 @@ class Schedule:
                 "plan": self.plan,
                 "key": self.cases[case],
                 "injection": self.stacks[side].injection,
-                "pace": Pace.of(runs[-1]) if runs else None,
+                "pace": Pace.from_run(runs[-1]) if runs else None,
             }
         request: Request[Any] = Request(name, _KINDS[name], values)
         answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")

@@ -28,10 +28,10 @@ def check(baseline: Baseline, lines: Iterable[Line]) -> None:
     case, name = baseline.case, _name(baseline.case)
     of_case = [line for line in lines if line.case == case and not line.is_reference]
     for record in baseline.records:
-        same = [line for line in of_case if line.at == record.at]
+        same = [line for line in of_case if line.moment == record.moment]
         if same and all(line.times_us != record.times_us for line in same):
             raise DisagreementError(
-                f"{name}: the session of {record.at} has {_times_text(record)} here, "
+                f"{name}: the session of {record.moment} has {_times_text(record)} here, "
                 f"{_times_text(same[0])} in the history: one of the two files was changed since; "
                 "restore it, or remove the entry and accept new times"
             )
@@ -48,8 +48,8 @@ def check_date(case: Case, record: Record, present: datetime.datetime) -> None:
     # Clocks of two machines may differ by an hour or by their idea of the time zone.
     if record.began > present + datetime.timedelta(days=1):
         raise DisagreementError(
-            f"{_name(case)}: the session of {record.at} is in the future, since the clock of this "
-            f"machine says {moment_text(present)}: set the clock, or remove the entry"
+            f"{_name(case)}: the session of {record.moment} is in the future, since the clock of "
+            f"this machine says {moment_text(present)}: set the clock, or remove the entry"
         )
 
 

@@ -95,7 +95,7 @@ def folders(root: Path) -> tuple[str, ...]:
 def _read_folder(folder: Path, since: int = 0) -> tuple[Line, ...]:
     paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{since:04d}")
     lines = (line for path in sorted(paths) for line in _lines(path).values())
-    return tuple(sorted(lines, key=lambda line: line.at))
+    return tuple(sorted(lines, key=lambda line: line.moment))
 
 
 def _lines(path: Path) -> dict[bytes, Line]:

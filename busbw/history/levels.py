@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from busbw.model.case import Case, converted
-from busbw.model.stored import Session, merged
+from busbw.model.stored import Session, merge_sessions
 from busbw.model.words import Outcome, plural
 from busbw.stats.change_points import Change, find_changes
 from busbw.stats.variance import Variance, moderated, successive_variance
@@ -161,7 +161,7 @@ def machine_history(
         # A reference was measured in a session of another series.
         if not line.is_reference:
             first.setdefault(line.session, line)
-    sessions = {series: merged(earlier(lines, series), apart) for series in by_series}
+    sessions = {series: merge_sessions(earlier(lines, series), apart) for series in by_series}
     levels = {series: _levels(sessions[series]) for series in by_series}
     of_all = [change for change in acknowledged if change.case == "*"]
     return MachineHistory(

@@ -141,6 +141,6 @@ def earlier(lines: Iterable[Line], series: Series) -> list[Session]:
         if line.is_level and Series.of_line(line) == series:
             sessions.setdefault(line.session, {})[line.case] = line
     return [
-        Session.of(by_case, has_change=any(line.has_change for line in by_case.values()))
+        Session.from_records(by_case, has_change=any(line.has_change for line in by_case.values()))
         for by_case in sessions.values()
     ]

@@ -313,7 +313,7 @@ def nearest(member: _Sized, family: Sequence[_Sized]) -> list[_Sized]:
 
 def families(cases: Iterable[Case]) -> list[list[Case]]:
     """Group `cases` that differ in nothing but their payload, each group in order of payload."""
-    kinds: dict[object, list[Case]] = {}
+    kinds: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
-        kinds.setdefault((case.key.family, case.protocol), []).append(case)
+        kinds.setdefault(case.family, []).append(case)
     return [sorted(family, key=lambda case: case.payload_bytes) for family in kinds.values()]

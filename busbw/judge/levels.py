@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from busbw.model.case import Case
-from busbw.model.stored import Baseline, Record, Session, merged
+from busbw.model.stored import Baseline, Record, Session, merge_sessions
 from busbw.model.verdict import Answer
 from busbw.model.words import change_text, cut_short, plural
 
@@ -143,7 +143,7 @@ class StoredTimes:
                 and (case, session.times_of(case)) not in stored
             ),
         )
-        sessions = merged([*accepted, *later], apart)
+        sessions = merge_sessions([*accepted, *later], apart)
         changed = {
             case
             for session in sessions
@@ -160,7 +160,7 @@ def build_levels(stored: Mapping[str, StoredTimes], policy: Policy) -> Levels | 
     apart = policy.session_apart
     sessions = [session for times in stored.values() for session in times.sessions(apart)]
     cases = frozenset(baseline.case for times in stored.values() for baseline in times.timed)
-    return Levels(sessions=merged(sessions, apart), cases=cases) if cases else None
+    return Levels(sessions=merge_sessions(sessions, apart), cases=cases) if cases else None
 
 
 def _accepted_sessions(timed: Sequence[Baseline]) -> list[Session]:
@@ -316,7 +316,7 @@ def judge_machine(
     is unknown without an earlier session, without a history (`sessions` is None), and with
     too few cases to compare them together unless one of them became slower.
     """
-    earlier = merged(sessions or (), policy.session_apart)
+    earlier = merge_sessions(sessions or (), policy.session_apart)
     if not earlier:
         no_session = ", this reference has no earlier session here"
         reason = " without --history" if sessions is None else no_session

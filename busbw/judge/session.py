@@ -41,8 +41,7 @@ def fit_groups(
     families: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.case is not None and verdict.now is not None:
-            alike = verdict.case.key.family, verdict.case.protocol
-            families.setdefault(alike, []).append(verdict)
+            families.setdefault(verdict.case.family, []).append(verdict)
     groups = len(families) if interleaved else 0
     return tuple(
         _group(family[0].case, family, policy, groups)

@@ -99,7 +99,7 @@ def _group_name(verdict: Verdict) -> str:
 def _size_text(verdict: Verdict) -> str:
     """Return the payload, or nothing for a program: its name is that of its group."""
     spec = verdict.spec
-    return f"{payload_text(spec.payload_bytes)} " if spec.workload.is_sized else ""
+    return f"{payload_text(spec.payload_bytes)} " if spec.is_sized else ""
 
 
 def verdict_name(verdict: Verdict) -> str:

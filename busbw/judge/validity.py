@@ -18,8 +18,8 @@ from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import (
+    Detection,
     FailureKind,
-    FoundBy,
     Outcome,
     bytes_text,
     rate_text,
@@ -53,9 +53,9 @@ def find_failed_launches(spec: Spec, measurement: Measurement, prefix: str = "")
 
 
 _DETECTED = {
-    FoundBy.PREDICTED: "predicted before touching memory",
-    FoundBy.RAISED: "raised by the framework",
-    FoundBy.KILLED: "the kernel killed the worker",
+    Detection.PREDICTED: "predicted before touching memory",
+    Detection.RAISED: "raised by the framework",
+    Detection.KILLED: "the kernel killed the worker",
 }
 
 
@@ -68,7 +68,9 @@ def memory_text(failure: Failure) -> str:
         parts.append(f"{bytes_text(failure.available_bytes)} available")
     if failure.available_bytes == 0 and failure.process_bytes:
         parts.append(f"as the worker's process takes {bytes_text(failure.process_bytes)} by itself")
-    return f"{', '.join(parts) or failure.message} ({_DETECTED[failure.found or FoundBy.RAISED]})"
+    return (
+        f"{', '.join(parts) or failure.message} ({_DETECTED[failure.detected or Detection.RAISED]})"
+    )
 
 
 def memory_verdict(
@@ -88,7 +90,7 @@ def memory_verdict(
 def is_temporary(failure: Failure) -> bool:
     """Return whether out of memory was predicted only because other programs use memory now."""
     return (
-        failure.found is FoundBy.PREDICTED
+        failure.detected is Detection.PREDICTED
         and failure.needed_bytes is not None
         and failure.capacity_bytes is not None
         and failure.needed_bytes <= failure.capacity_bytes

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from .case import Case
 from .limits import AtLeast1, Natural, NotNegative, Positive, Seconds, Signature, check_some
-from .words import Clock, Extra, FailureKind, FoundBy, payload_text
+from .words import Clock, Detection, Extra, FailureKind, payload_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,22 +88,21 @@ class LaunchId:
 
     @classmethod
     def parse(cls, text: str) -> LaunchId:
-        """The LaunchId that `text` stands for; a text of another form is a name."""
-        first, *rest = text.split(".")
-        if not first.isdecimal() or not rest:
+        """Parse the text of a LaunchId; a text of another form is a name."""
+        first, *words = text.split(".")
+        if not first.isdecimal() or not words:
             return cls(name=text)
-        framework, *words = rest
-        found = cls(pass_number=int(first), framework=framework)
-        for word in words:
+        launch = cls(pass_number=int(first), framework=words[0])
+        for word in words[1:]:
             if word == _AGAIN:
-                found = replace(found, is_again=True)
+                launch = replace(launch, is_again=True)
             elif word.isdecimal():
-                found = replace(found, attempt=int(word))
-            elif found.part or found.is_again:
-                found = replace(found, member=word)
+                launch = replace(launch, attempt=int(word))
+            elif launch.part or launch.is_again:
+                launch = replace(launch, member=word)
             else:
-                found = replace(found, part=word)
-        return found if found.text == text else cls(name=text)
+                launch = replace(launch, part=word)
+        return launch if launch.text == text else cls(name=text)
 
     @property
     def text(self) -> str:
@@ -151,7 +150,7 @@ class Proof:
 
 
 def check_clock(clock: str) -> None:
-    if clock not in [one.value for one in Clock]:
+    if clock not in list(Clock):
         raise ValueError(f"expected a clock, got {clock[:60]!r}")
 
 
@@ -207,8 +206,8 @@ class Pace:
     dispatch_s: NotNegative = 0.0
 
     @classmethod
-    def of(cls, run: Run) -> Pace | None:
-        """None where the host's clock read no chain."""
+    def from_run(cls, run: Run) -> Pace | None:
+        """Return the pace of a launch; None where the host's clock read no chain."""
         time_s = run.clocks_s.get(Clock.HOST.value)
         if time_s is None:
             return None
@@ -219,9 +218,9 @@ class Pace:
 class Failure:
     """A request that gave no Run: a value, not an exception.
 
-    For OUT_OF_MEMORY: bytes needed, bytes available at the moment, `capacity_bytes`, what would be
-    available if nothing else used the machine's memory, and `process_bytes`, what the worker's
-    process took by itself.
+    For OUT_OF_MEMORY: how that was `detected`, bytes needed, bytes available at the moment,
+    `capacity_bytes`, what would be available if nothing else used the machine's memory, and
+    `process_bytes`, what the worker's process took by itself.
     """
 
     kind: FailureKind
@@ -229,7 +228,7 @@ class Failure:
     launch: LaunchId = NO_LAUNCH
     exit_code: int | None = None
     log: str = ""
-    found: FoundBy | None = None
+    detected: Detection | None = None
     needed_bytes: Natural | None = None
     available_bytes: Natural | None = None
     capacity_bytes: Natural | None = None
@@ -237,7 +236,7 @@ class Failure:
 
     @property
     def first_line(self) -> str:
-        """The sentence of its message, without what may stand below: a program's text."""
+        """The sentence of its message, without the program's text that may stand below."""
         return self.message.partition("\n")[0].removesuffix(":")
 
 

@@ -6,6 +6,7 @@ formulas overflow, and lists of ranks fill the memory.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import re
@@ -15,7 +16,7 @@ from typing import Annotated
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class Range:
     """Numbers from `least` to `most`, of a `unit`; `words` say it where figures would not."""
 
     least: float
@@ -34,31 +35,22 @@ def _text(number: float) -> str:
 
 
 _MOMENT = "%Y-%m-%dT%H:%M:%SZ"
-# The digits of other scripts, which Python reads as well, would name the same day in another way.
-_DAY_FORM = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_MOMENT_FORM = f"{_DAY_FORM}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}Z"
 
 
 def moment_text(moment: datetime.datetime) -> str:
-    """A moment as files have it, such as ``2026-01-31T03:00:00Z``."""
+    """Write a moment as files have it, such as ``2026-01-31T03:00:00Z``."""
     return moment.astimezone(datetime.UTC).strftime(_MOMENT)
 
 
 @functools.lru_cache(maxsize=1024)
 def moment_of(text: str) -> datetime.datetime:
-    """The moment that `text` is. Raises ValueError for another form."""
-    if not re.fullmatch(_MOMENT_FORM, text):
-        raise ValueError("another form")
-    return datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.UTC)
-
-
-def check_moment(text: str) -> None:
-    try:
-        moment_of(text)
-    except ValueError as error:
-        raise ValueError(
-            f"expected a moment such as 2026-01-31T03:00:00Z, got {text[:60]!r}"
-        ) from error
+    """Parse a moment as files have it. Raises ValueError for another form."""
+    with contextlib.suppress(ValueError):
+        moment = datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.UTC)
+        # Python also reads digits of other scripts, which would name a moment in another way.
+        if moment_text(moment) == text:
+            return moment
+    raise ValueError(f"expected a moment such as 2026-01-31T03:00:00Z, got {text[:60]!r}")
 
 
 def check_some(values: Sized) -> None:
@@ -68,9 +60,7 @@ def check_some(values: Sized) -> None:
 
 def check_date(text: str) -> None:
     try:
-        if not re.fullmatch(_DAY_FORM, text):
-            raise ValueError("another form")
-        datetime.datetime.strptime(text, "%Y-%m-%d")
+        moment_of(f"{text}T00:00:00Z")
     except ValueError as error:
         raise ValueError(f"expected a date such as 2026-01-31, got {text[:60]!r}") from error
 
@@ -86,8 +76,8 @@ def check_signature(text: str) -> None:
     """Raise ValueError unless `text` is empty or such as ``5e1c09af ring or binary tree``."""
     bits, _, words = text.partition(" ")
     named = [order for order in ORDERS if order in words.split(" or ")]
-    known = words in (ANY_ORDER, UNKNOWN_ORDER) or (named and words == " or ".join(named))
-    if text and not (known and re.fullmatch("[0-9a-f]{8}", bits)):
+    is_order = words in (ANY_ORDER, UNKNOWN_ORDER) or (named and words == " or ".join(named))
+    if text and not (is_order and re.fullmatch("[0-9a-f]{8}", bits)):
         raise ValueError(
             "expected a signature, 8 hexadecimal digits and the orders of additions, such as "
             f"'5e1c09af ring', got {text[:60]!r}"
@@ -102,14 +92,14 @@ MOST_BYTES = 10**15
 # More than any memory moves in a second, and no more than any session takes in seconds.
 _MOST = 10**18
 
-Count = Annotated[int, Within(1, 1_000_000)]
-Payload = Annotated[int, Within(1, MOST_BYTES)]
-Natural = Annotated[int, Within(0, _MOST, words="0 or more")]
-AtLeast1 = Annotated[int, Within(1, _MOST, words="1 or more")]
-Positive = Annotated[float, Within(1 / _MOST, _MOST, words="a number above 0")]
-NotNegative = Annotated[float, Within(0, _MOST, words="a number of 0 or more")]
-Seconds = Annotated[float, Within(LEAST_S, MOST_S, "seconds")]
-Microseconds = Annotated[float, Within(1e6 * LEAST_S, 1e6 * MOST_S, "microseconds")]
-Moment = Annotated[str, check_moment]
+Count = Annotated[int, Range(1, 1_000_000)]
+Payload = Annotated[int, Range(1, MOST_BYTES)]
+Natural = Annotated[int, Range(0, _MOST, words="0 or more")]
+AtLeast1 = Annotated[int, Range(1, _MOST, words="1 or more")]
+Positive = Annotated[float, Range(1 / _MOST, _MOST, words="a number above 0")]
+NotNegative = Annotated[float, Range(0, _MOST, words="a number of 0 or more")]
+Seconds = Annotated[float, Range(LEAST_S, MOST_S, "seconds")]
+Microseconds = Annotated[float, Range(1e6 * LEAST_S, 1e6 * MOST_S, "microseconds")]
+Moment = Annotated[str, moment_of]
 Date = Annotated[str, check_date]
 Signature = Annotated[str, check_signature]

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import Annotated
 
@@ -32,27 +32,27 @@ _NAMED = "hosts:2,devices:4"
 
 
 def axes_of(mesh: str) -> Mapping[str, int]:
-    """Extents by the names of axes, in order. Raises ValueError for what is no mesh."""
+    """Return extents by the names of axes, in order. Raises ValueError for what is no mesh."""
     if ":" in mesh:
-        known: Sequence[str] = NAMED_AXES
+        names: Sequence[str] = NAMED_AXES
         words = [part.strip() for part in mesh.split(",")]
         pairs = [(name, extent) for name, _, extent in (word.partition(":") for word in words)]
-        accepted = f"{', '.join(known)}, each once and with a whole number from 1, such as {_NAMED}"
+        form = f"{', '.join(names)}, each once and with a whole number from 1, such as {_NAMED}"
     else:
-        known, words = AXES, mesh.split("x")
-        pairs = list(zip(known, words))
-        accepted = (
-            f"up to {len(known)} whole numbers from 1, joined by x, such as 2x4, or named axes "
+        names, words = AXES, mesh.split("x")
+        pairs = list(zip(names, words))
+        form = (
+            f"up to {len(names)} whole numbers from 1, joined by x, such as 2x4, or named axes "
             f"such as {_NAMED}"
         )
-    found = {name: extent for name, extent in pairs if name in known and _is_extent(extent)}
-    if len(found) != len(words):
-        raise ValueError(f"{mesh[:60]!r} is not a mesh; expected {accepted}")
-    return {name: int(found[name]) for name in known if name in found}
+    extents = {name: extent for name, extent in pairs if name in names and _is_extent(extent)}
+    if len(extents) != len(words):
+        raise ValueError(f"{mesh[:60]!r} is not a mesh; expected {form}")
+    return {name: int(extents[name]) for name in names if name in extents}
 
 
 def extents_of(mesh: str) -> tuple[int, ...]:
-    """``2x4`` as (2, 4), ``hosts:2,devices:4`` too. Raises ValueError for what is no mesh."""
+    """Return (2, 4) for ``2x4`` and for ``hosts:2,devices:4``. Raises ValueError for no mesh."""
     return tuple(axes_of(mesh).values())
 
 
@@ -61,7 +61,7 @@ def _is_extent(word: str) -> bool:
 
 
 def mesh_text(mesh: str) -> str:
-    """Its canonical text: names in their order, no spaces. Raises ValueError."""
+    """Return the canonical text of a mesh: names in their order, no spaces. Raises ValueError."""
     axes = axes_of(mesh)
     if ":" in mesh:
         return ",".join(f"{name}:{extent}" for name, extent in axes.items())
@@ -80,18 +80,18 @@ Mesh = Annotated[str, check_mesh]
 
 
 def file_name_of(mesh: str) -> str:
-    """As a part of a file's name or a test's id, such as ``2x4`` or ``hosts2xdevices4``."""
+    """Return a part of a file's name or a test's id, such as ``2x4`` or ``hosts2xdevices4``."""
     return mesh.replace(":", "").replace(",", "x")
 
 
 def names_of(axes: str) -> tuple[str, ...]:
-    """``xz`` as (x, z), ``hosts,devices`` as (hosts, devices)."""
+    """Return (x, z) for ``xz``, and (hosts, devices) for ``hosts,devices``."""
     words = tuple(axes.split(","))
     return words if set(words) <= set(NAMED_AXES) else tuple(axes)
 
 
 def check_axes(axes: str, mesh: str) -> str:
-    """Such as ``x,z`` as ``xz``. Raises ValueError for no axis of `mesh`, and groups of one."""
+    """Return ``xz`` for ``x,z``. Raises ValueError for no axis of `mesh`, and groups of one."""
     extents = axes_of(mesh)
     names = [word.strip() for word in axes.split(",")]
     for name in names:
@@ -104,37 +104,35 @@ def check_axes(axes: str, mesh: str) -> str:
 
 
 def groups_of(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
-    """The ranks of each group along `axes` of `mesh`; without axes all `ranks` are one group."""
+    """Return the ranks of each group along `axes` of `mesh`, or one group of all without axes."""
     if not axes:
         return (tuple(range(ranks)),)
     extents, inner = axes_of(mesh), names_of(axes)
-    outer = [at for at, name in enumerate(extents) if name not in inner]
+    outer = [position for position, name in enumerate(extents) if name not in inner]
     groups: dict[tuple[int, ...], list[int]] = {}
     for rank, coordinates in enumerate(itertools.product(*map(range, extents.values()))):
-        groups.setdefault(tuple(coordinates[at] for at in outer), []).append(rank)
+        groups.setdefault(tuple(coordinates[position] for position in outer), []).append(rank)
     return tuple(tuple(group) for group in groups.values())
 
 
-def group_size_of(mesh: str, axes: str) -> int:
-    extents = axes_of(mesh)
-    return math.prod(extents[name] for name in names_of(axes))
-
-
 def parts_of(mesh: str) -> int:
-    """Into how many equal parts in a row the axes other than ``devices`` cut the ranks."""
+    """Return into how many equal parts in a row the axes but ``devices`` cut the ranks."""
     return math.prod(extent for name, extent in axes_of(mesh).items() if name in NAMED_AXES[:-1])
 
 
 def check_layout(mesh: str, hosts: int, processes: int) -> None:
-    """On one host each process stands for a host. Raises ValueError with both numbers."""
+    """Raise ValueError, with both numbers, for a mesh of other `hosts` or `processes`.
+
+    On one host each process stands for a host.
+    """
     axes = axes_of(mesh)
-    there = {"hosts": hosts if hosts > 1 else processes, "processes": processes}
-    for name, count in there.items():
-        at = NAMED_AXES.index(name)
-        found = math.prod(axes.get(one, 1) for one in NAMED_AXES[: at + 1])
-        if name in axes and found != count:
-            raise ValueError(f"a mesh of {mesh} has {found} {name}, there are {count}")
-    if "slices" in axes and (hosts if hosts > 1 else processes) % axes["slices"]:
+    counts = {"hosts": hosts if hosts > 1 else processes, "processes": processes}
+    for name, count in counts.items():
+        outer = NAMED_AXES[: NAMED_AXES.index(name) + 1]
+        extent = math.prod(axes.get(axis, 1) for axis in outer)
+        if name in axes and extent != count:
+            raise ValueError(f"a mesh of {mesh} has {extent} {name}, there are {count}")
+    if "slices" in axes and counts["hosts"] % axes["slices"]:
         raise ValueError(f"a mesh of {mesh} has {axes['slices']} slices, there are {hosts} hosts")
 
 
@@ -151,15 +149,14 @@ class Protocol:
 
     @classmethod
     def parse(cls, text: str) -> Protocol:
-        """The Protocol that `text` stands for. Raises ValueError if it begins with no clock."""
-        clock, _, rest = text.partition("/")
-        known = [one.value for one in Clock]
-        if clock not in known:
+        """Parse the text of a protocol. Raises ValueError if it begins with no clock."""
+        clock, _, settings = text.partition("/")
+        if clock not in list(Clock):
             raise ValueError(
-                f"expected a clock first, one of {', '.join(known)}, such as host/..., "
+                f"expected a clock first, one of {', '.join(Clock)}, such as host/..., "
                 f"got {text[:60]!r}"
             )
-        program, _, allocator = rest.rpartition("/") if "/" in rest else (rest, "", "")
+        program, _, allocator = settings.rpartition("/") if "/" in settings else (settings, "", "")
         return cls(clock=Clock(clock), program=program, allocator=allocator)
 
     @property
@@ -177,7 +174,7 @@ class EnvironmentKey:
     `shared`: several ranks are on one device, each in a process of its own.
     """
 
-    device_kind: str
+    device_kind: Annotated[str, _check_kind]
     ranks: Count
     cores: Count | None = None
     mesh: Mesh = ""
@@ -200,57 +197,46 @@ class EnvironmentKey:
 
 
 def slug(text: str) -> str:
-    """`text` as a file name: lower case, everything but letters, digits and dots is one hyphen."""
+    """Return `text` as a file name: in lower case, and a hyphen for other than letters and digits.
+
+    Dots stay, and several characters in a row are one hyphen.
+    """
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
 def _check_kind(kind: str) -> None:
-    """It becomes the name of a folder."""
+    """Raise ValueError for a kind of device that gives no name of a folder."""
     if len(kind) > 100 or not re.search("[a-z0-9]", kind.lower()):
         raise ValueError(f"expected up to 100 characters, got {kind[:60]!r}")
 
 
 def _check_word(name: str) -> None:
-    """It becomes a part of the names of files."""
+    """Raise ValueError for a strategy that cannot be a part of the name of a file."""
     if not name.replace("_", "").isalnum():
         raise ValueError(f"expected words, got {name[:60]!r}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceSet:
+class DeviceSet(EnvironmentKey):
     """The devices of one class that a framework reaches in one process.
 
     `ranks` is how many there are; `any_ranks`: any other number is possible, too (virtual CPU
     devices). `program` and `allocator` are how this framework would measure on them; `clocks` are
-    those that can be read, the default first. `strategies` maps a strategy's name as asked for to
-    its true name. `shared`: several of the ranks are on one device.
+    those that can be read, the default first. `strategies` maps the name of a strategy in options
+    to its true name.
     """
 
     device: Device
-    device_kind: Annotated[str, _check_kind]
-    ranks: Count
     any_ranks: bool
     program: str
     strategies: Mapping[str, Annotated[str, _check_word]]
     clocks: Annotated[tuple[Clock, ...], check_some] = (Clock.HOST,)
     allocator: str = ""
-    mesh: Mesh = ""
-    cores: Count | None = None
-    hosts: Count = 1
-    processes: Count = 1
-    shared: bool = False
 
     @property
     def key(self) -> EnvironmentKey:
-        return EnvironmentKey(
-            device_kind=self.device_kind,
-            ranks=self.ranks,
-            cores=self.cores,
-            mesh=self.mesh,
-            hosts=self.hosts,
-            processes=self.processes,
-            shared=self.shared,
-        )
+        names = [part.name for part in fields(EnvironmentKey)]
+        return EnvironmentKey(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -277,7 +263,7 @@ class Probe:
 class Environment:
     """Where a session measured. Only `key` is ever matched; the rest is recorded and printed.
 
-    `why` is why this device was chosen, `not_found` why each that was looked for before was not.
+    `reason` is why this device was chosen, `not_found` why each other class of device was not.
     `flags` are environment variables, and the CPU quota if there is one. `host` is the name of the
     host that measured. `changed` is what options changed on purpose, such
     as ``candidate: XLA_FLAGS=--a; reference: none``; nothing in an ordinary session.
@@ -285,7 +271,7 @@ class Environment:
 
     key: EnvironmentKey
     device: Device
-    why: str
+    reason: str
     versions: Mapping[str, Mapping[str, str]]
     flags: Mapping[str, str] = field(default_factory=dict)
     framework_paths: Mapping[str, str] = field(default_factory=dict)

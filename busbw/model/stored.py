@@ -1,4 +1,4 @@
-"""What is kept of cases: records of launches, by session and, with a pin, as baselines.
+"""What is kept of cases: records of launches, by session and as baselines with accepted times.
 
 Opens no file, and does not decide what may become a baseline.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .case import Case
 from .limits import Microseconds, Moment, Signature, moment_of
@@ -26,7 +26,7 @@ _PASSING = {"load", "clock MHz"}
 
 
 def rounded_us(time_us: float) -> float:
-    """Rounded to six significant digits: no clock gives more, and a review has less to read."""
+    """Round to six significant digits: no clock gives more, and a review has less to read."""
     return float(f"{time_us:.6g}")
 
 
@@ -34,14 +34,14 @@ def rounded_us(time_us: float) -> float:
 class Record:
     """What the launches of a case took in one session, and with what.
 
-    `at` is when the session began, UTC; without times the case was out of memory, or failed.
+    `moment` is when the session began, UTC; without times the case was out of memory, or failed.
     `commit` is that of the working directory, empty outside of a repository. `surroundings` are
     flags of the framework and, as far as they are known, the machine's load and clock frequency.
     `worker` is the hash of our own code that measured. A baseline has neither host nor outcome.
     `signature` is that of an inexact sum, if all launches had the same.
     """
 
-    at: Moment
+    moment: Moment
     commit: str = ""
     times_us: tuple[Microseconds, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -53,12 +53,12 @@ class Record:
 
     @property
     def began(self) -> datetime.datetime:
-        return moment_of(self.at)
+        return moment_of(self.moment)
 
     @property
     def date(self) -> str:
         """The day, UTC."""
-        return self.at[: len("2026-01-31")]
+        return self.moment[: len("2026-01-31")]
 
     @property
     def times_s(self) -> tuple[float, ...]:
@@ -72,14 +72,14 @@ class Record:
     @property
     def lasting(self) -> Mapping[str, str]:
         """Versions, surroundings, host and code, without what differs though nothing changed."""
-        kept = {name: text for name, text in self.surroundings.items() if name not in _PASSING}
-        ours = {HOST: self.host, OWN_CODE: self.worker}
-        return {**self.versions, **kept, **{name: text for name, text in ours.items() if text}}
+        lasting = {name: text for name, text in self.surroundings.items() if name not in _PASSING}
+        lasting |= {HOST: self.host} if self.host else {}
+        return {**self.versions, **lasting, **({OWN_CODE: self.worker} if self.worker else {})}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """What one session measured: its records by case, several where sessions were joined.
+    """What one session measured: its records by case, several where sessions were merged.
 
     `has_change`: the session found a case, or all cases together, slower or faster.
     """
@@ -89,7 +89,7 @@ class Session:
     has_change: bool = False
 
     @classmethod
-    def of(cls, records: Mapping[Case, Record], *, has_change: bool = False) -> Session:
+    def from_records(cls, records: Mapping[Case, Record], *, has_change: bool = False) -> Session:
         """Make a session of one record or more, all of the same moment."""
         began = next(iter(records.values())).began
         by_case = {case: (record,) for case, record in records.items()}
@@ -101,53 +101,53 @@ class Session:
         return {case: self.times_of(case) for case in self.records}
 
     def times_of(self, case: Case) -> tuple[float, ...]:
-        return tuple(time_s for one in self.records[case] for time_s in one.times_s)
-
-    def joined(self, other: Session) -> Session:
-        records = dict(self.records)
-        for case, more in other.records.items():
-            records[case] = (*records.get(case, ()), *more)
-        has_change = self.has_change or other.has_change
-        return Session(began=self.began, records=records, has_change=has_change)
+        return tuple(time_s for record in self.records[case] for time_s in record.times_s)
 
     def changes_since(self, before: Session, framework: str) -> tuple[str, ...]:
-        """What a framework's stack has other than before, such as ``jax 0.10.1 -> 0.10.2``."""
+        """Return what changed in a framework's stack, such as ``jax 0.10.1 -> 0.10.2``."""
         return changes(before._lasting(framework), self._lasting(framework))
 
     def _lasting(self, framework: str) -> Mapping[str, str]:
-        found = (own[0] for case, own in self.records.items() if case.framework == framework)
-        return next((one.lasting for one in found), {})
+        of_framework = (
+            records[0].lasting
+            for case, records in self.records.items()
+            if case.framework == framework
+        )
+        return next(of_framework, {})
 
 
-def changes(known: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Return what differs, such as ``jax 0.10.1 -> 0.10.2`` and ``XLA_FLAGS none -> --x``.
 
-    What was set or taken away differs, too; a host or a hash of our code that only one side names
-    does not. Where nothing is known of before, nothing can differ.
+    A setting that only one side has differs, too; a host or a hash of our code that only one side
+    names does not. Where nothing is known of before, nothing can differ.
     """
     names = [
         name
-        for name in dict.fromkeys((*now, *known))
-        if name not in (HOST, OWN_CODE) or (name in now and name in known)
+        for name in dict.fromkeys((*now, *before))
+        if name not in (HOST, OWN_CODE) or (name in now and name in before)
     ]
-    both = [(name, known.get(name, "none"), now.get(name, "none")) for name in names]
-    return tuple(f"{name} {old} -> {new}" for name, old, new in both if known and old != new)
+    pairs = [(name, before.get(name, "none"), now.get(name, "none")) for name in names]
+    return tuple(f"{name} {old} -> {new}" for name, old, new in pairs if before and old != new)
 
 
-def merged(sessions: Iterable[Session], apart: datetime.timedelta) -> tuple[Session, ...]:
+def merge_sessions(sessions: Iterable[Session], apart: datetime.timedelta) -> tuple[Session, ...]:
     """Return the sessions in the order of time, with those near each other as one.
 
     Sessions that began less than `apart` after the first share the state of the machine. A session
     that found a change is merged only with other cases of its moment, which are of the same
     session: launches of other sessions would hide the change.
     """
-    found: list[Session] = []
+    merged: list[Session] = []
     for session in sorted(sessions, key=lambda session: session.began):
-        if found and _is_one(found[-1], session, apart):
-            found[-1] = found[-1].joined(session)
-        else:
-            found.append(session)
-    return tuple(found)
+        if not merged or not _is_one(merged[-1], session, apart):
+            merged.append(session)
+            continue
+        records, has_change = dict(merged[-1].records), merged[-1].has_change or session.has_change
+        for case, more in session.records.items():
+            records[case] = (*records.get(case, ()), *more)
+        merged[-1] = replace(merged[-1], records=records, has_change=has_change)
+    return tuple(merged)
 
 
 def _is_one(first: Session, later: Session, apart: datetime.timedelta) -> bool:
@@ -180,7 +180,7 @@ class Baseline:
 
     @property
     def sessions(self) -> tuple[Record, ...]:
-        """Its records with times."""
+        """The records, which have times; none where the case is out of memory."""
         return () if self.oom else self.records
 
     @property
@@ -197,16 +197,14 @@ class Baseline:
 
     @property
     def level_us(self) -> float | None:
-        """Of sessions' medians: launches of one session are alike. None where it is `oom`."""
+        """The median of sessions' medians: launches of a session are alike. None where `oom`."""
         if self.oom:
             return None
-        return statistics.median(statistics.median(one.times_us) for one in self.records)
+        return statistics.median(statistics.median(record.times_us) for record in self.records)
 
     @property
     def level_s(self) -> float | None:
-        if self.oom:
-            return None
-        return statistics.median(statistics.median(one.times_s) for one in self.records)
+        return None if self.level_us is None else self.level_us / 1e6
 
     @property
     def pinned_s(self) -> float | None:
@@ -219,4 +217,4 @@ class Baseline:
     @property
     def line(self) -> tuple[object, ...]:
         """What is unique in its file: its case, and the limit that it was out of memory under."""
-        return (self.case.key.line_key, self.memory_limit_bytes or 0)
+        return (self.case.line_key, self.memory_limit_bytes or 0)

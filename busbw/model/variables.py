@@ -67,7 +67,10 @@ REPLACES = ("TPU_LIBRARY_PATH", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN")
 
 
 def with_huge_pages(environment: Mapping[str, str]) -> dict[str, str]:
-    """Read by glibc at the start: an all-reduce is timed, and not the page allocator."""
+    """Add the setting of huge pages, so that an all-reduce is timed, and no page allocator.
+
+    The C library reads it as a process starts.
+    """
     if has_huge_pages(environment):
         return dict(environment)
     others = environment.get(_TUNABLES, "")
@@ -79,7 +82,7 @@ def has_huge_pages(environment: Mapping[str, str]) -> bool:
 
 
 def recorded(environment: Mapping[str, str], home: str) -> dict[str, str]:
-    """What is recorded of `environment`, by name; `home` is the user's home directory."""
+    """Return the recorded variables of `environment`; `home` is the user's home directory."""
     return {
         name: without_homes(_OF_URL.sub(_MASK, environment[name]), home)
         for name in sorted(environment)
@@ -93,37 +96,38 @@ def _is_recorded(name: str) -> bool:
 
 
 def of_compilers(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that change what is compiled, in full: for the cache key, never shown."""
+    """Return the variables that change what is compiled, in full: for a cache key, never shown."""
     return {name: environment[name] for name in sorted(environment) if name.startswith(_COMPILING)}
 
 
 def of_stack(environment: Mapping[str, str], home: str) -> dict[str, str]:
-    """The variables that are part of a stack, with ``~`` for homes: a lock is read by anybody."""
+    """Return the variables that are part of a stack, with ``~`` for homes: anybody reads a lock."""
     names = sorted(STACK & environment.keys())
     return {name: without_homes(environment[name], home) for name in names}
 
 
 def public(text: str, environment: Mapping[str, str], home: str) -> str:
-    """`text` of a process without secrets of its `environment`, credentials in URLs, and homes."""
+    """Remove secrets of `environment`, credentials in URLs, and homes from a process's `text`."""
     for secret in _secrets(environment):
         text = text.replace(secret, _MASK)
     return without_homes(_OF_URL.sub(_MASK, text), home)
 
 
 def _secrets(environment: Mapping[str, str]) -> list[str]:
-    """The longest first."""
-    named = {one.strip() for name, one in environment.items() if _SECRET.search(name)}
-    return sorted((one for one in named if len(one) >= _LEAST_CHARACTERS), key=len, reverse=True)
+    """Return the values of secret variables, the longest first."""
+    values = {value.strip() for name, value in environment.items() if _SECRET.search(name)}
+    secrets = (value for value in values if len(value) >= _LEAST_CHARACTERS)
+    return sorted(secrets, key=len, reverse=True)
 
 
 def with_home(text: str, home: str) -> str:
-    """`text` with `home` in place of each ``~`` that stands for one."""
+    """Replace each ``~`` that stands for a home by `home`."""
     return re.sub(rf"(?<![\w/.~-])~{_END}", lambda _: home, text)
 
 
 def without_homes(text: str, home: str = "") -> str:
-    """`text` with ``~`` in place of `home` and of every home below ``/home`` or ``/Users``."""
+    """Replace `home` and every home below ``/home`` or ``/Users`` by ``~``."""
     # Root's home is replaced only as a whole path, not where a path ends with its name.
-    own = "" if home in ("/", "/root") else home.rstrip("/")
-    pattern = f"{re.escape(own)}|{_HOMES}" if own.startswith("/") else _HOMES
+    folder = "" if home in ("/", "/root") else home.rstrip("/")
+    pattern = f"{re.escape(folder)}|{_HOMES}" if folder.startswith("/") else _HOMES
     return re.sub(f"(?:{pattern}){_END}", "~", text)

@@ -46,7 +46,7 @@ class Curve:
         return self.latency_s + payload_bytes / self.bandwidth_bytes_per_s
 
     def latency_share(self, payload_bytes: int) -> float:
-        """The latency's share of the time for a payload, 0 to 1; the rest is the bytes'."""
+        """Return the latency's share of the time for a payload, 0 to 1; the bytes have the rest."""
         return self.latency_s / self.seconds(payload_bytes)
 
 
@@ -188,12 +188,12 @@ class SessionVerdict:
         return self.outcome.is_failure
 
     def with_outcome(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
-        holds = {outcome, *(one for one in self.outcomes if one.is_failure)}
+        failures = {outcome, *(other for other in self.outcomes if other.is_failure)}
         return replace(
             self,
-            outcomes=tuple(one for one in SessionOutcome if one in holds),
+            outcomes=tuple(other for other in SessionOutcome if other in failures),
             text=f"{text}; {self.text}",
         )
 
     def headline(self) -> str:
-        return f"{', '.join(one.value for one in self.outcomes)}: {self.text}"
+        return f"{', '.join(self.outcomes)}: {self.text}"

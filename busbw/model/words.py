@@ -40,7 +40,7 @@ class FailureKind(enum.StrEnum):
 
     @property
     def words(self) -> str:
-        """Such as ``out of memory``."""
+        """The kind in words, such as ``out of memory``."""
         return self.value.lower().replace("_", " ")
 
 
@@ -73,7 +73,7 @@ class Extra(enum.StrEnum):
     MEMORY = "memory"
 
 
-class FoundBy(enum.StrEnum):
+class Detection(enum.StrEnum):
     """How running out of memory was found."""
 
     PREDICTED = "predicted"
@@ -120,21 +120,21 @@ class SessionOutcome(enum.StrEnum):
         return self not in (SessionOutcome.NOTHING_COMPARED, SessionOutcome.FINE)
 
 
-def plural(count: int, what: str) -> str:
-    """Such as ``1 launch``, ``3 launches`` and ``2 epochs``."""
+def plural(count: int, noun: str) -> str:
+    """Return such as ``1 launch``, ``3 launches`` and ``2 epochs``."""
     if count == 1:
-        return f"1 {what}"
-    return f"{count} {what}" + ("es" if what.endswith(("nch", "tch", "s", "x")) else "s")
+        return f"1 {noun}"
+    return f"{count} {noun}" + ("es" if noun.endswith(("nch", "tch", "s", "x")) else "s")
 
 
-def cut_short(texts: Sequence[str], most: int, what: str) -> list[str]:
-    """The first `most` of `texts`, and how many more there are of `what`."""
+def cut_short(texts: Sequence[str], most: int, noun: str) -> list[str]:
+    """Return the first `most` of `texts`, and how many more there are, such as of cases."""
     more = len(texts) - most
-    return [*texts[:most], *([f"and {plural(more, what)} more"] if more > 0 else [])]
+    return [*texts[:most], *([f"and {plural(more, noun)} more"] if more > 0 else [])]
 
 
 def payload_text(payload_bytes: int) -> str:
-    """A payload as people write it: ``1K`` = 1024 bytes, ``1024M`` = 2^30; other sizes in bytes."""
+    """Write a payload: ``1K`` for 1024 bytes, ``1024M`` for 2^30, other sizes in bytes."""
     if payload_bytes and payload_bytes % MIB == 0:
         return f"{payload_bytes // MIB}M"
     if payload_bytes and payload_bytes % KIB == 0:
@@ -143,17 +143,16 @@ def payload_text(payload_bytes: int) -> str:
 
 
 def payload_of(text: str) -> int:
-    """The bytes that `payload_text` writes as `text`. Raises ValueError for any other text."""
-    unit = {"K": KIB, "M": MIB}.get(text[-1:], 1)
-    digits = text if unit == 1 else text[:-1]
-    found = int(digits) * unit if re.fullmatch("[0-9]{1,15}", digits) else 0
-    if not found or payload_text(found) != text:
+    """Return the bytes that `payload_text` writes as `text`. Raises ValueError for another text."""
+    match = re.fullmatch("([0-9]{1,15})([KM]?)", text)
+    payload_bytes = int(match[1]) * {"K": KIB, "M": MIB}.get(match[2], 1) if match else 0
+    if not payload_bytes or payload_text(payload_bytes) != text:
         raise ValueError(f"expected a size such as 4K, got {text[:60]!r}")
-    return found
+    return payload_bytes
 
 
 def bytes_text(count: int, decimals: int = 1) -> str:
-    """A number of bytes in the binary unit that reads best, such as ``11.5 GiB``."""
+    """Write a number of bytes in the binary unit that reads best, such as ``11.5 GiB``."""
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if abs(count) >= size:
             return f"{count / size:.{decimals}f} {unit}"
@@ -161,7 +160,7 @@ def bytes_text(count: int, decimals: int = 1) -> str:
 
 
 def seconds_text(seconds: float, digits: int = 4) -> str:
-    """A duration in the unit that reads best, to some significant digits, such as ``812.4 us``."""
+    """Write a duration in the unit that reads best, to some digits, such as ``812.4 us``."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{_rounded(seconds / size, digits)} {unit}"
@@ -169,27 +168,27 @@ def seconds_text(seconds: float, digits: int = 4) -> str:
 
 
 def _rounded(value: float, digits: int) -> str:
-    """To `digits` significant digits, without an exponent where 999.6 becomes 1000."""
+    """Round to `digits` significant digits, without an exponent where 999.6 becomes 1000."""
     return f"{float(f'{value:.{digits}g}'):g}"
 
 
 def change_text(change: float) -> str:
-    """A relative change without its sign, three significant digits below 10 %: ``3.1 %``."""
+    """Write a relative change without its sign, with three digits below 10 %: ``3.1 %``."""
     return f"{100 * abs(change):.3g} %" if abs(change) < 0.1 else f"{100 * abs(change):.0f} %"
 
 
 def by_text(change: float) -> str:
-    """By how much something grew or fell: ``by 3.1 %``, from 100 % on ``to 2.1 x``."""
+    """Write by how much something grew or fell: ``by 3.1 %``, from 100 % on ``to 2.1 x``."""
     return f"by {change_text(change)}" if change < 1 else f"to {1 + change:.2g} x"
 
 
 def ratio_text(ratio: float) -> str:
-    """Return two digits after the point, or three below 1.1, or one from 10 on."""
+    """Write two digits after the point, or three below 1.1, or one from 10 on."""
     return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
 
 
 def rate_text(bytes_per_s: float) -> str:
-    """A rate in GB/s (10^9 bytes/s), three significant digits, such as ``3.40 GB/s``."""
+    """Write a rate in GB/s (10^9 bytes/s) with three significant digits, such as ``3.40 GB/s``."""
     rate = bytes_per_s / 1e9
     decimals = max(0, 2 - math.floor(math.log10(rate))) if rate > 0 else 0
     return f"{rate:.{decimals}f} GB/s"

@@ -14,11 +14,12 @@ ALL = "all"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """What a rank runs: a collective by itself, or all collectives of a program of the user's.
+    """A collective by itself, or all collectives of a program of the user's.
 
-    `axes` are the axes of the mesh that the collective runs over, such as ``y`` (empty: all). A
-    `program` is a function that makes it, such as ``perf/programs.py:train_step``, or the file of
-    its HLO; it has the collective `ALL`.
+    The `reduce_op` is ``sum``, ``max``, ``min``, or ``none`` where nothing is reduced, and the
+    `placement` ``in_place`` or ``out_of_place``. `axes` are the axes of the mesh that the
+    collective runs over, such as ``y`` (empty: all). A `program` is a function that makes it, such
+    as ``perf/programs.py:train_step``, or the file of its HLO; it has the collective `ALL`.
     """
 
     collective: str = "all_reduce"
@@ -34,7 +35,7 @@ class Workload:
 
     @property
     def word(self) -> str:
-        """Return its word in ids, tables and file names, ``program``; "" for a collective."""
+        """The word of a program in ids, tables and file names; empty for a collective."""
         return "" if self.is_sized else "program"
 
 

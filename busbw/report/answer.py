@@ -91,7 +91,7 @@ def _labels(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
     labels = {}
     for spec, kind in kinds.items():
         # A program's name stands in place of a size.
-        usual = ("", "default") if spec.workload.is_sized else ("", "default", spec.strategy)
+        usual = ("", "default") if spec.is_sized else ("", "default", spec.strategy)
         words = [word for word, does in zip(kind, varies) if does and word not in usual]
         labels[spec] = " ".join([spec.framework, *words])
     return labels
@@ -113,7 +113,7 @@ def _line(group: Sequence[Verdict], label: str) -> str:
 
 def _sizes(group: Sequence[Verdict]) -> str:
     """Return a few sizes, or the first and the last of many; the names of programs."""
-    if not group[0].spec.workload.is_sized:
+    if not group[0].spec.is_sized:
         return ", ".join(_cut([verdict.spec.strategy for verdict in group]))
     payloads = [verdict.spec.payload_bytes for verdict in group]
     few = len(payloads) <= _MOST_SIZES

@@ -111,7 +111,7 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
     reasons: dict[tuple[str, str], list[int]] = {}
     for verdict in verdicts:
         sizes = reasons.setdefault((verdict.group_name, verdict.text), [])
-        sizes += [verdict.spec.payload_bytes] if verdict.spec.workload.is_sized else []
+        sizes += [verdict.spec.payload_bytes] if verdict.spec.is_sized else []
     for (name, text), sizes in itertools.islice(reasons.items(), _MOST_REASONS):
         # A program's name is that of its group, and it has no size.
         yield f"{name} {span_text(sizes)}: {text}" if sizes else f"{name}: {text}"

@@ -59,7 +59,7 @@ def header_lines(
     # The framework made the devices of a CPU, unless each process has one device.
     is_virtual = environment.device is Device.CPU and key.processes == 1
     kind += f"{key.ranks} virtual devices" if is_virtual else f"{key.ranks} ranks"
-    lines = [f"busbw device: {kind}{shape_text(key)}; {environment.why}"]
+    lines = [f"busbw device: {kind}{shape_text(key)}; {environment.reason}"]
     lines += [f"busbw device: {text}" for text in environment.not_found] if verbose else []
     for framework, versions in environment.versions.items():
         lines.append(f"busbw {framework}: {versions_text(versions)}")
@@ -178,7 +178,7 @@ def change_tables(changes: Iterable[ChangeRow]) -> tuple[Table, ...]:
 
 def _line_text(case: Case) -> str:
     """Return dtype and payload, which name a line of a file; the name of a program."""
-    if not case.workload.is_sized:
+    if not case.is_sized:
         return case.strategy
     return f"{case.dtype} {payload_text(case.payload_bytes)}"
 

@@ -129,7 +129,7 @@ def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
 
 def span_of(verdicts: Sequence[Verdict]) -> str:
     """Return the payloads of verdicts, or the names of programs."""
-    if not verdicts[0].spec.workload.is_sized:
+    if not verdicts[0].spec.is_sized:
         return ", ".join(verdict.spec.strategy for verdict in verdicts)
     return span_text([verdict.spec.payload_bytes for verdict in verdicts])
 

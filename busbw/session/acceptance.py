@@ -90,7 +90,7 @@ def _times(judged: Judged) -> Judged:
     if not isinstance(measured, Measured):
         return judged
     reason = settings.accept_regression
-    session = Record(at=moment_text(judged.collected.began), commit=measured.environment.commit)
+    session = Record(moment=moment_text(judged.collected.began), commit=measured.environment.commit)
     rules = Rules(budget=measured.policy.budget, only_new=settings.update_baselines == "new")
     able = _storable(judged, measured)
     wanted, notes = _wanted(judged, measured, able) if settings.update_baselines else ([], [])
@@ -224,7 +224,7 @@ def _is_new_level(settings: Settings, verdict: Verdict, job: TimedJob, budget: f
 def _asked(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
     """Every case of the options' grid, deselected or not, whose file a measured case is in."""
     target = measured.machine.target
-    touched = {(job.key, job.case.key.file_name) for job in measured.jobs.values()}
+    touched = {(job.key, job.case.file_name) for job in measured.jobs.values()}
     asked = []
     for spec in measured.collected.grid:
         try:
@@ -232,6 +232,6 @@ def _asked(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
         except GridError:
             # No case on this device, and therefore no baseline.
             continue
-        if (key, case.key.file_name) in touched:
+        if (key, case.file_name) in touched:
             asked.append((key, case))
     return asked

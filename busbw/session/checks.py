@@ -79,5 +79,5 @@ def _check_blocks(settings: Settings, specs: Sequence[Spec]) -> None:
         ranks = VIRTUAL_RANKS
     with usage_error(GridError):
         for spec in specs:
-            if ranks is not None and spec.workload.is_sized:
+            if ranks is not None and spec.is_sized:
                 check_blocks(spec, ranks)

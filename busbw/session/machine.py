@@ -24,7 +24,6 @@ from busbw.model import variables
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import Environment, EnvironmentKey, Probe, extents_of
 from busbw.model.words import Device, bytes_text, payload_text
-from busbw.model.workload import Workload
 
 from .errors import UsageError, usage_error
 from .settings import Against, LockedStack, Settings, how_to_get
@@ -182,7 +181,7 @@ def check_stacks(settings: Settings, name: str, ours: str, theirs: str) -> None:
 
 def key_on(target: Target, framework: str) -> EnvironmentKey:
     """That of a framework's collectives on all devices."""
-    return target.key(Spec(framework=framework, workload=Workload(), payload_bytes=1))
+    return target.key(Spec(framework=framework, payload_bytes=1))
 
 
 def environment(
@@ -194,7 +193,7 @@ def environment(
     return Environment(
         key=key or key_on(target, reached[0].framework),
         device=target.device,
-        why=target.reason,
+        reason=target.reason,
         versions={one.framework: one.versions for one in reached},
         flags={name: value for one in reached for name, value in one.flags.items()},
         framework_paths={one.framework: one.framework_path for one in reached},

@@ -27,7 +27,6 @@ from busbw.model.machine import AXES
 from busbw.model.program import CONSECUTIVE, STRIDED, ProgramCollectives, Use
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
-from busbw.model.workload import Workload
 from busbw.program.hlo import ProgramError
 
 from . import dumps, machine
@@ -125,12 +124,10 @@ def _spec(settings: Settings, framework: str, use: Use, mesh: Mapping[str, int])
     spec = Spec(
         framework=framework,
         payload_bytes=use.payload_bytes,
-        workload=Workload(
-            collective=use.kind,
-            reduce_op=use.reduce_op or "none",
-            placement=one.placements[0],
-            axes="".join(letters[name] for name in axes) if several else "",
-        ),
+        collective=use.kind,
+        reduce_op=use.reduce_op or "none",
+        placement=one.placements[0],
+        axes="".join(letters[name] for name in axes) if several else "",
         dtype=dtype,
         ranks=use.ranks * use.groups,
         mesh="x".join(map(str, mesh.values())) if several else "",

@@ -98,8 +98,8 @@ def _check_agreement(
     HistoryError for a session in the future.
     """
     settings, began = collected.settings, collected.began
-    moments = {record.at for one in stored for record in one.records}
-    shared = [line for line in lines if line.at in moments]
+    moments = {record.moment for one in stored for record in one.records}
+    shared = [line for line in lines if line.moment in moments]
     for baseline in stored:
         try:
             agreement.check_date(
@@ -168,7 +168,7 @@ def record_of(
     """What was `found` now, with the `flags` of a locked stack if they are not this session's."""
     environment = measured.environment
     return Record(
-        at=moment_text(measured.collected.began),
+        moment=moment_text(measured.collected.began),
         commit=environment.commit,
         times_us=tuple(rounded_us(1e6 * launch_time_s(run)) for run in found.runs),
         versions=found.runs[0].versions if found.runs else {},
@@ -193,7 +193,7 @@ def today(measured: Measured) -> dict[EnvironmentKey, Session]:
     for job, one in _whole(measured, measured.measurements):
         if job.key in measured.levels:
             found.setdefault(job.key, {})[job.case] = record_of(measured, one)
-    return {key: Session.of(records) for key, records in found.items()}
+    return {key: Session.from_records(records) for key, records in found.items()}
 
 
 def wrong_before(settings: Settings, jobs: Iterable[TimedJob]) -> dict[Case, str]:
@@ -282,7 +282,7 @@ def machine_answers(measured: Measured) -> tuple[Answer, ...]:
         key = job.key, job.case.framework
         found.setdefault(key, {})[job.case] = record_of(measured, one)
     return tuple(
-        judge_machine(key[1], measured.nights[key], Session.of(records), measured.policy)
+        judge_machine(key[1], measured.nights[key], Session.from_records(records), measured.policy)
         for key, records in found.items()
     )
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from busbw import grid
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Asked, GridError, Spec
+from busbw.model.case import GridError, GridOptions, Spec
 from busbw.model.launch import Injection
 from busbw.model.words import Clock, Extra, payload_text
 
@@ -27,7 +27,7 @@ def with_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 
-def asked(settings: Settings) -> Asked:
+def asked(settings: Settings) -> GridOptions:
     """Return the grid of the options. Raises GridError where no framework is installed."""
     if not settings.frameworks:
         raise GridError(f"neither jax nor tensorflow is installed here; {how_to_get('jax')}")

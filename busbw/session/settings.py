@@ -19,7 +19,7 @@ from busbw.baselines.store import frameworks_below
 from busbw.driver.transport import Hosts
 from busbw.frameworks import FRAMEWORKS, USUAL
 from busbw.grid import is_dump, program_spec
-from busbw.model.case import Asked
+from busbw.model.case import GridOptions
 from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, mesh_text, names_of
 from busbw.model.words import Device
@@ -104,7 +104,7 @@ class Settings:
     frameworks: tuple[str, ...]
     absent_frameworks: tuple[str, ...]
     pythons: Mapping[str, str]
-    asked: Asked
+    asked: GridOptions
     launches: int
     time_budget_s: float
     fail_above: float | None
@@ -280,7 +280,7 @@ def _asked(
     values: Mapping[str, Any],
     frameworks: tuple[str, ...],
     ranks: int | None,
-) -> Asked:
+) -> GridOptions:
     mesh, axes = found["mesh"] or "", found["axes"] or ""
     extents = values["mesh"] or ()
     if mesh and ranks not in (None, math.prod(extents)):
@@ -288,7 +288,7 @@ def _asked(
         raise ValueError(f"--mesh: {mesh} has {there} ranks, --ranks={ranks} asks for {ranks}")
     if axes:
         axes = checked("axes", lambda words: check_axes(words, mesh), axes)
-    return Asked(
+    return GridOptions(
         frameworks=frameworks,
         named=bool(values["frameworks"]),
         strategies=values["strategies"],

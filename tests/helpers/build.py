@@ -16,9 +16,6 @@ from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, P
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Clock, Device, FailureKind, Outcome
-from busbw.model.workload import Workload
-
-_OF_WORKLOAD = ("collective", "reduce_op", "placement", "axes", "program")
 
 DATE = "2026-01-02"
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -27,8 +24,7 @@ VERSIONS = {"jax": "0.10.0"}
 
 def spec(**changes: Any) -> Spec:
     """An all-reduce of 4 KiB in float32, as asked for."""
-    ordinary = Spec(framework="jax", payload_bytes=4096, workload=Workload())
-    return replace(ordinary, **_with_workload(ordinary.workload, changes))
+    return replace(Spec(framework="jax", payload_bytes=4096), **changes)
 
 
 def case(**changes: Any) -> Case:
@@ -36,7 +32,6 @@ def case(**changes: Any) -> Case:
     ordinary = Case(
         framework="jax",
         payload_bytes=4096,
-        workload=Workload(),
         strategy="psum",
         dtype="float32",
         ranks=4,
@@ -45,14 +40,7 @@ def case(**changes: Any) -> Case:
     )
     if isinstance(changes.get("protocol"), str):
         changes["protocol"] = Protocol.parse(changes["protocol"])
-    return replace(ordinary, **_with_workload(ordinary.workload, changes))
-
-
-def _with_workload(usual: Workload, changes: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the collective, and the `program`, are the workload's."""
-    own = {name: changes[name] for name in _OF_WORKLOAD if name in changes}
-    others = {name: one for name, one in changes.items() if name not in _OF_WORKLOAD}
-    return {"workload": replace(usual, **own), **others} if own else others
+    return replace(ordinary, **changes)
 
 
 def plan(**changes: Any) -> Plan:
@@ -114,14 +102,14 @@ def session(*times_s: float, **changes: Any) -> Record:
     """A session of these launch times; without any a case was out of memory in it."""
     times_us = tuple(float(f"{1e6 * time_s:.12g}") for time_s in times_s)
     at = f"{changes.pop('date', DATE)}T03:00:00Z"
-    return replace(Record(at=at, versions=VERSIONS, times_us=times_us), **changes)
+    return replace(Record(moment=at, versions=VERSIONS, times_us=times_us), **changes)
 
 
 def accepted(found: Measurement, at: Record | None = None, **changes: Any) -> Accepted:
     """What was measured, in the session that began as the record `at` says."""
     times_s = [one.samples_s[0] for one in found.runs]
     versions = found.runs[0].versions if found.runs else {}
-    own = session(*times_s, at=(at or session()).at, commit=at.commit if at else "")
+    own = session(*times_s, moment=(at or session()).moment, commit=at.commit if at else "")
     ordinary = Accepted(key=key(), measurement=found, record=replace(own, versions=versions))
     return replace(ordinary, **changes)
 

@@ -21,7 +21,7 @@ def line(**changes: Any) -> Line:
     """A case that passed in three launches."""
     ordinary = Line(
         session=SESSION,
-        at="2026-01-31T03:00:00Z",
+        moment="2026-01-31T03:00:00Z",
         device=Device.TPU,
         case=build.case(),
         outcome=Outcome.PASS,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from busbw import __version__, wire
-from busbw.model.case import Spec
+from busbw.model.case import Spec, converted
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Outcome
 from busbw.report.reading import Session, read_results
@@ -27,13 +27,7 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
     ours = ("framework", "strategy", "dtype", "ranks", "program", *own)
     of_case = {name: changes.pop(name) for name in ours if name in changes}
     case = build.case(payload_bytes=payload_bytes, **of_case)
-    spec = Spec(
-        framework=case.framework,
-        workload=case.workload,
-        payload_bytes=payload_bytes,
-        strategy=case.strategy,
-        dtype=case.dtype,
-    )
+    spec = converted(Spec, case, ranks=None, mesh="", clock="default")
     now = None if gb_per_s is None else build.summary(busbw_gb_per_s=gb_per_s)
     ordinary = build.verdict(
         Outcome.PASS if now else Outcome.OUT_OF_MEMORY,

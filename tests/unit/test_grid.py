@@ -10,15 +10,15 @@ from busbw import grid
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.grid import Target
-from busbw.model.case import Asked, GridError, Spec
+from busbw.model.case import GridError, GridOptions, Spec
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.words import Clock, Device
 from tests.helpers import build
 
 
-def _asked(**changes: Any) -> Asked:
+def _asked(**changes: Any) -> GridOptions:
     ordinary: dict[str, Any] = {"frameworks": ("jax",), "named": True, "payloads": (1024,)}
-    return Asked(**{**ordinary, **changes})
+    return GridOptions(**{**ordinary, **changes})
 
 
 def _grid(**changes: Any) -> tuple[Spec, ...]:

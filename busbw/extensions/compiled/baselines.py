@@ -52,9 +52,9 @@ def read(path: Path) -> tuple[ProgramFile, Programs]:
     programs: dict[tuple[object, ...], CompiledBaseline] = {}
     for index, (line, case) in enumerate(zip(stored.entries, cases)):
         with placed(path):
-            if case.key.line_key in programs:
+            if case.line_key in programs:
                 raise wire.WireError(f"document.entries[{index}]: a second entry for its payload")
-        programs[case.key.line_key] = converted(CompiledBaseline, line, case=case)
+        programs[case.line_key] = converted(CompiledBaseline, line, case=case)
     return stored, programs
 
 
@@ -73,7 +73,7 @@ def find(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None
 
 def _of(case: Case, programs: Programs) -> CompiledBaseline | None:
     """Return the program of `case`, with the protocol that it was stored with."""
-    program = programs.get(case.key.line_key)
+    program = programs.get(case.line_key)
     return program and replace(program, case=replace(case, protocol=program.case.protocol))
 
 
@@ -118,7 +118,7 @@ def save(
             before = _of(new.case, programs)
             if before is not None and (only_new or replace(before, date=new.date) == new):
                 continue
-            opened[path] = {**programs, new.case.key.line_key: new}
+            opened[path] = {**programs, new.case.line_key: new}
             texts[path] = dumps(key, opened[path])
             was = before.text if before is not None else "none"
             changes.append((path, new.case, was, new.text, ""))

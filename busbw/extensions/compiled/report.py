@@ -45,7 +45,7 @@ def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
         tables.append(
             Table(
                 title=TextLine(name, BOLD),
-                columns=_COLUMNS[0 if alike[0].spec.workload.is_sized else 1 :],
+                columns=_COLUMNS[0 if alike[0].spec.is_sized else 1 :],
                 rows=tuple(map(_compiled_row, alike)),
             )
         )

@@ -81,6 +81,7 @@ def row_of(verdict: CompiledVerdict) -> CompiledCase:
         CompiledCase,
         verdict,
         id=verdict.spec.id,
+        spec=converted(Spec, verdict.spec),
         topology=verdict.spec.topology,
         compiler=verdict.spec.compiler,
         figures={name: value for name, value in figures.items() if value is not None},

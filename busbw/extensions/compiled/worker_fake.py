@@ -72,7 +72,7 @@ def describe(topology: Topology) -> Compiler:
 
 def lowered(case: Case, topology: Topology) -> Lowered:
     """Return the program that the script says."""
-    program = case.workload.program
+    program = case.program
     line = _line(0 if program else case.payload_bytes, topology, program)
     text, mesh = json.dumps([repr(case), line]), dict(line.get("mesh", {})) if program else None
     return Lowered(text, 1, partial(_optimized, case, line), mesh)

@@ -54,8 +54,8 @@ def describe(topology: Topology) -> Compiler:
 def lowered(case: Case, topology: Topology) -> Lowered:
     """Return the program that measuring `case` on `topology` would run. Raises MeasuringError."""
     devices = _devices(topology)
-    if case.workload.program:
-        return user_program.lowered(case.workload.program, devices)
+    if case.program:
+        return user_program.lowered(case.program, devices)
     mesh = mesh_of(case, devices)
     program, step = collective.lowered(case, mesh, topology.device)
     return Lowered(program.as_text(), step, partial(user_program.optimized, program))

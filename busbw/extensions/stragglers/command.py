@@ -37,7 +37,6 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
-from busbw.model.workload import Workload
 from busbw.report.renderers import render
 from busbw.session import forms
 from busbw.session.arguments import argument
@@ -214,11 +213,9 @@ def _specs(options: argparse.Namespace) -> list[Spec]:
         Spec(
             framework=options.framework,
             payload_bytes=size,
-            workload=Workload(
-                collective=collective,
-                reduce_op="sum" if COLLECTIVES[collective].reduce_ops else "none",
-                placement=COLLECTIVES[collective].placements[0],
-            ),
+            collective=collective,
+            reduce_op="sum" if COLLECTIVES[collective].reduce_ops else "none",
+            placement=COLLECTIVES[collective].placements[0],
         )
         for collective in (["all_reduce"] if only_sums else ["all_reduce", "permute"])
         for size in options.payloads

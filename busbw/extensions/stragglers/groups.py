@@ -125,7 +125,7 @@ class Launch:
         return None
 
     def measure(self, spec: Spec) -> Failure | None:
-        kind = spec.workload.collective.replace("_", "-")
+        kind = spec.collective.replace("_", "-")
         quantity = f"{kind} {payload_text(spec.payload_bytes)}"
         plan, case, key = self.groups.plan, grid.resolve(spec, self._target), self._target.key(spec)
         values = {"case": case, "plan": plan, "key": key, "injection": None, "pace": None}

@@ -18,7 +18,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Proof
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.soak import Wrong
-from busbw.model.words import FailureKind, FoundBy
+from busbw.model.words import Detection, FailureKind
 from busbw.worker import process
 
 
@@ -66,14 +66,14 @@ class MeasuringError(Exception):
         self.available_bytes = available_bytes
         self._capacity_bytes = capacity_bytes
         self._process_bytes = process_bytes
-        self._found_by = FoundBy.PREDICTED if predicted else FoundBy.RAISED
+        self._detection = Detection.PREDICTED if predicted else Detection.RAISED
 
     def failure(self, launch: LaunchId) -> Failure:
         return Failure(
             kind=self.kind,
             message=process.public(str(self)),
             launch=launch,
-            found=self._found_by if self.kind is FailureKind.OUT_OF_MEMORY else None,
+            detected=self._detection if self.kind is FailureKind.OUT_OF_MEMORY else None,
             needed_bytes=self.needed_bytes,
             available_bytes=self.available_bytes,
             capacity_bytes=self._capacity_bytes,

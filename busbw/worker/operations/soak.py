@@ -36,9 +36,8 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> Soaked:
     if turned and not backend.turns:
         raise unavailable("its ranks cannot be moved")
     backend.turned = turned
-    workload = replace(case.workload, placement=Placement.OUT_OF_PLACE.value)
     protocol = replace(case.protocol, clock=Clock.DISPATCH)
-    case = replace(case, workload=workload, protocol=protocol)
+    case = replace(case, placement=Placement.OUT_OF_PLACE.value, protocol=protocol)
     ranks, collective = case.ranks // key.processes, COLLECTIVES[case.collective]
     need = backend.memory_need(case)
     if need is not None:

@@ -41,7 +41,7 @@ def lines(draw: st.DrawFn) -> Line:
     stack = draw(st.sampled_from(["", "", "a" * 16]))
     changes: dict[str, Any] = {
         "session": f"{session:016x}",
-        "at": f"{2024 + session % 3}-01-{1 + session:02d}T03:00:00Z",
+        "moment": f"{2024 + session % 3}-01-{1 + session:02d}T03:00:00Z",
         "device": draw(st.sampled_from(Device)),
         "case": draw(st.sampled_from(CASES)),
         "times_us": draw(TIMES),
@@ -59,7 +59,7 @@ def lines(draw: st.DrawFn) -> Line:
 
 def _read(lines: list[Line]) -> MachineHistory:
     """Return the history as a file gives it: in the order of time."""
-    whole = sorted((parse(line.text, "line") for line in lines), key=lambda line: line.at)
+    whole = sorted((parse(line.text, "line") for line in lines), key=lambda line: line.moment)
     return machine_history("tpu/4r", tuple(whole))
 
 

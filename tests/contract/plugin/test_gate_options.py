@@ -102,7 +102,7 @@ def test_a_case_beyond_the_memory_limit_is_predicted_with_needed_and_available_b
     ran = folder.run(SIZES, LIMIT, exit_code=0)
     assert ran.outcomes == {"1K": "NO_BASELINE", "16M": "OUT_OF_MEMORY"}
     failure = ran.case("16M")["failure"]
-    assert failure["found"] == "predicted"
+    assert failure["detected"] == "predicted"
     assert failure["needed_bytes"] == NEEDED_BYTES
     assert 0 < failure["available_bytes"] < LIMIT_BYTES
     assert "needs 128.0 MiB" in ran.text
@@ -203,7 +203,7 @@ def test_larger_payloads_are_still_tried_after_one_that_a_framework_refused(
     folder.script(cases=[{"payload_bytes": 2048, "then": "out_of_memory"}])
     ran = folder.run("--payloads=1K:4K", exit_code=0)
     assert ran.outcomes == {"1K": "NO_BASELINE", "2K": "OUT_OF_MEMORY", "4K": "NO_BASELINE"}
-    assert ran.case("2K")["failure"]["found"] == "raised"
+    assert ran.case("2K")["failure"]["detected"] == "raised"
 
 
 ALL = ["host", "dispatch", "device"]

@@ -75,7 +75,7 @@ def test_a_wrong_value_is_in_the_history_and_its_case_is_watched(folder: Folder)
     folder.script(latency_s=1e-3)
     ran = folder.pytest(*SOAKED, HISTORY, "--launches=2", exit_code=0)
     assert [len(case["launches"]) for case in ran.cases] == [4, 2]
-    assert f"1K: wrong on {kept['at'][:10]}, and twice as often as others" in ran.text
+    assert f"1K: wrong on {kept['moment'][:10]}, and twice as often as others" in ran.text
 
 
 @pytest.mark.exhaustive

@@ -16,7 +16,7 @@ from tests.helpers import build
 SESSION = build.session(812.4e-6, 799.0e-6, commit="abc")
 SMALL = Baseline(
     case=build.case(protocol="host/chain1"),
-    records=(SESSION, replace(SESSION, at=f"{build.DATE}T23:00:00Z", times_us=(801.5, 800.0))),
+    records=(SESSION, replace(SESSION, moment=f"{build.DATE}T23:00:00Z", times_us=(801.5, 800.0))),
     pinned_us=790.0,
     pinned_date=build.DATE,
 )

@@ -23,10 +23,10 @@ def test_a_file_is_named_after_framework_collective_and_strategy() -> None:
 
 def test_a_program_s_file_is_no_collective_s() -> None:
     case = build.case(collective="all", program="train.py:step", strategy="train-step")
-    assert case.key.file_name == "jax.program.all.train-step.json"
+    assert case.file_name == "jax.program.all.train-step.json"
 
 
-SESSION = Record(at="2026-03-04T03:00:00Z", commit="abc")
+SESSION = Record(moment="2026-03-04T03:00:00Z", commit="abc")
 RULES = Rules(budget=0.10)
 KEY = build.key()
 SMALL, LARGE = build.case(payload_bytes=4096), build.case(payload_bytes=8192)

@@ -25,7 +25,7 @@ from tests.helpers import build
 from tests.unit.baselines.written import written
 
 FILE = Path("amd-epyc-2c", "4r", "jax.all_reduce.psum.json")
-TODAY = Record(at="2026-03-04T03:00:00Z", commit="abc")
+TODAY = Record(moment="2026-03-04T03:00:00Z", commit="abc")
 RULES = Rules(budget=0.10)
 
 

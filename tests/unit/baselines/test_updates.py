@@ -39,7 +39,7 @@ def save(root: Path, *times_s: float, rules: Rules = RULES, **accepted: Any) -> 
     """Save these times of the ordinary case; without any it was out of memory."""
     failures = () if times_s else (build.out_of_memory(),)
     measured = build.measurement(*times_s, failures=failures)
-    session = Record(at="2026-03-04T03:00:00Z", commit="abc")
+    session = Record(moment="2026-03-04T03:00:00Z", commit="abc")
     one = build.accepted(measured, session, **accepted)
     why = "a slower switch"
     return written(baselines_save, root, [one], session=session, rules=rules, reason=why)
@@ -84,7 +84,7 @@ def test_out_of_memory_where_a_time_stands_is_refused_and_can_be_accepted(root: 
 
 def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
     save(root, 1e-3)
-    session = Record(at="2026-03-05T03:00:00Z")
+    session = Record(moment="2026-03-05T03:00:00Z")
     measured = [build.measurement(2e-3, payload_bytes=size) for size in (4096, 8192)]
     accepted = [build.accepted(one, session) for one in measured]
     saved = written(baselines_save, root, accepted, session=session, rules=RULES)
@@ -103,7 +103,7 @@ def test_the_history_keeps_the_newest_updates(root: Path) -> None:
     assert not any("accepted_regression" in update for update in history(root))
 
 
-TODAY = Record(at="2026-03-04T03:00:00Z")
+TODAY = Record(moment="2026-03-04T03:00:00Z")
 WHY = {"session": TODAY, "reason": "a new machine"}
 KEY = build.key()
 
@@ -119,7 +119,7 @@ def filled(tmp_path: Path) -> Path:
 
 def put(filled: Path, time_s: float, **case: Any) -> None:
     measured = build.measurement(time_s, **case)
-    then = Record(at="2026-01-01T03:00:00Z")
+    then = Record(moment="2026-01-01T03:00:00Z")
     one = build.accepted(measured, then, key=KEY)
     saved = written(baselines_save, filled, [one], session=then, rules=Rules(budget=0.10))
     assert not saved.refusals
@@ -163,7 +163,7 @@ def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chai
     """One session, without a pin."""
     times_s = tuple(time_us / 1e6 for time_us in times_us)
     measured = build.measurement(*times_s, protocol=protocol)
-    return build.accepted(measured, Record(at=f"{date}T03:00:00Z")).baseline
+    return build.accepted(measured, Record(moment=f"{date}T03:00:00Z")).baseline
 
 
 def stored(*times_us: float) -> Baseline:
@@ -177,7 +177,7 @@ def out_of_memory() -> Baseline:
 
 
 def test_a_session_keeps_when_it_began() -> None:
-    one = build.accepted(build.measurement(1e-3), Record(at="2026-01-02T03:04:05Z"))
+    one = build.accepted(build.measurement(1e-3), Record(moment="2026-01-02T03:04:05Z"))
     (found,) = one.baseline.sessions
     assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -110,7 +110,7 @@ def _append(folder: Path, number: int, at: str, launches: int) -> None:
         replace(
             line(
                 session=f"{number:016x}",
-                at=at,
+                moment=at,
                 case=build.case(payload_bytes=1024 << power),
             ),
             device=Device.CPU,

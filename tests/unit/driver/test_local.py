@@ -27,7 +27,7 @@ from busbw.driver.logs import failure_of
 from busbw.driver.transport import Exit, HostError, Reply, Starter
 from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import FailureKind, FoundBy
+from busbw.model.words import Detection, FailureKind
 from tests.helpers.damage import bounded
 from tests.helpers.workers import (
     answer_of,
@@ -251,7 +251,7 @@ def test_the_log_says_why_a_worker_ended_unless_the_end_explains_itself() -> Non
 def test_a_kill_while_the_kernel_counts_one_for_memory_is_out_of_memory() -> None:
     failure = failed(-signal.SIGKILL, oom_kills=1)
     assert failure.kind is FailureKind.OUT_OF_MEMORY
-    assert failure.found is FoundBy.KILLED
+    assert failure.detected is Detection.KILLED
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_kill_while_the_kernel_counts_one_for_memory_is_out_of_memory() -> Non
 def test_a_crash_after_last_words_of_memory_is_out_of_memory(words: str) -> None:
     failure = failed(-signal.SIGABRT, log=f"terminate called: {words}")
     assert failure.kind is FailureKind.OUT_OF_MEMORY
-    assert failure.found is FoundBy.RAISED
+    assert failure.detected is Detection.RAISED
 
 
 def test_words_of_memory_do_not_turn_a_hang_or_a_clean_exit_into_out_of_memory() -> None:

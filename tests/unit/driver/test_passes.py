@@ -118,8 +118,8 @@ def test_a_worker_is_told_the_pace_of_the_launch_before(
     _, (measurement,) = measured(bundle, [1024], script, launches=4)
     first, third, _ = measurement.runs
     # After a launch that gave none it is the one before that.
-    assert paces == [None, Pace.of(first), Pace.of(first), Pace.of(third)]
-    assert Pace.of(first) == Pace(
+    assert paces == [None, Pace.from_run(first), Pace.from_run(first), Pace.from_run(third)]
+    assert Pace.from_run(first) == Pace(
         iterations=first.iterations, time_s=first.clocks_s["host"], dispatch_s=first.dispatch_s or 0
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from busbw import frameworks, grid
 from busbw.frameworks import FRAMEWORKS, USUAL
-from busbw.model.case import Asked, GridError
+from busbw.model.case import GridError, GridOptions
 from busbw.model.machine import DeviceSet
 from busbw.model.words import Device
 from busbw.model.workload import Framework
@@ -34,7 +34,7 @@ def test_the_default_strategy_comes_first_and_the_ring_is_a_strategy(one: Framew
 
 
 def test_nccl_by_tensorflow_s_own_collectives_is_a_strategy_where_a_device_has_it() -> None:
-    asked = Asked(
+    asked = GridOptions(
         frameworks=("tensorflow",), named=True, strategies=("collective_nccl",), payloads=(4096,)
     )
     (spec,) = grid.specs(asked)

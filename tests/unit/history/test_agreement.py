@@ -21,7 +21,7 @@ TIMES = (11.25, 11.5, 11.375)
 def _baseline(
     *times_us: float, at: str = AT, pinned_us: float | None = 11.375, **changes: Any
 ) -> Baseline:
-    record = Record(at=at, times_us=times_us)
+    record = Record(moment=at, times_us=times_us)
     pin = pinned_us if times_us else None
     found = Baseline(case=build.case(), records=(record,), pinned_us=pin, pinned_date="2026-01-31")
     return replace(found, **changes)
@@ -36,7 +36,7 @@ def _refused(baseline: Baseline, *lines: Line) -> str:
 def test_the_times_of_a_session_are_those_of_its_line() -> None:
     check(_baseline(*TIMES), [line()])
     # Nothing is known of a session that the history does not have.
-    check(_baseline(1000.0, pinned_us=1000.0), [line(at=LATER)])
+    check(_baseline(1000.0, pinned_us=1000.0), [line(moment=LATER)])
     said = _refused(_baseline(112.5, 115.0, 113.75, pinned_us=113.75), line())
     assert said.startswith(
         "float32 4K: the session of 2026-01-31T03:00:00Z has 112.5, 115, 113.75 us here, "
@@ -69,7 +69,7 @@ def test_lines_of_others_of_the_same_moment_contradict_nothing() -> None:
 
 
 def test_the_pinned_time_is_the_level_of_the_sessions_up_to_its_date() -> None:
-    later = Record(at=LATER, times_us=(12.5,))
+    later = Record(moment=LATER, times_us=(12.5,))
     stored = _baseline(*TIMES)
     check(replace(stored, records=(*stored.records, later)), [])
     both = replace(stored, records=(*stored.records, later), pinned_date=later.date)
@@ -82,7 +82,7 @@ def test_the_pinned_time_is_the_level_of_the_sessions_up_to_its_date() -> None:
 
 
 def test_a_session_in_the_future_is_named_with_the_machine_s_time() -> None:
-    later = line(at=LATER)
+    later = line(moment=LATER)
     check_date(later.case, later, datetime(2026, 1, 31, 12, tzinfo=UTC))
     with pytest.raises(DisagreementError, match=f"^float32 4K: the session of {LATER} is in the f"):
         check_date(later.case, later, datetime(2026, 1, 31, 2, tzinfo=UTC))

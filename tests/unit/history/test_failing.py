@@ -11,7 +11,7 @@ from tests.helpers import build
 def _line(minute: int, outcome: Outcome, flags: str = "") -> Line:
     return Line(
         session=f"{minute:016x}",
-        at=f"2026-01-31T03:{minute:02d}:00Z",
+        moment=f"2026-01-31T03:{minute:02d}:00Z",
         device=Device.CPU,
         case=build.case(),
         times_us=(1e3,),

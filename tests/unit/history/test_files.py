@@ -57,13 +57,13 @@ def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path:
     before = path.read_bytes()
     append(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(before)
-    append(tmp_path, KEY, [line(at="2025-12-31T03:00:00Z")])
+    append(tmp_path, KEY, [line(moment="2025-12-31T03:00:00Z")])
     assert [line.began.year for line in read(tmp_path, KEY)] == [2025, *[2026] * 4]
 
 
 def test_years_before_the_one_that_is_asked_for_are_not_read(tmp_path: Path) -> None:
     for year in (2024, 2025, 2026):
-        append(tmp_path, KEY, [line(at=f"{year}-12-31T03:00:00Z")])
+        append(tmp_path, KEY, [line(moment=f"{year}-12-31T03:00:00Z")])
     (old,) = tmp_path.rglob("2024.jsonl")
     old.write_text("nonsense\n")
     with pytest.raises(HistoryError):

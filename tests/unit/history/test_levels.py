@@ -30,7 +30,7 @@ def _nights(**changes: object) -> list[Line]:
     """One case, a session a night; the last is three times as slow."""
     return [
         replace(
-            line(session=f"{night:016x}", at=f"2026-01-{10 + night}T03:00:00Z", **changes),
+            line(session=f"{night:016x}", moment=f"2026-01-{10 + night}T03:00:00Z", **changes),
             times_us=(time_us, time_us, 5 * time_us),
         )
         for night, time_us in enumerate(TIMES_US)
@@ -71,7 +71,7 @@ def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> l
             lines.append(
                 line(
                     session=f"{night:016x}",
-                    at=f"2026-03-{1 + night:02d}T03:00:00Z",
+                    moment=f"2026-03-{1 + night:02d}T03:00:00Z",
                     case=build.case(payload_bytes=1024 << case),
                     times_us=(time_us,) * 3,
                     versions={"jax": "0.10.0" if night < 12 else "0.10.1"},
@@ -125,7 +125,7 @@ def test_sessions_minutes_apart_make_no_change() -> None:
     again = _cases(3, lambda night, case: 1.2 if case == 2 else 1.0)
     lines += [
         replace(
-            line, session=f"{100 + number // 8:016x}", at=f"2026-03-20T03:{number // 8:02d}:00Z"
+            line, session=f"{100 + number // 8:016x}", moment=f"2026-03-20T03:{number // 8:02d}:00Z"
         )
         for number, line in enumerate(again)
     ]

@@ -60,7 +60,7 @@ class Year:
                 level += self.log_ratio(case, night) + times * chance.gauss(0.0, 0.005)
                 yield line(
                     session=f"{night:016x}",
-                    at=moment_text(BEGIN + timedelta(days=night)),
+                    moment=moment_text(BEGIN + timedelta(days=night)),
                     case=case,
                     times_us=tuple(
                         math.exp(level + self._launch(case, times, chance)) for _ in range(3)

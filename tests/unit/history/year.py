@@ -25,7 +25,6 @@ from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.words import KIB, MIB, Device, FailureKind, Outcome, SessionOutcome
-from busbw.model.workload import Workload
 
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
 FOLDER = "tpu-v5-lite/4r"
@@ -38,7 +37,6 @@ CASES = tuple(
     Case(
         framework=name,
         payload_bytes=KIB << power,
-        workload=Workload(),
         strategy=strategy,
         dtype="float32",
         ranks=4,
@@ -129,7 +127,7 @@ def _night(night: int, chance: random.Random) -> Iterator[Line]:
         times_us = tuple(1e6 * math.exp(chance.gauss(around, 0.005)) for _ in range(LAUNCHES))
         yield Line(
             session=session,
-            at=at,
+            moment=at,
             device=Device.TPU,
             case=case,
             session_outcome=SessionOutcome.SLOWER if reported > 5 else SessionOutcome.FINE,

@@ -36,9 +36,9 @@ def session(
 ) -> Session:
     """Return a session that began so many days after the first, with the given times."""
     began = FIRST + timedelta(days=day)
-    fields = {"at": moment_text(began), "versions": {}, "surroundings": surroundings}
+    fields = {"moment": moment_text(began), "versions": {}, "surroundings": surroundings}
     records = {case: build.session(*launches, **fields) for case, launches in times_s.items()}
-    return replace(Session.of(records, has_change=has_change), began=began)
+    return replace(Session.from_records(records, has_change=has_change), began=began)
 
 
 def retimed(before: Session, times_s: Mapping[Case, Sequence[float]], **changes: Any) -> Session:

@@ -21,7 +21,7 @@ from busbw.judge.paired import (
 from busbw.judge.policy import POLICIES, Looks
 from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Protocol
-from busbw.model.words import Clock, Device, FoundBy, Outcome
+from busbw.model.words import Clock, Detection, Device, Outcome
 from busbw.stats.variance import Variance
 from tests.helpers import build
 from tests.unit.judge.rules import LOOKS, POLICY
@@ -171,7 +171,7 @@ def test_a_dead_launch_of_either_side_fails_the_case_and_it_is_said_whose() -> N
 
 
 LACKING = build.measurement(
-    failures=(build.out_of_memory(found=FoundBy.PREDICTED, needed_bytes=2048),) * 6
+    failures=(build.out_of_memory(detected=Detection.PREDICTED, needed_bytes=2048),) * 6
 )
 
 

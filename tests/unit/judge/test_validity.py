@@ -21,7 +21,7 @@ from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference, Summary, Verdict
-from busbw.model.words import MIB, FailureKind, FoundBy, Outcome
+from busbw.model.words import MIB, Detection, FailureKind, Outcome
 from tests.helpers import build
 from tests.unit.judge.rules import OOM, STEADY, judged
 
@@ -55,7 +55,7 @@ def test_memory_is_only_lacking_at_the_moment_if_that_was_predicted_and_it_would
     assert is_temporary(_momentary())
     assert not is_temporary(_momentary(capacity_bytes=9))
     assert not is_temporary(_momentary(capacity_bytes=None))
-    assert not is_temporary(build.out_of_memory(found=FoundBy.RAISED))
+    assert not is_temporary(build.out_of_memory(detected=Detection.RAISED))
 
 
 def test_memory_in_words_has_what_was_needed_and_what_there_was() -> None:
@@ -105,7 +105,7 @@ def test_out_of_memory_in_some_launches_is_a_failure() -> None:
 
 def _momentary(**changes: Any) -> Failure:
     bytes_of = {"needed_bytes": 10, "available_bytes": 5, "capacity_bytes": 20, **changes}
-    return build.out_of_memory(found=FoundBy.PREDICTED, **bytes_of)
+    return build.out_of_memory(detected=Detection.PREDICTED, **bytes_of)
 
 
 def test_memory_that_others_hold_at_the_moment_is_incomparable_and_no_regression() -> None:
@@ -123,14 +123,14 @@ def test_memory_that_the_machine_never_has_is_a_failure_where_there_was_a_time()
 @pytest.mark.parametrize(
     ("detected_by", "words"),
     [
-        (FoundBy.PREDICTED, "predicted before touching memory"),
-        (FoundBy.RAISED, "raised by the framework"),
-        (FoundBy.KILLED, "the kernel killed the worker"),
+        (Detection.PREDICTED, "predicted before touching memory"),
+        (Detection.RAISED, "raised by the framework"),
+        (Detection.KILLED, "the kernel killed the worker"),
         (None, "raised by the framework"),
     ],
 )
-def test_out_of_memory_says_how_it_was_detected(detected_by: FoundBy | None, words: str) -> None:
-    assert f"it broke ({words})" in _verdict(_all_out_of_memory(found=detected_by), None).text
+def test_out_of_memory_says_how_it_was_detected(detected_by: Detection | None, words: str) -> None:
+    assert f"it broke ({words})" in _verdict(_all_out_of_memory(detected=detected_by), None).text
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from busbw import wire
-from busbw.model.case import CaseKey
 from busbw.model.launch import Injection, LaunchId
 from busbw.model.machine import Protocol
 from busbw.model.words import MIB, Clock, Extra
@@ -189,30 +189,11 @@ def test_values_with_a_text_stand_as_that_in_json_and_are_refused_with_their_pla
         wire.from_json(type(build.case()), {**case, "protocol": 3})
 
 
-def test_a_case_has_one_key_for_files_tables_and_groups() -> None:
-    key = build.case(axes="x", reduce_op="max", dtype="float16").key
-    assert key.name == "jax.all_reduce.psum.float16.4K"
-    assert key.file_name == "jax.all_reduce.psum.json"
-    assert key.line_key == ("float16", "max", "in_place", "x", 4096)
-    assert key.group_name == "jax all_reduce (psum), max, float16, along x"
-    assert key.family.payload_bytes == 0 and key.family.file_name == key.file_name
-
-
-@pytest.mark.parametrize("collective", ["all_reduce", "all"])
-def test_the_name_of_a_file_says_what_all_its_cases_share(collective: str) -> None:
-    key = build.case(collective=collective).key
-    found = CaseKey.of_file(key.file_name)
-    assert found == CaseKey(framework="jax", workload=key.workload, strategy="psum")
-    assert found.file_name == key.file_name
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("notes.json", "a.b.json", "..json", "a.b.c.d.e.json"),
-        # A program's file has its word, and no collective's has one.
-        *("jax.dense_step.all_reduce.psum.json", "jax.all.train.json"),
-    ],
-)
-def test_a_file_of_another_name_says_nothing(name: str) -> None:
-    assert CaseKey.of_file(name) is None
+def test_files_lines_tables_and_groups_are_named_after_a_case() -> None:
+    case = build.case(axes="x", reduce_op="max", dtype="float16")
+    assert case.name == "jax.all_reduce.psum.float16.4K"
+    assert case.file_name == "jax.all_reduce.psum.json"
+    assert case.line_key == ("float16", "max", "in_place", "x", 4096)
+    assert case.group_name == "jax all_reduce (psum), max, float16, along x"
+    assert case.family == replace(case, payload_bytes=8).family
+    assert case.family != replace(case, dtype="int8").family

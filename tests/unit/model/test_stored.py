@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from busbw.model.stored import Session, merged
+from busbw.model.stored import Session, merge_sessions
 from busbw.model.words import KIB
 from tests.helpers import build
 from tests.unit.judge import simulated_sessions
 
 
 def test_a_session_began_at_its_moment() -> None:
-    moment = build.session(1e-3, at="2026-01-30T23:59:58Z")
+    moment = build.session(1e-3, moment="2026-01-30T23:59:58Z")
     assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=UTC)
 
 
@@ -52,7 +52,7 @@ def test_a_host_that_a_baseline_does_not_name_is_no_change() -> None:
 
 
 def test_sessions_within_the_hour_of_the_first_are_one_with_all_of_its_launches() -> None:
-    found = merged([session({}, at) for at in (130, 0, 59, 61)], timedelta(hours=1))
+    found = merge_sessions([session({}, at) for at in (130, 0, 59, 61)], timedelta(hours=1))
     assert [one.began - BEGAN for one in found] == [timedelta(minutes=at) for at in (0, 61, 130)]
     assert found[0].times_s == {ONE: (1e-3, 1e-3), OTHER: (2e-3, 2e-3)}
 
@@ -61,7 +61,7 @@ def test_what_changed_is_of_the_stack_that_was_asked_for() -> None:
     """Another framework's versions are no reason for what this one does."""
     other = build.case(framework="tensorflow")
     before, now = (
-        Session.of(
+        Session.from_records(
             {
                 other: build.session(1e-3, versions={"tensorflow": version}),
                 ONE: build.session(1e-3, versions={"jax": "1"}),
@@ -71,4 +71,4 @@ def test_what_changed_is_of_the_stack_that_was_asked_for() -> None:
     )
     assert now.changes_since(before, "tensorflow") == ("tensorflow 2 -> 3",)
     assert now.changes_since(before, "jax") == ()
-    assert now.changes_since(Session.of({ONE: build.session(1e-3)}), "tensorflow") == ()
+    assert now.changes_since(Session.from_records({ONE: build.session(1e-3)}), "tensorflow") == ()

@@ -58,7 +58,7 @@ def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **chang
         for at, factor in enumerate(factors):
             own = {k: v[at] if isinstance(v, list) else v for k, v in changes.items()}
             began = days_ago(len(factors) - 1 - at + until)
-            common = {"session": new_session(), "at": began, **own}
+            common = {"session": new_session(), "moment": began, **own}
             lines = [_line(one, factor, noise, common) for one in stored]
             append(folder.path / "history", key, lines)
 

@@ -9,7 +9,6 @@ import pytest
 from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
-from busbw.model.workload import Workload
 from busbw.plugin.items import letters_text
 from tests.helpers.session_folder import Folder
 
@@ -45,6 +44,6 @@ def test_the_letters_that_occur_are_explained_once(folder: Folder) -> None:
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_outcome_has_a_letter(outcome: Outcome) -> None:
-    spec = Spec(framework="fake", payload_bytes=1024, workload=Workload())
+    spec = Spec(framework="fake", payload_bytes=1024)
     text = letters_text([Verdict(spec=spec, outcome=outcome, failed=False, text="")])
     assert text.startswith("letters in the progress line: ") and f" {outcome.value};" in text

@@ -136,7 +136,7 @@ import dataclasses
 
 from busbw.driver.schedules import Schedule, Side
 from busbw.model.launch import Failure
-from busbw.model.words import FailureKind, FoundBy
+from busbw.model.words import FailureKind, Detection
 
 passes = Schedule.passes
 
@@ -147,7 +147,7 @@ def run(self, cases, count):
         kind=FailureKind.OUT_OF_MEMORY,
         message="in use",
         launch="1.fake",
-        found=FoundBy.PREDICTED,
+        detected=Detection.PREDICTED,
         needed_bytes=2**20,
         available_bytes=2**10,
         capacity_bytes=2**30,

@@ -34,7 +34,7 @@ def test_a_session_appends_a_line_for_each_case(folder: Folder) -> None:
     found = _lines(folder)
     assert [line.case.payload_bytes for line in found] == [1024, 2048]
     assert [len(line.times_us) for line in found] == [2, 2]
-    assert len({line.session for line in found}) == len({line.at for line in found}) == 1
+    assert len({line.session for line in found}) == len({line.moment for line in found}) == 1
     assert {line.outcome for line in found} == {Outcome.NO_BASELINE}
     assert {line.session_outcome for line in found} == {SessionOutcome.NOTHING_COMPARED}
     assert all(line.versions == {"fake": "1"} and line.host and line.worker for line in found)

@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from busbw import wire
 from busbw.extensions.compiled.report import FIGURES as COMPILED_FIGURES
 from busbw.extensions.compiled.results import CompiledResults
-from busbw.model.limits import Within, check_some
+from busbw.model.limits import Range, check_some
 from busbw.report.figures import SOAK_FIGURES, TIMED_FIGURES
 from busbw.report.results import Results
 
@@ -79,8 +78,6 @@ def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": items}
     if hasattr(kind, "parse"):
         return {"type": "string"}
-    if hasattr(kind, "of_stored"):
-        kind = wire.stored_kind(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = {}
@@ -94,7 +91,7 @@ def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
 def _limits(check: object) -> dict[str, Any]:
     if check is check_some:
         return {"minItems": 1}
-    if not isinstance(check, Within):
+    if not isinstance(check, Range):
         return {}
     is_whole = isinstance(check.least, int)
     return {"minimum": check.least} if is_whole else {"exclusiveMinimum": 0}

@@ -12,7 +12,7 @@ import pytest
 from busbw import wire
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Verdict
-from busbw.model.words import FailureKind, FoundBy, Outcome, SessionOutcome
+from busbw.model.words import Detection, FailureKind, Outcome, SessionOutcome
 from busbw.report.results import Results
 from tests.helpers import build
 from tests.helpers.results_files import results
@@ -31,7 +31,7 @@ RUN = build.run(
 )
 # A failure and a case of which all is known that can be.
 LACKING = build.out_of_memory(
-    found=FoundBy.PREDICTED,
+    detected=Detection.PREDICTED,
     needed_bytes=2,
     available_bytes=1,
     capacity_bytes=3,
@@ -132,7 +132,7 @@ def test_a_compared_case_has_both_summaries_the_limit_and_every_sample() -> None
     assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3]] * 2
     assert case["launches"] == case["reference_launches"]
     assert case["launches"][0]["launch"] == "1.0"
-    assert case["failures"][0]["found"] == "predicted"
+    assert case["failures"][0]["detected"] == "predicted"
 
 
 def test_a_case_has_the_share_of_its_ceiling_that_it_reached() -> None:
@@ -173,7 +173,7 @@ def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:
         pytest.param(("cases", 0, "launches", 0, "samples_s"), [], id="a launch without samples"),
         pytest.param(("cases", 0, "published", "oom"), "no", id="a word for a truth value"),
         pytest.param(("cases", 1, "failure", "kind"), "TIRED", id="an unknown kind of failure"),
-        pytest.param(("cases", 1, "failure", "found"), "guessed", id="an unknown way of finding"),
+        pytest.param(("cases", 1, "failure", "detected"), "guessed", id="an unknown detection"),
     ],
 )
 def test_the_schema_refuses_a_broken_document(path: tuple[str | int, ...], value: object) -> None:

@@ -71,11 +71,11 @@ def test_no_name_no_reason_and_no_log_is_taken_for_markup() -> None:
     answer = Answer(text=HOSTILE, is_slower=None)
     session = made.answered(*verdicts, text=HOSTILE, stack=answer, machine=answer)
     environment = replace(
-        session.environment, host=HOSTILE, versions={HOSTILE: {HOSTILE: HOSTILE}}, why=HOSTILE
+        session.environment, host=HOSTILE, versions={HOSTILE: {HOSTILE: HOSTILE}}, reason=HOSTILE
     )
     machine = made.machine(
         line(host=HOSTILE),
-        line(session="f" * 16, at="2026-03-31T03:00:00Z", versions={HOSTILE: HOSTILE}),
+        line(session="f" * 16, moment="2026-03-31T03:00:00Z", versions={HOSTILE: HOSTILE}),
     )
     texts = {HOSTILE: change_texts(machine)}
     hostile = replace(session, environment=environment, name=HOSTILE)

@@ -42,7 +42,7 @@ def _stored(
     root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "2026-01-02T03:00:00Z"
 ) -> None:
     """A baseline of a millisecond for each of `cases`."""
-    session = Record(at=at)
+    session = Record(moment=at)
     measured = [Measurement(case=case, runs=(build.run(1e-3),)) for case in cases]
     with drafted(root) as draft:
         accepted = [build.accepted(one, session, key=key) for one in measured]
@@ -172,7 +172,7 @@ def test_a_baseline_that_its_line_in_the_history_contradicts_is_refused(
 ) -> None:
     _stored(tmp_path / "baselines", build.case(), at=AT)
     settings = _settings(tmp_path)
-    append(tmp_path / "history", KEY, [line(case=build.case(), at=AT, times_us=(1000.0,))])
+    append(tmp_path / "history", KEY, [line(case=build.case(), moment=AT, times_us=(1000.0,))])
     assert _levels(settings)
     (path,) = (tmp_path / "baselines").rglob("*.json")
     text = path.read_text()

@@ -11,7 +11,7 @@ import pytest
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Run
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Extra, FailureKind, FoundBy
+from busbw.model.words import Detection, Extra, FailureKind
 from busbw.worker import device_clock, host
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
 from busbw.worker.host import Headroom
@@ -99,7 +99,7 @@ def test_a_wrong_value_in_any_run_is_a_failure_and_no_run(turn: int) -> None:
     assert isinstance(failure, Failure)
     assert FailureKind.WRONG_RESULT is failure.kind
     assert failure.message == "rank 1, element 7: 3.0, expected 4.0"
-    assert (failure.launch.text, failure.found) == ("2.1", None)
+    assert (failure.launch.text, failure.detected) == ("2.1", None)
     assert backend.released
 
 
@@ -117,8 +117,8 @@ def test_memory_that_the_framework_lacks_is_a_failure_with_its_bytes() -> None:
     )
     failure = _measured(_failing(lacking))
     assert isinstance(failure, Failure)
-    found = failure.found, failure.needed_bytes, failure.available_bytes
-    assert found == (FoundBy.RAISED, 20, 10)
+    found = failure.detected, failure.needed_bytes, failure.available_bytes
+    assert found == (Detection.RAISED, 20, 10)
 
 
 def _failing(error: Exception) -> Backend:
@@ -143,7 +143,7 @@ def test_what_would_not_fit_is_refused_before_anything_is_touched(room: dict[str
     backend = Backend(Program(), MemoryNeed(needed_bytes=101))
     failure = _measured(backend)
     assert isinstance(failure, Failure)
-    assert (failure.kind, failure.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
+    assert (failure.kind, failure.detected) == (FailureKind.OUT_OF_MEMORY, Detection.PREDICTED)
     assert (failure.needed_bytes, failure.available_bytes) == (101, 100)
     assert (failure.capacity_bytes, failure.process_bytes) == (200, 10)
     assert backend.program.events == []
@@ -376,7 +376,7 @@ def test_an_injected_memory_limit_refuses_what_would_fit_without_it(
     assert _in_turns(desk).injected == ""
     failure = desk.open(build.case(), _plan(), None, limit)
     assert failure is not None
-    assert (failure.kind, failure.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
+    assert (failure.kind, failure.detected) == (FailureKind.OUT_OF_MEMORY, Detection.PREDICTED)
     assert (failure.needed_bytes, failure.available_bytes) == (101, 100)
     assert len(backend.prepared_cases) == 1
 

@@ -12,13 +12,12 @@ from busbw.model.case import Spec
 from busbw.model.launch import Failure
 from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, Outcome
-from busbw.model.workload import Workload
 
 SMALL, LARGE = 1024, 2**20
 
 
 def _verdict(outcome: Outcome, size: int = SMALL, **fields: object) -> Verdict:
-    spec = Spec(framework="fake", payload_bytes=size, workload=Workload())
+    spec = Spec(framework="fake", payload_bytes=size)
     return Verdict(spec=spec, outcome=outcome, failed=False, text="so", **fields)  # type: ignore[arg-type]
 
 

@@ -13,7 +13,6 @@ from busbw.extensions.bisect.sessions import SessionError, Sessions
 from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
-from busbw.model.workload import Workload
 from busbw.session.errors import UsageError
 
 
@@ -29,7 +28,7 @@ class Scripted(Sessions):
         outcome = self.outcomes.get(" ".join(variables.values()), Outcome.PASS)
         if not isinstance(outcome, Outcome):
             raise SessionError(outcome)
-        spec = Spec(framework="fake", payload_bytes=1024, workload=Workload())
+        spec = Spec(framework="fake", payload_bytes=1024)
         verdict = Verdict(spec=spec, outcome=outcome, failed=False, text="so")
         return SessionResult(verdicts={spec.id: verdict})
 

@@ -12,7 +12,7 @@ from busbw.extensions.compiled.judge import (
 )
 from busbw.extensions.compiled.worker_values import Compiled, CompiledBaseline, CompiledVerdict
 from busbw.model.launch import Failure
-from busbw.model.words import MIB, FailureKind, FoundBy, Outcome, SessionOutcome
+from busbw.model.words import MIB, Detection, FailureKind, Outcome, SessionOutcome
 from tests.helpers import build
 from tests.helpers import compiled as made
 
@@ -21,7 +21,7 @@ BEFORE = made.baseline(made.compiled())
 OOM = Failure(
     kind=FailureKind.OUT_OF_MEMORY,
     message="Ran out of memory on HBM",
-    found=FoundBy.RAISED,
+    detected=Detection.RAISED,
     needed_bytes=16 * 2**30,
     available_bytes=15 * 2**30,
 )

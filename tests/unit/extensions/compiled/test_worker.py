@@ -15,7 +15,7 @@ from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import RELEASE, Compiled, Compiler, Topology
 from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import FailureKind, FoundBy
+from busbw.model.words import Detection, FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.operations.user_program import CompileError, Lowered, Optimized
 from tests.helpers import build
@@ -126,7 +126,7 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
     )
     found = compiled(Counting(words))
     assert isinstance(found, Failure)
-    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.RAISED)
+    assert (found.kind, found.detected) == (FailureKind.OUT_OF_MEMORY, Detection.RAISED)
     assert (found.needed_bytes, found.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
 
 
@@ -134,7 +134,7 @@ def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
     payload = CASE.payload_bytes
     found = compiled(Counting(), to=replace(H100, memory_bytes=payload - 1))
     assert isinstance(found, Failure)
-    assert (found.kind, found.found) == (FailureKind.OUT_OF_MEMORY, FoundBy.PREDICTED)
+    assert (found.kind, found.detected) == (FailureKind.OUT_OF_MEMORY, Detection.PREDICTED)
     assert (found.needed_bytes, found.available_bytes) == (payload, payload - 1)
     enough = replace(H100, memory_bytes=payload)
     assert isinstance(compiled(Counting(), to=enough), Compiled)

@@ -13,7 +13,7 @@ import pytest
 from busbw.extensions.compiled.topologies import GPUS, topology_of
 from busbw.extensions.compiled.worker_values import Compiled
 from busbw.model.launch import Failure
-from busbw.model.words import GIB, Device, FailureKind, FoundBy
+from busbw.model.words import GIB, Detection, Device, FailureKind
 from tests.helpers import frameworks as real
 from tests.helpers.sweep import sweep
 
@@ -236,7 +236,7 @@ def test_a_program_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
     assert gpus.compiled("fits a larger one").peak_bytes >= 128 * GIB
     for name in ("too large", "too large out of place"):
         found = gpus.out_of_memory(name)
-        assert found.found is FoundBy.PREDICTED and found.needed_bytes is not None
+        assert found.detected is Detection.PREDICTED and found.needed_bytes is not None
         assert 0 <= found.needed_bytes - 128 * GIB < 4096
         assert found.available_bytes == GPUS["h100"].memory_bytes
 

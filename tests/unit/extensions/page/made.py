@@ -93,7 +93,7 @@ def compiled() -> CompiledSession:
 def session_line(number: int, **changes: Any) -> Line:
     """Return the line of a case in the session of that day."""
     began = moment_text(BEGIN + timedelta(days=number))
-    return line(**{"session": f"{number:016x}", "at": began, **changes})
+    return line(**{"session": f"{number:016x}", "moment": began, **changes})
 
 
 def machine(*lines: Line) -> MachineHistory:

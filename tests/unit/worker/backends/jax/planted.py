@@ -19,7 +19,6 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Spec
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.words import Device
-from busbw.model.workload import Workload
 from busbw.worker.backends.jax import program as jax_program
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.values import memory_at
@@ -110,12 +109,13 @@ def main(fault: str, name: str, *numbers: str) -> None:
     probes = [backend.probe()]
     target = grid.choose_target(device=Device.CPU, ranks=None, probes=probes, named=["jax"])
     collective = COLLECTIVES[name]
-    workload = Workload(
+    spec = Spec(
+        framework="jax",
+        payload_bytes=PAYLOAD_BYTES,
         collective=name,
         reduce_op="sum" if collective.reduce_ops else "none",
         placement=collective.placements[0],
     )
-    spec = Spec(framework="jax", payload_bytes=PAYLOAD_BYTES, workload=workload)
     case, key = grid.resolve(spec, target), target.key(spec)
     session, called = MeasureSession(backend, LaunchId(name="x")), jax_program.JaxProgram._called
     for number in map(int, numbers):

@@ -54,7 +54,7 @@ NOT_CHAINED = """
 from dataclasses import replace
 right = program._loop
 put(program, "_loop", lambda case, *given: right(
-    replace(case, workload=replace(case.workload, placement="out_of_place")), *given))
+    replace(case, placement="out_of_place"), *given))
 """
 
 STALE = """
