@@ -135,23 +135,33 @@ def check_document(document: Any, name: str, remedy: str) -> None:
         raise WireError(f"{text}; expected {name!r} of version {VERSION}: {remedy}")
 
 
-def to_json(value: Any) -> Any:
-    """Return a frozen value as dicts, lists, strings, numbers and None; only types are lost."""
+def to_json(value: Any, *, is_brief: bool = False) -> Any:
+    """Return a frozen value as dicts, lists, strings, numbers and None; only types are lost.
+
+    With `is_brief` fields that have their default are left out.
+    """
     if isinstance(value, enum.Enum):
         return value.value
     if hasattr(type(value), "parse"):
         return value.text
     if dataclasses.is_dataclass(value):
-        return _fields(value)
+        fields = {field: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {
+            field.name: to_json(part, is_brief=is_brief)
+            for field, part in fields.items()
+            if not is_brief or part != _default(field)
+        }
     if isinstance(value, Mapping):
-        return {str(key): to_json(item) for key, item in value.items()}
+        return {str(key): to_json(part, is_brief=is_brief) for key, part in value.items()}
     if isinstance(value, (tuple, list)):
-        return [to_json(item) for item in value]
+        return [to_json(part, is_brief=is_brief) for part in value]
     return value
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+def _default(field: dataclasses.Field[Any]) -> Any:
+    """Return the default of a field; a field without a default has none that is equal to it."""
+    is_made = field.default_factory is not dataclasses.MISSING
+    return field.default_factory() if is_made else field.default
 
 
 def from_json(kind: type[T], document: Any, location: str = "") -> T:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -37,7 +37,7 @@ _REMEDY = "move the file away, and record it again with --update-baselines=all"
 
 
 class BaselineError(ValueError):
-    """A baseline file that cannot be used; says which, where in it, and what is accepted."""
+    """A baseline file that cannot be used; says which, where in it, and what is expected."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,31 +52,6 @@ class Update:
     entries: int
     reason: str = ""
     accepted_regression: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BaselineFile:
-    """What is stored of one framework, collective and strategy on one Environment key."""
-
-    key: EnvironmentKey
-    framework: str
-    collective: str
-    strategy: str
-    baselines: tuple[Baseline, ...] = ()
-    history: tuple[Update, ...] = ()
-
-    def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
-        """Return the baseline of `case`, with the protocol that it was stored with."""
-        line = (case.line_key, memory_limit_bytes or 0)
-        for baseline in self.baselines:
-            if baseline.line == line:
-                return replace(baseline, case=replace(case, protocol=baseline.case.protocol))
-        return None
-
-    def with_baseline(self, new: Baseline) -> BaselineFile:
-        """Return the file with `new` in place of that of the same line."""
-        others = (baseline for baseline in self.baselines if baseline.line != new.line)
-        return replace(self, baselines=(*others, new))
 
 
 # A session's moment; a second one of the same second ends with -2.
@@ -162,99 +137,95 @@ class TimedFile(StoredFile):
     history: tuple[Update, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaselineFile(StoredFile):
+    """What is stored of one framework, collective and strategy on one Environment key."""
+
+    document: str = _DOCUMENT
+    baselines: tuple[Baseline, ...] = ()
+    history: tuple[Update, ...] = ()
+
+    def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
+        """Return the baseline of `case`, with the protocol that it was stored with."""
+        line = (case.line_key, memory_limit_bytes or 0)
+        for baseline in self.baselines:
+            if baseline.line == line:
+                return replace(baseline, case=replace(case, protocol=baseline.case.protocol))
+        return None
+
+
 def read(path: Path) -> BaselineFile:
     """Read a file of times. Raises BaselineError."""
     stored, cases = read_file(path, TimedFile, _DOCUMENT)
-    baselines_by_line: dict[object, Baseline] = {}
-    for index, (line, case) in enumerate(zip(stored.entries, cases)):
-        location = f"document.entries[{index}]"
-        with placed(path):
-            baseline = _timed(stored, line, case, location)
-            if baseline.line in baselines_by_line:
-                raise wire.WireError(f"{location}: a second entry for its payload")
-        baselines_by_line[baseline.line] = baseline
-    baselines = tuple(baselines_by_line.values())
-    return converted(BaselineFile, stored, key=stored.environment, baselines=baselines)
+    with placed(f"{path}: document."):
+        baselines = tuple(
+            _baseline(stored, f"entries[{index}]", line, case)
+            for index, (line, case) in enumerate(zip(stored.entries, cases))
+        )
+    return converted(BaselineFile, stored, baselines=baselines)
 
 
 def read_file(path: Path, kind: type[F], document: str) -> tuple[F, tuple[Case, ...]]:
     """Read a file that says it is a `document`, and the case of each of its lines.
 
-    Raises BaselineError.
+    Raises BaselineError, also for two lines of one case.
     """
     raw = read_json(path)
-    with placed(path):
+    cases: dict[object, Case] = {}
+    with placed(f"{path}: "):
         wire.check_document(raw, document, _REMEDY)
         stored: Any = wire.from_json(kind, raw, "document")
-        return stored, tuple(
-            _case(stored, line, path.name, f"document.entries[{index}]")
-            for index, line in enumerate(stored.entries)
-        )
+    for index, line in enumerate(stored.entries):
+        place, payload_bytes = f"{path}: document.entries[{index}]", payload_of(line.payload)
+        case = converted(Case, line, stored, stored.environment, payload_bytes=payload_bytes)
+        with placed(f"{place}."):
+            case.validate()
+        line_key = case.line_key, getattr(line, "memory_limit_bytes", None)
+        if line_key in cases:
+            raise BaselineError(f"{place}: a second entry for its payload")
+        cases[line_key] = case
+    return stored, tuple(cases.values())
 
 
 @contextlib.contextmanager
-def placed(path: Path) -> Iterator[None]:
-    """Turn a WireError into a BaselineError that names the file."""
+def placed(prefix: str) -> Iterator[None]:
+    """Turn a ValueError into a BaselineError whose message begins with `prefix`."""
     try:
         yield
-    except wire.WireError as error:
-        raise BaselineError(f"{path}: {error}") from error
+    except ValueError as error:
+        raise BaselineError(f"{prefix}{error}") from error
 
 
 def read_json(path: Path) -> Any:
     """Read JSON. Raises BaselineError with line and column, also for a repeated key."""
+    with placed(f"{path}: "):
+        content = storage.read(path)
     try:
-        return wire.parsed(storage.read(path))
-    except storage.InputError as error:
-        raise BaselineError(f"{path}: {error}") from error
+        return wire.parsed(content)
     except wire.WireError as error:
         # As compilers do it: path, line and column, if these are known.
         space = "" if str(error)[0].isdigit() else " "
         raise BaselineError(f"{path}:{space}{error}") from error
 
 
-def _case(stored: StoredFile, line: StoredLine, file_name: str, location: str) -> Case:
-    try:
-        case = converted(
-            Case,
-            line,
-            framework=stored.framework,
-            payload_bytes=payload_of(line.payload),
-            collective=stored.collective,
-            strategy=stored.strategy,
-            ranks=stored.environment.ranks,
-            mesh=stored.environment.mesh,
-        )
-        case.validate()
-    except ValueError as error:
-        raise wire.WireError(f"{location}.{error}") from error
-    return case
-
-
-def _timed(stored: TimedFile, line: TimedLine, case: Case, location: str) -> Baseline:
-    out_of_memory = {line.out_of_memory: ()} if line.out_of_memory else {}
+def _baseline(stored: TimedFile, place: str, line: TimedLine, case: Case) -> Baseline:
+    """Return the baseline of a line. Raises ValueError, whose message begins with `place`."""
     records = []
-    for name, times_us in {**line.times_us, **out_of_memory}.items():
+    for name, times_us in (line.times_us or {line.out_of_memory: ()}).items():
         if name not in stored.sessions:
-            raise wire.WireError(
-                f"{location}: the session {name[:60]!r} is none of document.sessions"
-            )
-        shared = stored.sessions[name]
-        record = converted(Record, shared, moment=name[:20], times_us=times_us)
-        records.append(replace(record, signature=line.signature))
+            raise ValueError(f"{place}: the session {name[:60]!r} is none of document.sessions")
+        same = {"moment": name[:20], "signature": line.signature}
+        records.append(converted(Record, stored.sessions[name], times_us=times_us, **same))
     return converted(Baseline, line, case=case, records=tuple(records))
 
 
 def dumps(file: BaselineFile) -> str:
     """Return the file's text: sorted, so that a review shows what changed."""
-    rows = _timed_rows(sorted(file.baselines, key=lambda baseline: baseline.line))
-    return text_of(converted(TimedFile, file, environment=file.key, **rows))
-
-
-def _timed_rows(baselines: Iterable[Baseline]) -> dict[str, Any]:
     sessions: dict[str, StoredSession] = {}
-    lines = tuple(_timed_line(baseline, sessions) for baseline in baselines)
-    return {"sessions": dict(sorted(sessions.items())), "entries": lines}
+    baselines = sorted(file.baselines, key=lambda baseline: baseline.line)
+    entries = tuple(_timed_line(baseline, sessions) for baseline in baselines)
+    ordered = dict(sorted(sessions.items()))
+    return text_of(converted(TimedFile, file, sessions=ordered, entries=entries))
 
 
 def _timed_line(baseline: Baseline, sessions: dict[str, StoredSession]) -> TimedLine:
@@ -269,17 +240,11 @@ def _timed_line(baseline: Baseline, sessions: dict[str, StoredSession]) -> Timed
     return converted(
         TimedLine,
         baseline,
-        **line_of(baseline.case),
+        baseline.case,
+        payload=payload_text(baseline.case.payload_bytes),
         times_us={} if baseline.oom else times_us,
         out_of_memory=next(iter(times_us)) if baseline.oom else "",
     )
-
-
-def line_of(case: Case) -> dict[str, Any]:
-    """Return the fields of a StoredLine."""
-    names = ("dtype", "reduce_op", "placement", "axes", "protocol")
-    values = {name: getattr(case, name) for name in names}
-    return {"payload": payload_text(case.payload_bytes), **values}
 
 
 def text_of(stored: StoredFile) -> str:
@@ -298,28 +263,10 @@ def text_of(stored: StoredFile) -> str:
     return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
 
+def _row(row: object) -> str:
+    return json.dumps(wire.to_json(row, is_brief=True))
+
+
 def _indented(lines: Iterable[str]) -> str:
     text = ",\n    ".join(lines)
     return f"\n    {text}\n  " if text else ""
-
-
-def _row(row: Any) -> str:
-    """Return a row as JSON, without fields that have their default."""
-    document = wire.to_json(row)
-    kept = (part.name for part in fields(row) if getattr(row, part.name) != _usual(part))
-    return json.dumps({name: _without_empty(document[name]) for name in kept})
-
-
-def _usual(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-def _without_empty(value: object) -> object:
-    """Leave out empty and unknown values, which are the defaults when a file is read."""
-    if isinstance(value, dict):
-        return {
-            key: _without_empty(part)
-            for key, part in value.items()
-            if part is not False and part not in (None, [], "", {})
-        }
-    return value

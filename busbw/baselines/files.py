@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from busbw import storage
-from busbw.model.case import Case, converted
+from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
 
 from .document import BaselineError, BaselineFile, StoredFile, dumps, read
@@ -41,37 +41,28 @@ def exists(path: Path) -> bool:
     return True
 
 
-def stored(path: Path, key: EnvironmentKey, case: Case) -> BaselineFile | None:
+def read_stored(path: Path, key: EnvironmentKey, case: Case) -> BaselineFile | None:
     """Read the file `path`; None if there is no file.
 
     Raises BaselineError for a bad file, and for a file of another case or environment.
     """
     if not exists(path):
         return None
-    document = read(path)
-    check_place(path, document, document.key, key, case)
-    return document
+    file = read(path)
+    check_place(path, file, key, case)
+    return file
 
 
-def check_place(
-    path: Path,
-    found: BaselineFile | StoredFile,
-    found_key: EnvironmentKey,
-    key: EnvironmentKey,
-    case: Case,
-) -> None:
+def check_place(path: Path, file: StoredFile, key: EnvironmentKey, case: Case) -> None:
     """Raise BaselineError for a file that is about another environment or kind of case."""
-    names = (found.framework, found.collective, found.strategy)
-    if found_key != key or names != (case.framework, case.collective, case.strategy):
+    names = (file.framework, file.collective, file.strategy)
+    if file.environment != key or names != (case.framework, case.collective, case.strategy):
+        # Folders of different keys may have the same name.
+        actual, expected = (f"{k.device_kind} in {k.folder}" for k in (file.environment, key))
         raise BaselineError(
-            f"{path}: document.environment: the file says {_words(found_key)} and "
-            f"{'.'.join(names)}, its place says {_words(key)} and {case.file_name}"
+            f"{path}: document.environment: the file says {actual} and {'.'.join(names)}, its "
+            f"place says {expected} and {case.file_name}"
         )
-
-
-def _words(key: EnvironmentKey) -> str:
-    """Return device kind and folder: folders of different keys may have the same name."""
-    return f"{key.device_kind} in {key.folder}"
 
 
 @contextlib.contextmanager
@@ -118,47 +109,26 @@ def check_writable(root: Path, cases: Iterable[tuple[EnvironmentKey, Case]]) -> 
 
 
 class Draft:
-    """The opened files of a baselines folder, with the changes to them in memory.
+    """The opened files of a baselines folder, with the changes to them in memory."""
 
-    The folder is locked, through `held`, when the first of them is opened.
-    """
-
-    def __init__(self, root: Path, held: contextlib.ExitStack) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._held = held
-        self._is_locked = False
-        self._documents: dict[Path, BaselineFile | None] = {}
+        self._files: dict[Path, BaselineFile | None] = {}
         self._changed: dict[Path, None] = {}
 
     def find(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile | None]:
-        """Return the path of the file of `case` on `key`, and its document; None without a file.
+        """Return the path of the file of `case` on `key`, and its content; None without a file.
 
         Raises BaselineError for a bad file.
         """
         path = path_of(self._root, key, case)
-        # Without a folder there is nothing to lock; looking for a file does not create it.
-        if path not in self._documents and exists(self._root):
-            self._begin()
-            self._documents[path] = stored(path, key, case)
-        return path, self._documents.get(path)
+        if path not in self._files:
+            self._files[path] = read_stored(path, key, case)
+        return path, self._files[path]
 
-    def opened(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile]:
-        """Return the same as `find`, with an empty document if there is no file."""
-        self._begin()
-        path, document = self.find(key, case)
-        if document is None:
-            document = converted(BaselineFile, case, key=key, baselines=(), history=())
-        return path, document
-
-    def _begin(self) -> None:
-        """Lock the folder once."""
-        if not self._is_locked:
-            self._held.enter_context(locked(self._root))
-            self._is_locked = True
-
-    def put(self, path: Path, document: BaselineFile) -> None:
-        """Write `document` to `path` at the end; without entries, the file is removed."""
-        self._documents[path] = document if document.baselines else None
+    def put(self, path: Path, file: BaselineFile) -> None:
+        """Write `file` to `path` at the end; without baselines, the file is removed."""
+        self._files[path] = file if file.baselines else None
         self._changed[path] = None
 
     def write(self) -> None:
@@ -166,8 +136,8 @@ class Draft:
         if self._changed:
             tidy_up(self._root)
         for path in self._changed:
-            if document := self._documents[path]:
-                storage.write(path, dumps(document))
+            if file := self._files[path]:
+                storage.write(path, dumps(file))
             else:
                 path.unlink(missing_ok=True)
 
@@ -185,7 +155,7 @@ def drafted(root: Path) -> Iterator[Draft]:
     Other sessions wait meanwhile. Raises OSError if a file cannot be written, and BaselineError if
     another session holds the lock for too long.
     """
-    with contextlib.ExitStack() as held:
-        draft = Draft(root, held)
+    with locked(root):
+        draft = Draft(root)
         yield draft
         draft.write()

@@ -7,7 +7,6 @@ changes. Such a file has a bandwidth per payload, with its source.
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,14 +15,14 @@ from typing import Annotated
 
 from busbw import wire
 from busbw.model.case import Case
-from busbw.model.limits import Payload, Positive
+from busbw.model.limits import Positive
 from busbw.model.machine import EnvironmentKey, slug
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference
 from busbw.model.words import payload_of
 
 from . import files
-from .document import BaselineError, read, read_json
+from .document import placed, read, read_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +48,7 @@ def find(
     baseline without a limit, and never an entry with another limit.
     """
     path = files.path_of(root, key, case)
-    document = files.stored(path, key, case)
+    document = files.read_stored(path, key, case)
     if document is not None:
         baseline = document.find(case, memory_limit_bytes) or document.find(case)
         if baseline is not None:
@@ -85,10 +84,10 @@ def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
     for path in sorted((root / key.folder.parent).glob("*/*.*.*.json")):
         if _frameworks([path]):
             contents = read(path)
-            if (contents.key.ranks, contents.key.shared) == (key.ranks, key.shared):
-                continue
-            newest = (baseline.date for baseline in contents.baselines)
-            dates[contents.key.ranks] = max(dates.get(contents.key.ranks, ""), *newest)
+            ranks, is_shared = contents.environment.ranks, contents.environment.shared
+            if (ranks, is_shared) != (key.ranks, key.shared):
+                newest = (baseline.date for baseline in contents.baselines)
+                dates[ranks] = max(dates.get(ranks, ""), *newest)
     return dates
 
 
@@ -111,7 +110,7 @@ def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     for path in sorted(folder.glob(f"{case.stem}.*.json")):
         match = _FILE_NAME.fullmatch(path.name)
         other = replace(case, strategy=match[2]) if match else case
-        document = files.stored(path, key, other) if other != case else None
+        document = files.read_stored(path, key, other) if other != case else None
         if document is not None and document.find(other):
             return other.strategy
     return ""
@@ -125,7 +124,7 @@ def _otherwise_shared(root: Path, key: EnvironmentKey, case: Case) -> str:
         path = folder / case.file_name
         document = read(path) if files.exists(path) else None
         if document is not None and document.find(case) is not None:
-            do = "share" if document.key.shared else "do not share"
+            do = "share" if document.environment.shared else "do not share"
             return f"the ranks of its baseline for {folder.name} {do} a device, unlike these"
     return ""
 
@@ -144,29 +143,17 @@ def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
 _PUBLISHED = "published"
 
 
-class Status(enum.StrEnum):
-    """Whether the payload was timed or did not fit."""
-
-    OK = "ok"
-    OOM = "oom"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedEntry:
-    """One published figure: algbw in GB/s (10^9), or out of memory."""
+    """One published figure: algbw in GB/s (10^9), null for out of memory."""
 
     payload: Annotated[str, payload_of]
-    payload_bytes: Payload
-    status: Status
-    algbw_gb_per_s: Positive | None = None
+    algbw_gb_per_s: Positive | None
     doubt: str = ""
 
-    def validate(self) -> None:
-        """Raise ValueError, whose message begins with the field, for a contradiction."""
-        if payload_of(self.payload) != self.payload_bytes:
-            raise ValueError(f"payload: {self.payload!r} is not {self.payload_bytes} bytes")
-        if (self.algbw_gb_per_s is None) is (self.status is Status.OK):
-            raise ValueError("algbw_gb_per_s: expected with the status 'ok' and only then")
+    @property
+    def payload_bytes(self) -> int:
+        return payload_of(self.payload)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,12 +173,10 @@ class Published:
 
 def read_published(path: Path) -> Published:
     """Read and check the published table in `path`. Raises BaselineError."""
-    try:
-        raw = read_json(path)
+    raw = read_json(path)
+    with placed(f"{path}: "):
         wire.check_document(raw, "busbw published figures", "write it anew")
         return wire.from_json(Published, raw, "document")
-    except wire.WireError as error:
-        raise BaselineError(f"{path}: {error}") from error
 
 
 def find_published(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
@@ -203,7 +188,7 @@ def find_published(root: Path, key: EnvironmentKey, case: Case) -> Reference | N
             if figure.payload_bytes == case.payload_bytes:
                 return Reference(
                     source=f"{table.slice}: {table.source}",
-                    oom=figure.status is Status.OOM,
+                    oom=figure.algbw_gb_per_s is None,
                     algbw_gb_per_s=figure.algbw_gb_per_s,
                     doubt=figure.doubt,
                 )

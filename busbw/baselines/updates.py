@@ -1,11 +1,10 @@
 """Updates of baselines: save and prune, each with the Changes that it made.
 
 All changes go into a draft, files of times with a line of history each, and nothing is written
-here; a Refusal words itself. What may be saved is decided elsewhere. Pruning is done
-only on request, and measures nothing.
+here. What may be saved is decided elsewhere. Pruning is done only on request, and measures nothing.
 
 A level may creep: each step is too small for a verdict, and each is accepted. So a baseline has a
-pin, which its level may exceed by a budget, no more. The pin rises only when somebody accepts a
+pinned level, which its level may exceed by a budget, no more. It rises only when somebody accepts a
 loss with a reason; an improvement beyond the budget lowers it, or it could be lost again unseen.
 """
 
@@ -30,11 +29,11 @@ MOST_UPDATES = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accepted:
-    """What a session measured of a case, and the record of it that it wants stored.
+    """What a session measured of a case, and the record of it that is to be stored.
 
     Without times it was out of memory. With `append` the level did not change, and the session
     joins those that are stored; without it the session replaces them. `memory_limit_bytes` is the
-    session's artificial limit, if it had one. `why` says in a word or two why it is stored; with
+    session's artificial limit, if it had one. `cause` says in a word or two why it is stored; with
     `takes_loss` also if it loses more than the budget.
     """
 
@@ -43,12 +42,12 @@ class Accepted:
     record: Record
     append: bool = False
     memory_limit_bytes: int | None = None
-    why: str = ""
+    cause: str = ""
     takes_loss: bool = False
 
     @property
     def baseline(self) -> Baseline:
-        """The baseline with this session alone; its pin is not set yet."""
+        """The baseline with this session alone; its level is not pinned yet."""
         return converted(
             Baseline,
             next(iter(self.measurement.failures), None),
@@ -58,20 +57,20 @@ class Accepted:
         )
 
 
-def beyond(level: float, pinned: float, budget: float) -> bool:
+def exceeds_budget(level: float, pinned: float, budget: float) -> bool:
     """Return whether `level` exceeds `pinned`, in the same unit, by more than the fraction."""
     return level > pinned * (1 + budget)
 
 
-def joined(
+def merge_session(
     old: Baseline | None, new: Baseline, *, append: bool, budget: float
 ) -> tuple[Baseline, bool]:
-    """Return the baseline to store for `new`, which has one session and no pin, and if it lost.
+    """Return the baseline to store for `new`, which has one unpinned session, and if it lost.
 
-    The baseline is `new` instead of `old` or, with `append`, joined to it. If it loses more than
-    the budget, storing it takes a reason. Times of another protocol are not comparable: they
-    replace the old times and pin their own level. Running out of memory where there was a time is a
-    loss beyond any budget.
+    The baseline is `new` instead of `old` or, with `append`, `old` with its session. If it loses
+    more than the budget, storing it takes a reason. Times of another protocol are not comparable:
+    they replace the old times and pin their own level. Running out of memory where there was a time
+    is a loss beyond any budget.
     """
     if old is None or old.oom or old.case.protocol != new.case.protocol:
         return pinned_at_level(new), False
@@ -81,8 +80,8 @@ def joined(
     baseline = replace(new, records=records, pinned_us=old.pinned_us, pinned_date=old.pinned_date)
     level, pinned = baseline.level_us, old.pinned_us
     assert level is not None and pinned is not None
-    lost = beyond(level, pinned, budget)
-    if lost or beyond(pinned, level, budget):
+    lost = exceeds_budget(level, pinned, budget)
+    if lost or exceeds_budget(pinned, level, budget):
         baseline = pinned_at_level(baseline)
     return baseline, lost
 
@@ -99,8 +98,8 @@ def pinned_at_level(baseline: Baseline) -> Baseline:
 class Change:
     """One baseline before and after; None: none, or it was removed.
 
-    `lost`: it lost more than the budget, and somebody accepted that with a reason. `why` says in a
-    word or two why it was written.
+    `lost`: it lost more than the budget, and somebody accepted that with a reason. `cause` says in
+    a word or two why it was written.
     """
 
     path: Path
@@ -108,60 +107,19 @@ class Change:
     before: Baseline | None
     after: Baseline | None
     lost: bool = False
-    why: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
-    """A baseline that was not written: `wanted` lies beyond what `stored` may lose.
+    """A baseline that was not written, and how much more than the budget it would lose.
 
-    `why` says why today's times were to be stored.
+    `cause` says why today's times were to be stored.
     """
 
-    path: Path
     case: Case
-    stored: Baseline
-    wanted: Baseline
-    budget: float
-    why: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.case.name}: the baseline was not written: {self._loss}"
-
-    @property
-    def _loss(self) -> str:
-        pinned_s, level_s = self.stored.pinned_s, self.wanted.level_s
-        assert pinned_s is not None
-        pin = f"{seconds_text(pinned_s)} pinned on {self.stored.pinned_date}"
-        if level_s is None:
-            return f"it is out of memory where there was a time, {pin}"
-        ratio = level_s / pinned_s
-        loss = f"{100 * (ratio - 1):.1f} % above" if ratio < 2 else f"{ratio:.3g} x"
-        return (
-            f"its level would be {seconds_text(level_s)}, {loss} the {pin}; "
-            f"the budget is {100 * self.budget:g} %"
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Saved:
-    """What was saved of a session's times, and what was refused."""
-
-    changes: tuple[Change, ...]
-    refusals: tuple[Refusal, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rules:
-    """What a save may do: a baseline may lose `budget`, a fraction, against its pinned level.
-
-    What was accepted although it loses more is written, and pinned. `only_new` keeps what is stored
-    as it is.
-    """
-
-    budget: float
-    only_new: bool = False
+    text: str
+    cause: str
 
 
 def save(
@@ -169,48 +127,74 @@ def save(
     accepted: Sequence[Accepted],
     *,
     session: Record,
-    rules: Rules,
+    budget: float,
+    only_new: bool = False,
     reason: str = "",
-) -> Saved:
+) -> tuple[tuple[Change, ...], tuple[Refusal, ...]]:
     """Put what was accepted in `session` into `draft`, each file with a line of history.
 
-    Only the given baselines are replaced. What `rules` forbid is not saved but returned as a
-    refusal. Raises BaselineError if a file cannot be read.
+    Args:
+        draft: The opened files; other baselines in them stay.
+        accepted: What was accepted.
+        session: The session, for the line of history.
+        budget: The fraction that a baseline may lose against its pinned level.
+        only_new: Keep what is stored as it is.
+        reason: The user's reason, for the line of history.
+
+    Returns:
+        What changed, and what was refused.
+
+    Raises:
+        BaselineError: A file cannot be read.
+
     """
-    done: list[Change | Refusal | None] = []
-    opened: dict[Path, BaselineFile] = {}
+    changed: dict[Path, BaselineFile] = {}
+    changes, refusals = list[Change](), list[Refusal]()
     for candidate in accepted:
-        path, file = draft.opened(candidate.key, candidate.measurement.case)
-        opened[path], result = _merged(opened.get(path, file), candidate, path, rules)
-        done.append(result)
-    changes = tuple(result for result in done if isinstance(result, Change))
-    for path in dict.fromkeys(change.path for change in changes):
+        case, new = candidate.measurement.case, candidate.baseline
+        path, stored = draft.find(candidate.key, case)
+        file = changed.get(path, stored) or converted(BaselineFile, case, environment=candidate.key)
+        before = file.find(case, new.memory_limit_bytes)
+        if only_new and before is not None:
+            continue
+        after, lost = merge_session(before, new, append=candidate.append, budget=budget)
+        cause = candidate.cause
+        if lost and before is not None and not candidate.takes_loss:
+            text = _refusal_text(before, after, budget)
+            refusals.append(Refusal(case=case, text=f"{case.name}: {text}", cause=cause))
+            continue
+        changed[path] = _with_baseline(file, after, candidate)
+        change = Change(path=path, case=case, before=before, after=after, lost=lost, cause=cause)
+        changes.append(change)
+    for path, file in changed.items():
         changes_of_file = [change for change in changes if change.path == path]
-        draft.put(path, _recorded(opened[path], changes_of_file, session, reason))
-    return Saved(
-        changes=changes, refusals=tuple(result for result in done if isinstance(result, Refusal))
+        draft.put(path, _recorded(file, changes_of_file, session, reason))
+    return tuple(changes), tuple(refusals)
+
+
+def _refusal_text(stored: Baseline, refused: Baseline, budget: float) -> str:
+    pinned_s, level_s = stored.pinned_s, refused.level_s
+    assert pinned_s is not None
+    pinned = f"{seconds_text(pinned_s)} pinned on {stored.pinned_date}"
+    if level_s is None:
+        return f"the baseline was not written: out of memory where there was a time, {pinned}"
+    ratio = level_s / pinned_s
+    loss = f"{100 * (ratio - 1):.1f} % above" if ratio < 2 else f"{ratio:.3g} x"
+    return (
+        f"the baseline was not written: its level would be {seconds_text(level_s)}, {loss} the "
+        f"{pinned}; the budget is {100 * budget:g} %"
     )
 
 
-def _merged(
-    file: BaselineFile, accepted: Accepted, path: Path, rules: Rules
-) -> tuple[BaselineFile, Change | Refusal | None]:
-    """Return `file` with one case's session, and the change or refusal; None if nothing changed."""
-    case, new = accepted.measurement.case, accepted.baseline
-    before = file.find(case, new.memory_limit_bytes)
-    if rules.only_new and before is not None:
-        return file, None
-    after, lost = joined(before, new, append=accepted.append, budget=rules.budget)
-    if lost and not accepted.takes_loss:
-        assert before is not None
-        return file, Refusal(
-            path=path, case=case, stored=before, wanted=after, budget=rules.budget, why=accepted.why
-        )
-    # What fits under an artificial limit is no longer out of memory under it.
-    limited = file.find(case, accepted.memory_limit_bytes)
-    left = tuple(kept for kept in file.baselines if limited is None or kept.line != limited.line)
-    change = Change(path=path, case=case, before=before, after=after, lost=lost, why=accepted.why)
-    return replace(file, baselines=left).with_baseline(after), change
+def _with_baseline(file: BaselineFile, new: Baseline, accepted: Accepted) -> BaselineFile:
+    """Return the file with `new` in place of the baselines that it replaces.
+
+    What fits under an artificial limit is no longer out of memory under it.
+    """
+    case = accepted.measurement.case
+    replaced = {new.line, (case.line_key, accepted.memory_limit_bytes or 0)}
+    others = (baseline for baseline in file.baselines if baseline.line not in replaced)
+    return replace(file, baselines=(*others, new))
 
 
 Keyed = tuple[EnvironmentKey, Case]
@@ -224,22 +208,22 @@ def prune(
     Returns what was removed. A file without baselines is removed. Raises BaselineError if a file
     cannot be read.
     """
-    files: dict[Path, tuple[BaselineFile, list[Case]]] = {}
+    kept: dict[Path, list[object]] = {}
+    files: dict[Path, BaselineFile] = {}
     for key, case in keep:
         path, file = draft.find(key, case)
-        if file is not None:
-            files.setdefault(path, (file, []))[1].append(case)
+        kept.setdefault(path, []).append(case.line_key)
+        files |= {path: file} if file is not None else {}
     changes: list[Change] = []
-    for path, (file, cases) in files.items():
-        kept = {case.line_key for case in cases}
-        left = tuple(baseline for baseline in file.baselines if baseline.case.line_key in kept)
+    for path, file in files.items():
         removed = [
             Change(path=path, case=baseline.case, before=baseline, after=None)
             for baseline in sorted(file.baselines, key=lambda baseline: baseline.line)
-            if baseline.case.line_key not in kept
+            if baseline.case.line_key not in kept[path]
         ]
         if removed:
-            draft.put(path, _recorded(replace(file, baselines=left), removed, session, reason))
+            others = tuple(b for b in file.baselines if b.case.line_key in kept[path])
+            draft.put(path, _recorded(replace(file, baselines=others), removed, session, reason))
         changes += removed
     return tuple(changes)
 

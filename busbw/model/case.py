@@ -163,7 +163,13 @@ class Case(Workload):
 T = TypeVar("T")
 
 
-def converted(kind: type[T], value: object, **changes: object) -> T:
-    """Return a `kind` with `changes` and the other fields that `value` has by the same names."""
-    names = (f.name for f in fields(kind) if f.name not in changes)  # type: ignore[arg-type]
-    return kind(**{name: getattr(value, name) for name in names if hasattr(value, name)}, **changes)
+def converted(kind: type[T], *values: object, **changes: object) -> T:
+    """Return a `kind` with `changes`, and the first attribute of `values` for each other field."""
+    names = [f.name for f in fields(kind) if f.name not in changes]  # type: ignore[arg-type]
+    same = {
+        name: getattr(value, name)
+        for value in reversed(values)
+        for name in names
+        if hasattr(value, name)
+    }
+    return kind(**same, **changes)

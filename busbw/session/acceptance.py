@@ -17,8 +17,7 @@ from busbw.baselines.updates import (
     Accepted,
     Change,
     Refusal,
-    Rules,
-    beyond,
+    exceeds_budget,
     prune,
     save,
 )
@@ -52,7 +51,7 @@ def takes_slower(
     if stored.case.protocol != measurement.case.protocol:
         return True
     times_s = [launch_time_s(run) for run in measurement.runs]
-    return bool(times_s) and not beyond(statistics.median(times_s), stored.pinned_s, budget)
+    return bool(times_s) and not exceeds_budget(statistics.median(times_s), stored.pinned_s, budget)
 
 
 # A case that failed is not written, and the others are.
@@ -91,26 +90,28 @@ def _times(judged: Judged) -> Judged:
         return judged
     reason = settings.accept_regression
     session = Record(moment=moment_text(judged.collected.began), commit=measured.environment.commit)
-    rules = Rules(budget=measured.policy.budget, only_new=settings.update_baselines == "new")
+    budget, only_new = measured.policy.budget, settings.update_baselines == "new"
     able = _storable(judged, measured)
     wanted, notes = _wanted(judged, measured, able) if settings.update_baselines else ([], [])
     with drafted(settings.baselines) as draft:
-        saved = save(draft, wanted, session=session, rules=rules, reason=reason)
-        changes = list(saved.changes)
+        saved, refusals = save(
+            draft, wanted, session=session, budget=budget, only_new=only_new, reason=reason
+        )
+        changes = list(saved)
         if settings.prune_baselines:
             changes += prune(draft, _asked(measured), session=session, reason="pruned")
-    notes += [_refused(one, reason) for one in saved.refusals]
+    notes += [_refused(one, reason) for one in refusals]
     tables = change_tables(map(_change_row, changes))
-    found = _with_losses(replace(judged.with_notes(*notes), changes=tables), saved.changes)
-    if saved.refusals and not reason:
+    found = _with_losses(replace(judged.with_notes(*notes), changes=tables), saved)
+    if refusals and not reason:
         return replace(found, exit_code=_FAILED)
     return _with_locks(found, measured, wanted)
 
 
 def _change_row(change: Change) -> ChangeRow:
     before, after = (baseline_text(change.case, one) for one in (change.before, change.after))
-    why = f"{change.why}, accepted again" if change.lost else change.why
-    return change.path, change.case, before, after, why
+    cause = f"{change.cause}, accepted again" if change.lost else change.cause
+    return change.path, change.case, before, after, cause
 
 
 def _with_losses(judged: Judged, changes: Sequence[Change]) -> Judged:
@@ -137,7 +138,7 @@ def _loss_text(change: Change) -> str:
 
 def _refused(refusal: Refusal, reason: str) -> str:
     if reason:
-        return f"{refusal.text}; it is {refusal.why}: -k with its name accepts it"
+        return f"{refusal.text}; it is {refusal.cause}: -k with its name accepts it"
     return f'{refusal.text}; --accept-regression "why" accepts it'
 
 
@@ -185,11 +186,11 @@ def _accepted(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> 
     happens to be slower now.
     """
     outcome, settings = judged.verdicts[spec].outcome, judged.settings
-    moved, why = job.case in judged.moved, outcome.value
+    moved, cause = job.case in judged.moved, outcome.value
     if moved:
-        why = "moved with others" if outcome is Outcome.PASS else f"{why}, moved with others"
+        cause = "moved with others" if outcome is Outcome.PASS else f"{cause}, moved with others"
     elif settings.names_cases and outcome is Outcome.PASS:
-        why = f"{why}, named"
+        cause = f"{cause}, named"
     accepts = outcome in _LOST or moved or settings.names_cases
     is_new = moved or _is_new_level(settings, judged.verdicts[spec], job, measured.policy.budget)
     return Accepted(
@@ -198,7 +199,7 @@ def _accepted(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> 
         record=references.record_of(measured, measured.measurements[spec]),
         append=not is_new,
         memory_limit_bytes=settings.memory_limit_bytes,
-        why=why,
+        cause=cause,
         takes_loss=bool(settings.accept_regression) and accepts,
     )
 
@@ -213,7 +214,7 @@ def _is_new_level(settings: Settings, verdict: Verdict, job: TimedJob, budget: f
     pinned_s = job.stored.baseline.pinned_s if job.stored.baseline is not None else None
     if pinned_s is None or verdict.now is None:
         return outcome is not Outcome.PASS
-    lost = beyond(verdict.now.median_s, pinned_s, budget)
+    lost = exceeds_budget(verdict.now.median_s, pinned_s, budget)
     if lost and reason and settings.names_cases:
         return True
     if outcome is Outcome.REGRESSED:

@@ -18,10 +18,9 @@ from busbw.baselines.files import path_of as baseline_path
 from busbw.baselines.store import all_at, frameworks_at
 from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
-from busbw.history import agreement
 from busbw.history.files import Acknowledged, HistoryError, acknowledged
 from busbw.history.files import read as read_history
-from busbw.history.lines import Line, Series, earlier
+from busbw.history.lines import FutureSessionError, Line, Series, check_moment, earlier
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Levels, StoredTimes, build_levels, judge_machine
 from busbw.judge.policy import POLICIES
@@ -53,8 +52,8 @@ def levels_at(
 ) -> dict[EnvironmentKey, Levels]:
     """Read what is known of the machine.
 
-    Raises BaselineError, HistoryError and OSError for files that cannot be read, or contradict each
-    other.
+    Raises BaselineError, HistoryError and OSError for files that cannot be read, or have a session
+    in the future.
     """
     policy = POLICIES[device]
     found = {key: build_levels(_known(collected, key), policy) for key in dict.fromkeys(keys)}
@@ -74,7 +73,7 @@ def _known(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
     if settings.history is not None and begins:
         year = min(now, *begins).year
         lines = read_history(settings.history, key, year)
-    _check_agreement(collected, key, every, lines)
+    _check_moments(collected, key, every, lines)
     accepted = acknowledged(settings.baselines)
     return {
         name: StoredTimes(
@@ -86,34 +85,25 @@ def _known(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
     }
 
 
-def _check_agreement(
+def _check_moments(
     collected: Collected,
     key: EnvironmentKey,
     stored: Sequence[Baseline],
     lines: Sequence[Line],
 ) -> None:
-    """Check baselines and the history of one machine against each other and the clock.
-
-    Raises BaselineError for a baseline that its line in the history contradicts, BaselineError or
-    HistoryError for a session in the future.
-    """
+    """Raise BaselineError or HistoryError for a session in the future."""
     settings, began = collected.settings, collected.began
-    moments = {record.moment for one in stored for record in one.records}
-    shared = [line for line in lines if line.moment in moments]
     for baseline in stored:
+        newest = max(baseline.records, key=lambda record: record.began)
         try:
-            agreement.check_date(
-                baseline.case, max(baseline.records, key=lambda record: record.began), began
-            )
-            if settings.history is not None:
-                agreement.check(baseline, shared)
-        except agreement.DisagreementError as error:
+            check_moment(baseline.case, newest, began)
+        except FutureSessionError as error:
             path = baseline_path(settings.baselines, key, baseline.case)
             raise BaselineError(f"{path}: {error}") from error
     try:
         for line in lines[-1:]:
-            agreement.check_date(line.case, line, began)
-    except agreement.DisagreementError as error:
+            check_moment(line.case, line, began)
+    except FutureSessionError as error:
         raise HistoryError(f"{settings.history}/{key.folder}: {error}") from error
 
 

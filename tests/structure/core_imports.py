@@ -31,7 +31,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     "curve": ("judge/curve",),
     "estimate": ("extensions/estimate/*",),
     "history": (
-        *("history/levels", "history/agreement", "history/failing", "history/changes"),
+        *("history/levels", "history/failing", "history/changes"),
         *("cli/history", "session/histories"),
     ),
     "injection": ("worker/backends/jax/injection",),

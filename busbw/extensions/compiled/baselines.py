@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw import storage, wire
+from busbw import storage
 from busbw.baselines import files
-from busbw.baselines.document import StoredFile, StoredLine, line_of, placed, read_file, text_of
+from busbw.baselines.document import StoredFile, StoredLine, read_file, text_of
 from busbw.model.case import Case, converted
 from busbw.model.limits import Date, Natural
 from busbw.model.machine import EnvironmentKey, slug
+from busbw.model.words import payload_text
 from busbw.report.session import ChangeRow
 
 from .worker_values import Compiled, CompiledBaseline, Topology
@@ -49,19 +50,24 @@ Programs = Mapping[tuple[object, ...], CompiledBaseline]
 def read(path: Path) -> tuple[ProgramFile, Programs]:
     """Read a file, and its programs by what names a case in it. Raises BaselineError."""
     stored, cases = read_file(path, ProgramFile, _DOCUMENT)
-    programs: dict[tuple[object, ...], CompiledBaseline] = {}
-    for index, (line, case) in enumerate(zip(stored.entries, cases)):
-        with placed(path):
-            if case.line_key in programs:
-                raise wire.WireError(f"document.entries[{index}]: a second entry for its payload")
-        programs[case.line_key] = converted(CompiledBaseline, line, case=case)
-    return stored, programs
+    return stored, {
+        case.line_key: converted(CompiledBaseline, line, case=case)
+        for line, case in zip(stored.entries, cases)
+    }
 
 
 def dumps(key: EnvironmentKey, programs: Programs) -> str:
     """Return the text of a file; lines are sorted, so that a review shows what changed."""
     baselines = [programs[name] for name in sorted(programs)]
-    entries = (converted(ProgramLine, baseline, **line_of(baseline.case)) for baseline in baselines)
+    entries = (
+        converted(
+            ProgramLine,
+            baseline,
+            baseline.case,
+            payload=payload_text(baseline.case.payload_bytes),
+        )
+        for baseline in baselines
+    )
     first = baselines[0].case
     return text_of(converted(ProgramFile, first, environment=key, entries=tuple(entries)))
 
@@ -81,7 +87,7 @@ def _stored(path: Path, key: EnvironmentKey, case: Case) -> Programs:
     if not files.exists(path):
         return {}
     stored, programs = read(path)
-    files.check_place(path, stored, stored.environment, key, case)
+    files.check_place(path, stored, key, case)
     return programs
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from busbw.baselines import files, updates
 from busbw.baselines.document import BaselineError
-from busbw.baselines.updates import Rules
 from busbw.model.case import Case
 from busbw.model.stored import Record
 from tests.helpers import build
@@ -18,7 +17,7 @@ from tests.unit.baselines.written import written
 
 
 def test_a_file_is_named_after_framework_collective_and_strategy() -> None:
-    assert build.case().key.file_name == "jax.all_reduce.psum.json"
+    assert build.case().file_name == "jax.all_reduce.psum.json"
 
 
 def test_a_program_s_file_is_no_collective_s() -> None:
@@ -27,7 +26,7 @@ def test_a_program_s_file_is_no_collective_s() -> None:
 
 
 SESSION = Record(moment="2026-03-04T03:00:00Z", commit="abc")
-RULES = Rules(budget=0.10)
+BUDGET = 0.10
 KEY = build.key()
 SMALL, LARGE = build.case(payload_bytes=4096), build.case(payload_bytes=8192)
 OTHER = build.case(payload_bytes=4096, strategy="other")
@@ -39,7 +38,7 @@ def save(root: Path, *cases: Case) -> None:
         for case in cases
     ]
     accepted = [build.accepted(one, SESSION, key=KEY) for one in measured]
-    written(updates.save, root, accepted, session=SESSION, rules=RULES)
+    written(updates.save, root, accepted, session=SESSION, budget=BUDGET)
 
 
 def contents(root: Path) -> dict[Path, bytes]:

@@ -15,9 +15,9 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find
 from busbw.baselines.updates import (
     MOST_UPDATES,
-    Rules,
-    Saved,
-    joined,
+    Change,
+    Refusal,
+    merge_session,
     pinned_at_level,
     prune,
 )
@@ -26,7 +26,7 @@ from busbw.model.stored import MOST_SESSIONS, Baseline, Record
 from tests.helpers import build
 from tests.unit.baselines.written import written
 
-RULES = Rules(budget=0.10)
+BUDGET = 0.10
 
 
 @pytest.fixture
@@ -35,14 +35,17 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "baselines"
 
 
-def save(root: Path, *times_s: float, rules: Rules = RULES, **accepted: Any) -> Saved:
+Saved = tuple[tuple[Change, ...], tuple[Refusal, ...]]
+
+
+def save(root: Path, *times_s: float, **accepted: Any) -> Saved:
     """Save these times of the ordinary case; without any it was out of memory."""
     failures = () if times_s else (build.out_of_memory(),)
     measured = build.measurement(*times_s, failures=failures)
     session = Record(moment="2026-03-04T03:00:00Z", commit="abc")
     one = build.accepted(measured, session, **accepted)
-    why = "a slower switch"
-    return written(baselines_save, root, [one], session=session, rules=rules, reason=why)
+    reason = "a slower switch"
+    return written(baselines_save, root, [one], session=session, budget=BUDGET, reason=reason)
 
 
 def found(root: Path) -> Baseline:
@@ -76,9 +79,9 @@ def test_a_loss_within_the_budget_is_no_accepted_regression(root: Path) -> None:
 
 def test_out_of_memory_where_a_time_stands_is_refused_and_can_be_accepted(root: Path) -> None:
     save(root, 1e-3)
-    (refusal,) = save(root).refusals
+    _, (refusal,) = save(root)
     assert "out of memory where there was a time, 1 ms pinned on 2026-03-04" in refusal.text
-    assert save(root, takes_loss=True).changes
+    assert save(root, takes_loss=True)[0]
     assert found(root).oom
 
 
@@ -87,9 +90,9 @@ def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
     session = Record(moment="2026-03-05T03:00:00Z")
     measured = [build.measurement(2e-3, payload_bytes=size) for size in (4096, 8192)]
     accepted = [build.accepted(one, session) for one in measured]
-    saved = written(baselines_save, root, accepted, session=session, rules=RULES)
-    assert [change.case.payload_bytes for change in saved.changes] == [8192]
-    assert [refusal.case.payload_bytes for refusal in saved.refusals] == [4096]
+    changes, refusals = written(baselines_save, root, accepted, session=session, budget=BUDGET)
+    assert [change.case.payload_bytes for change in changes] == [8192]
+    assert [refusal.case.payload_bytes for refusal in refusals] == [4096]
     assert history(root)[-1]["entries"] == 1
 
 
@@ -121,8 +124,8 @@ def put(filled: Path, time_s: float, **case: Any) -> None:
     measured = build.measurement(time_s, **case)
     then = Record(moment="2026-01-01T03:00:00Z")
     one = build.accepted(measured, then, key=KEY)
-    saved = written(baselines_save, filled, [one], session=then, rules=Rules(budget=0.10))
-    assert not saved.refusals
+    _, refusals = written(baselines_save, filled, [one], session=then, budget=BUDGET)
+    assert not refusals
 
 
 def baseline_at(filled: Path, **case: Any) -> Baseline | None:
@@ -156,9 +159,6 @@ def test_a_bad_file_is_an_error_and_no_file_is_touched(filled: Path) -> None:
     assert good.read_bytes() == before
 
 
-BUDGET = 0.10
-
-
 def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chain2") -> Baseline:
     """One session, without a pin."""
     times_s = tuple(time_us / 1e6 for time_us in times_us)
@@ -183,60 +183,64 @@ def test_a_session_keeps_when_it_began() -> None:
 
 
 def test_a_session_that_is_not_appended_takes_the_place_of_all() -> None:
-    old = joined(stored(1000), session(1020), append=True, budget=BUDGET)[0]
-    found, _ = joined(old, session(1050), append=False, budget=BUDGET)
+    old = merge_session(stored(1000), session(1020), append=True, budget=BUDGET)[0]
+    found, _ = merge_session(old, session(1050), append=False, budget=BUDGET)
     assert [one.times_us for one in found.sessions] == [(1050,)]
     assert found.pinned_us == 1000
 
 
 def test_a_session_counts_once_whatever_its_launches() -> None:
-    old = joined(stored(1000), session(1100, 1100, 1100, 1100), append=True, budget=BUDGET)[0]
+    old = merge_session(stored(1000), session(1100, 1100, 1100, 1100), append=True, budget=BUDGET)[
+        0
+    ]
     assert old.level_us == 1050
 
 
 def test_the_oldest_session_goes_when_there_are_too_many() -> None:
     entry = stored(1000)
     for turn in range(MOST_SESSIONS):
-        entry = joined(entry, session(1001 + turn), append=True, budget=BUDGET)[0]
+        entry = merge_session(entry, session(1001 + turn), append=True, budget=BUDGET)[0]
     assert len(entry.sessions) == MOST_SESSIONS
     assert entry.sessions[0].times_us == (1001,)
 
 
 def test_a_level_at_the_end_of_the_budget_is_written_and_one_beyond_is_lost() -> None:
     for time_us, lost in ((1100, False), (1101, True)):
-        assert joined(stored(1000), session(time_us), append=False, budget=BUDGET)[1] is lost
+        assert merge_session(stored(1000), session(time_us), append=False, budget=BUDGET)[1] is lost
 
 
 def test_a_small_improvement_leaves_the_pin() -> None:
-    found, _ = joined(stored(1000), session(950), append=False, budget=BUDGET)
+    found, _ = merge_session(stored(1000), session(950), append=False, budget=BUDGET)
     assert found.pinned_us == 1000
 
 
 def test_an_improvement_beyond_the_budget_takes_the_pin_with_it_and_is_not_lost_unseen() -> None:
-    found, lost = joined(stored(1000), session(500, date="2026-03-05"), append=False, budget=BUDGET)
+    found, lost = merge_session(
+        stored(1000), session(500, date="2026-03-05"), append=False, budget=BUDGET
+    )
     assert (lost, found.pinned_us) == (False, 500)
     assert found.pinned_date == "2026-03-05"
-    assert joined(found, session(900), append=False, budget=BUDGET)[1]
+    assert merge_session(found, session(900), append=False, budget=BUDGET)[1]
 
 
 def test_another_protocol_takes_the_place_and_pins_its_own_level() -> None:
     new = session(5000, protocol="device/chain9")
-    found, lost = joined(stored(1000), new, append=True, budget=BUDGET)
+    found, lost = merge_session(stored(1000), new, append=True, budget=BUDGET)
     assert (lost, found.pinned_us) == (False, 5000)
     assert len(found.sessions) == 1
 
 
 def test_out_of_memory_where_a_time_stands_is_a_loss_and_elsewhere_none() -> None:
-    assert joined(stored(1000), out_of_memory(), append=False, budget=BUDGET)[1]
-    assert not joined(None, out_of_memory(), append=False, budget=BUDGET)[1]
-    assert not joined(out_of_memory(), out_of_memory(), append=False, budget=BUDGET)[1]
+    assert merge_session(stored(1000), out_of_memory(), append=False, budget=BUDGET)[1]
+    assert not merge_session(None, out_of_memory(), append=False, budget=BUDGET)[1]
+    assert not merge_session(out_of_memory(), out_of_memory(), append=False, budget=BUDGET)[1]
 
 
 def test_what_fits_again_pins_its_own_level() -> None:
-    found, lost = joined(out_of_memory(), session(1000), append=False, budget=BUDGET)
+    found, lost = merge_session(out_of_memory(), session(1000), append=False, budget=BUDGET)
     assert (lost, found.oom, found.pinned_us) == (False, False, 1000)
 
 
 def test_a_pin_is_moved_by_nothing_else_than_the_level() -> None:
     entry = replace(stored(1000), pinned_us=980.0)
-    assert joined(entry, session(1000), append=True, budget=BUDGET)[0].pinned_us == 980
+    assert merge_session(entry, session(1000), append=True, budget=BUDGET)[0].pinned_us == 980

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.history.lines import Line, Series, earlier, new_session, parse
+from busbw.history.lines import (
+    FutureSessionError,
+    Line,
+    Series,
+    check_moment,
+    earlier,
+    new_session,
+    parse,
+)
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from tests.helpers import build
 from tests.helpers.history_lines import line, session
@@ -162,3 +170,12 @@ def test_a_series_says_what_it_is() -> None:
     assert series.text == "jax in turn with the reference 0123456789abcdef"
     assert replace(series, is_reference=True).text == "the reference 0123456789abcdef of jax"
     assert replace(series, stack="").text == "jax"
+
+
+def test_a_session_in_the_future_is_named_with_the_machine_s_time() -> None:
+    later = line(moment="2026-02-01T03:00:00Z")
+    check_moment(later.case, later, datetime(2026, 1, 31, 12, tzinfo=UTC))
+    with pytest.raises(
+        FutureSessionError, match=r"^float32 4K: the session of 2026-02-01T03:00:00Z"
+    ):
+        check_moment(later.case, later, datetime(2026, 1, 31, 2, tzinfo=UTC))
