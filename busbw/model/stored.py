@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from .case import Case
 from .limits import Microseconds, Moment, Signature, moment_of
-from .words import Outcome
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
 # has them, a baseline does not.
@@ -37,7 +36,7 @@ class Record:
     `moment` is when the session began, UTC; without times the case was out of memory, or failed.
     `commit` is that of the working directory, empty outside of a repository. `surroundings` are
     flags of the framework and, as far as they are known, the machine's load and clock frequency.
-    `worker` is the hash of our own code that measured. A baseline has neither host nor outcome.
+    `worker` is the hash of our own code that measured. A baseline has no host.
     `signature` is that of an inexact sum, if all launches had the same.
     """
 
@@ -48,7 +47,6 @@ class Record:
     surroundings: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
     worker: str = ""
-    outcome: Outcome = Outcome.NO_BASELINE
     signature: Signature = ""
 
     @property
