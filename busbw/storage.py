@@ -36,7 +36,7 @@ class OutputError(ValueError):
 
 
 class LockedError(Exception):
-    """Another process held a lock until the timeout; the message names it for a machine's lock."""
+    """Another process held a lock until the timeout; the message says which, or for how long."""
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
@@ -132,8 +132,10 @@ def machine_lock(
 
 
 def folder_lock(path: Path, wait_s: float) -> contextlib.ExitStack:
-    """Take the lock of a folder. Raises LockedError after `wait_s`, OSError without a folder."""
-    return _wait_for(lambda: try_lock_folder(path), str, wait_s)
+    """Make a folder, and take its lock. Raises LockedError after `wait_s`, and OSError."""
+    path.mkdir(parents=True, exist_ok=True)
+    text, folder = f"another session has been writing for {wait_s:g} s", path.resolve()
+    return _wait_for(lambda: try_lock_folder(folder), lambda: text, wait_s)
 
 
 def _wait_for(

@@ -70,13 +70,8 @@ def locked(root: Path) -> Iterator[None]:
     """Make the folder and lock it, so that it has one writer. Raises BaselineError."""
     with contextlib.ExitStack() as held:
         try:
-            root.mkdir(parents=True, exist_ok=True)
-            held.enter_context(storage.folder_lock(root.resolve(), LOCK_TIMEOUT_S))
-        except storage.LockedError as error:
-            raise BaselineError(
-                f"{root}: another session has been writing for {LOCK_TIMEOUT_S:g} s"
-            ) from error
-        except OSError as error:
+            held.enter_context(storage.folder_lock(root, LOCK_TIMEOUT_S))
+        except (storage.LockedError, OSError) as error:
             raise BaselineError(f"{root}: it cannot be locked for writing: {error}") from error
         yield
 

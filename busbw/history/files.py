@@ -94,17 +94,18 @@ def folders(root: Path) -> tuple[str, ...]:
 
 def _read_folder(folder: Path, since: int = 0) -> tuple[Line, ...]:
     paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{since:04d}")
-    lines = (line for path in sorted(paths) for line in _lines(path).values())
+    lines = (line for path in sorted(paths) for line in _lines(path))
     return tuple(sorted(lines, key=lambda line: line.moment))
 
 
-def _lines(path: Path) -> dict[bytes, Line]:
-    """Read the lines of a file by their bytes. Raises HistoryError."""
+def _lines(path: Path) -> list[Line]:
+    """Read the lines of a file, each once. Raises HistoryError."""
     if not _YEAR.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
-    texts = _content(path).removesuffix(b"\n").split(b"\n")
-    numbered = enumerate(texts if texts != [b""] else (), 1)
-    return {text: _parse(path, text, number) for number, text in numbered}
+    numbers: dict[bytes, int] = {}
+    for number, text in enumerate(_content(path).split(b"\n"), 1):
+        numbers.setdefault(text, number)
+    return [_parse(path, text, number) for text, number in numbers.items() if text]
 
 
 def _content(path: Path) -> bytes:
@@ -123,13 +124,10 @@ def _content(path: Path) -> bytes:
 def _locked(path: Path) -> Iterator[None]:
     """Make the folder of `path` and lock it; errors inside, too, become a HistoryError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with storage.folder_lock(path.parent.resolve(), LOCK_TIMEOUT_S):
+        with storage.folder_lock(path.parent, LOCK_TIMEOUT_S):
             yield
     except storage.LockedError as error:
-        raise HistoryError(
-            f"{path}: another session has been writing for {LOCK_TIMEOUT_S:g} s"
-        ) from error
+        raise HistoryError(f"{path}: {error}") from error
     except OSError as error:
         raise HistoryError(f"{path}: {storage.error_text(error)}") from error
 

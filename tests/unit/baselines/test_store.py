@@ -186,7 +186,7 @@ def test_a_writer_that_never_ends_is_an_error_that_names_the_folder(
     monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.01)
     _save(root, 1e-3)
     before = _found(root)
-    said = rf"^{root}: another session has been writing for 0.01 s"
+    said = rf"^{root}: it cannot be locked for writing: another session has been writing for 0.01 s"
     with storage.folder_lock(root, 0), pytest.raises(BaselineError, match=said):
         _save(root, 2e-3)
     assert _found(root) == before
