@@ -1,4 +1,4 @@
-"""The tables and lines of a session: its header, its curves, and the baselines that it wrote."""
+"""The tables and lines of a session: its header, and the baselines that it wrote."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from busbw.model.counters import CPU_QUOTA
 from busbw.model.launch import Measurement
 from busbw.model.machine import Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline
-from busbw.model.verdict import Curve, SizeGroup, Summary, Verdict
-from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
+from busbw.model.verdict import Summary, Verdict
+from busbw.model.words import Device, payload_text, plural, seconds_text
 from busbw.report.table import Column, Table, TextLine, attributes, rows_of
 from busbw.report.verdicts import verdict_tables
 
@@ -119,15 +119,13 @@ def versions_text(versions: Mapping[str, str]) -> str:
 def session_tables(
     verdicts: Sequence[Verdict],
     measurements: Iterable[Measurement],
-    groups: Sequence[SizeGroup] = (),
     *,
     verbose: bool = False,
     changed: str = "",
 ) -> list[Table]:
-    """Return the tables of verdicts, of fitted curves, and of the order of additions."""
+    """Return the tables of verdicts and of the order of additions."""
     return [
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
-        *curve_tables(groups),
         *_order_tables(measurements),
     ]
 
@@ -196,16 +194,6 @@ def baseline_text(case: Case, baseline: Baseline | None) -> str:
     return f"{seconds_text(level_s)} ({rate}, {counts}, pinned {seconds_text(pinned_s)})"
 
 
-def curve_tables(groups: Sequence[SizeGroup]) -> list[Table]:
-    """Return a table of the fitted curves, and of those of the baselines; without any, nothing."""
-    rows = [
-        {"group": group.case.group_name, "curve": _curve_text(group.now, group.before)}
-        for group in groups
-        if group.now is not None
-    ]
-    return _group_tables("latency + payload / bandwidth, fitted to all payloads:", "curve", rows)
-
-
 def _group_tables(title: str, name: str, rows: Sequence[Mapping[str, object]]) -> list[Table]:
     """Return a table with the text `name` of each group, or nothing without a group."""
     columns = (
@@ -234,21 +222,3 @@ def _order_tables(measurements: Iterable[Measurement]) -> list[Table]:
         starts = [f"{order} from {payload_text(next(cases)[0])}" for order, cases in alike]
         rows += [{"group": group, "orders": ", ".join(starts)}] if len(starts) > 1 else []
     return _group_tables("order of additions, by payload:", "orders", rows)
-
-
-def _curve_text(curve: Curve, before: Curve | None) -> str:
-    latency, bandwidth = _latency_text(curve), rate_text(curve.bandwidth_bytes_per_s)
-    if before is not None:
-        latency_before = _latency_text(before)
-        if latency_before != latency:
-            latency = f"{latency_before} -> {latency}"
-        bandwidth = f"{rate_text(before.bandwidth_bytes_per_s)} -> {bandwidth}"
-    error = f"fit error {100 * curve.rms_log_error:.0f} %"
-    return f"latency {latency}, bandwidth {bandwidth} ({error})"
-
-
-def _latency_text(curve: Curve) -> str:
-    """Return the latency; times in proportion to the payload show none."""
-    return (
-        seconds_text(curve.latency_s, digits=3) if curve.latency_s >= 5e-9 else "too small to see"
-    )

@@ -28,7 +28,6 @@ FEATURES: Mapping[str, Sequence[str]] = {
         *("extensions/compiled/*", "hardware/topologies"),
     ),
     "counters": ("model/counters", "driver/counters", "worker/operations/counters"),
-    "curve": ("judge/curve",),
     "estimate": ("extensions/estimate/*",),
     "history": (
         *("history/levels", "history/failing", "history/changes"),

@@ -45,8 +45,7 @@ K segments leave one after the other, after d:
     t = 2 (2 d + K s / r)                 = 4 d + 2 (n - 1) / n S / r   S > 4 n d r
 
 less what the bucket saves. Both are equal at S = 4 n d r; for n = 2 they are the same. So latency
-and bandwidth that are fitted to all payloads are between the two, and `curve` fits as the judge
-does.
+and bandwidth that are fitted to all payloads are between the two, as `curve` fits them.
 
 **Several ranks per process, along the hosts.** k groups of one rank per host run at once and share
 each link: r / k and b / k for each.
@@ -67,8 +66,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from busbw.judge import curve as judged
-from busbw.model.verdict import Curve
+from tests.contract.network.fit import Curve, fit_curve
 
 MTU_BYTES = 60000
 # IPv4 20, TCP 20 and its time stamps 12.
@@ -162,7 +160,7 @@ def curve(link: Link, ranks: int, payloads: Iterable[int], groups: int = 1) -> C
 
 
 def fit(times_s: Mapping[int, float]) -> Curve:
-    """Fit latency and bandwidth to the times of payloads, as the judge does."""
-    curve = judged.fit_curve(times_s)
+    """Fit latency and bandwidth to the times of payloads."""
+    curve = fit_curve(times_s)
     assert curve, "too few payloads, or too close together, for a latency and a bandwidth"
     return curve
