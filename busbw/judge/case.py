@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,7 +92,6 @@ def judge_case(
     terms: Terms,
     *,
     state: State | None = None,
-    nearest: str = "",
     incomparable: str = "",
     published: Reference | None = None,
 ) -> Ruling:
@@ -105,7 +104,6 @@ def judge_case(
         limit: The limit of this session, None if the baseline has no times or nothing was timed.
         terms: The terms of the session.
         state: The losses that several sessions show, None for none.
-        nearest: Which other machine has a baseline, where this machine has none.
         incomparable: Why the baseline of this machine cannot be compared with.
         published: A published figure to show with the verdict.
 
@@ -114,7 +112,7 @@ def judge_case(
         # Out of memory under one limit says nothing of out of memory under another.
         same = baseline.memory_limit_bytes == terms.memory_limit_bytes
         baseline = baseline if same else None
-    judged = _judge(spec, measurement, baseline, limit, terms, state or UNREMARKABLE, nearest)
+    judged = _judge(spec, measurement, baseline, limit, terms, state or UNREMARKABLE)
     if incomparable and judged.verdict.outcome is Outcome.NO_BASELINE:
         other = replace(judged.verdict, outcome=Outcome.INCOMPARABLE, text=incomparable)
         judged = replace(judged, verdict=other)
@@ -160,7 +158,6 @@ def _judge(
     limit: Limit | None,
     terms: Terms,
     state: State,
-    nearest: str,
 ) -> Ruling:
     def rule_that(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
@@ -177,10 +174,10 @@ def _judge(
         failed = terms.require_baselines and not terms.accept_all
         return rule_that(Outcome.INCOMPARABLE, text, failed=failed)
     if measurement.failures:
-        return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms, nearest))
+        return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms))
     if baseline is None:
-        text = "measured, nothing to compare with" + (f"; {nearest}" if nearest else "")
-        text += "; a baseline is required" if terms.missing_fails else ""
+        required = "; a baseline is required" if terms.missing_fails else ""
+        text = f"measured, nothing to compare with{required}"
         return rule_that(Outcome.NO_BASELINE, text, failed=terms.missing_fails)
     if baseline.oom or limit is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
@@ -189,12 +186,11 @@ def _judge(
 
 
 def _out_of_memory(
-    spec: Spec, failures: Sequence[Failure], baseline: Baseline | None, terms: Terms, nearest: str
+    spec: Spec, failures: Sequence[Failure], baseline: Baseline | None, terms: Terms
 ) -> Verdict:
     worst = failures[0]
     if baseline is None:
-        more = f" (no baseline{f'; {nearest}' if nearest else ''})"
-        return memory_verdict(spec, worst, more, failed=terms.missing_fails)
+        return memory_verdict(spec, worst, " (no baseline)", failed=terms.missing_fails)
     if baseline.oom:
         more = f" (expected: so it was on {baseline.date})"
         return memory_verdict(spec, worst, more, failed=False, expected=True)
@@ -246,7 +242,7 @@ def _compare(
         ratio_error=limit.stddev,
         limit=math.exp(decision.limit),
         provisional=expected.sessions < policy.full_sessions,
-        notes=tuple(_notes(decision, state)),
+        notes=_notes(decision),
     )
     if decision.direction is not None:
         return Ruling(verdict=verdict)
@@ -301,20 +297,14 @@ def _limit_text(decision: Decision, limit: Limit, terms: Terms) -> str:
     return ", ".join(parts)
 
 
-def _notes(decision: Decision, state: State) -> Iterator[str]:
-    """Yield what became of a suspicion, and that a loss is over."""
-    if (
-        decision.is_suspected
-        and decision.confirmation is not None
-        and not decision.direction
-        and not decision.is_noisy
-    ):
-        yield (
-            "seemed slower, but additional launches did not confirm it "
-            f"({math.exp(decision.confirmation):.3f} x)"
-        )
-    if state.repaired:
-        yield f"repaired: back at its level after {plural(state.repaired, 'session')}"
+def _notes(decision: Decision) -> tuple[str, ...]:
+    """Return what became of a suspicion."""
+    if not decision.is_suspected or decision.confirmation is None:
+        return ()
+    if decision.direction or decision.is_noisy:
+        return ()
+    ratio = f"{math.exp(decision.confirmation):.3f} x"
+    return (f"seemed slower, but additional launches did not confirm it ({ratio})",)
 
 
 def plan_rerun(

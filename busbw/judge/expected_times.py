@@ -40,8 +40,12 @@ class Launches:
         middle, squares = math.log(median(times_s)), squares_of(logs)
         return cls(median=middle, fastest=min(logs), squares=squares, freedom=len(logs) - 1)
 
+    def shifted(self, shift: float) -> Launches:
+        """Return the launches less `shift`, which they share with other cases."""
+        return replace(self, median=self.median - shift, fastest=self.fastest - shift)
 
-_NO_LAUNCHES = Launches(median=0.0, fastest=0.0, squares=0.0, freedom=0)
+
+NO_LAUNCHES = Launches(median=0.0, fastest=0.0, squares=0.0, freedom=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,34 +104,36 @@ UNREMARKABLE = State()
 
 @dataclass(kw_only=True, slots=True)
 class Series:
-    """One value in log time per session: of a case, or of what all cases of a framework share.
+    """The launches of each session of a case, or what all cases of a framework share.
 
-    `numbers` are the numbers of the sessions, and `counted` the positions that make the level. Of
-    a case, `squares` and `freedom` are those of the launches of each session, and `extremes` the
-    residuals in standard deviations. `state` is the state after the last session.
+    The launches of a case are those less what all cases share. `numbers` are the numbers of the
+    sessions, `extremes` the residuals in standard deviations, and `counted` the positions that make
+    the level. `state` is the state after the last session.
     """
 
     numbers: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    fastest: list[float] = field(default_factory=list)
-    squares: list[float] = field(default_factory=list)
-    freedom: list[int] = field(default_factory=list)
+    launches: list[Launches] = field(default_factory=list)
     extremes: list[float] = field(default_factory=list)
     counted: list[int] = field(default_factory=list)
     state: State = UNREMARKABLE
 
+    @property
+    def values(self) -> list[float]:
+        """The medians of the sessions."""
+        return [launches.median for launches in self.launches]
+
     def append(
-        self, number: int, value: float, fastest: float, state: State, *, counts: bool
+        self, number: int, launches: Launches, state: State, *, counts: bool, extreme: float = 0.0
     ) -> None:
         """Append the session `number`, after which the series has `state`.
 
         Only a session that `counts` makes the level, and none that has the loss of a window.
         """
         if counts:
-            self.counted.append(len(self.values))
+            self.counted.append(len(self.launches))
         self.numbers.append(number)
-        self.values.append(value)
-        self.fastest.append(fastest)
+        self.launches.append(launches)
+        self.extremes.append(extreme)
         self.state = state
         if state.window is not None:
             self._discount(state.window)
@@ -142,26 +148,27 @@ class Series:
         recent = self.counted[max(0, last - rule.level_sessions) : last]
         if not recent:
             return None
-        values = [self.values[position] for position in recent]
+        values = [self.launches[position].median for position in recent]
         mean = fmean(values)
         begin = self.counted[: min(last, rule.anchor_sessions)]
-        level = min(mean, fmean(self.values[position] for position in begin) + rule.anchor_margin)
-        fastest = fmean(self.fastest[position] for position in recent) + level - mean
+        first = fmean(self.launches[position].median for position in begin)
+        level = min(mean, first + rule.anchor_margin)
+        fastest = fmean(self.launches[position].fastest for position in recent) + level - mean
         squares = math.fsum((value - mean) ** 2 for value in values)
         return ExpectedTime(level=level, fastest=fastest, sessions=len(recent), squares=squares)
 
     def launch_squares(self, rule: Rule) -> tuple[float, int]:
         """Return the sum of squares of the launches of the level's sessions, and their freedom."""
-        recent = self.counted[-rule.level_sessions :]
-        squares = math.fsum(self.squares[position] for position in recent)
-        return squares, sum(self.freedom[position] for position in recent)
+        recent = [self.launches[position] for position in self.counted[-rule.level_sessions :]]
+        squares = math.fsum(launches.squares for launches in recent)
+        return squares, sum(launches.freedom for launches in recent)
 
     def _discount(self, window: Window) -> None:
         """Let no session count that has the loss of `window`."""
         self.counted = [
             position
             for position in self.counted
-            if position < window.start or self.values[position] <= window.threshold
+            if position < window.start or self.launches[position].median <= window.threshold
         ]
 
 
@@ -250,7 +257,7 @@ def estimate_noise(
     launches: dict[Case, tuple[float, float]] = {}
     for case, before in series.items():
         squares, freedom = before.launch_squares(rule)
-        fresh = today.get(case, _NO_LAUNCHES)
+        fresh = today.get(case, NO_LAUNCHES)
         launches[case] = squares + fresh.squares, freedom + fresh.freedom
     launch = launch_variance(launches.values(), rule)
     by_launches = _noise_by_launches(launches, launch, rule)

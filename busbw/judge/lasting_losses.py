@@ -8,40 +8,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from busbw.model.case import Case, converted
 from busbw.stats.variance import squares_of
 
 from .decision import decide
-from .expected_times import CaseNoise, Series, State, Window
+from .expected_times import NO_LAUNCHES, UNREMARKABLE, CaseNoise, Launches, Series, State, Window
 from .policy import LAST_SESSIONS, MEDIAN_VARIANCE, RECENT_SESSIONS, Rule
 from .rule import CaseTimes, History, Limit, SessionLimits, Shared, compute_limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionValue:
-    """The value of a series in this session, in log time, and by which limits it is judged.
+    """The launches of a series in this session, and how they are judged.
 
-    `residual` is its distance from the level, with the standard deviation `stddev`. `noise` is
-    what is known of the noise besides the series, and `prior_stddev` the standard deviation by that
-    alone. `is_slower` is the decision on this session, and `begins_loss` says whether the loss is
-    one of the series and not only of what it shares. The limit of windows is `floor` at least.
+    `residual` is the distance of their median from the level, with the standard deviation `stddev`.
+    `noise` is what is known of the noise besides the series. `is_slower` is the decision on this
+    session, and `begins_loss` says whether the loss is one of the series and not only of what it
+    shares. The limit of windows is `floor` at least, and another one where the series `is_shared`
+    by the cases of a framework.
     """
 
-    value: float
-    fastest: float
+    launches: Launches
     residual: float
     stddev: float
-    prior_stddev: float
     noise: CaseNoise
     floor: float
-    window_sigmas: float
-    window_sigmas_over_sessions: float
-    odd_sigmas: float
     is_slower: bool
     begins_loss: bool
+    is_shared: bool = False
+
+    @property
+    def level(self) -> float:
+        return self.launches.median - self.residual
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,43 +101,35 @@ def _case_value(
     case: Case, limit: Limit, times: CaseTimes, shift: float, is_slower: bool, history: History
 ) -> SessionValue:
     return SessionValue(
-        value=times.together.median - shift,
-        fastest=times.together.fastest - shift,
+        launches=times.together.shifted(shift),
         residual=limit.residual,
         stddev=limit.stddev,
-        prior_stddev=limit.noise.stddev() * math.sqrt(1 + 1 / limit.expected.sessions),
         noise=limit.noise,
         floor=history.floor(case),
-        window_sigmas=history.rule.window_sigmas,
-        window_sigmas_over_sessions=history.rule.window_sigmas_over_sessions,
-        odd_sigmas=history.rule.odd_sigmas,
         is_slower=is_slower,
         begins_loss=is_slower and limit.residual > limit.residual_limit,
     )
 
 
 def _shared_value(shared: Shared, rule: Rule) -> SessionValue:
+    value, is_slower = shared.level + shared.shift, shared.shift > shared.limit
     return SessionValue(
-        value=shared.level + shared.shift,
-        fastest=shared.level + shared.shift,
+        launches=replace(NO_LAUNCHES, median=value, fastest=value),
         residual=shared.shift,
         stddev=shared.stddev,
-        prior_stddev=shared.stddev,
         noise=shared.noise,
         floor=math.log1p(rule.min_session_loss),
-        window_sigmas=rule.shared_window_sigmas,
-        window_sigmas_over_sessions=0.0,
-        odd_sigmas=rule.shared_sigmas,
-        is_slower=shared.shift > shared.limit,
-        begins_loss=shared.shift > shared.limit,
+        is_slower=is_slower,
+        begins_loss=is_slower,
+        is_shared=True,
     )
 
 
 def _next_state(series: Series, latest: SessionValue, rule: Rule, is_noisy: bool) -> State:
     """Return the state after this session: first whether a loss is over, then windows."""
-    count, before = len(series.values), series.state
+    count, before = len(series.launches), series.state
     loss, began, gradual = before.loss, before.began, before.is_gradual
-    start, repaired, level = before.window_start, 0, latest.value - latest.residual
+    start, repaired = before.window_start, 0
     if loss and not latest.is_slower and _is_over(series, latest, rule):
         repaired, loss, start = count - began, 0.0, count
     # A noisy session shows no lasting loss, and is no part of a loss that later sessions show.
@@ -147,7 +140,8 @@ def _next_state(series: Series, latest: SessionValue, rule: Rule, is_noisy: bool
     elif not loss and latest.begins_loss:
         loss, began, gradual = latest.residual, count, False
     is_lasting = loss > 0 and began < count
-    mean = fmean([*series.values[began:], latest.value]) - level if is_lasting else 0.0
+    values = [*series.values[began:], latest.launches.median]
+    mean = fmean(values) - latest.level if is_lasting else 0.0
     return State(
         loss=loss,
         began=began,
@@ -163,8 +157,8 @@ def _next_state(series: Series, latest: SessionValue, rule: Rule, is_noisy: bool
 
 def _is_over(series: Series, latest: SessionValue, rule: Rule) -> bool:
     """Return whether this session excludes half of the loss, or the last sessions are below it."""
-    half, level = series.state.loss / 2, latest.value - latest.residual
-    last = median([*series.values[1 - LAST_SESSIONS :], latest.value]) - level
+    half = series.state.loss / 2
+    last = median([*series.values[1 - LAST_SESSIONS :], latest.launches.median]) - latest.level
     return latest.residual + rule.recovery_sigmas * latest.stddev < half or last < half
 
 
@@ -173,7 +167,8 @@ def _find_window(series: Series, latest: SessionValue, start: int, rule: Rule) -
 
     The longest window that shows a loss gives the level, and decides which sessions make no level.
     """
-    values, fastest = [*series.values, latest.value], [*series.fastest, latest.fastest]
+    launches = [*series.launches, latest.launches]
+    values, fastest = [x.median for x in launches], [x.fastest for x in launches]
     count, loss, widest, threshold = len(values), 0.0, 0, 0.0
     for sessions in rule.windows:
         begin = count - sessions
@@ -183,9 +178,10 @@ def _find_window(series: Series, latest: SessionValue, start: int, rule: Rule) -
         mean = fmean(values[begin:]) - expected.level
         mean = min(mean, fmean(fastest[begin:]) - expected.fastest)
         share = max(1 / sessions, rule.min_window_variance_share) + 1 / expected.sessions
-        sigmas = latest.window_sigmas + latest.window_sigmas_over_sessions / expected.sessions
+        sigmas = rule.window_sigmas + rule.window_sigmas_over_sessions / expected.sessions
+        sigmas = rule.shared_window_sigmas if latest.is_shared else sigmas
         limit = sigmas * math.sqrt(share) * latest.noise.with_sessions(expected)
-        middle = min(median(values[begin:]), median(values[-LAST_SESSIONS:]), latest.value)
+        middle = min(median(values[begin:]), median(values[-LAST_SESSIONS:]), values[-1])
         if mean > max(latest.floor, limit) and middle - expected.level > mean / 2:
             loss, widest, threshold = loss or mean, begin, expected.level
     if not widest:
@@ -197,18 +193,19 @@ def _find_window(series: Series, latest: SessionValue, start: int, rule: Rule) -
     return Window(loss=loss, began=began, start=widest, threshold=threshold)
 
 
-def accepted_deviation(series: Series, latest: SessionValue) -> float:
+def accepted_deviation(series: Series, latest: SessionValue, rule: Rule) -> float:
     """Return by how much the accepted session was slower than all since, a log ratio.
 
     It is negative if the session was faster, and 0 unless the difference is clear. The first two
     sessions since must show it, too: a later change says nothing about the accepted session.
     """
-    if not series.counted or len(series.values) < 2:
+    if not series.counted or len(series.launches) < 2:
         return 0.0
-    accepted, *since = [*series.values, latest.value]
+    accepted, *since = [*series.values, latest.launches.median]
     odd = accepted - median(since)
     stddev = latest.noise.stddev(squares_of(since), len(since) - 1)
-    limit = latest.odd_sigmas * stddev * math.sqrt(1 + MEDIAN_VARIANCE / len(since))
+    sigmas = rule.shared_sigmas if latest.is_shared else rule.odd_sigmas
+    limit = sigmas * stddev * math.sqrt(1 + MEDIAN_VARIANCE / len(since))
     sign = math.copysign(1.0, odd)
     begins = all(sign * (accepted - value) > abs(odd) / 2 for value in since[:2])
     return odd if abs(odd) > max(latest.floor, limit) and begins else 0.0
@@ -230,24 +227,22 @@ def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment
     is_calm = len(changed) <= 2 and not is_wide and not judged.slower
     for case, times in today.items():
         series, latest = history.cases.setdefault(case, Series()), judged.values.get(case)
-        series.squares.append(times.together.squares)
-        series.freedom.append(times.together.freedom)
         if latest is not None:
             is_bad = is_wide or case.framework in judged.slower
             counts = directions[case] == 0 and not is_bad and not states[case].loss
-            extreme = abs(latest.residual) / latest.prior_stddev if is_calm else 0.0
-            series.append(number, latest.value, latest.fastest, states[case], counts=counts)
+            sessions = judged.limits[case].expected.sessions
+            prior_stddev = latest.noise.stddev() * math.sqrt(1 + 1 / sessions)
+            extreme = abs(latest.residual) / prior_stddev if is_calm else 0.0
+            series.append(number, latest.launches, states[case], counts=counts, extreme=extreme)
         else:
-            is_pooled, extreme = case.framework in history.pooled_frameworks, 0.0
+            is_pooled = case.framework in history.pooled_frameworks
             shared = judged.values.get(case.framework) if is_pooled else None
-            shift = shared.value if shared is not None else 0.0
-            value, fastest = times.together.median - shift, times.together.fastest - shift
-            series.append(number, value, fastest, series.state, counts=True)
-        series.extremes.append(extreme)
+            shift = shared.launches.median if shared is not None else 0.0
+            series.append(number, times.together.shifted(shift), series.state, counts=True)
     for name in dict.fromkeys(case.framework for case in today):
         series, latest = history.shared.setdefault(name, Series()), judged.values.get(name)
         is_bad = latest is not None and (is_wide or name in judged.slower)
         counts = name in history.pooled_frameworks and not is_bad
-        value = 0.0 if latest is None else latest.value
-        series.append(number, value, value, states.get(name, State()), counts=counts)
+        launches = NO_LAUNCHES if latest is None else latest.launches
+        series.append(number, launches, states.get(name, UNREMARKABLE), counts=counts)
     history.noisy.append(judged.is_noisy)

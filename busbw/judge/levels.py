@@ -288,7 +288,7 @@ def odd_sessions(judged: Assessment) -> dict[Case | str, float]:
     Log ratios by framework for the shared part, and by case; below 0 where it was faster.
     """
     deviations = {
-        name: accepted_deviation(series, value)
+        name: accepted_deviation(series, value, judged.history.rule)
         for name, value in judged.values.items()
         if (series := judged.history.find(name)) is not None
     }
@@ -297,7 +297,7 @@ def odd_sessions(judged: Assessment) -> dict[Case | str, float]:
 
 def odd_text(judged: Assessment) -> str:
     """Say where the accepted session was unlike all sessions since; empty without any."""
-    since = max((len(series.values) for series in judged.history.cases.values()), default=0)
+    since = max((len(series.launches) for series in judged.history.cases.values()), default=0)
     texts = [
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
         f"{'slower' if odd > 0 else 'faster'} than the {since} since, in {_name_text(name)}"

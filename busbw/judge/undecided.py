@@ -5,13 +5,12 @@ The tables give the reason for each case. The last line must not hide a case tha
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, payload_text, plural, ratio_text
+from busbw.model.words import Outcome, plural, ratio_text
 
 from .policy import MOST_NOISY
 
@@ -71,7 +70,12 @@ def noisy_texts(verdicts: Sequence[Verdict]) -> Iterator[str]:
     noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
     above = [verdict for verdict in noisy if is_above(verdict)]
     if above:
-        yield f"NOISY above the limit: {'; '.join(_groups(above))}"
+        names = (
+            f"{verdict_name(verdict)} {ratio_text(verdict.ratio or 0.0)} x "
+            f"(limit {ratio_text(verdict.limit or 0.0)} x)"
+            for verdict in above
+        )
+        yield f"NOISY above the limit: {', '.join(names)}"
     below = [verdict for verdict in noisy if 1.0 < (verdict.ratio or 0.0) <= (verdict.limit or 0)]
     if below:
         slowest = max(below, key=lambda verdict: verdict.ratio or 0.0)
@@ -79,27 +83,6 @@ def noisy_texts(verdicts: Sequence[Verdict]) -> Iterator[str]:
         limits = "within their limits" if others else "within its limit"
         ratio = ratio_text(slowest.ratio or 0.0)
         yield f"{limits}, and not ruled out: {verdict_name(slowest)} {ratio} x{others}"
-
-
-def _groups(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Yield each kind of case with all its sizes, ratios and limits."""
-    for name, group in itertools.groupby(verdicts, key=_group_name):
-        cases = (
-            f"{_size_text(verdict)}{ratio_text(verdict.ratio or 0.0)} x "
-            f"(limit {ratio_text(verdict.limit or 0.0)} x)"
-            for verdict in group
-        )
-        yield f"{name} {', '.join(cases)}"
-
-
-def _group_name(verdict: Verdict) -> str:
-    return verdict.case.group_name if verdict.case else verdict.spec.framework
-
-
-def _size_text(verdict: Verdict) -> str:
-    """Return the payload, or nothing for a program: its name is that of its group."""
-    spec = verdict.spec
-    return f"{payload_text(spec.payload_bytes)} " if spec.is_sized else ""
 
 
 def verdict_name(verdict: Verdict) -> str:

@@ -100,7 +100,6 @@ def _stored(measured: Measured) -> dict[Spec, Ruling]:
             there.limits.get(job.case) if there else None,
             replace(terms, accept_all=takes),
             state=there.states.get(job.case) if there else None,
-            nearest=job.stored.nearest,
             incomparable=job.stored.incomparable,
             published=job.published,
         )

@@ -47,13 +47,12 @@ def judged(
     baseline: Baseline | None,
     *,
     policy: Policy = POLICY,
-    nearest: str = "",
     **options: Any,
 ) -> Ruling:
     """Judge `measurement`; `options` are other Terms."""
     terms = Terms(policy=policy, **options)
     limit = limit_of(baseline, measurement, policy)
-    return judge_case(build.spec(), measurement, baseline, limit, terms, nearest=nearest)
+    return judge_case(build.spec(), measurement, baseline, limit, terms)
 
 
 def limit_of(baseline: Baseline | None, measurement: Measurement, policy: Policy) -> Limit | None:

@@ -305,12 +305,12 @@ def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_ses
     )
     assert session.outcome is SessionOutcome.FINE
     named = ", ".join(
-        f"{size} {ratio} x (limit 2.41 x)"
+        f"jax.all_reduce.psum.float32.{size} {ratio} x (limit 2.41 x)"
         for size, ratio in (
             *(("1M", "2.74"), ("2M", "3.10"), ("4M", "2.60"), ("8M", "12.3"), ("16M", "2.50")),
         )
     )
-    assert session.text.endswith(f"; NOISY above the limit: jax all_reduce (psum) {named}")
+    assert session.text.endswith(f"; NOISY above the limit: {named}")
 
 
 ON_CPU = NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
