@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 import pytest
 
 from busbw.model.words import Outcome, SessionOutcome
-from busbw.report.answer import answer_lines, failure_lines
+from busbw.report.answer import answer_lines, failure_logs
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Table, TextLine
 from busbw.session.display import Screen
@@ -114,7 +114,7 @@ def _lines(state: Observed | Judged, config: pytest.Config) -> Iterator[TextLine
     yield from _table_lines(tables)
     yield from map(TextLine, explanations)
     yield from (TextLine(f"note: {note}", {"yellow": True}) for note in state.notes)
-    yield from map(TextLine, failure_lines(verdicts))
+    yield from (TextLine(text) for log in failure_logs(verdicts) for text in log.indented)
     if judged is None:
         return
     yield from _table_lines(judged.changes)

@@ -6,14 +6,16 @@ The numbers of a failure are in the tables, and its reason is here alone.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from busbw import wire
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import (
     Outcome,
     SessionOutcome,
+    cut_short,
     payload_text,
     plural,
     ratio_text,
@@ -61,23 +63,30 @@ def answer_lines(
     return [*(TextLine(line, _RED) for line in lines), *map(TextLine, since), last]
 
 
-def failure_lines(verdicts: Sequence[Verdict]) -> list[str]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Log:
+    """Lines on a failure as a program wrote them; the title names the cases that failed alike."""
+
+    title: str
+    lines: tuple[str, ...]
+
+    @property
+    def indented(self) -> tuple[str, ...]:
+        """The lines below the title, after an empty line."""
+        return ("", f"{self.title}:", *(f"    {line}" for line in self.lines))
+
+
+def failure_logs(verdicts: Sequence[Verdict]) -> list[Log]:
     """Return details of failures, such as the ends of logs; cases that failed alike share them."""
     cases: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
-        _, *details = verdict.explain().splitlines()
+        _, *details = map(wire.without_commands, verdict.explain().splitlines())
         if verdict.failed and details:
             cases.setdefault(tuple(details), []).append(verdict.spec.id)
-    lines = []
-    for detail_lines, (first, *others) in cases.items():
-        more = f" and {plural(len(others), 'case')} more" if others else ""
-        lines += ["", f"{first}{more}:", *(f"    {_inert(line)}" for line in detail_lines)]
-    return lines
-
-
-def _inert(line: str) -> str:
-    """Escape ``::`` and ``##[``, which begin commands in the log of a workflow run."""
-    return re.sub(r"^(\s*)::", r"\1\\::", line).replace("##[", "#\\#[")
+    return [
+        Log(title=" ".join(cut_short(names, 1, "case")), lines=lines)
+        for lines, names in cases.items()
+    ]
 
 
 def _rank(verdict: Verdict) -> int:
@@ -100,7 +109,7 @@ def _labels(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
 def _line(group: Sequence[Verdict], label: str) -> str:
     head = f"{len(group)} {group[0].outcome.value}: {label}"
     if group[0].ratio is not None and group[0].outcome is not Outcome.CHANGED:
-        return f"{head} {', '.join(_cut(list(_ratios(group))))}"
+        return f"{head} {', '.join(cut_short(list(_ratios(group)), _MOST_SIZES, 'case'))}"
     reasons = itertools.groupby(group, key=lambda verdict: verdict.text)
     alike = [(reason, list(verdicts)) for reason, verdicts in reasons]
     most = _MOST_CHARACTERS // min(len(alike), _MOST_SIZES)
@@ -108,21 +117,16 @@ def _line(group: Sequence[Verdict], label: str) -> str:
         f"{_sizes(verdicts)}: {reason if len(reason) <= most else f'{reason[:most]}...'}"
         for reason, verdicts in alike
     ]
-    return f"{head} {'; '.join(_cut(texts))}"
+    return f"{head} {'; '.join(cut_short(texts, _MOST_SIZES, 'reason'))}"
 
 
 def _sizes(group: Sequence[Verdict]) -> str:
     """Return a few sizes, or the first and the last of many; the names of programs."""
     if not group[0].spec.is_sized:
-        return ", ".join(_cut([verdict.spec.strategy for verdict in group]))
+        return ", ".join(cut_short([v.spec.strategy for v in group], _MOST_SIZES, "program"))
     payloads = [verdict.spec.payload_bytes for verdict in group]
     few = len(payloads) <= _MOST_SIZES
     return ", ".join(map(payload_text, payloads)) if few else span_text(sorted(payloads))
-
-
-def _cut(texts: Sequence[str]) -> list[str]:
-    more = len(texts) - _MOST_SIZES
-    return [*texts[:_MOST_SIZES], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _ratios(group: Sequence[Verdict]) -> Iterator[str]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
-from .answer import answer_lines, failure_lines
-from .reading import SessionRecord, Text
-from .table import Table, span_text
+from .answer import answer_lines, failure_logs
+from .reading import Outline, SessionRecord, Statement, Text
+from .table import span_text
 from .verdicts import legend
 
 _MOST_REASONS = 12
@@ -25,47 +25,16 @@ _REPORTED = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Statement:
-    """An outcome such as PASS with its reason; `is_good` decides its look."""
-
-    word: str
-    text: str
-    is_good: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Log:
-    """Lines as a program wrote them."""
-
-    title: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outline:
-    """A session in words: its outcome, where it ran, what changed, and its cases as tables."""
-
-    title: str
-    statements: tuple[Statement, ...]
-    facts: Mapping[str, str]
-    changes: tuple[Text, ...]
-    logs: tuple[Log, ...] = ()
-    tables: tuple[Table, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def outline(session: SessionRecord, since: Sequence[str] = ()) -> Outline:
     """Describe a session; `since` says since when cases fail."""
     words = session.description()
-    return Outline(
-        title=words.title,
+    return replace(
+        words,
         statements=tuple(_statements(session)),
         facts={name: text for name, text in words.facts.items() if text},
         changes=(*words.changes, *_changes(session, since, words.unchanged)),
-        logs=tuple(_logs(session.verdicts)),
-        tables=tuple(words.tables),
-        notes=tuple(legend(session.verdicts)),
+        logs=failure_logs(session.verdicts),
+        notes=legend(session.verdicts),
     )
 
 
@@ -117,9 +86,3 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"{name} {span_text(sizes)}: {text}" if sizes else f"{name}: {text}"
     if len(reasons) > _MOST_REASONS:
         yield f"and {len(reasons) - _MOST_REASONS} more: see the tables of cases"
-
-
-def _logs(verdicts: Sequence[Verdict]) -> Iterator[Log]:
-    accounts = itertools.groupby(failure_lines(verdicts), key=lambda line: not line)
-    for heading, *lines in (list(group) for is_break, group in accounts if not is_break):
-        yield Log(title=heading.removesuffix(":"), lines=tuple(lines))

@@ -6,7 +6,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import PurePath
 from typing import TypeAlias
 
@@ -14,10 +14,12 @@ from busbw import extensions, wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, Spec, converted
 from busbw.model.launch import Measurement, Plan
+from busbw.model.limits import moment_of
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import bytes_text, plural, ratio_text
 
+from .answer import Log
 from .results import RESULTS, Results
 from .session import session_tables, shape_text, versions_text
 from .table import Table
@@ -31,18 +33,30 @@ class DocumentError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Description:
-    """What is special in the words about a session of one kind.
+class Statement:
+    """An outcome such as PASS with its reason; `is_good` decides its look."""
 
-    `facts` say where and with what it ran, by name; "" for what is not known. `changes` stand
-    before what changed, and `unchanged` says how many cases were compared, "" for none.
+    word: str
+    text: str
+    is_good: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outline:
+    """A session in words: its outcome, where it ran, what changed, and its cases as tables.
+
+    `facts` say where and with what it ran, by name; "" for what is not known. `unchanged` says how
+    many cases were compared, "" for none.
     """
 
     title: str
     facts: Mapping[str, str]
-    tables: Sequence[Table]
-    unchanged: str
+    tables: Sequence[Table] = ()
+    unchanged: str = ""
     changes: Sequence[Text] = ()
+    statements: Sequence[Statement] = ()
+    logs: Sequence[Log] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +75,8 @@ class SessionRecord(ABC):
     command: str = ""
 
     @abstractmethod
-    def description(self) -> Description:
-        """Return the session in words."""
+    def description(self) -> Outline:
+        """Describe what is special about a session of one kind: its title, facts and tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +94,8 @@ class Session(SessionRecord):
     process_hosts: tuple[str, ...] = ()
     measuring_s: float = 0.0
 
-    def description(self) -> Description:
-        """Return the session in words; its title has the collective, the device and the ranks."""
+    def description(self) -> Outline:
+        """Describe the session; its title has the collective, the device and the ranks."""
         key, changed = self.environment.key, self.environment.changed
         names = {verdict.case.collective for verdict in self.verdicts if verdict.case is not None}
         collective = names.pop() if len(names) == 1 else "collectives"
@@ -93,7 +107,7 @@ class Session(SessionRecord):
         injected = ", ".join(sorted({run.injected for run in runs if run.injected}))
         warning = f"injected: {injected}; the times are not real."
         measurements = self.measurements.values()
-        return Description(
+        return Outline(
             title=f"{title}, {plural(key.ranks, 'rank')}",
             facts={**self._facts(), "injected": injected},
             tables=session_tables(self.verdicts, measurements, verbose=True, changed=changed),
@@ -173,18 +187,13 @@ def session_of(document: object, name: str) -> SessionRecord:
 
 def session_from(results: Results, name: str) -> Session:
     """Return the session of checked results. Raises WireError for what no session writes."""
-    for number, row in enumerate(results.cases):
-        check_row(row, row.id, f"cases[{number}]")
     for key in ("environment", "plan", "measuring_s"):
         if getattr(results, key) is None:
             raise wire.WireError(f"{key}: expected a value, since the session measured")
-    assert results.environment is not None
-    ranks = results.environment.key.ranks
-    if ranks < 2:
-        raise wire.WireError(f"environment.key.ranks: expected 2 or more, got {ranks}")
     measurements, references = {}, {}
-    for row in results.cases:
+    for number, row in enumerate(results.cases):
         case, spec = row.case, row.spec
+        check_case(case, f"cases[{number}].case")
         if case is not None and (row.launches or row.failures):
             measurements[spec] = Measurement(case=case, runs=row.launches, failures=row.failures)
         if case is not None and row.reference_launches:
@@ -193,7 +202,7 @@ def session_from(results: Results, name: str) -> Session:
         Session,
         results,
         name=name,
-        began=moment(results.began),
+        began=moment_of(results.began),
         answer=results.session,
         verdicts=tuple(converted(Verdict, row) for row in results.cases),
         measurements=measurements,
@@ -201,39 +210,12 @@ def session_from(results: Results, name: str) -> Session:
     )
 
 
-def moment(text: str) -> datetime:
-    """Return when a session began, UTC. Raises WireError."""
-    try:
-        began = datetime.fromisoformat(text)
-        if began.tzinfo is None:
-            raise ValueError("without a time zone")
-        return began.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise wire.WireError(
-            f"began: expected a moment such as 2026-01-31T03:00:00+00:00, got {text!r:.60}"
-        ) from error
-
-
-def check_row(row: Verdict, identity: str, place: str) -> None:
-    """Raise WireError for a row that is no verdict, or that has the id of another case."""
-    if identity != row.spec.id:
-        raise wire.WireError(
-            f"{place}.id: expected {row.spec.id}, as its spec says, got {identity}"
-        )
-    if row.case is None:
-        return
-    check_case(row.case, f"{place}.case")
-    # The time of a step gives no rate.
-    for name, summary in {"now": row.now, "baseline": row.baseline}.items():
-        if row.case.is_sized and summary is not None and summary.busbw_gb_per_s <= 0:
-            text = f"expected a number above 0, got {summary.busbw_gb_per_s!r}"
-            raise wire.WireError(f"{place}.{name}.busbw_gb_per_s: {text}")
-
-
-def check_case(case: Case, place: str) -> None:
+def check_case(case: Case | None, place: str) -> None:
     """Raise WireError for an unknown collective, and for a group of one rank."""
     # A user's program has no collective of its own.
-    if case.is_sized and case.collective not in COLLECTIVES:
+    if case is None or not case.is_sized:
+        return
+    if case.collective not in COLLECTIVES:
         raise wire.WireError(f"{place}: collective: expected one of {', '.join(COLLECTIVES)}")
-    if case.is_sized and case.group_size < 2:
+    if case.group_size < 2:
         raise wire.WireError(f"{place}: one rank is no collective")

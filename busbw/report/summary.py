@@ -15,8 +15,8 @@ from typing import Any
 from busbw import wire
 from busbw.model.verdict import SessionVerdict, Verdict
 
-from .answer import answer_lines
-from .outline import Log, outline
+from .answer import Log, answer_lines
+from .outline import outline
 from .reading import SessionRecord, Text
 from .renderers import render
 from .table import Table

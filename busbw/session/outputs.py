@@ -17,6 +17,7 @@ from busbw.history.files import HistoryError, append, read
 from busbw.history.lines import Line, new_session
 from busbw.model.case import Spec, converted
 from busbw.model.launch import Measurement
+from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, SessionOutcome, plural
@@ -109,7 +110,7 @@ def head_of(judged: Judged, device: str = "") -> dict[str, Any]:
     """Return what every document of a session has."""
     return {
         "busbw": __version__,
-        "began": judged.collected.began.isoformat(timespec="seconds"),
+        "began": moment_text(judged.collected.began),
         "host": platform.node(),
         "command": repeat.command_text(judged.settings, os.environ, device),
         "session": judged.session,

@@ -17,6 +17,7 @@ from busbw.extensions.compiled.worker_values import (
     Program,
 )
 from busbw.model.case import converted
+from busbw.model.limits import moment_text
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.reading import read_results
@@ -81,7 +82,7 @@ def text(
     compilers += [Compiler(topology="h100:8", missing=missing)] if missing else []
     document = CompiledResults(
         busbw=__version__,
-        began=build.BEGAN.isoformat(timespec="seconds"),
+        began=moment_text(build.BEGAN),
         host="laptop",
         session=SessionVerdict(outcomes=(outcome,), text="because"),
         compilers=tuple(compilers),

@@ -9,6 +9,7 @@ from typing import Any
 
 from busbw import __version__, wire
 from busbw.model.case import Spec, converted
+from busbw.model.limits import moment_text
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Outcome
 from busbw.report.reading import Session, read_results
@@ -50,7 +51,7 @@ def results(*verdicts: Verdict, **own: Any) -> dict[str, Any]:
     measured, theirs = own.pop("measurements", {}), own.pop("references", {})
     ordinary: dict[str, Any] = {
         "busbw": __version__,
-        "began": build.BEGAN.isoformat(timespec="seconds"),
+        "began": moment_text(build.BEGAN),
         "host": "here",
         "environment": build.environment(),
         "process_hosts": (),
@@ -72,7 +73,7 @@ def document(
 ) -> dict[str, Any]:
     """The document of a session with these verdicts, as its text holds it."""
     about = build.environment(**environment)
-    written = results(*verdicts, began=began.isoformat(timespec="seconds"), environment=about)
+    written = results(*verdicts, began=moment_text(began), environment=about)
     read: dict[str, Any] = json.loads(json.dumps(written))
     return read
 

@@ -11,9 +11,9 @@ from pathlib import PurePath
 from busbw import wire
 from busbw.model.case import Case, Spec, converted
 from busbw.model.launch import Failure
-from busbw.model.limits import NotNegative
+from busbw.model.limits import NotNegative, moment_of
 from busbw.model.words import Outcome, plural
-from busbw.report.reading import Description, SessionRecord, check_case, check_row, moment
+from busbw.report.reading import Outline, SessionRecord, check_case
 from busbw.report.results import SessionDocument, without_homes
 from busbw.session.outputs import head_of
 from busbw.session.state import Judged
@@ -96,7 +96,7 @@ class CompiledSession(SessionRecord):
     compilers: tuple[Compiler, ...]
     verdicts: tuple[CompiledVerdict, ...]
 
-    def description(self) -> Description:
+    def description(self) -> Outline:
         topologies = dict.fromkeys(verdict.spec.topology for verdict in self.verdicts)
         releases = dict.fromkeys(compiler.release for compiler in self.compilers)
         compiled = sum(verdict.program.baseline is not None for verdict in self.verdicts)
@@ -108,7 +108,7 @@ class CompiledSession(SessionRecord):
             "host": self.host,
             "file": PurePath(self.name).name,
         }
-        return Description(
+        return Outline(
             title="Collectives as they are compiled",
             facts=facts,
             tables=compiled_tables(self.verdicts),
@@ -124,7 +124,7 @@ def session_from(document: object, name: str) -> CompiledSession:
         CompiledSession,
         results,
         name=name,
-        began=moment(results.began),
+        began=moment_of(results.began),
         answer=results.session,
         verdicts=tuple(_verdict(row, f"cases[{index}]") for index, row in enumerate(results.cases)),
     )
@@ -133,7 +133,7 @@ def session_from(document: object, name: str) -> CompiledSession:
 def _verdict(row: CompiledCase, place: str) -> CompiledVerdict:
     spec = converted(CompiledSpec, row.spec, topology=row.topology, compiler=row.compiler)
     verdict = converted(CompiledVerdict, row, spec=spec)
-    check_row(verdict, row.id, place)
-    if row.program.baseline is not None:
-        check_case(row.program.baseline.case, f"{place}.program.baseline.case")
+    baseline = row.program.baseline
+    check_case(row.case, f"{place}.case")
+    check_case(baseline and baseline.case, f"{place}.program.baseline.case")
     return verdict

@@ -8,7 +8,7 @@ import pytest
 
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
-from busbw.report.answer import answer_lines, failure_lines
+from busbw.report.answer import answer_lines, failure_logs
 from tests.helpers import build
 
 KIB = 1024
@@ -97,27 +97,17 @@ def test_the_session_stands_last_in_its_colour(
 def test_the_end_of_a_log_is_shown_once_for_cases_that_failed_alike() -> None:
     failure = build.failure(FailureKind.CRASHED, message="it broke", log="one\ntwo", exit_code=3)
     verdicts = [_failed(size * KIB, Outcome.FAILED, failure=failure) for size in (1, 2, 4)]
-    lines = failure_lines([build.verdict(), *verdicts])
-    assert lines[:2] == ["", "jax-default-float32-1K and 2 cases more:"]
-    assert lines[-3:] == ["    end of the worker's log:", "        one", "        two"]
-    assert "    exit code 3" in lines
+    (log,) = failure_logs([build.verdict(), *verdicts])
+    assert log.title == "jax-default-float32-1K and 2 cases more"
+    assert log.lines[-4:] == ("exit code 3", "end of the worker's log:", "    one", "    two")
 
 
 def test_no_line_of_a_log_is_a_command_of_the_runner_of_a_workflow() -> None:
-    log = "::add-mask::a\n  ::error::b\nc ::d\ne ##[warning]f"
-    failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=log)
-    lines = failure_lines([_failed(KIB, Outcome.FAILED, failure=failure)])
-    assert not any(line.lstrip().startswith("::") or "##[" in line for line in lines)
-    texts = [line.strip() for line in lines]
-    expected = [
-        "\\::stop-commands::x",
-        "\\::add-mask::a",
-        "\\::error::b",
-        "c ::d",
-        "e #\\#[warning]f",
-    ]
-    assert [text for text in texts if text in expected] == expected
+    text = "::add-mask::a\n  ::error::b\nc ::d\ne ##[warning]f"
+    failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=text)
+    (log,) = failure_logs([_failed(KIB, Outcome.FAILED, failure=failure)])
+    assert not any(line.lstrip().startswith("::") or "##[" in line for line in log.lines)
 
 
-def test_without_an_account_there_is_no_line() -> None:
-    assert failure_lines([build.verdict(), _slow(KIB, 3.0)]) == []
+def test_without_an_account_there_is_no_log() -> None:
+    assert failure_logs([build.verdict(), _slow(KIB, 3.0)]) == []

@@ -58,12 +58,6 @@ def _changed(path: tuple[str | int, ...], value: Any) -> str:
     return json.dumps(written)
 
 
-@pytest.mark.parametrize("began", ["2026-01-02T05:04:05+02:00", "2026-01-01T22:04:05-05:00"])
-def test_a_moment_of_another_zone_is_the_same_moment(began: str) -> None:
-    loaded = read_results(_changed(("began",), began), "mine.json")
-    assert loaded.began.isoformat() == "2026-01-02T03:04:05+00:00"
-
-
 CASE = ("cases", 0, "case")
 
 
@@ -77,12 +71,10 @@ CASE = ("cases", 0, "case")
         (("began",), "2026-01-02T03:04:05", "began: expected a moment such as"),
         (("cases",), {}, "cases: expected a list, got {}"),
         (("cases", 0), 3, "cases[0]: expected an object, got 3"),
-        (("environment", "key", "ranks"), 1, "environment.key.ranks: expected 2 or more, got 1"),
         (("environment", "key", "device_kind"), None, "device_kind: expected a string, got None"),
         (("environment", "versions", "jax", "jax"), 1, "environment.versions.jax.jax: expected"),
         (("cases", 0, "outcome"), "FINE", "cases[0].outcome: expected one of PASS, REGRESSED"),
         (("cases", 0, "limit"), -1, "cases[0].limit: expected a number above 0, got -1"),
-        (("cases", 0, "now", "busbw_gb_per_s"), 0, "now.busbw_gb_per_s: expected"),
         (
             ("cases", 0, "now", "busbw_gb_per_s"),
             float("nan"),
@@ -96,9 +88,6 @@ CASE = ("cases", 0, "case")
         ((*CASE, "collective"), "x", "cases[0].case: collective: expected one of all_"),
         ((*CASE, "axes"), "x", "cases[0].case.axes: expected none without a mesh"),
         ((*CASE, "ranks"), 1, "cases[0].case: one rank is no collective"),
-        ((*CASE, "dtype"), "int32", "case.dtype: expected float32, got int32; it is not what its"),
-        ((*CASE, "program"), "a.py:f", "case.workload: it is not what its spec asks for"),
-        (("cases", 0, "id"), "x", "cases[0].id: expected jax-psum-float32-4K, as its spec says, "),
         (("environment",), None, "environment: expected a value, since the session measured"),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_document_is_plain_valid_and_read_back_as_it_was(session: SessionVerdi
 def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     document = _document()
     assert (document["document"], document["version"]) == ("busbw results", 1)
-    assert document["began"] == "2026-01-02T03:04:05+00:00"
+    assert document["began"] == "2026-01-02T03:04:05Z"
     assert document["environment"] | {"device": "cpu", "load": 0.5} == document["environment"]
     assert document["environment"]["key"]["ranks"] == 4
     assert document["plan"]["samples"] == build.plan().samples
