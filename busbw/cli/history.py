@@ -79,11 +79,7 @@ _COLUMNS: Mapping[str, Callable[..., str]] = {
 
 def _lines(machine: MachineHistory) -> list[str]:
     outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcomes.items())
-    age = machine.baseline_age_days
-    baselines = "no baselines" if age is None else f"baselines up to {plural(age, 'day')} old"
-    lines = [
-        f"{machine.folder}: {plural(len(machine.sessions), 'session')} ({outcomes}), {baselines}"
-    ]
+    lines = [f"{machine.folder}: {plural(len(machine.sessions), 'session')} ({outcomes})"]
     # What was measured by itself is one table, whatever the framework.
     tables: dict[str, list[CaseHistory]] = {}
     for history in machine.cases:

@@ -11,7 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from busbw.model.case import Case, converted
 from busbw.model.stored import Session, merge_sessions
@@ -50,13 +50,12 @@ class LevelChange:
     reason: str
 
     @property
-    def ratio(self) -> float:
-        return math.exp(self.log_ratio)
-
-    @property
     def text(self) -> str:
         """A text such as ``+8.1 % since 2026-03-04``."""
-        return f"{_percent(self.ratio)} since {self.began:%Y-%m-%d}"
+        percent = 100 * math.expm1(self.log_ratio)
+        # Two decimals below 1 %, one below 10 %.
+        decimals = 2 if abs(percent) < 0.995 else 1 if abs(percent) < 9.95 else 0
+        return f"{percent:+.{decimals}f} % since {self.began:%Y-%m-%d}"
 
     @property
     def sentence(self) -> str:
@@ -68,13 +67,6 @@ class LevelChange:
         changes = ", ".join(self.changes) or "nothing that is known"
         accepted = f"; accepted: {self.reason}" if self.reason else ""
         return f"changed there: {changes}{accepted}"
-
-
-def _percent(ratio: float) -> str:
-    """Return a ratio as a signed change: two decimals below 1 %, one below 10 %."""
-    percent = 100 * (ratio - 1)
-    decimals = 2 if abs(percent) < 0.995 else 1 if abs(percent) < 9.95 else 0
-    return f"{percent:+.{decimals}f} %"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +105,7 @@ class MachineHistory:
     """The history of one machine: all cases, all lines, and the first line of each session.
 
     `sessions` are by the name of the session. `shared` are the changes that all cases of a series
-    share. `merged` are the sessions of a series, with sessions near each other as one.
+    share.
     """
 
     folder: str
@@ -121,20 +113,10 @@ class MachineHistory:
     cases: tuple[CaseHistory, ...]
     sessions: Mapping[str, Line]
     shared: Mapping[Series, tuple[LevelChange, ...]]
-    merged: Mapping[Series, tuple[Session, ...]]
 
     @property
     def outcomes(self) -> Mapping[str, int]:
         return Counter(line.session_outcome.value for line in self.sessions.values())
-
-    @property
-    def baseline_age_days(self) -> int | None:
-        """The days from the oldest baseline in use to the newest session; None without any."""
-        dates = [date.fromisoformat(c.baseline_date) for c in self.cases if c.baseline_date]
-        if not dates:
-            return None
-        newest = max(line.began for line in self.sessions.values())
-        return (newest.date() - min(dates)).days
 
 
 def machine_history(
@@ -183,7 +165,6 @@ def machine_history(
             for series, (_, shared) in levels.items()
             if sessions[series]
         },
-        merged=sessions,
     )
 
 

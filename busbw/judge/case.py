@@ -130,15 +130,11 @@ def add_summaries(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ru
 def summary_of_runs(measurement: Measurement) -> Summary:
     """Return the summary of the launches of a measurement, which has one at least."""
     runs = measurement.runs
+    dispatch_s = [run.dispatch_s for run in runs if run.dispatch_s is not None]
     return replace(
         summary_of(measurement.case, [launch_time_s(run) for run in runs]),
-        dispatch_s=_median([run.dispatch_s for run in runs]),
+        dispatch_s=statistics.median(dispatch_s) if dispatch_s else None,
     )
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    measured = [value for value in values if value is not None]
-    return statistics.median(measured) if measured else None
 
 
 def may_become_baseline(verdict: Verdict) -> bool:

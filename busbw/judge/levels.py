@@ -200,7 +200,7 @@ class Loss:
 
     It is `log_ratio` over the last `sessions`, the first of which began at `began`. `changes` are
     what changed with that session, such as ``jaxlib 0.10.1 -> 0.10.2``. `is_gradual`: no few
-    sessions show it. `compared_with` describes the level.
+    sessions show it.
     """
 
     framework: str
@@ -210,7 +210,6 @@ class Loss:
     sessions: int
     changes: tuple[str, ...]
     is_gradual: bool = False
-    compared_with: str = "expected"
 
     @property
     def text(self) -> str:
@@ -218,7 +217,7 @@ class Loss:
         name = f"{self.case.name} is" if self.case else f"{_name_text(self.framework)} are"
         loss = change_text(math.expm1(self.log_ratio))
         return (
-            f"{name} {loss} slower than {self.compared_with} over the last "
+            f"{name} {loss} slower than expected over the last "
             f"{plural(self.sessions, 'session')}, since {self.began:%Y-%m-%d}; "
             f"what changed then: {', '.join(self.changes) or 'nothing that is known'}"
         )
@@ -323,7 +322,7 @@ def judge_machine(
         return Answer(text=f"unknown{reason} ({framework})", is_slower=None)
     cases = frozenset(case for session in earlier for case in session.records)
     judged = Levels(sessions=earlier, cases=cases).assess(today.times_s, policy)
-    lost = [replace(loss, compared_with="at first") for loss in find_losses(earlier, today, judged)]
+    lost = find_losses(earlier, today, judged)
     shared, least = judged.shared.get(framework), policy.rule.min_shared_cases
     if shared is None or len(judged.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None

@@ -146,7 +146,7 @@ def test_another_protocol_is_another_case() -> None:
     assert len(machine.cases) == 2
 
 
-def test_sessions_are_counted_by_their_verdict_once_and_baselines_by_their_age() -> None:
+def test_sessions_are_counted_by_their_verdict_once() -> None:
     lines = _nights()
     lines += [
         replace(old, case=build.case(payload_bytes=1 << 20), baseline_date="") for old in lines
@@ -154,9 +154,6 @@ def test_sessions_are_counted_by_their_verdict_once_and_baselines_by_their_age()
     lines[-1:] = [replace(lines[-1], session="f" * 16, session_outcome=SessionOutcome.NO_VERDICT)]
     machine = _history(lines)
     assert machine.outcomes == {"FINE": 5, "NO_VERDICT": 1}
-    assert machine.baseline_age_days == 12
-    bare = [replace(old, baseline_date="") for old in lines]
-    assert _history(bare).baseline_age_days is None
 
 
 def test_nights_in_turn_with_a_reference_and_the_reference_have_levels_of_their_own() -> None:

@@ -406,7 +406,7 @@ def test_a_level_that_rose_over_sessions_is_named_with_its_first_session() -> No
     assert answer.is_slower
     since = f"{FIRST + timedelta(days=10):%Y-%m-%d}"
     assert f"{device.cases[4].name} is " in answer.text
-    assert f"slower than at first over the last 10 sessions, since {since}" in answer.text
+    assert f"slower than expected over the last 10 sessions, since {since}" in answer.text
 
 
 def test_without_an_earlier_session_the_answer_is_unknown() -> None:
