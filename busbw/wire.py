@@ -159,9 +159,9 @@ def to_json(value: Any, *, is_brief: bool = False) -> Any:
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
-    """Return the default of a field; a field without a default has none that is equal to it."""
-    is_made = field.default_factory is not dataclasses.MISSING
-    return field.default_factory() if is_made else field.default
+    """Return the default of a field; no value is equal to that of a field without a default."""
+    make = field.default_factory
+    return field.default if make is dataclasses.MISSING else make()
 
 
 def from_json(kind: type[T], document: Any, location: str = "") -> T:

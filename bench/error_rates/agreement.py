@@ -129,10 +129,14 @@ def _differences(
 ) -> list[str]:
     """Return what the product and device `number` of the batched rule decide differently."""
     product, frameworks = judged.assessment, list(judged.assessment.shared)
-    odd, shared_odd = (
-        [accepted_deviation(series[name], product.values[name], history.rule) for name in names]
-        for series, names in ((history.cases, cases), (history.shared, frameworks))
-    )
+    odd = [
+        accepted_deviation(history.cases[case], product.values[case], history.rule)
+        for case in cases
+    ]
+    shared_odd = [
+        accepted_deviation(history.shared[name], product.values[name], history.rule)
+        for name in frameworks
+    ]
     pairs: dict[str, tuple[Sequence[float], Array]] = {
         "red": ([case in judged.red for case in cases], outcomes.red[number]),
         "improved": ([case in judged.improved for case in cases], outcomes.improved[number]),

@@ -156,7 +156,7 @@ def key(**changes: Any) -> EnvironmentKey:
 def environment(**changes: Any) -> Environment:
     """The CPU, chosen because nothing better was there."""
     ordinary = Environment(
-        key=key(), device=Device.CPU, why="asked for", versions={"jax": {"jax": "0.10.0"}}
+        key=key(), device=Device.CPU, reason="asked for", versions={"jax": {"jax": "0.10.0"}}
     )
     return replace(ordinary, **changes)
 

@@ -135,5 +135,5 @@ def _verdict(row: CompiledCase, place: str) -> CompiledVerdict:
     verdict = converted(CompiledVerdict, row, spec=spec)
     baseline = row.program.baseline
     check_case(row.case, f"{place}.case")
-    check_case(baseline and baseline.case, f"{place}.program.baseline.case")
+    check_case(baseline.case if baseline else None, f"{place}.program.baseline.case")
     return verdict

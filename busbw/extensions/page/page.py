@@ -13,8 +13,8 @@ from busbw.history.changes import change_texts
 from busbw.history.failing import failed_since
 from busbw.history.levels import MachineHistory
 from busbw.model.words import plural
-from busbw.report.outline import Outline, outline
-from busbw.report.reading import Session, SessionRecord, Text
+from busbw.report.outline import outline
+from busbw.report.reading import Outline, Session, SessionRecord, Text
 from busbw.report.table import Table
 
 from . import curves, drawing, history

@@ -27,7 +27,7 @@ LARGE = Baseline(
 )
 UPDATE = Update(date=build.DATE, entries=2, reason="a slower switch")
 FILE = BaselineFile(
-    key=build.key(),
+    environment=build.key(),
     framework="jax",
     collective="all_reduce",
     strategy="psum",

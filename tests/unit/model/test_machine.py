@@ -14,12 +14,12 @@ from busbw.model.machine import (
     check_layout,
     extents_of,
     file_name_of,
-    group_size_of,
     groups_of,
     mesh_text,
     parts_of,
     slug,
 )
+from tests.helpers import build
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_every_rank_is_in_exactly_one_group_of_the_axes_size(mesh: str) -> None:
 )
 def test_named_axes_are_axes_too(mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]) -> None:
     assert groups_of(mesh, axes, 8) == groups
-    assert group_size_of(mesh, axes) == len(groups[0])
+    assert build.case(mesh=mesh, axes=axes, ranks=8).group_size == len(groups[0])
 
 
 @pytest.mark.parametrize(

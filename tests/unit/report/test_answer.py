@@ -47,7 +47,7 @@ def test_cases_of_a_kind_share_a_line_worst_first_and_a_limit_is_said_where_it_c
 
 def test_only_the_first_of_many_are_named() -> None:
     (line,) = _lines(*(_slow(number * KIB, 9.0 - number) for number in range(1, 7)))
-    assert line.endswith("4K 5.00 x, and 2 more")
+    assert line.endswith("4K 5.00 x, and 2 cases more")
 
 
 def test_what_differs_between_cases_of_the_session_is_named() -> None:
