@@ -24,7 +24,7 @@ def test_each_case_has_a_row_and_the_machine_a_line(root: Path) -> None:
     answer = asked_here("history", root)
     assert (answer.code, answer.err) == (0, "")
     head, titles, first, second, *_ = answer.out.splitlines()
-    assert head == "tpu-v5-lite/4r: 3 sessions (3 FINE), baselines up to 29 days old"
+    assert head == "tpu-v5-lite/4r: 3 sessions (3 FINE)"
     assert titles.split() == [
         *("case", "sessions", "level", "spread", "newest", "ratio", "NOISY", "baseline")
     ]
@@ -35,7 +35,7 @@ def test_each_case_has_a_row_and_the_machine_a_line(root: Path) -> None:
 
 def test_a_wrong_value_is_shown_with_how_often_and_when_last(root: Path) -> None:
     wrong = {"outcome": "FAILED", "failure": "WRONG_RESULT", "times_us": []}
-    write(root, TPU, documents("f" * 16, cases=1, at="2026-02-01T03:00:00Z", **wrong))
+    write(root, TPU, documents("f" * 16, cases=1, moment="2026-02-01T03:00:00Z", **wrong))
     assert "    wrong in 1 of 4 sessions, last on 2026-02-01" in asked_here("history", root).out
 
 
@@ -81,7 +81,7 @@ def changed(tmp_path: Path) -> Path:
         lines = documents(
             f"{number:016x}",
             cases=8,
-            at=f"2026-03-{1 + number:02d}T03:00:00Z",
+            moment=f"2026-03-{1 + number:02d}T03:00:00Z",
             versions={"jax": "0.10.0" if number < 6 else "0.10.1"},
         )
         factor = 1.0 if number < 6 else 1.1

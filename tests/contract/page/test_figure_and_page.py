@@ -113,7 +113,7 @@ def nights(tmp_path: Path) -> Path:
     for machine in ("tpu-v5-lite/4r", "amd-epyc-2c/4r"):
         for day in (1, 2, 3):
             began = f"2026-01-0{day}T03:00:00Z"
-            write(root, machine, documents(f"{day:016x}", cases=1, at=began))
+            write(root, machine, documents(f"{day:016x}", cases=1, moment=began))
     return root
 
 
