@@ -55,8 +55,9 @@ def test_an_error_about_any_text_is_one_printable_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "places"),
     [
-        (2, [("cases", 0, "id")]),
-        (2, [("cases", 0, "spec", "framework")]),
+        (2, [("cases", 0, "outcome")]),
+        (2, [("cases", 0, "case", "protocol")]),
+        (0, [("cases", 0, "id"), ("cases", 0, "spec", "framework")]),
         (0, [("environment", "host"), ("cases", 0, "text"), ("session", "text")]),
     ],
 )
