@@ -31,7 +31,6 @@ def test_compiled_results_follow_their_schema_and_are_read_back() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("compiler", "0.0.42", "cases[0].id: expected v5e:2x4-0.0.42-jax-default-float32-4K"),
         ("outcome", "SLOWISH", "cases[0].outcome: expected one of PASS"),
         ("extra", 1, "cases[0].extra: unknown key"),
     ],
