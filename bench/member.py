@@ -35,7 +35,7 @@ _TRIED = (0.5, 0.8, 0.9, 0.96, 0.98, 1.02, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0)
 class Opened:
     """The back end, and the target of its cases.
 
-    Open it in a process before the framework is imported: it may start the process anew.
+    Open it in a process before the framework is imported.
     """
 
     def __init__(
@@ -45,7 +45,6 @@ class Opened:
             os.environ.setdefault(name, value)
         process.prepare(device)
         if member is not None:
-            # These variables may not be there when the process starts anew.
             sharing.prepare(member)
         from busbw.worker.backends import load
 

@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from busbw.model.variables import with_huge_pages
+
 ROOT = Path(__file__).parents[1]
 _POLL_S = 0.1
 
@@ -71,7 +73,7 @@ def answers(
         folder,
         requests[0]["task"],
         timeout_s,
-        {**os.environ, **(variables or {})},
+        with_huge_pages({**os.environ, **(variables or {})}),
     )
     return [json.loads(output.splitlines()[-1]) for output in outputs]
 

@@ -34,6 +34,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import EnvironmentKey, Probe
+from busbw.model.variables import with_huge_pages
 from busbw.model.words import Device, FailureKind
 from busbw.worker import process
 from tests.helpers import build
@@ -102,7 +103,7 @@ def said(script: str, *arguments: str, timeout_s: float = TIMEOUT_S, **environ: 
         timeout=timeout_s,
         check=False,
         cwd=Path(__file__).parents[2],
-        env={**os.environ, **environ},
+        env=with_huge_pages({**os.environ, **environ}),
     )
     assert done.returncode == 0, done.stderr[-3000:]
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]

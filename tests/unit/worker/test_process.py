@@ -1,4 +1,4 @@
-"""A worker's environment before its framework starts, and the restart for huge pages."""
+"""A worker's process before its framework starts: its variables, its garbage, its parent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import busbw
-from busbw.model import variables
 from busbw.model.words import Device
 from busbw.worker import process
 from busbw.worker.__main__ import without_garbage_collection
@@ -19,8 +18,8 @@ from busbw.worker.__main__ import without_garbage_collection
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A copy of this process's, as the driver gives it to a worker."""
-    monkeypatch.setattr(os, "environ", variables.with_huge_pages(os.environ))
+    """Replace the variables of this process by a copy."""
+    monkeypatch.setattr(os, "environ", {**os.environ})
     return monkeypatch
 
 
@@ -36,25 +35,6 @@ def test_on_the_cpu_no_framework_looks_for_another_device(environment: pytest.Mo
     os.environ["JAX_PLATFORMS"] = "tpu,cpu"
     process.prepare(Device.CPU)
     assert (os.environ["JAX_PLATFORMS"], os.environ["CUDA_VISIBLE_DEVICES"]) == ("cpu", "-1")
-
-
-@pytest.fixture
-def restarts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-    """What this process would have become, had it restarted; it has another tunable."""
-    found: list[tuple[object, ...]] = []
-    monkeypatch.setattr(os, "environ", {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.check=0"})
-    monkeypatch.setattr(os, "execv", lambda *command: found.append(command))
-    return found
-
-
-def test_a_process_that_no_driver_started_restarts_once_with_huge_pages(
-    restarts: list[tuple[object, ...]],
-) -> None:
-    process.prepare(Device.CPU)
-    process.prepare(Device.CPU)
-    assert os.environ["GLIBC_TUNABLES"] == "glibc.malloc.check=0:glibc.malloc.hugetlb=1"
-    assert restarts == [(sys.executable, [sys.executable, *sys.orig_argv[1:]])]
-    assert process.allocator() == "hugepages"
 
 
 def test_what_is_imported_is_never_looked_through_for_garbage_and_what_comes_later_is() -> None:
